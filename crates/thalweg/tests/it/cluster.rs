@@ -3,28 +3,44 @@
 //!
 //! - `servers`: NATS servers on this machine
 //! - `nodes`: servers of Thalweg that share a stream
-//! - `load`: who publishes and subscribes, and what they must get
+//! - `fault`: the kinds of faults, and what they may cost
+//! - `driver`: strikes a cluster with them, under load
+//! - `load`: who publishes and subscribes
+//! - `ledger`: what they were told and got, and whether it fits
+//! - `pulse`: how long nothing came
+//! - `report`: what a run came to
 //! - `values`: value topics, which may be fetched
+//!
+//! `THALWEG_FAULTS=50` has each test strike so often, `THALWEG_FAULT_SEED` makes the same choices
+//! again, and `THALWEG_LEDGERS` names a folder for the ledgers.
 
+mod driver;
+mod fault;
+mod ledger;
 mod load;
 mod nodes;
+mod pulse;
+mod report;
 #[path = "../../../thalweg-nats/tests/it/harness/servers.rs"]
 mod servers;
 mod values;
 
-use std::{thread::sleep, time::Duration};
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
-use load::Load;
+use driver::endure;
 use nodes::Nodes;
 use servers::Servers;
 
-use crate::harness::{Transport, at, skipped, wait_for as until};
+use crate::harness::{LOOK_AGAIN_AFTER, Transport, at, skipped};
 
 /// What JetStream calls the stream.
 const STREAM: &str = "thalweg-all";
 
-/// How long the load goes on between two blows: both sides of each must be under load.
-const BETWEEN: Duration = Duration::from_millis(1500);
+/// Longer than anything takes that is to happen.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[test]
 fn every_node_has_the_same_events_at_the_same_positions() {
@@ -75,76 +91,58 @@ fn a_repeated_publish_is_stored_once_whichever_node_gets_it() {
 
 #[test]
 fn a_node_that_is_killed_loses_nothing() {
-    let Some(servers) = Servers::start(3) else { return };
-    let mut nodes = Nodes::start(&servers, 3);
-    let load = Load::start(&nodes);
-    for round in 0..3 {
-        sleep(BETWEEN);
-        nodes.kill(round % 3);
-        sleep(BETWEEN / 2);
-        nodes.run(round % 3);
-    }
-    load.end(&nodes);
+    endure(&fault::KILL_NODE);
 }
 
 #[test]
 fn a_leader_of_nats_that_is_killed_loses_nothing() {
-    let Some(mut servers) = Servers::start(3) else { return };
-    let nodes = Nodes::start(&servers, 3);
-    let load = Load::start(&nodes);
-    for _ in 0..2 {
-        sleep(BETWEEN);
-        let leader = servers.leader(STREAM);
-        servers.kill(leader);
-        servers.leader(STREAM);
-        sleep(BETWEEN);
-        servers.run(leader);
-        nodes.await_ready();
-    }
-    load.end(&nodes);
+    endure(&fault::KILL_LEADER);
 }
 
 #[test]
-fn a_leader_of_nats_that_stands_still_loses_nothing() {
-    let Some(servers) = Servers::start(3) else { return };
-    let nodes = Nodes::start(&servers, 3);
-    let load = Load::start(&nodes);
-    sleep(BETWEEN);
-    let leader = servers.leader(STREAM);
-    servers.freeze(leader, true);
-    sleep(4 * BETWEEN);
-    servers.freeze(leader, false);
-    sleep(BETWEEN);
-    load.end(&nodes);
+fn a_follower_of_nats_that_is_killed_loses_nothing() {
+    endure(&fault::KILL_FOLLOWER);
+}
+
+#[test]
+fn two_servers_of_nats_that_are_killed_at_once_lose_nothing() {
+    endure(&fault::KILL_TWO);
 }
 
 #[test]
 fn all_servers_of_nats_that_are_killed_at_once_lose_nothing() {
-    let sync = std::env::temp_dir().join(format!("thalweg-sync-{}.conf", std::process::id()));
-    std::fs::write(&sync, "jetstream { sync_interval: always }\n").expect("write a file");
-    let arguments = ["-c", sync.to_str().expect("a path")];
-    let Some(mut servers) = Servers::start_with(3, &arguments) else { return };
-    let nodes = Nodes::start(&servers, 3);
-    let load = Load::start(&nodes);
-    sleep(BETWEEN);
-    (0..3).for_each(|index| servers.kill(index));
-    sleep(BETWEEN);
-    (0..3).for_each(|index| servers.run(index));
-    nodes.await_ready();
-    sleep(BETWEEN);
-    load.end(&nodes);
-    std::fs::remove_file(&sync).expect("remove it");
+    endure(&fault::KILL_ALL);
+}
+
+#[test]
+fn a_leader_of_nats_that_stands_still_loses_nothing() {
+    endure(&fault::STOP_LEADER);
+}
+
+#[test]
+fn a_leader_of_nats_that_is_restarted_leaves_no_publish_unknown() {
+    endure(&fault::TERMINATE_LEADER);
 }
 
 #[test]
 fn nodes_that_are_restarted_one_by_one_leave_no_publish_unknown() {
-    let Some(servers) = Servers::start(3) else { return };
-    let mut nodes = Nodes::start(&servers, 3);
-    let load = Load::start(&nodes);
-    for nth in 0..3 {
-        sleep(BETWEEN / 3);
-        nodes.drain(nth);
-        nodes.run(nth);
+    endure(&fault::DRAIN_NODES);
+}
+
+/// What an environment variable says, if it is set.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
+}
+
+/// Looks again until `done` says something.
+fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(it) = done() {
+            return it;
+        }
+        assert!(start.elapsed() < WAIT_MAX, "never: {what}");
+        sleep(LOOK_AGAIN_AFTER);
     }
-    assert_eq!(load.end(&nodes), 0);
 }

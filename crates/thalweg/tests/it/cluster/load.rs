@@ -1,206 +1,233 @@
+//! Publishers and subscribers that go from node to node, and what the driver wants to know of
+//! them.
+
+mod publisher;
+mod subscriber;
+
 use std::{
-    collections::{HashMap, HashSet},
-    io::{ErrorKind, Read, Write},
-    net::{SocketAddr, TcpStream},
+    collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use thalweg_client::{Client, Options, Position, StartAt, Subscribe, Transport, Update};
+use serde::Serialize;
+use thalweg_client::{Position, Transport};
 
-use super::nodes::{Addresses, Nodes};
-use crate::harness::DEADLINE;
+use super::{
+    WAIT_MAX,
+    ledger::{Ledger, Told, Totals},
+    nodes::{Addresses, Nodes},
+    pulse::Pulse,
+};
+use crate::harness::LOOK_AGAIN_AFTER;
+use publisher::Kind;
 
 const TOPIC: &str = "cars";
 
-/// Half of them publish with keys, and repeat what was not answered.
-const PUBLISHERS: usize = 4;
+const PUBLISHERS: [Kind; 5] = [Kind::Keyed, Kind::Plain, Kind::Keyed, Kind::Plain, Kind::Racing];
 
-/// One for each transport.
-const SUBSCRIBERS: usize = Transport::ALL.len();
+/// In the ledger: who publishes the last event of all.
+const LAST: usize = PUBLISHERS.len();
 
-/// An event: its publisher, and its number there.
-type Event = (usize, u64);
+/// One subscriber for each transport.
+const SUBSCRIBERS: [Transport; 5] = Transport::ALL;
 
-/// What a publisher was told of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    /// Its offset.
-    Stored(u64),
-    /// That it is not stored.
-    NotStored,
-    /// Nothing, or that nobody knows.
-    Unknown,
+/// The load while it goes on.
+pub(super) struct Load {
+    shared: Arc<Shared>,
+    publishers: Vec<JoinHandle<()>>,
+    subscribers: Vec<JoinHandle<()>>,
 }
 
-/// Publishers and subscribers, each of which goes from node to node.
-pub(super) struct Load {
-    is_over: Arc<AtomicBool>,
-    told: Arc<Mutex<HashMap<Event, Told>>>,
-    publishers: Vec<JoinHandle<()>>,
-    subscribers: Vec<JoinHandle<Vec<(u64, Event)>>>,
+/// What all threads of the load see.
+struct Shared {
+    nodes: Addresses,
+    /// The position before the first event.
+    begin: Position,
+    is_over: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    ledger: Ledger,
+    answers: Answers,
+    /// Publishes that are answered with an offset.
+    publishing: Pulse,
+    subscribers: [Subscriber; SUBSCRIBERS.len()],
+    /// When the publish was begun that was answered last, and its offset.
+    stored_last: (Instant, u64),
+}
+
+/// Requests by their answers. A publish with a key may take several.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Answers {
+    pub(super) stored: u64,
+    /// 503, and nothing was stored.
+    pub(super) unavailable: u64,
+    /// 503 `unknown`.
+    pub(super) unknown: u64,
+    /// 422 for a key that came with another body, as it must be.
+    pub(super) key_reused: u64,
+    /// No connection: the node is gone.
+    pub(super) not_connected: u64,
+    /// The connection ended without an answer.
+    pub(super) cut: u64,
+}
+
+/// What is known of a subscriber.
+struct Subscriber {
+    events: Pulse,
+    /// The node that it is connected to, and how many connections it has made.
+    node: usize,
+    connections: u64,
+    cut: Option<Cut>,
+}
+
+/// A subscriber's node was ended.
+struct Cut {
+    at: Instant,
+    /// The connection that ends with the node.
+    connection: u64,
+    /// How long it took until the next event on another connection.
+    back: Option<Duration>,
+}
+
+/// What was seen since [`Load::watch`].
+#[derive(Debug, Serialize)]
+pub(super) struct Seen {
+    /// By transport: the longest time without an event.
+    pub(super) silence_s: BTreeMap<&'static str, f64>,
+    /// The longest time in which no publish was answered with an offset.
+    pub(super) publishing_silence_s: f64,
+    /// By transport, where the subscriber's node was ended: the time until it got an event from another one.
+    pub(super) back_s: BTreeMap<&'static str, f64>,
+}
+
+/// What it came to.
+pub(super) struct Outcome {
+    pub(super) totals: Totals,
+    pub(super) answers: Answers,
+    /// In words; those told first are enough to find the cause.
+    pub(super) violations: Vec<String>,
 }
 
 impl Load {
-    pub(super) fn start(nodes: &Nodes) -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let told = Arc::<Mutex<HashMap<Event, Told>>>::default();
-        // From where on all subscribers must have everything.
-        let (_, begin) = post(nodes.addresses().any(), "[9,0]", None).expect("a node");
-        let begin = position_of(&begin).expect("a position");
-        let publishers = (0..PUBLISHERS).map(|number| {
-            let (nodes, is_over, told) =
-                (nodes.addresses(), Arc::clone(&is_over), Arc::clone(&told));
-            thread::spawn(move || publish(&nodes, number, &is_over, &told))
-        });
-        let subscribers = Transport::ALL.map(|transport| {
-            let nodes = nodes.addresses();
-            thread::spawn(move || subscribe(&nodes, transport, begin))
-        });
-        let (publishers, subscribers) = (publishers.collect(), subscribers.into());
-        Self { is_over, told, publishers, subscribers }
-    }
-
-    /// Ends it, and checks what each subscriber got. Returns how many publishes nobody knows of.
-    pub(super) fn end(self, nodes: &Nodes) -> usize {
-        self.is_over.store(true, Relaxed);
-        self.publishers.into_iter().for_each(|it| it.join().expect("a publisher"));
-        nodes.await_ready();
-        let heard: Vec<_> =
-            self.subscribers.into_iter().map(|it| it.join().expect("a subscriber")).collect();
-        let told = self.told.lock().expect("what was told");
-        for of_one in &heard {
-            check(of_one, &told);
-        }
-        let count = |is: fn(&Told) -> bool| told.values().filter(|told| is(told)).count();
-        let stored = count(|told| matches!(told, Told::Stored(_)));
-        let unknown = count(|told| *told == Told::Unknown);
-        let not = count(|told| *told == Told::NotStored);
-        println!("{stored} stored, {not} not, {unknown} unknown, to {SUBSCRIBERS} subscribers");
-        assert!(stored > 100, "a load");
-        unknown
-    }
-}
-
-/// Everything that was answered, once, in each publisher's order, where the answer said.
-fn check(heard: &[(u64, Event)], told: &HashMap<Event, Told>) {
-    let mut last = HashMap::new();
-    let mut seen = HashSet::new();
-    for (offset, event) in heard {
-        assert!(seen.insert(*event), "{event:?} twice");
-        let Some(Told::Stored(stored)) = told.get(event) else { continue };
-        assert_eq!(offset, stored, "{event:?} is elsewhere");
-        let (publisher, number) = *event;
-        let before = last.insert(publisher, number);
-        assert!(before.is_none_or(|before| before < number), "{event:?} after {before:?}");
-    }
-    for (event, told) in told {
-        match told {
-            Told::Stored(_) => assert!(seen.contains(event), "{event:?} was answered, and is lost"),
-            Told::NotStored => assert!(!seen.contains(event), "{event:?} was not to be stored"),
-            Told::Unknown => {}
-        }
-    }
-}
-
-/// Publishes until it is over, and then one event that ends it, for sure.
-fn publish(
-    nodes: &Addresses,
-    publisher: usize,
-    is_over: &AtomicBool,
-    told: &Mutex<HashMap<Event, Told>>,
-) {
-    let has_keys = publisher.is_multiple_of(2);
-    for number in 0.. {
-        let is_last = is_over.load(Relaxed);
-        let number = if is_last { u64::MAX } else { number };
-        let event = format!("[{publisher},{number}]");
-        let key = (has_keys || is_last).then(|| format!("{publisher}-{number}"));
-        let result = loop {
-            let result = match post(nodes.any(), &event, key.as_deref()) {
-                Ok((200, body)) => Told::Stored(position_of(&body).expect("a position").offset),
-                Ok((503, body)) if body.contains("\"unknown\"") => Told::Unknown,
-                Ok((503, _)) => Told::NotStored,
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Told::NotStored,
-                Err(_) => Told::Unknown,
-                Ok((status, body)) => panic!("{status} {body}"),
-            };
-            if key.is_none() || matches!(result, Told::Stored(_)) {
-                break result;
-            }
-            thread::sleep(Duration::from_millis(20));
+    pub(super) fn start(nodes: &Nodes, seed: u64) -> Self {
+        let nodes = nodes.addresses();
+        let mut seeds = fastrand::Rng::with_seed(seed);
+        let begin = publisher::first(&nodes);
+        let now = Instant::now();
+        let subscriber =
+            |_| Subscriber { events: Pulse::new(now), node: 0, connections: 0, cut: None };
+        let state = State {
+            ledger: Ledger::new(PUBLISHERS.len() + 1, SUBSCRIBERS.len(), begin.offset),
+            answers: Answers::default(),
+            publishing: Pulse::new(now),
+            subscribers: SUBSCRIBERS.map(subscriber),
+            stored_last: (now, begin.offset),
         };
-        told.lock().expect("what was told").insert((publisher, number), result);
-        if is_last {
-            return;
+        let (is_over, state) = (AtomicBool::new(false), Mutex::new(state));
+        let shared = Arc::new(Shared { nodes, begin, is_over, state });
+        let mut spawn = |run: fn(&Shared, usize, fastrand::Rng), index| {
+            let (shared, rng) = (Arc::clone(&shared), seeds.fork());
+            thread::spawn(move || run(&shared, index, rng))
+        };
+        let publishers = (0..PUBLISHERS.len()).map(|index| spawn(publisher::run, index)).collect();
+        let subscribers =
+            (0..SUBSCRIBERS.len()).map(|index| spawn(subscriber::run, index)).collect();
+        Self { shared, publishers, subscribers }
+    }
+
+    /// From now on counts what [`Self::seen`] says.
+    pub(super) fn watch(&self) {
+        let mut state = self.shared.state();
+        state.publishing.restart();
+        for it in &mut state.subscribers {
+            it.events.restart();
+            it.cut = None;
         }
+    }
+
+    /// A node is ended now: who is connected to it has to come back at another one.
+    pub(super) fn cut(&self, node: usize) {
+        let at = Instant::now();
+        for it in self.shared.state().subscribers.iter_mut().filter(|it| it.node == node) {
+            it.cut = Some(Cut { at, connection: it.connections, back: None });
+        }
+    }
+
+    /// Waits until a publish that begins after this is stored, and every subscriber has got it.
+    /// Otherwise what is still missing after [`WAIT_MAX`].
+    pub(super) fn await_flow(&self) -> Result<(), &'static str> {
+        let begun = Instant::now();
+        let mut stored = None;
+        while begun.elapsed() < WAIT_MAX {
+            let state = self.shared.state();
+            let (since, offset) = state.stored_last;
+            if stored.is_none() && since > begun {
+                stored = Some(offset);
+            }
+            if stored.is_some_and(|offset| state.ledger.got_by_all() >= offset) {
+                return Ok(());
+            }
+            drop(state);
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
+        Err(stored.map_or("nothing is stored any more", |_| "a subscriber gets nothing any more"))
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        let (state, now) = (self.shared.state(), Instant::now());
+        let named = || SUBSCRIBERS.map(Transport::name).into_iter().zip(&state.subscribers);
+        let back = |it: &Subscriber| {
+            let cut = it.cut.as_ref()?;
+            // Somebody who is not back yet has waited for so long at least.
+            Some(cut.back.unwrap_or(now - cut.at).as_secs_f64())
+        };
+        Seen {
+            silence_s: named()
+                .map(|(name, it)| (name, it.events.silence_max(now).as_secs_f64()))
+                .collect(),
+            publishing_silence_s: state.publishing.silence_max(now).as_secs_f64(),
+            back_s: named().filter_map(|(name, it)| Some((name, back(it)?))).collect(),
+        }
+    }
+
+    /// Whether nothing was wrong so far.
+    pub(super) fn is_clean(&self) -> bool {
+        self.shared.state().ledger.is_clean()
+    }
+
+    /// Ends it: publishers first, so that there is a last event, up to which all subscribers go on.
+    pub(super) fn end(self) -> Outcome {
+        self.shared.is_over.store(true, Relaxed);
+        self.publishers.into_iter().for_each(|it| it.join().expect("a publisher"));
+        publisher::last(&self.shared);
+        self.subscribers.into_iter().for_each(|it| it.join().expect("a subscriber"));
+        let shared = Arc::into_inner(self.shared).expect("all threads have ended");
+        let state = shared.state.into_inner().expect("a thread that did not panic");
+        let (totals, violations) = state.ledger.finish();
+        Outcome { totals, answers: state.answers, violations }
     }
 }
 
-/// A publish, answered or not.
-fn post(node: SocketAddr, event: &str, key: Option<&str>) -> std::io::Result<(u16, String)> {
-    let mut socket = TcpStream::connect(node)?;
-    socket.set_read_timeout(Some(DEADLINE))?;
-    let key = key.map(|key| format!("Idempotency-Key: {key}\r\n")).unwrap_or_default();
-    let request = format!(
-        "POST /v1/topics/{TOPIC} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{key}\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{event}",
-        event.len()
-    );
-    socket.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer)?;
-    let cut = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(cut)?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.ok_or_else(cut)?, body.to_owned()))
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a thread that did not panic")
+    }
 }
 
-fn position_of(body: &str) -> Option<Position> {
-    let answer: serde_json::Value = serde_json::from_str(body).ok()?;
-    answer["position"].as_str()?.parse().ok()
-}
-
-/// Hears everything from `begin` on, until each publisher has ended; goes to another node
-/// whenever it loses one, and now and then without a reason.
-fn subscribe(nodes: &Addresses, transport: Transport, begin: Position) -> Vec<(u64, Event)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        let (mut at, mut heard, mut ended) = (begin, Vec::new(), HashSet::new());
-        while ended.len() < PUBLISHERS {
-            let url = format!("http://{}", nodes.any());
-            let client = Client::new(&url, Options::default()).expect("a client");
-            let topic = TOPIC.parse().expect("a topic");
-            let from = StartAt::After(at);
-            let subscribe = Subscribe { from, transport: Some(transport), ..Subscribe::default() };
-            let mut subscription = client.subscribe(vec![topic], subscribe).expect("a topic");
-            while ended.len() < PUBLISHERS {
-                match tokio::time::timeout(DEADLINE, subscription.next()).await {
-                    Ok(Ok(Update::Events(events))) => {
-                        for (offset, event) in events.iter() {
-                            assert!(offset > at.offset, "{offset} again, over {transport:?}");
-                            let event: Event = serde_json::from_str(event).expect("an event");
-                            if event.1 == u64::MAX {
-                                ended.insert(event.0);
-                            }
-                            heard.push((offset, event));
-                            at.offset = offset;
-                        }
-                        if fastrand::u8(..) < 2 {
-                            break;
-                        }
-                    }
-                    Ok(Ok(Update::Connected(_))) => {}
-                    Ok(Ok(Update::Gap(gap))) => panic!("{gap:?} over {transport:?}"),
-                    Ok(_) => break,
-                    Err(_) => panic!("{transport:?} waits for events in vain at {at}"),
-                }
-            }
+impl State {
+    /// A publish that was begun at this time came to this.
+    fn tell(&mut self, publisher: usize, number: u64, begun: Instant, told: Told) {
+        self.ledger.tell(publisher, number, told);
+        if let Told::Stored(offset) = told {
+            self.publishing.beat(Instant::now());
+            self.stored_last = (begun, offset);
         }
-        heard
-    })
+    }
 }

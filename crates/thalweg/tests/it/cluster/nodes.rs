@@ -18,11 +18,22 @@ pub(super) struct Nodes {
 pub(super) struct Addresses(Arc<RwLock<Vec<Option<SocketAddr>>>>);
 
 impl Addresses {
-    /// Any of them.
-    pub(super) fn any(&self) -> SocketAddr {
+    /// Any of them, with its number.
+    pub(super) fn any(&self, rng: &mut fastrand::Rng) -> (usize, SocketAddr) {
+        let running = self.running();
+        running[rng.usize(..running.len())]
+    }
+
+    /// Three, each another one while as many run.
+    pub(super) fn three(&self, rng: &mut fastrand::Rng) -> [SocketAddr; 3] {
+        let mut running = self.running();
+        rng.shuffle(&mut running);
+        [0, 1, 2].map(|nth| running[nth % running.len()].1)
+    }
+
+    fn running(&self) -> Vec<(usize, SocketAddr)> {
         let addresses = self.0.read().expect("addresses");
-        let running: Vec<_> = addresses.iter().flatten().collect();
-        *running[fastrand::usize(..running.len())]
+        (0..).zip(addresses.iter()).filter_map(|(nth, it)| Some((nth, (*it)?))).collect()
     }
 }
 
@@ -49,6 +60,10 @@ impl Nodes {
 
     pub(super) fn addresses(&self) -> Addresses {
         self.addresses.clone()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.running.len()
     }
 
     pub(super) fn at(&self, nth: usize) -> &Server {

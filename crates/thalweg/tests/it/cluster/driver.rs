@@ -1,0 +1,181 @@
+//! Strikes a cluster under load, again and again, and watches what it costs.
+
+use std::{
+    path::PathBuf,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+
+use super::{
+    STREAM,
+    fault::{Fault, How, Whom},
+    load::Load,
+    nodes::Nodes,
+    number,
+    report::{Report, Strike},
+    servers::Servers,
+    until,
+};
+
+/// How long the load goes on between two faults, at least; at most twice as long.
+const BETWEEN: Duration = Duration::from_millis(700);
+
+/// How long somebody who was ended stays away, at least.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// How long somebody stands still who is stopped: in a long run, and in CI. In both times there is
+/// another leader more often than not.
+const STOPPED: Duration = Duration::from_secs(8);
+const STOPPED_IN_CI: Duration = Duration::from_secs(6);
+
+/// What has servers of NATS write to disk before they confirm.
+const SYNC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cluster/sync.conf");
+
+/// Starts a cluster, strikes it as often as is asked for, and checks what publishers were told
+/// against what subscribers got.
+pub(super) fn endure(fault: &Fault) {
+    let times = number("THALWEG_FAULTS");
+    let seed = number("THALWEG_FAULT_SEED").unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("{}: THALWEG_FAULT_SEED={seed} makes the same choices", fault.name);
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let Some(mut cluster) = Cluster::start(fault) else { return };
+    let load = Load::start(&cluster.nodes, rng.u64(..));
+    let begun = Instant::now();
+    let (mut strikes, mut failure) = (Vec::new(), None);
+    for nth in 0..times.map_or(fault.times, |times: u64| times as usize) {
+        sleep(BETWEEN.mul_f64(1.0 + rng.f64()));
+        if fault.whom == Whom::Follower {
+            cluster.move_leader();
+            failure =
+                load.await_flow().err().map(|what| format!("{what} after a change of leader"));
+        }
+        let victims = cluster.choose(fault.whom, nth, &mut rng);
+        let at_s = begun.elapsed().as_secs_f64();
+        match cluster.strike(fault.how, &victims, times.is_some(), &load) {
+            Ok(()) => {}
+            Err(what) => failure = Some(format!("{what} after fault {nth}, {victims:?}")),
+        }
+        let victims = victims.iter().map(|victim| format!("{victim:?}").to_lowercase()).collect();
+        strikes.push(Strike { at_s, victims, seen: load.seen() });
+        if failure.is_some() || !load.is_clean() {
+            // What has just happened is the cause.
+            break;
+        }
+    }
+    cluster.nodes.await_ready();
+    let outcome = load.end();
+    let violations = failure.into_iter().chain(outcome.violations).collect();
+    let took_s = begun.elapsed().as_secs_f64();
+    let report =
+        Report::new(fault, seed, took_s, strikes, outcome.answers, outcome.totals, violations);
+    report.print(times.is_some());
+    if let Some(folder) = std::env::var_os("THALWEG_LEDGERS") {
+        report.write(&PathBuf::from(folder));
+    }
+    report.check(fault);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Node(usize),
+    Server(usize),
+}
+
+/// Three servers of NATS, and three nodes.
+struct Cluster {
+    nodes: Nodes,
+    servers: Servers,
+}
+
+impl Cluster {
+    fn start(fault: &Fault) -> Option<Self> {
+        // If all go at once, what was answered must be on disk.
+        let arguments: &[&str] = if fault.whom == Whom::AllServers { &["-c", SYNC] } else { &[] };
+        let servers = Servers::start_with(3, arguments)?;
+        let nodes = Nodes::start(&servers, 3);
+        Some(Self { nodes, servers })
+    }
+
+    fn choose(&self, whom: Whom, nth: usize, rng: &mut fastrand::Rng) -> Vec<Victim> {
+        let leader = || self.servers.leader(STREAM);
+        let count = self.servers.count();
+        let servers: Vec<usize> = match whom {
+            Whom::NextNode => return vec![Victim::Node(nth % self.nodes.count())],
+            Whom::Leader => vec![leader()],
+            Whom::Follower => vec![(leader() + rng.usize(1..count)) % count],
+            Whom::TwoServers => rng.choose_multiple(0..count, 2),
+            Whom::AllServers => (0..count).collect(),
+        };
+        servers.into_iter().map(Victim::Server).collect()
+    }
+
+    /// Makes another server the leader. What a server has besides, consumers among it, stays with it:
+    /// so followers are not always those that have nothing to do.
+    fn move_leader(&self) {
+        let leader = self.servers.leader(STREAM);
+        until("another leader", || {
+            self.servers.ask(&format!("$JS.API.STREAM.LEADER.STEPDOWN.{STREAM}"))?;
+            (self.servers.leader(STREAM) != leader).then_some(())
+        });
+    }
+
+    /// Does it, and undoes it when the others have gone on; ends when all is as it was. Otherwise says what is
+    /// not.
+    fn strike(
+        &mut self,
+        how: How,
+        victims: &[Victim],
+        is_long: bool,
+        load: &Load,
+    ) -> Result<(), &'static str> {
+        load.watch();
+        for victim in victims {
+            match (*victim, how) {
+                (Victim::Node(nth), How::Kill) => {
+                    load.cut(nth);
+                    self.nodes.kill(nth);
+                }
+                (Victim::Node(nth), How::Terminate) => {
+                    load.cut(nth);
+                    self.nodes.drain(nth);
+                }
+                (Victim::Server(index), How::Kill) => self.servers.kill(index),
+                (Victim::Server(index), How::Terminate) => self.servers.end(index, Signal::TERM),
+                (Victim::Server(index), How::Stop) => self.servers.freeze(index, true),
+                (Victim::Node(_), How::Stop) => return Err("no node is stopped"),
+            }
+        }
+        sleep(match how {
+            How::Stop if is_long => STOPPED,
+            How::Stop => STOPPED_IN_CI,
+            How::Kill | How::Terminate => AWAY,
+        });
+        if how != How::Stop && victims.len() == 1 {
+            load.await_flow()?;
+        }
+        for victim in victims {
+            match (*victim, how) {
+                (Victim::Node(nth), _) => self.nodes.run(nth),
+                (Victim::Server(index), How::Stop) => self.servers.freeze(index, false),
+                (Victim::Server(index), _) => self.servers.run(index),
+            }
+        }
+        self.await_whole();
+        load.await_flow()
+    }
+
+    /// Waits until each server has what the leader has, and each node reads.
+    fn await_whole(&self) {
+        until("all replicas are current", || {
+            let info = self.servers.info(STREAM)?;
+            let replicas = info["cluster"]["replicas"].as_array()?;
+            let is_current =
+                |it: &serde_json::Value| it["current"] == true && it["offline"] != true;
+            (replicas.len() + 1 == self.servers.count() && replicas.iter().all(is_current))
+                .then_some(())
+        });
+        self.nodes.await_ready();
+    }
+}

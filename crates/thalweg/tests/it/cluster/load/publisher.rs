@@ -1,0 +1,211 @@
+use std::{
+    io::{Error, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::atomic::Ordering::Relaxed,
+    thread,
+    time::{Duration, Instant},
+};
+
+use thalweg_client::Position;
+
+use super::{Answers, LAST, PUBLISHERS, Shared, TOPIC, Told};
+use crate::cluster::{WAIT_MAX, nodes::Addresses, until};
+
+/// Between two publishes of one publisher: a load that leaves the cluster time for other work.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The same for one that races: JetStream has the nodes that lose a race wait, and with them what is published to them.
+const RACE_PAUSE: Duration = Duration::from_millis(100);
+
+/// Before a publish is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Every so many events the racing publisher sends another body with a key that is taken.
+const OTHER_BODY_EVERY: u64 = 4;
+
+/// Longer than a node tries to store a message.
+const ANSWER_WAIT: Duration = Duration::from_secs(20);
+
+/// How a publisher publishes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Once, whatever is answered.
+    Plain,
+    /// With a key, until it is stored.
+    Keyed,
+    /// Likewise, to three nodes at once, and with the same key.
+    Racing,
+}
+
+/// What a node answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Answer {
+    /// The body.
+    Stored(String),
+    Unavailable,
+    Unknown,
+    KeyReused,
+    NotConnected,
+    Cut,
+    /// What no publish should be answered.
+    Other(String),
+}
+
+/// Publishes until it is over.
+pub(super) fn run(shared: &Shared, publisher: usize, mut rng: fastrand::Rng) {
+    while !shared.is_over.load(Relaxed) {
+        let begun = Instant::now();
+        let (number, event) = shared.state().ledger.begin(publisher);
+        let key = format!("{publisher}-{number}");
+        let told = match PUBLISHERS[publisher] {
+            Kind::Plain => told(&shared.post(shared.nodes.any(&mut rng).1, &event, None)),
+            Kind::Keyed => told(&shared.post_until_stored(&mut rng, &event, &key)),
+            Kind::Racing => {
+                let told = shared.race(&mut rng, &event, &key);
+                if number.is_multiple_of(OTHER_BODY_EVERY) {
+                    shared.post_other_body(&mut rng, &key);
+                }
+                told
+            }
+        };
+        shared.state().tell(publisher, number, begun, told);
+        thread::sleep(if PUBLISHERS[publisher] == Kind::Racing { RACE_PAUSE } else { PAUSE });
+    }
+}
+
+/// Publishes the event at which every subscriber ends.
+pub(super) fn last(shared: &Shared) {
+    let (begun, mut rng) = (Instant::now(), fastrand::Rng::new());
+    let (number, event) = shared.state().ledger.begin(LAST);
+    let answer = shared.post_until_stored(&mut rng, &event, "last");
+    shared.state().tell(LAST, number, begun, told(&answer));
+}
+
+/// Publishes something, and returns its position: what comes later is the load.
+pub(super) fn first(nodes: &Addresses) -> Position {
+    until("a first event", || match post(nodes.any(&mut fastrand::Rng::new()).1, "0", None) {
+        Answer::Stored(body) => Some(position(&body).expect("a position")),
+        _ => None,
+    })
+}
+
+impl Shared {
+    /// A publish; its answer is counted.
+    fn post(&self, node: SocketAddr, event: &str, key: Option<&str>) -> Answer {
+        let answer = post(node, event, key);
+        let mut state = self.state();
+        let Answers { stored, unavailable, unknown, key_reused, not_connected, cut } =
+            &mut state.answers;
+        match &answer {
+            Answer::Stored(_) => *stored += 1,
+            Answer::Unavailable => *unavailable += 1,
+            Answer::Unknown => *unknown += 1,
+            Answer::KeyReused => *key_reused += 1,
+            Answer::NotConnected => *not_connected += 1,
+            Answer::Cut => *cut += 1,
+            Answer::Other(what) => state.ledger.contradict(&format!("{event} was answered {what}")),
+        }
+        answer
+    }
+
+    /// Likewise, at any node, again and again.
+    fn post_until_stored(&self, rng: &mut fastrand::Rng, event: &str, key: &str) -> Answer {
+        self.post_until(rng, event, key, |answer| matches!(answer, Answer::Stored(_)))
+    }
+
+    fn post_until(
+        &self,
+        rng: &mut fastrand::Rng,
+        event: &str,
+        key: &str,
+        is_enough: impl Fn(&Answer) -> bool,
+    ) -> Answer {
+        let begun = Instant::now();
+        loop {
+            let answer = self.post(self.nodes.any(rng).1, event, Some(key));
+            if is_enough(&answer) || matches!(answer, Answer::Other(_)) {
+                return answer;
+            }
+            if begun.elapsed() > WAIT_MAX {
+                self.state().ledger.contradict(&format!("{event} is not stored: {answer:?}"));
+                return answer;
+            }
+            thread::sleep(RETRY_PAUSE);
+        }
+    }
+
+    /// The same event with the same key to three nodes at once, each until it is stored. All answers
+    /// must be the same.
+    fn race(&self, rng: &mut fastrand::Rng, event: &str, key: &str) -> Told {
+        let nodes = self.nodes.three(rng);
+        let answers = thread::scope(|scope| {
+            let post = |node| {
+                let mut rng = rng.fork();
+                scope.spawn(move || match self.post(node, event, Some(key)) {
+                    answer @ (Answer::Stored(_) | Answer::KeyReused) => answer,
+                    _ => self.post_until_stored(&mut rng, event, key),
+                })
+            };
+            nodes.map(post).map(|it| it.join().expect("a thread that did not panic"))
+        });
+        if answers.iter().any(|answer| *answer != answers[0]) {
+            self.state().ledger.contradict(&format!("{event} was answered {answers:?}"));
+        }
+        told(&answers[0])
+    }
+
+    /// A key that is taken, with another body: no node may store that.
+    fn post_other_body(&self, rng: &mut fastrand::Rng, key: &str) {
+        let is_enough = |answer: &Answer| matches!(answer, Answer::KeyReused | Answer::Stored(_));
+        let answer = self.post_until(rng, "\"other\"", key, is_enough);
+        if answer != Answer::KeyReused {
+            self.state()
+                .ledger
+                .contradict(&format!("another body for {key} was answered {answer:?}"));
+        }
+    }
+}
+
+fn told(answer: &Answer) -> Told {
+    match answer {
+        Answer::Stored(body) => Told::Stored(position(body).expect("a position").offset),
+        Answer::Unavailable | Answer::NotConnected | Answer::KeyReused => Told::NotStored,
+        Answer::Unknown | Answer::Cut | Answer::Other(_) => Told::Unknown,
+    }
+}
+
+fn position(body: &str) -> Option<Position> {
+    let answer: serde_json::Value = serde_json::from_str(body).ok()?;
+    answer["position"].as_str()?.parse().ok()
+}
+
+/// A publish on a connection of its own.
+fn post(node: SocketAddr, event: &str, key: Option<&str>) -> Answer {
+    match try_post(node, event, key) {
+        Ok((200, body)) => Answer::Stored(body),
+        Ok((503, body)) if body.contains("\"unknown\"") => Answer::Unknown,
+        Ok((503, _)) => Answer::Unavailable,
+        Ok((422, body)) if body.contains("\"key_reused\"") => Answer::KeyReused,
+        Ok((status, body)) => Answer::Other(format!("{status} {body}")),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Answer::NotConnected,
+        Err(_) => Answer::Cut,
+    }
+}
+
+fn try_post(node: SocketAddr, event: &str, key: Option<&str>) -> std::io::Result<(u16, String)> {
+    let mut socket = TcpStream::connect(node)?;
+    socket.set_read_timeout(Some(ANSWER_WAIT))?;
+    let key = key.map(|key| format!("Idempotency-Key: {key}\r\n")).unwrap_or_default();
+    let request = format!(
+        "POST /v1/topics/{TOPIC} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{key}\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{event}",
+        event.len()
+    );
+    socket.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    let cut = || Error::from(ErrorKind::UnexpectedEof);
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(cut)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok((status.ok_or_else(cut)?, body.to_owned()))
+}

@@ -1,0 +1,52 @@
+//! How long nothing came. Pure: time comes in.
+
+use std::time::{Duration, Instant};
+
+/// What comes again and again, or should.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    last: Instant,
+    silence_max: Duration,
+}
+
+impl Pulse {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { last: now, silence_max: Duration::ZERO }
+    }
+
+    /// Something has come.
+    pub(super) fn beat(&mut self, now: Instant) {
+        self.silence_max = self.silence_max.max(now - self.last);
+        self.last = now;
+    }
+
+    /// Forgets silences that have ended.
+    pub(super) fn restart(&mut self) {
+        self.silence_max = Duration::ZERO;
+    }
+
+    /// The longest silence since the restart, with the one that goes on.
+    pub(super) fn silence_max(&self, now: Instant) -> Duration {
+        self.silence_max.max(now - self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silences_count_that_reach_into_the_time_since_the_restart() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let seconds = |pulse: &Pulse, second| pulse.silence_max(at(second)).as_secs();
+        let mut pulse = Pulse::new(start);
+        pulse.beat(at(9));
+        pulse.restart();
+        assert_eq!(seconds(&pulse, 10), 1, "not the one before");
+        pulse.beat(at(13));
+        pulse.beat(at(14));
+        assert_eq!(seconds(&pulse, 15), 4, "the one in which it was restarted, whole");
+        assert_eq!(seconds(&pulse, 20), 6, "the one that goes on");
+    }
+}
