@@ -27,10 +27,10 @@ use crate::{
 };
 
 /// How often a consumer that has nothing to send says so.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_millis(250);
 
 /// A consumer that says nothing for so long is lost: three heartbeats.
-const SILENCE: Duration = Duration::from_secs(3);
+const SILENCE: Duration = Duration::from_millis(750);
 
 /// How long JetStream keeps a consumer that nobody listens to.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
