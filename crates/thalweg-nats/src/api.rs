@@ -95,6 +95,26 @@ pub(crate) struct StreamInfo {
     #[serde(deserialize_with = "time")]
     pub(crate) created: SystemTime,
     pub(crate) state: StreamState,
+    /// When it was asked, by the leader's clock.
+    #[serde(default, rename = "ts", deserialize_with = "optional_time")]
+    pub(crate) asked: Option<SystemTime>,
+    #[serde(default)]
+    pub(crate) cluster: Cluster,
+}
+
+/// What is known of a stream's servers.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(crate) struct Cluster {
+    /// By the leader's clock.
+    #[serde(default, deserialize_with = "optional_time")]
+    leader_since: Option<SystemTime>,
+}
+
+impl StreamInfo {
+    /// How long it has had its leader.
+    pub(crate) fn leader_age(&self) -> Option<Duration> {
+        self.asked?.duration_since(self.cluster.leader_since?).ok()
+    }
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -124,6 +144,12 @@ pub(crate) struct Done {}
 fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
     let text = String::deserialize(deserializer)?;
     humantime::parse_rfc3339(&text).map_err(serde::de::Error::custom)
+}
+
+fn optional_time<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SystemTime>, D::Error> {
+    time(deserializer).map(Some)
 }
 
 /// An answer is an object with the member `error`, or the result.
@@ -272,9 +298,11 @@ mod tests {
     fn an_answer_is_a_result_or_an_error() {
         let info: StreamInfo = read(
             br#"{"type":"t","config":{"name":"a"},"created":"2023-11-14T22:13:20.123456789Z",
-                "state":{"messages":1,"first_seq":3,"last_seq":3}}"#,
+                "state":{"messages":1,"first_seq":3,"last_seq":3},"ts":"2023-11-14T22:13:23Z",
+                "cluster":{"leader":"n1","leader_since":"2023-11-14T22:13:21.5Z"}}"#,
         )
         .unwrap();
+        assert_eq!(info.leader_age(), Some(Duration::from_millis(1500)));
         assert_eq!(info.created, UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789));
         assert_eq!((info.state.first_seq, info.state.last_seq), (3, 3));
 

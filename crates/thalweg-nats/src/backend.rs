@@ -20,6 +20,7 @@ use crate::{
     connection::{Connection, START_TIMEOUT},
     counts::Counts,
     end::{Answer, PageAnswer, Server, Target, Wanted, Work},
+    leader,
     pages::{self, Reading},
     reader::{self, Reader},
     requests::Requests,
@@ -157,6 +158,7 @@ impl Nats {
             let mut readers = JoinSet::new();
             for (index, stream) in streams.into_iter().enumerate() {
                 readers.spawn(reader::watch(api.clone(), stream.state.clone()));
+                readers.spawn(leader::watch(api.clone(), stream.state.clone()));
                 let reader = Reader {
                     index,
                     warm: stream.warm,

@@ -21,6 +21,7 @@
 //! pages        older messages of one topic, read again
 //! health       whether this server has caught up                             (pure)
 //! store        storing, with retries
+//! leader       whether a leader that was sent a message leads no more
 //! ack          what the stream answers to a message that is to be stored     (pure)
 //! stream_state what reader, store and readiness share
 //! seldom       what is not to be said each time                              (pure)
@@ -39,6 +40,7 @@ mod counts;
 pub mod end;
 mod health;
 mod incarnation;
+mod leader;
 mod message;
 mod pages;
 mod reader;

@@ -16,6 +16,7 @@ use crate::{
     api::Api,
     counts::{Counts, add},
     end::{Answer, Work},
+    leader,
     message::{END, MARK, MARK_VALUE},
     requests::{Requests, Unanswered},
     settings::subject_of,
@@ -201,7 +202,12 @@ impl Storing {
         let Attempt { subject, headers, body, digest } = attempt;
         let (epoch, next) = (state.epoch(), state.next());
         let sent = self.requests.send(subject.clone(), headers.clone(), body.clone(), timeout);
-        let answer = match sent.await {
+        // Who waits for a leader that leads no more waits in vain, and all of its topic with it.
+        let answer = tokio::select! {
+            answer = sent => answer,
+            () = leader::changed(state, Instant::now()) => Err(Unanswered::Timeout),
+        };
+        let answer = match answer {
             Ok(answer) => answer,
             Err(Unanswered::NotSent | Unanswered::NoResponders) => return Outcome::Not,
             Err(Unanswered::Lost | Unanswered::Timeout) => return Outcome::Maybe,

@@ -25,6 +25,9 @@ pub(crate) struct StreamState {
     pub(crate) suspect: Notify,
     /// It is another one: read it anew.
     pub(crate) changed: Notify,
+    /// Somebody waits for an answer longer than usual.
+    pub(crate) unanswered: Notify,
+    leader_since: Mutex<Option<Instant>>,
     health: Mutex<Health>,
 }
 
@@ -38,6 +41,8 @@ impl StreamState {
             next: AtomicU64::new(next),
             suspect: Notify::new(),
             changed: Notify::new(),
+            unanswered: Notify::new(),
+            leader_since: Mutex::new(None),
             health: Mutex::new(Health::new(Instant::now())),
         }
     }
@@ -61,6 +66,15 @@ impl StreamState {
         *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = epoch;
         self.set_next(next);
         self.health().restarted();
+    }
+
+    /// Since when it has its leader, as far as is known.
+    pub(crate) fn leader_since(&self) -> Option<Instant> {
+        *self.leader_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_leader_since(&self, since: Option<Instant>) {
+        *self.leader_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 
     pub(crate) fn health(&self) -> MutexGuard<'_, Health> {

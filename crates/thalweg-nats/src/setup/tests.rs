@@ -1,4 +1,5 @@
 use super::*;
+use crate::api::Cluster;
 
 fn settings() -> StreamSettings {
     StreamSettings {
@@ -18,6 +19,8 @@ fn checked(change: impl FnOnce(&mut StreamInfo)) -> Result<(), String> {
         config: config_of(&settings()),
         created: SystemTime::now(),
         state: serde_json::from_str(r#"{"first_seq":0,"last_seq":0}"#).unwrap(),
+        asked: None,
+        cluster: Cluster::default(),
     };
     change(&mut info);
     check(&settings(), &info, 1 << 20)
@@ -60,6 +63,8 @@ fn a_stream_of_value_topics_keeps_the_newest_message_of_each() {
         config: config_of(&settings),
         created: SystemTime::now(),
         state: serde_json::from_str(r#"{"first_seq":0,"last_seq":0}"#).unwrap(),
+        asked: None,
+        cluster: Cluster::default(),
     };
     check(&settings, &info, 1 << 20).unwrap();
     assert_eq!((&info.config["max_age"], &info.config["discard"]), (&0.into(), &"new".into()));
