@@ -41,8 +41,8 @@ pub use pacing::Pacing;
 pub use process::Resources;
 pub use received::{Answer, Exchanged, Reasons, Received, Spread, Timestamps, Unit};
 pub use sample::{
-    Activity, Beside, Beyond, Delays, Held, KernelMemory, Memory, Negotiated, Point, Pushed,
-    RoundTrips, Sample, SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
+    Activity, Beside, Beyond, Delays, Held, KernelMemory, Memory, Negotiated, Point, ProcessUse,
+    Pushed, RoundTrips, Sample, SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
 };
 pub use steady::{Slice, Steadiness, Warm};
 pub use verdict::{Evidence, Room, Verdict};

@@ -7,6 +7,7 @@
 //! - `drive`: what makes the load, one arm for each in every table
 //! - `settings`: everything that may differ between two samples
 //! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
+//! - `process`: what a subject needs beside its own process
 //! - `read`: a file and the command line become a plan
 //! - `against`: another build of Thalweg beside the one that is measured
 //! - `cell_matrix`: who takes part in which cells: every combination of the axes
@@ -30,6 +31,7 @@ mod library;
 mod listen;
 mod peer;
 mod plan;
+mod process;
 mod read;
 #[cfg(test)]
 mod schema;
@@ -47,6 +49,7 @@ pub use library::{LIBRARY, find, titles};
 pub use listen::listen;
 pub use peer::{Dialect, Peer};
 pub use plan::{Cell, Part, Plan, Slot, Subject};
+pub use process::{Process, Role};
 pub use read::{Changes, read};
 pub use settings::Settings;
 
@@ -170,6 +173,17 @@ pub enum Request {
     Ndjson,
     /// One event per request, the next when it is answered.
     Single,
+}
+
+/// Where published events go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum PublishTo {
+    /// The subject itself.
+    Subject,
+    /// The NATS server that it reads a stream of, in the form that its nodes store.
+    Nats,
 }
 
 /// What a published event is.

@@ -3,6 +3,8 @@
 //!
 //! - `build`: peers, built before a run
 //! - `command`: how each program is started
+//! - `child`: a process that ends with its value
+//! - `processes`: what a subject needs beside its own process
 //! - `cores`: who runs where
 //! - `probe`: whether it answers
 //! - `listener`: who listens at an address, if the lab has not started it
@@ -12,16 +14,19 @@
 //! - `tls`: TLS as a client of a subject speaks it
 
 mod build;
+mod child;
 mod command;
 mod cores;
 mod listener;
 mod place;
 mod probe;
+mod processes;
 mod sockets;
 mod system_calls;
 pub mod tls;
 
 pub use build::{build_peers, peers};
+pub use child::kill_all;
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use listener::{Listener, NotSeen};
@@ -29,49 +34,31 @@ pub use place::Place;
 pub use sockets::{Socket, sockets};
 pub use system_calls::SystemCallCount;
 
-use crate::scenario::Program;
+use crate::scenario::{Program, Role};
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use child::OwnedChild;
+use processes::Processes;
 use std::fs::File;
 use std::net::SocketAddr;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_millis(5);
-/// How long a subject may take to drain before it is killed.
-const STOP_WITHIN: Duration = Duration::from_secs(3);
 
-/// The processes of all running subjects: what must end with this one, however
-/// that ends.
-static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
-
-fn running() -> MutexGuard<'static, Vec<u32>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Kills every running subject and what it has started, because this process is
-/// about to end without cleaning up.
-pub fn kill_all() {
-    for pid in running().drain(..).filter_map(|pid| Pid::from_raw(pid as i32)) {
-        // Each leads a group of its own. Fails only if it has ended already.
-        let _ = kill_process_group(pid, Signal::KILL);
-    }
-}
-
-/// A running subject. Dropped, it is killed.
+/// A running subject, with the processes beside it. Dropped, all are killed.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    child: OwnedChild,
     address: SocketAddr,
+    // Behind the child: they outlive it.
+    beside: Processes,
 }
 
 impl Running {
-    /// Starts `program` on `cores` and returns once it answers. What it prints
-    /// goes to `log`.
+    /// Starts the processes beside `program` and then itself on `cores`, and returns once it
+    /// answers. What it prints goes to `log`.
     pub fn start(
         program: &Path,
         launch: &Launch<'_>,
@@ -79,8 +66,15 @@ impl Running {
         cores: &Cores,
         log: &File,
     ) -> anyhow::Result<Running> {
+        if !launch.processes.is_empty() && !place.is_loopback() {
+            bail!("a subject of several processes runs on loopback: leave --under and --at out");
+        }
+        let shards = launch.settings.shards;
+        let mut beside =
+            Processes::start(launch.processes, program, shards, cores, processes::READY_WITHIN)?;
         let address = place.free_address()?;
-        let mut words = arguments(launch, address);
+        let words = arguments(launch, address).into_iter().map(|word| beside.fill(&word, program));
+        let mut words = words.collect::<anyhow::Result<Vec<String>>>()?;
         let program = match launch.program {
             Program::Peer(_) => match words.remove(0) {
                 this if this == "{thalweg}" => program.to_owned(),
@@ -90,20 +84,12 @@ impl Running {
             _ => program.to_owned(),
         };
         let mut command = place.command(&program);
-        command
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log.try_clone()?)
-            // A Ctrl-C in the terminal is the lab's to handle: it stops the
-            // subject itself, after it has saved what it has.
-            .process_group(0);
+        command.args(words).stdout(log.try_clone()?).stderr(log.try_clone()?);
         let child = cores
-            .spawn_pinned(launch.settings.shards, || command.spawn())?
+            .spawn_pinned(shards, || OwnedChild::spawn(&mut command))?
             .with_context(|| format!("{} cannot be started", name_of(&program)))?;
-        running().push(child.id());
-        let mut running = Running { child, address };
-        running.wait_until_ready(launch.settings.tls)?;
+        let mut running = Running { child, address, beside };
+        running.wait_until_ready(launch.settings.tls).inspect_err(|_| running.keep_logs(log))?;
         Ok(running)
     }
 
@@ -117,42 +103,46 @@ impl Running {
         self.child.id()
     }
 
-    /// Asks it to drain, and kills it if it does not.
-    pub fn stop(mut self) {
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
-            // Fails only if it has ended already.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let deadline = Instant::now() + STOP_WITHIN;
-        while Instant::now() < deadline {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    /// Names and numbers of the processes beside it.
+    pub fn pids_beside(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.beside.pids()
+    }
+
+    /// Where those of this role listen.
+    pub fn addresses_beside(&self, role: Role) -> impl Iterator<Item = SocketAddr> {
+        self.beside.addresses(role)
+    }
+
+    /// Asks it to drain, and kills it if it does not, and those beside it. What these have
+    /// printed goes to `log`.
+    pub fn stop(mut self, log: &File) {
+        self.child.drain();
+        self.keep_logs(log);
+    }
+
+    /// Logs help who looks for a reason: without them nothing else fails.
+    fn keep_logs(&self, log: &File) {
+        let _ = self.beside.append_logs(log);
     }
 
     fn wait_until_ready(&mut self, is_tls: bool) -> anyhow::Result<()> {
-        let deadline = Instant::now() + READY_WITHIN;
+        // A node answers before it has what the others have.
+        let (path, within) = match self.beside.pids().next() {
+            Some(_) => ("/readyz", processes::READY_WITHIN),
+            None => ("/healthz", READY_WITHIN),
+        };
+        let deadline = Instant::now() + within;
         while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait()? {
+            if let Some(status) = self.child.ended()? {
                 bail!("the subject ended before it was ready ({status}); see subjects.log");
             }
-            if probe::is_ready(self.address, is_tls) {
+            if probe::answers(self.address, path, is_tls) {
                 return Ok(());
             }
             std::thread::sleep(PROBE_EVERY);
         }
-        bail!("the subject did not answer GET /healthz with 200 within 10 s; see subjects.log")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        running().retain(|pid| *pid != self.child.id());
+        let seconds = within.as_secs();
+        bail!("the subject did not answer GET {path} with 200 within {seconds} s; see subjects.log")
     }
 }
 

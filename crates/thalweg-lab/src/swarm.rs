@@ -19,7 +19,7 @@
 //!   endpoint, where there is none; `exchange`: what it is sent and what comes back, with
 //!   `template`, what the messages say
 //! - `published`, `generated`: what must arrive under either load; `timetable`: when rows must
-//! - `publisher`: a long-lived publish connection; `pace`: when it publishes
+//! - `publisher`: a long-lived publish connection; `nats`: one to a NATS server; `pace`: when it publishes
 //! - `conversation`: a subscriber that answers; `http_client` and `http_response`: HTTP's
 //!   requests and responses
 //! - `dialer`: how to get to a server; `link`: a connection's bytes, as they are or encrypted;
@@ -43,6 +43,7 @@ mod handshake;
 mod http_client;
 mod http_response;
 mod link;
+mod nats;
 mod negotiated;
 mod pace;
 mod parser;
@@ -95,7 +96,7 @@ const MOMENT: Duration = Duration::from_millis(5);
 const PROGRESS_EVERY_US: u64 = 100_000;
 
 /// What to do to a subject.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Load<'a> {
     /// Where it listens; an external endpoint says so itself.
     pub address: SocketAddr,
@@ -111,6 +112,22 @@ pub struct Load<'a> {
     pub warm_up: Duration,
     /// The measured span.
     pub measured: Duration,
+    /// Who is beside it.
+    pub cluster: Cluster,
+}
+
+/// Who is beside a subject, where the lab publishes.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// The NATS server that the lab publishes to.
+    pub nats: Option<SocketAddr>,
+    /// The other nodes.
+    pub nodes: Vec<SocketAddr>,
+}
+
+/// Settings of a connection to whom encryption is not meant for.
+fn tls_free(settings: &Settings) -> Settings {
+    Settings { tls: false, receive_buffer_bytes: 0, ..settings.clone() }
 }
 
 /// Looks at the subject at the right moments, on the swarm's thread.

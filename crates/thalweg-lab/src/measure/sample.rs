@@ -51,6 +51,9 @@ pub struct Sample {
     pub open_us: u64,
     /// The subject's memory.
     pub memory: Memory,
+    /// What the processes beside the subject used: none of it is the subject's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessUse>,
     /// The subject's resources at the end, among them its context switches.
     pub resources: Resources,
     /// Where subscribers stopped: what the kernel holds for them.
@@ -101,6 +104,17 @@ pub struct Sample {
     /// Latencies; written to a file of their own.
     #[serde(skip)]
     pub latency: Latency,
+}
+
+/// What a process beside the subject used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessUse {
+    /// As the scenario calls it.
+    pub name: String,
+    /// CPU time in the span.
+    pub cpu_ns: u64,
+    /// Resident memory at its end.
+    pub rss_bytes: u64,
 }
 
 /// What the swarm got in the span.
@@ -414,6 +428,13 @@ impl Sample {
         // A server that is not seen is not free of charge.
         (events > 0 && self.subject_cpu_ns > 0)
             .then(|| self.subject_cpu_ns as f64 / 1000.0 / events as f64)
+    }
+
+    /// CPU time per event of all processes beside the subject; `None` where there are none.
+    pub fn beside_us_per_event(&self) -> Option<f64> {
+        let cpu_ns: u64 = self.processes.iter().map(|process| process.cpu_ns).sum();
+        let events = self.traffic.events;
+        (events > 0 && !self.processes.is_empty()).then(|| cpu_ns as f64 / 1000.0 / events as f64)
     }
 
     /// The latency that a share (0 to 1) of the events did not exceed, µs; `None` without

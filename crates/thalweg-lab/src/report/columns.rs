@@ -72,6 +72,9 @@ pub(super) const TOPICS: &[Column] =
     &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
 pub(super) const MEMORY: &[Column] =
     &[("RSS", "MB", |_, row| figure(row.memory.rss_bytes.map(|it| it / 1e6)))];
+/// What the processes beside a subject take, all of them together.
+pub(super) const PROCESSES: &[Column] =
+    &[("processes beside", "CPU µs per event", |_, row| figure(row.cpu.beside_us_per_event))];
 /// What is watched of a keyed load, besides.
 pub(super) const PROPORTIONAL: &[Column] = &[
     ("PSS", "MB", |_, row| figure(row.memory.pss_bytes.map(|it| it / 1e6))),

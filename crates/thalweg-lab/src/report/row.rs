@@ -82,6 +82,9 @@ fn is_zero(count: &u64) -> bool {
 pub struct Cpu {
     /// Subject's CPU per event delivered (published, with that drive).
     pub us_per_event: Option<Estimate>,
+    /// That of the processes beside it, which is not in the subject's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside_us_per_event: Option<f64>,
 }
 
 /// How much there was.
@@ -215,6 +218,7 @@ impl Valid<'_> {
     pub(super) fn fill(&self, row: &mut Row, drive: Drive, subject: &Subject) {
         let settings = &subject.settings;
         row.cpu.us_per_event = self.spread(Sample::cpu_us_per_event);
+        row.cpu.beside_us_per_event = self.middle(Sample::beside_us_per_event);
         row.throughput = self.throughput(drive, settings);
         row.latency = self.latency();
         row.beside = self.beside();

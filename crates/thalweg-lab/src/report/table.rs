@@ -1,8 +1,8 @@
 //! The summary as a table for a terminal.
 
 use super::columns::{
-    BESIDE, Column, LATE, LOAD, PROBE, PROPORTIONAL, RECEIVED, SERVED, STOPPED, TO_BASELINE,
-    TOPICS, withholds_p99,
+    BESIDE, Column, LATE, LOAD, PROBE, PROCESSES, PROPORTIONAL, RECEIVED, SERVED, STOPPED,
+    TO_BASELINE, TOPICS, withholds_p99,
 };
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
@@ -83,6 +83,9 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     }
     if part.rows.iter().any(|row| row.settings.keys > 1) {
         groups.extend([PROPORTIONAL, RECEIVED, PROBE]);
+    }
+    if part.rows.iter().any(|row| row.cpu.beside_us_per_event.is_some()) {
+        groups.push(PROCESSES);
     }
     groups.push(LOAD);
     let mut columns = groups.concat();

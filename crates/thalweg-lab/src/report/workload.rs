@@ -83,6 +83,16 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             charts: vec![chart::EVENTS, chart::CPU],
             ..Shown::default()
         },
+        Drive::Stored => Shown {
+            sentence: "The lab publishes to NATS, at a rate set in advance or as fast as it is \
+                acknowledged; nobody subscribes. Events are those that were published, and the \
+                subject says that it has read them.",
+            columns: vec![CPU, THROUGHPUT, MEMORY],
+            compared: &[Metric::Cpu],
+            charts: vec![chart::CPU, chart::BUSY],
+            has_throughput: false,
+            ..Shown::default()
+        },
         Drive::Echo => Shown {
             sentence: "Over a WebSocket the client asks on a schedule and must be answered, while the \
                 subject pushes other data to it, on the same connection unless the cell says \

@@ -5,9 +5,9 @@ use super::progress::Progress;
 use super::start_barrier::StartBarrier;
 use super::watch::{Observations, Watch, WatchOptions, Watched};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
-use crate::scenario::{Endpoint, Plan, Program, Slot, Subject};
+use crate::scenario::{Endpoint, Plan, Program, Role, Slot, Subject};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
-use crate::swarm::{self, Interrupted, Load, Outcome, monotonic_us};
+use crate::swarm::{self, Cluster, Interrupted, Load, Outcome, monotonic_us};
 use anyhow::Context;
 use std::cell::RefCell;
 use std::fs::File;
@@ -48,13 +48,15 @@ pub(super) struct Launched<'a> {
     pub(super) watch: Watch<'a>,
     /// Unless it ran before, and will afterwards.
     running: Option<Running>,
+    /// Where it and those beside it have printed to.
+    log: &'a File,
 }
 
 impl Launched<'_> {
     /// Ends what was started.
     pub(super) fn stop(self) {
         if let Some(running) = self.running {
-            running.stop();
+            running.stop(self.log);
         }
     }
 }
@@ -125,7 +127,9 @@ impl Bench<'_> {
                 (Some(running), watched)
             }
         };
+        let cluster = running.as_ref().map(cluster_of).unwrap_or_default();
         let load = Load {
+            cluster,
             address: watched.address,
             program: &subject.program,
             settings: &subject.settings,
@@ -136,18 +140,20 @@ impl Bench<'_> {
         };
         let options = WatchOptions { is_keyed: subject.settings.keys > 1, ..options };
         let watch = Watch::new(watched, options)?;
-        Ok(Launched { slot, load, watch, running })
+        Ok(Launched { slot, load, watch, running, log: &self.log })
     }
 
     fn run(&self, slot: Slot, start_us: u64) -> anyhow::Result<Running> {
-        let Subject { program, settings, .. } = self.plan.subject(slot);
-        let launch = Launch { program, settings, drive: self.plan.part(slot).drive, start_us };
+        let Subject { program, settings, arguments, processes, .. } = self.plan.subject(slot);
+        let drive = self.plan.part(slot).drive;
+        let launch = Launch { program, settings, drive, start_us, arguments, processes };
         Running::start(&self.context.program, &launch, self.place, self.cores, &self.log)
     }
 
     fn watched(&self, running: &Running, shards: u32) -> Watched {
         Watched {
             pids: vec![running.pid()],
+            beside: running.pids_beside().map(|(name, pid)| (name.to_owned(), pid)).collect(),
             address: running.address(),
             room: Room::Own,
             cores: self.cores.of_subject(shards).to_vec(),
@@ -172,7 +178,8 @@ impl Bench<'_> {
             0 => Room::Unseen,
             count => Room::Shared(count),
         };
-        Ok(Watched { pids, address, room, cores, swarm_core: self.cores.of_swarm(1) })
+        let (beside, swarm_core) = (Vec::new(), self.cores.of_swarm(1));
+        Ok(Watched { pids, beside, address, room, cores, swarm_core })
     }
 
     /// What a reader of the report must know.
@@ -213,6 +220,7 @@ impl Bench<'_> {
             dropped_packets: evidence.dropped_packets,
             open_us: outcome.open_us,
             memory: observations.memory,
+            processes: std::mem::take(&mut observations.processes),
             resources: observations.end.resources,
             kernel: observations.kernel,
             round_trips: outcome.round_trips,
@@ -269,6 +277,14 @@ impl Bench<'_> {
                 None => None,
             },
         }
+    }
+}
+
+/// Where the lab publishes, besides to the subject.
+fn cluster_of(running: &Running) -> Cluster {
+    Cluster {
+        nats: running.addresses_beside(Role::Nats).next(),
+        nodes: running.addresses_beside(Role::Node).collect(),
     }
 }
 

@@ -3,8 +3,8 @@
 use super::progress::Progress;
 use super::start_barrier::StartBarrier;
 use crate::measure::{
-    CoreTimes, KernelMemory, Memory, Point, Resources, Room, SocketMemory, SystemCalls, core_times,
-    dropped_packets, tcp_bytes,
+    CoreTimes, KernelMemory, Memory, Point, ProcessUse, Resources, Room, SocketMemory, SystemCalls,
+    core_times, dropped_packets, tcp_bytes,
 };
 use crate::subject::{Place, Socket, SystemCallCount, sockets};
 use crate::swarm::{Figures, Moment, Observer, monotonic_us};
@@ -39,6 +39,8 @@ pub(super) struct Observations {
     pub(super) negotiated: Vec<(String, String)>,
     pub(super) timeline: Vec<Point>,
     pub(super) system_calls: Option<SystemCalls>,
+    /// What the processes beside the subject used in the span.
+    pub(super) processes: Vec<ProcessUse>,
     /// Why something could not be observed.
     pub(super) remark: Option<String>,
     /// Why the sample does not count, whatever the ledger says.
@@ -75,6 +77,8 @@ impl Observations {
 pub(super) struct Watched {
     /// Roots of its process trees; none where they are not seen.
     pub(super) pids: Vec<u32>,
+    /// Processes beside it, which are none of its tree: names and roots.
+    pub(super) beside: Vec<(String, u32)>,
     /// Where it listens.
     pub(super) address: SocketAddr,
     /// Whose cores they are.
@@ -188,6 +192,21 @@ impl Inspector<'_> {
         }
     }
 
+    /// What those beside the subject have used so far; one that has ended spoils the sample.
+    fn processes_beside(&mut self) -> Vec<ProcessUse> {
+        let mut all = Vec::new();
+        for (name, pid) in &self.subject.beside {
+            match Resources::read(*pid) {
+                // One that has ended and is not waited for has no memory.
+                Ok(Resources { cpu_ns, rss_bytes: rss_bytes @ 1.., .. }) => {
+                    all.push(ProcessUse { name: name.clone(), cpu_ns, rss_bytes });
+                }
+                _ => self.observations.fail(format!("the process `{name}` has ended")),
+            }
+        }
+        all
+    }
+
     /// The subject's side of its connections.
     fn inspect_sockets(&mut self, stopped_ports: &[u16]) {
         let found = match sockets(self.options.place, self.subject.address) {
@@ -247,6 +266,8 @@ impl Observer for Watch<'_> {
             }
             Moment::Warm => inspector.processes = Resources::tree(&inspector.subject.pids),
             Moment::Begin => {
+                // Not between the subject's own looks, which are to be short.
+                inspector.observations.processes = inspector.processes_beside();
                 inspector.observations.timeline.clear();
                 inspector.is_in_span = true;
                 inspector.observations.begin = inspector.snapshot();
@@ -256,6 +277,11 @@ impl Observer for Watch<'_> {
                 inspector.observations.memory.rss_end_bytes = end.resources.rss_bytes;
                 inspector.observations.end = end;
                 inspector.is_in_span = false;
+                let before = std::mem::take(&mut inspector.observations.processes);
+                inspector.observations.processes = inspector.processes_beside();
+                for (now, before) in inspector.observations.processes.iter_mut().zip(before) {
+                    now.cpu_ns = now.cpu_ns.saturating_sub(before.cpu_ns);
+                }
             }
             Moment::Over { stopped_ports } => {
                 let processes = Resources::tree(&inspector.subject.pids);

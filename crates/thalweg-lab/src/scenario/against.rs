@@ -19,7 +19,7 @@ fn with_twins(cell: Cell, drive: Drive, binary: &Path) -> Vec<Cell> {
         let before = Subject {
             name: format!("{} before", subject.name),
             program: Program::Build(binary.to_owned()),
-            settings: subject.settings.clone(),
+            ..subject.clone()
         };
         let settings = if is_alone { &cell.settings } else { &subject.settings };
         Cell {

@@ -4,8 +4,9 @@ use super::check::check;
 use super::error::unknown;
 use super::file::{Axis, Block, ScenarioFile, SubjectBlock};
 use super::plan::{Cell, Subject};
+use super::process;
 use super::uses::expect_used;
-use super::{Drive, Peer, Program, ScenarioError, Settings, Transport};
+use super::{Drive, Peer, Process, Program, PublishTo, Role, ScenarioError, Settings, Transport};
 use toml::Spanned;
 
 /// A subject as a file declares it.
@@ -14,6 +15,8 @@ pub(super) struct Declared {
     program: Program,
     on_demand: bool,
     with: Block,
+    arguments: Vec<String>,
+    processes: Vec<Process>,
 }
 
 /// The subjects of a file; Thalweg, and the limit where it can take part, if it
@@ -28,22 +31,31 @@ pub(super) fn declared(
         program,
         on_demand: false,
         with: Block::default(),
+        arguments: Vec::new(),
+        processes: Vec::new(),
     };
     let Some(blocks) = &file.subjects else {
-        let has_limit = file.drive != Drive::Publish;
+        let has_limit = !matches!(file.drive, Drive::Publish | Drive::Stored);
         let limit = has_limit.then(|| plain("limit", Program::Limit));
         return Ok(limit.into_iter().chain([plain("thalweg", Program::Thalweg)]).collect());
     };
     let declare = |spanned: &Spanned<SubjectBlock>| {
         let block = spanned.get_ref();
         let program = expect_used(&block.with, file.drive)
+            .and_then(|()| process::check(&block.processes, &block.arguments))
             .and_then(|()| program(block, peers))
             .map_err(|message| ScenarioError::at(text, &spanned.span(), message))?;
         Ok(Declared {
             name: block.name.clone().unwrap_or_else(|| block.program.clone()),
-            program,
             on_demand: block.on_demand,
             with: block.with.clone(),
+            // A peer has them in its own command.
+            arguments: match &program {
+                Program::Thalweg => block.arguments.clone(),
+                _ => Vec::new(),
+            },
+            program,
+            processes: block.processes.clone(),
         })
     };
     blocks.iter().map(declare).collect()
@@ -58,6 +70,8 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
     if let Some(ours) = ours {
         return match block.arguments.as_slice() {
             [] => Ok(ours),
+            // What a node has to know of the others is no setting.
+            _ if ours == Program::Thalweg && !block.processes.is_empty() => Ok(ours),
             _ => Err("`arguments` are for peers; Thalweg's are settings".to_owned()),
         };
     }
@@ -130,10 +144,20 @@ impl CellMatrix<'_> {
             return Err(format!("subject `{name}` needs one value per setting, not a list"));
         };
         check(settings, self.drive, &subject.program)?;
+        let has_nats = subject.processes.iter().any(|process| process.role == Role::Nats);
+        let wants_nats = self.drive == Drive::Stored || settings.publish_to == PublishTo::Nats;
+        if wants_nats && !has_nats {
+            let name = &subject.name;
+            return Err(format!(
+                "the lab publishes to NATS, and subject `{name}` has no process of the role `nats`"
+            ));
+        }
         Ok(Subject {
             name: subject.name.clone(),
             program: subject.program.clone(),
             settings: settings.clone(),
+            arguments: subject.arguments.clone(),
+            processes: subject.processes.clone(),
         })
     }
 }
@@ -147,6 +171,8 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.transport, |settings, value: Transport| settings.transport = value);
     vary(&mut all, &block.mode, |settings, value| settings.mode = value);
     vary(&mut all, &block.request, |settings, value| settings.request = value);
+    vary(&mut all, &block.publish_to, |settings, value| settings.publish_to = value);
+    vary(&mut all, &block.message_events, |settings, value| settings.message_events = value);
     vary(&mut all, &block.shards, |settings, value| settings.shards = value);
     vary(&mut all, &block.topics, |settings, value| settings.topics = value);
     vary(&mut all, &block.keys, |settings, value| settings.keys = value);

@@ -1,6 +1,6 @@
 //! What cannot be measured, and what to do about it.
 
-use super::{Answers, Dialect, Drive, Payload, Program, Settings, TopicKind, Transport};
+use super::{Answers, Dialect, Drive, Payload, Program, PublishTo, Settings, TopicKind, Transport};
 use thalweg_match_feed::Size;
 
 /// The least a published event needs for `seq`, `due` and `crc` at full length.
@@ -11,6 +11,11 @@ pub(super) const EVENT_BYTES_MAX: u32 = 1 << 20;
 const SLOW_BYTES_MAX: u32 = 1_000_000;
 /// The least a dummy event needs.
 const DUMMY_BYTES_MIN: u32 = 64;
+
+/// Events that a message of a stream may have; what positions are made of.
+const MESSAGE_EVENTS_MAX: u32 = 256;
+/// What a message may have: a NATS server takes 1 MiB, some of it headers.
+const MESSAGE_BYTES_MAX: u32 = 1_000_000;
 
 /// Events per second and topic: as fast as one thread could write them.
 pub(super) const RATE_MAX: u32 = 10_000_000;
@@ -24,6 +29,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     http2(settings, program)?;
     conversation(settings, drive, program)?;
     peer(settings, drive, program)?;
+    stored(settings, drive, program)?;
     if drive == Drive::Publish && *program == Program::Limit {
         return Err("`limit` takes no part in the `publish` drive".to_owned());
     }
@@ -95,6 +101,46 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
     Ok(())
 }
 
+/// Whether so much can be published to NATS.
+fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
+    let Settings { publish_to, message_events, event_bytes, window, .. } = *settings;
+    let is_consumer = program.dialect() == Dialect::Consumer;
+    if drive != Drive::Stored && publish_to == PublishTo::Subject {
+        if message_events != 1 {
+            return Err(
+                "message_events is of messages to NATS: set publish_to = \"nats\"".to_owned()
+            );
+        }
+        if is_consumer {
+            return Err("a consumer reads from NATS alone: set publish_to = \"nats\"".to_owned());
+        }
+        return Ok(());
+    }
+    if !matches!(program.dialect(), Dialect::Thalweg | Dialect::Consumer) {
+        return Err("this subject reads from no stream of NATS".to_owned());
+    }
+    if settings.kind == TopicKind::Value {
+        return Err("value topics are in no stream of NATS: leave kind out".to_owned());
+    }
+    if is_consumer && drive != Drive::Stored && settings.events_per_s().is_none() {
+        return Err("a consumer has no window: set a rate".to_owned());
+    }
+    if is_consumer && settings.topics_in_all() > 1 {
+        return Err("a consumer is published one topic to: leave topics and keys out".to_owned());
+    }
+    if !(1..=MESSAGE_EVENTS_MAX).contains(&message_events)
+        || message_events.saturating_mul(event_bytes) > MESSAGE_BYTES_MAX
+    {
+        return Err(format!(
+            "a message has 1 to {MESSAGE_EVENTS_MAX} events, and {MESSAGE_BYTES_MAX} bytes at most"
+        ));
+    }
+    if drive != Drive::Stored && settings.events_per_s().is_none() && window < message_events {
+        return Err("a window is at least message_events: otherwise no message is ever full".into());
+    }
+    Ok(())
+}
+
 /// Whether connections can come so.
 pub(super) fn connecting(settings: &Settings, drive: Drive) -> Result<(), String> {
     let due = || settings.arrivals.schedule(settings.connections as usize).0;
@@ -149,7 +195,7 @@ fn counts(settings: &Settings) -> Result<(), String> {
 fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
     let Settings { event_bytes, dummy_bytes, .. } = *settings;
     let is_published = drive.is_published_load()
-        || drive == Drive::Publish
+        || matches!(drive, Drive::Publish | Drive::Stored)
         || drive.is_connecting() && settings.events_per_s().is_some();
     if is_published && !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&event_bytes) {
         return Err(format!(

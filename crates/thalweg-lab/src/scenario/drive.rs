@@ -3,7 +3,7 @@
 //! A new workload is an arm here, one in `report/workload.rs`, and a file under
 //! `swarm/workload/`.
 
-use super::{Answers, Figure, Request, Settings, TopicKind};
+use super::{Answers, Figure, PublishTo, Request, Settings, TopicKind};
 use serde::{Deserialize, Serialize};
 
 /// What a round trip takes, about.
@@ -38,6 +38,9 @@ pub enum Drive {
     Idle,
     /// The lab publishes as fast as the subject takes it, nobody subscribes.
     Publish,
+    /// The lab publishes to NATS, nobody subscribes; the subject reads the stream, and says
+    /// how much of it.
+    Stored,
     /// Experiment C: requests on a schedule, answered beside a firehose on the
     /// same WebSocket.
     Echo,
@@ -169,6 +172,8 @@ impl Drive {
                 let figure = if scheduled_per_s.is_some() { Figure::Latency } else { Figure::Cpu };
                 Kind {
                     keys: beside(&[
+                        "publish_to",
+                        "message_events",
                         "streams",
                         "topics",
                         "window",
@@ -226,6 +231,13 @@ impl Drive {
                     ..plain
                 }
             }
+            Drive::Stored => Kind {
+                keys: vec!["event_bytes", "rate", "window", "message_events"],
+                label: format!("stored {bytes} {pace}"),
+                can_pause: true,
+                scheduled_per_s: settings.events_per_s(),
+                ..plain
+            },
             Drive::Echo => {
                 let has_firehose = settings.dummy_bytes > 0;
                 let requests = u64::from(settings.requests);
@@ -347,6 +359,12 @@ impl Settings {
         if self.slow > 0 {
             let rate = bytes_label(self.slow_bytes_per_s);
             label += &format!(", {} read {rate}/s", self.slow);
+        }
+        if self.publish_to == PublishTo::Nats {
+            label += " by NATS";
+        }
+        if self.message_events > 1 {
+            label += &format!(", {} a message", self.message_events);
         }
         if self.shards > 1 {
             label += &format!(", {} shards", self.shards);

@@ -1,7 +1,8 @@
 //! A scenario file as it is written (TOML).
 
 use super::{
-    Answers, Arrivals, Control, Drive, Figure, Mode, Payload, Request, TopicKind, Transport,
+    Answers, Arrivals, Control, Drive, Figure, Mode, Payload, Process, PublishTo, Request,
+    TopicKind, Transport,
 };
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -126,9 +127,12 @@ pub(super) struct SubjectBlock {
     pub(super) name: Option<String>,
     /// `thalweg`, `limit`, or the name of a peer.
     pub(super) program: String,
-    /// Added to a peer's command.
+    /// Added to a peer's command; beside processes, to Thalweg's, too.
     #[serde(default)]
     pub(super) arguments: Vec<String>,
+    /// What is started before it and ended with it, in order.
+    #[serde(default)]
+    pub(super) processes: Vec<Process>,
     /// Left out unless a block of cells names it.
     #[serde(default)]
     pub(super) on_demand: bool,
@@ -157,7 +161,7 @@ pub(super) struct Block {
     /// Exact size of a published event; of a document, about.
     pub(super) event_bytes: Option<Axis<u32>>,
     /// Published events outstanding per topic: event n + window is published when all
-    /// have n.
+    /// have n. With the `stored` drive messages without an acknowledgement.
     pub(super) window: Option<Axis<u32>>,
     /// Published events per second and topic, on a schedule set in advance; 0 posts as
     /// fast as the window allows. With the `ceiling` drive the first rate tried.
@@ -199,6 +203,10 @@ pub(super) struct Block {
     pub(super) mode: Option<Axis<Mode>>,
     /// How the `publish` drive hands events in.
     pub(super) request: Option<Axis<Request>>,
+    /// Where published events go to: the subject, or the NATS server that it reads from.
+    pub(super) publish_to: Option<Axis<PublishTo>>,
+    /// Events in a message to a NATS server, up to 256.
+    pub(super) message_events: Option<Axis<u32>>,
     /// Whether connections are encrypted (TLS 1.3).
     pub(super) tls: Option<Axis<bool>>,
     /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
@@ -282,6 +290,8 @@ of_every_key!(
     deltas,
     mode,
     request,
+    publish_to,
+    message_events,
     tls,
     streams,
     requests,

@@ -43,6 +43,8 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
             name,
             program: Program::Url(Box::new(endpoint.clone())),
             settings: Settings { transport: endpoint.transport, ..settings.clone() },
+            arguments: Vec::new(),
+            processes: Vec::new(),
         });
         let label = settings.label(drive);
         Cell { label, settings: settings.clone(), subjects: subjects.collect(), baseline: 0 }

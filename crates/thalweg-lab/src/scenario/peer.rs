@@ -15,6 +15,9 @@ pub enum Dialect {
     /// Messages as they are, without an envelope; what a WebSocket says comes
     /// back as it is.
     Bare,
+    /// None: it has no subscribers. It reads a stream of NATS, and says at `/metrics` how many
+    /// messages it has read, as a node does, and at `/times` when each was due and came.
+    Consumer,
     /// Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them.
     Socketio,
 }

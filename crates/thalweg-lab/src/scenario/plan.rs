@@ -1,6 +1,6 @@
 //! What is to be measured, in order: parts, cells, subjects, samples.
 
-use super::{Drive, Figure, Program, Settings};
+use super::{Drive, Figure, Process, Program, Settings};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -80,6 +80,12 @@ pub struct Subject {
     pub program: Program,
     /// The cell's settings with this subject's own on top.
     pub settings: Settings,
+    /// Added to Thalweg's command; a peer has its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// What is started before it and ended with it, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
 }
 
 /// One sample to take.
@@ -213,7 +219,8 @@ impl Cell {
     pub(super) fn repeat_baseline(&mut self) {
         let baseline = &self.subjects[self.baseline];
         let is_same = |other: &&Subject| {
-            (&other.program, &other.settings) == (&baseline.program, &baseline.settings)
+            Subject { name: String::new(), ..(*other).clone() }
+                == Subject { name: String::new(), ..baseline.clone() }
         };
         if self.subjects.iter().filter(is_same).count() < 2 {
             let again = Subject { name: format!("{} again", baseline.name), ..baseline.clone() };

@@ -1,6 +1,6 @@
 //! Everything that may differ between two samples.
 
-use super::{Answers, Arrivals, Mode, Payload, Request, TopicKind, Transport};
+use super::{Answers, Arrivals, Mode, Payload, PublishTo, Request, TopicKind, Transport};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
@@ -66,6 +66,10 @@ pub struct Settings {
     pub mode: Mode,
     /// How the `publish` drive hands events in.
     pub request: Request,
+    /// Where published events go to.
+    pub publish_to: PublishTo,
+    /// Events in a message to a NATS server.
+    pub message_events: u32,
     /// Requests, or round trips; without requests the firehose runs alone.
     pub requests: u32,
     /// From request to request.
@@ -116,6 +120,8 @@ impl Default for Settings {
             deltas: false,
             mode: Mode::Coalesced,
             request: Request::Ndjson,
+            publish_to: PublishTo::Subject,
+            message_events: 1,
             answers: Answers::Same,
             requests: 1000,
             request_us: 1000,

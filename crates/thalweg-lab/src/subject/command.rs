@@ -1,7 +1,7 @@
 //! How each program is started: its command line is all the lab knows of it
 //! besides the wire.
 
-use crate::scenario::{Drive, Mode, Peer, Program, Settings, Source, TopicKind};
+use crate::scenario::{Drive, Mode, Peer, Process, Program, Settings, Source, TopicKind};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -16,6 +16,10 @@ pub struct Launch<'a> {
     pub drive: Drive,
     /// When a subject that generates its load begins, µs of `CLOCK_MONOTONIC`.
     pub start_us: u64,
+    /// Added to Thalweg's command.
+    pub arguments: &'a [String],
+    /// What is started before it.
+    pub processes: &'a [Process],
 }
 
 /// The topic that every connection subscribes to; several topics count up.
@@ -81,6 +85,7 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     if !listen.ip().is_loopback() {
         arguments.push("--open".to_owned());
     }
+    arguments.extend_from_slice(launch.arguments);
     arguments
 }
 
@@ -128,7 +133,9 @@ mod tests {
 
     fn check(program: &Program, drive: Drive, expected: &str) {
         let settings = Settings { batch: 50, dummy_bytes: 10_000, ..Settings::default() };
-        let launch = Launch { program, settings: &settings, drive, start_us: 7 };
+        let settings = &settings;
+        let launch =
+            Launch { program, settings, drive, start_us: 7, arguments: &[], processes: &[] };
         let listen = SocketAddr::from(([127, 0, 0, 1], 9));
         assert_eq!(arguments(&launch, listen).join(" "), expected);
     }
@@ -176,6 +183,8 @@ mod tests {
                 settings: &settings,
                 drive: Drive::PublishedLoad,
                 start_us: 0,
+                arguments: &[],
+                processes: &[],
             };
             arguments(&launch, SocketAddr::from((host, 9))).join(" ")
         };

@@ -49,10 +49,27 @@ impl Cores {
         pin(&[self.of_swarm(shards)])
     }
 
+    /// Where the processes beside a subject run: after the swarm, else where it does. Not on the
+    /// subject's, so that they take no time from it.
+    pub fn of_processes_beside(&self, shards: u32) -> &[usize] {
+        let after = self.0.get(shards as usize + 1..).unwrap_or_default();
+        if after.is_empty() { &self.0[self.0.len() - 1..] } else { after }
+    }
+
     /// Runs `spawn` on the subject's cores, which the child inherits, and then
     /// takes the calling thread back to the swarm's.
     pub fn spawn_pinned<T>(&self, shards: u32, spawn: impl FnOnce() -> T) -> io::Result<T> {
-        pin(self.of_subject(shards))?;
+        self.spawn_on(self.of_subject(shards), shards, spawn)
+    }
+
+    /// The same on these cores.
+    pub fn spawn_on<T>(
+        &self,
+        cores: &[usize],
+        shards: u32,
+        spawn: impl FnOnce() -> T,
+    ) -> io::Result<T> {
+        pin(cores)?;
         let spawned = spawn();
         self.pin_swarm(shards)?;
         Ok(spawned)
@@ -94,6 +111,8 @@ mod tests {
         let two = Cores(vec![0, 1]);
         assert_eq!((two.of_subject(1), two.of_swarm(1)), (&[0][..], 1));
         assert!(two.are_disjoint(1));
+        assert_eq!(two.of_processes_beside(1), [1]);
+        assert_eq!(Cores(vec![0, 1, 2, 3]).of_processes_beside(1), [2, 3]);
         assert_eq!((two.of_subject(2), two.of_swarm(2)), (&[0, 1][..], 1));
         assert!(!two.are_disjoint(2));
         let one = Cores(vec![3]);

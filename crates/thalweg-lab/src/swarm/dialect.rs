@@ -213,7 +213,8 @@ pub(super) fn of(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
     match program.dialect() {
         scenario::Dialect::Thalweg => Box::new(thalweg::Thalweg),
         scenario::Dialect::Limit => Box::new(limit::Limit),
-        scenario::Dialect::Bare => Box::new(bare::Bare),
+        // A consumer is never connected to.
+        scenario::Dialect::Bare | scenario::Dialect::Consumer => Box::new(bare::Bare),
         scenario::Dialect::Socketio => Box::new(socketio::SocketIo::new(settings.topics)),
     }
 }

@@ -7,7 +7,8 @@
 //!   objective at
 //! - `published_load`: what the lab publishes to subscribers, and when, with the echo `probe`
 //!   beside it
-//! - `posting`: publishers without subscribers
+//! - `posting`: publishers without subscribers; `stored`: the same to NATS, of which the subject
+//!   reads a stream
 //! - `round_trip`: experiment B
 //! - `echo`: experiment C, and its `firehose`
 //! - `listen`: an external endpoint; `send`: one that is sent to
@@ -26,11 +27,12 @@ mod ramp;
 mod round_trip;
 mod send;
 mod stampede;
+mod stored;
 
 use super::socket::{Poller, now_us};
 use super::{Load, Moment, Observer, Outcome};
 use crate::measure::{Counts, WarmUp};
-use crate::scenario::Drive;
+use crate::scenario::{Dialect, Drive};
 use std::time::Duration;
 
 /// One way to load a subject, on connections of its own.
@@ -100,6 +102,11 @@ pub(super) fn of<'a>(
     observer: &'a mut dyn Observer,
 ) -> anyhow::Result<Box<dyn Workload + 'a>> {
     Ok(match load.drive {
+        Drive::Stored => Box::new(stored::Stored::new(load, observer)?),
+        // It has no subscribers: it says itself what came, and when.
+        Drive::PublishedLoad if load.program.dialect() == Dialect::Consumer => {
+            Box::new(stored::Stored::new(load, observer)?)
+        }
         Drive::Publish => Box::new(posting::Publishing::new(load, observer)?),
         Drive::Echo => Box::new(echo::Echo::new(load, observer)?),
         Drive::RoundTrip => Box::new(round_trip::RoundTrip::new(load, observer)?),

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 use thalweg_lab::scenario::{Drive, Program, Settings};
-use thalweg_lab::swarm::{Figures, Load, Moment, Observer, Outcome, run};
+use thalweg_lab::swarm::{Cluster, Figures, Load, Moment, Observer, Outcome, run};
 
 /// A subject takes so long for an event: it can do 500 a second.
 const EACH: Duration = Duration::from_millis(2);
@@ -37,6 +37,7 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
         start_us: 0,
         warm_up: Duration::from_millis(warm_up_ms),
         measured: Duration::from_millis(150),
+        cluster: Cluster::default(),
     };
     run(&load, observer).expect("a search")
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
-use thalweg_lab::swarm::{Load, Outcome, run};
+use thalweg_lab::swarm::{Cluster, Load, Outcome, run};
 
 const DELAY: Duration = Duration::from_millis(3);
 const DELAY_US: f64 = 3000.0;
@@ -66,6 +66,7 @@ fn converse(
         start_us: 0,
         warm_up: Duration::from_millis(1),
         measured: Duration::from_millis(50),
+        cluster: Cluster::default(),
     };
     run(&load, &mut Blind)
 }

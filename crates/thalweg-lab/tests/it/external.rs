@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 use thalweg_lab::measure::Received;
 use thalweg_lab::scenario::{Drive, Endpoint, Program, Settings, Typed};
-use thalweg_lab::swarm::{self, Figures, Interrupted, Load, Moment, Observer, Outcome};
+use thalweg_lab::swarm::{self, Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome};
 
 const PACE: Duration = Duration::from_millis(1);
 
@@ -69,6 +69,7 @@ fn run_with(
         start_us: 0,
         warm_up: Duration::from_millis(warm_up_ms),
         measured: Duration::from_millis(measured_ms),
+        cluster: Cluster::default(),
     };
     swarm::run(&load, observer)
 }

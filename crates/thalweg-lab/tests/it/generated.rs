@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 use thalweg_lab::scenario::{Drive, Program, Settings};
-use thalweg_lab::swarm::{Load, Outcome, monotonic_us, run};
+use thalweg_lab::swarm::{Cluster, Load, Outcome, monotonic_us, run};
 
 const BATCH: u64 = 2;
 const INTERVAL_US: u64 = 5000;
@@ -84,6 +84,7 @@ fn measure_as(drive: Drive, tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Out
         start_us,
         warm_up: Duration::from_millis(60),
         measured: Duration::from_millis(200),
+        cluster: Cluster::default(),
     };
     run(&load, &mut Blind)
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
-use thalweg_lab::swarm::{Load, Outcome, run};
+use thalweg_lab::swarm::{Cluster, Load, Outcome, run};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -191,6 +191,7 @@ fn measure(settings: &Settings, fault: Fault) -> anyhow::Result<Outcome> {
         start_us: 0,
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(150),
+        cluster: Cluster::default(),
     };
     run(&load, &mut Blind)
 }

@@ -13,4 +13,5 @@ mod publishing;
 mod quiet;
 mod report;
 mod resources;
+mod stored;
 mod swarm;

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use thalweg_lab::scenario::{Drive, Program, Request, Settings};
-use thalweg_lab::swarm::{Load, Outcome, run};
+use thalweg_lab::swarm::{Cluster, Load, Outcome, run};
 
 const CONNECTIONS: u32 = 2;
 
@@ -58,6 +58,7 @@ fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
         start_us: 0,
         warm_up: Duration::from_millis(20),
         measured: Duration::from_millis(50),
+        cluster: Cluster::default(),
     };
     run(&load, &mut Blind)
 }

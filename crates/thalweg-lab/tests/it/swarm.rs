@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
-use thalweg_lab::swarm::{Figures, Interrupted, Load, Moment, Observer, Outcome, run};
+use thalweg_lab::swarm::{Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome, run};
 
 pub(crate) struct Blind;
 
@@ -49,6 +49,7 @@ pub(crate) fn measure_at(
         start_us: 0,
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(150),
+        cluster: Cluster::default(),
     };
     run(&load, &mut Blind)
 }
@@ -99,6 +100,7 @@ fn a_search_for_the_ceiling_knows_what_was_agreed() {
             start_us: 0,
             warm_up: Duration::from_millis(20),
             measured: Duration::from_millis(50),
+            cluster: Cluster::default(),
         };
         knows_what_was_agreed(&run(&load, &mut Blind).unwrap());
     });
@@ -188,6 +190,7 @@ fn an_observer_can_end_it() {
             start_us: 0,
             warm_up: Duration::ZERO,
             measured: Duration::from_secs(60),
+            cluster: Cluster::default(),
         };
         assert!(run(&load, &mut Impatient).unwrap_err().is::<Interrupted>());
     });
@@ -222,6 +225,7 @@ fn long_looks_are_in_no_latency() {
             start_us: 0,
             warm_up: Duration::from_millis(50),
             measured: Duration::from_millis(200),
+            cluster: Cluster::default(),
         };
         let outcome = run(&load, &mut Thorough(look)).unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole");

@@ -198,6 +198,7 @@ mod tests {
             start_us: 0,
             warm_up: Duration::ZERO,
             measured: Duration::ZERO,
+            cluster: crate::swarm::Cluster::default(),
         })?;
         subscribers.dialer.redirect(addresses);
         let mut poller = Poller::new()?;

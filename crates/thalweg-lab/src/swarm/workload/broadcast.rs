@@ -160,7 +160,7 @@ impl Workload for Broadcast<'_> {
 impl<'a> Broadcast<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
         Ok(Broadcast {
-            load: *load,
+            load: load.clone(),
             observer,
             poller: Poller::new()?,
             subscribers: Subscribers::new(load)?,

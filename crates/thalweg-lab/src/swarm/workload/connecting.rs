@@ -51,7 +51,7 @@ impl<'a> Connecting<'a> {
             bail!("at least one connection is needed");
         }
         Ok(Connecting {
-            load: *load,
+            load: load.clone(),
             observer,
             poller: Poller::new()?,
             subscribers: Subscribers::new(load)?,

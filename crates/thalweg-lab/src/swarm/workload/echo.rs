@@ -176,7 +176,7 @@ impl Workload for Echo<'_> {
 impl<'a> Echo<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
         Ok(Echo {
-            load: *load,
+            load: load.clone(),
             poller: Poller::new()?,
             lines: Vec::new(),
             attention: Attention::new(observer),

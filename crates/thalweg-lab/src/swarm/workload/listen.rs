@@ -99,7 +99,7 @@ impl<'a> Listen<'a> {
             bail!("an endpoint is measured over at least one connection");
         }
         Ok(Listen {
-            load: *load,
+            load: load.clone(),
             observer,
             poller: Poller::new()?,
             subscribers: Subscribers::new(load)?,

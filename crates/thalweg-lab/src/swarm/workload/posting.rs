@@ -16,6 +16,7 @@ use crate::swarm::publisher::Publisher;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US};
 use anyhow::{anyhow, bail};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// An NDJSON publisher keeps about this much ready for the kernel to take.
@@ -136,7 +137,7 @@ struct Stream {
 impl<'a> Publishing<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
         Ok(Publishing {
-            load: *load,
+            load: load.clone(),
             observer,
             poller: Poller::new()?,
             progress: Progress::default(),
@@ -158,10 +159,10 @@ impl<'a> Publishing<'a> {
     /// Long NDJSON requests: written as fast as the kernel takes them, counted
     /// by the answer at their end.
     fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
-        let Load { address, settings, .. } = self.load;
-        let dialer = Dialer::to_subject(address, settings, tls::HTTP_1)?;
+        let settings = self.load.settings;
         let target = self.publish_target();
         let open = |key| -> anyhow::Result<Stream> {
+            let dialer = Dialer::to_subject(self.node_of(key), settings, tls::HTTP_1)?;
             let publisher = Publisher::open(&dialer, &target, u64::from(key), &self.poller)?;
             Ok(Stream { publisher, sent: 0, answer: Vec::new(), facts: None, negotiated: None })
         };
@@ -210,10 +211,10 @@ impl<'a> Publishing<'a> {
     /// One event per request; each connection sends the next when it has the
     /// answer.
     fn single(&mut self, until_us: u64) -> anyhow::Result<Taken> {
-        let Load { address, settings, .. } = self.load;
-        let dialer = Dialer::to_subject(address, settings, tls::HTTP_1)?;
+        let settings = self.load.settings;
         let event_bytes = settings.event_bytes as usize;
-        let head = http_client::post(&self.publish_target(), address, event_bytes);
+        // A request's host need not be the node that gets it.
+        let head = http_client::post(&self.publish_target(), self.load.address, event_bytes);
         let (mut taken, mut seq, mut sent_bytes, begun_us) = (Taken::default(), 0, 0, now_us());
         let mut request = Vec::new();
         let mut publish = |client: &mut HttpClient, poller: &Poller| {
@@ -227,6 +228,7 @@ impl<'a> Publishing<'a> {
         };
         let mut clients = Vec::new();
         for key in 0..settings.connections {
+            let dialer = Dialer::to_subject(self.node_of(key), settings, tls::HTTP_1)?;
             let mut client = HttpClient::open(&dialer, u64::from(key), &self.poller)?;
             publish(&mut client, &self.poller)?;
             clients.push(client);
@@ -250,6 +252,13 @@ impl<'a> Publishing<'a> {
         }
         self.know(clients.first().map(HttpClient::negotiated));
         Ok(Taken { sent_bytes, ..taken })
+    }
+
+    /// Publishers are spread over the subject and the other nodes.
+    fn node_of(&self, publisher: u32) -> SocketAddr {
+        let nodes = &self.load.cluster.nodes;
+        let turn = publisher as usize % (1 + nodes.len());
+        turn.checked_sub(1).map_or(self.load.address, |index| nodes[index])
     }
 
     fn publish_target(&self) -> String {

@@ -3,17 +3,18 @@
 
 use super::probe::Probe;
 use crate::measure::RoundTrips;
-use crate::scenario::Settings;
-use crate::subject::tls;
-use crate::swarm::Load;
+use crate::scenario::{PublishTo, Settings};
+use crate::subject::{tls, topic_name};
 use crate::swarm::dialect::{self, Dialect};
 use crate::swarm::dialer::Dialer;
+use crate::swarm::nats::NatsPublisher;
 use crate::swarm::pace::Schedule;
 use crate::swarm::published::Topic;
 use crate::swarm::publisher::Publisher;
 use crate::swarm::receiver::Receiver;
 use crate::swarm::socket::{self, Poller, Ready, now_us};
-use anyhow::anyhow;
+use crate::swarm::{Load, tls_free};
+use anyhow::{Context, anyhow};
 
 /// What may be outstanding over all topics: more, and the subject is not slow, it
 /// does not keep up.
@@ -100,10 +101,34 @@ impl PublishedLoad {
         }
         for topic in 0..self.settings.topics_in_all() {
             let key = PUBLISHER_KEYS + u64::from(topic);
+            if self.settings.publish_to == PublishTo::Nats {
+                self.publishers.push(self.to_nats(load, topic, key, poller)?);
+                continue;
+            }
             let target = self.dialect.publish_target(topic);
             self.publishers.push(Publisher::open(&self.dialer, &target, key, poller)?);
         }
         Ok(())
+    }
+
+    /// What subscribers get acknowledges it: NATS need not.
+    fn to_nats(
+        &self,
+        load: &Load<'_>,
+        topic: u32,
+        key: u64,
+        poller: &Poller,
+    ) -> anyhow::Result<Publisher> {
+        let nats = load.cluster.nats.context("this subject has no NATS server to publish to")?;
+        let dialer = Dialer::to_subject(nats, &tls_free(&self.settings), "")?;
+        let (topic, events_max) = (topic_name(topic), self.settings.message_events);
+        let nats = NatsPublisher::open(&dialer, &topic, events_max, false, key, poller)?;
+        Ok(Publisher::Nats(Box::new(nats)))
+    }
+
+    /// Nothing more is published for a while: sends what waits for more.
+    pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        self.publishers.iter_mut().try_for_each(|publisher| publisher.send_rest(poller))
     }
 
     /// From now on as the window moves.

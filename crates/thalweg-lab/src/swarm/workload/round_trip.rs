@@ -172,7 +172,7 @@ impl<'a> RoundTrip<'a> {
             _ => Some(HttpClient::open(&dialer, ACKS, &poller)?),
         };
         Ok(RoundTrip {
-            load: *load,
+            load: load.clone(),
             dialer,
             poller,
             dialect,

@@ -119,7 +119,7 @@ impl<'a> Send<'a> {
         };
         Ok(Send {
             listen,
-            load: *load,
+            load: load.clone(),
             endpoint,
             lines,
             schedule: Schedule::default(),

@@ -74,6 +74,7 @@ impl Broadcast<'_> {
     pub(super) fn drain(&mut self) -> anyhow::Result<bool> {
         self.published.schedule.stop();
         self.published.behind = None;
+        self.published.send_rest(&self.poller)?;
         let published = self.subscribers.receiver().last_due(now_us());
         match self.wait_for(&published, DRAIN_US_MAX)? {
             Wait::Come => Ok(true),
@@ -114,6 +115,7 @@ impl Broadcast<'_> {
             return Ok(());
         }
         self.published.posting = Posting::Nothing;
+        self.published.send_rest(&self.poller)?;
         let deadline_us = now_us() + SETTLE_US_MAX;
         while !self.subscribers.receiver().topics().iter().all(Topic::is_settled)
             && now_us() < deadline_us

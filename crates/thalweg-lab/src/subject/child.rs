@@ -1,0 +1,76 @@
+//! A process that ends with the value that stands for it.
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a process may take to drain before it is killed.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// Subjects and the processes beside them: what must end with this one, however that
+/// ends.
+static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills every running subject and what it has started, because this process is
+/// about to end without cleaning up.
+pub fn kill_all() {
+    for pid in running().drain(..).filter_map(|pid| Pid::from_raw(pid as i32)) {
+        // Each leads a group of its own. Fails only if it has ended already.
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+}
+
+/// A child that leads a group of its own. Dropped, all of the group is killed.
+#[derive(Debug)]
+pub(super) struct OwnedChild(Child);
+
+impl OwnedChild {
+    /// Starts it, without an input.
+    pub(super) fn spawn(command: &mut Command) -> io::Result<OwnedChild> {
+        // A Ctrl-C in the terminal is the lab's to handle: it stops the subject itself, after it
+        // has saved what it has.
+        let child = command.stdin(Stdio::null()).process_group(0).spawn()?;
+        running().push(child.id());
+        Ok(OwnedChild(child))
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    /// Asks it to drain, and waits for that.
+    pub(super) fn drain(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
+            // Fails only if it has ended already.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let deadline = Instant::now() + STOP_WITHIN;
+        while Instant::now() < deadline && matches!(self.0.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for OwnedChild {
+    fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.0.id() as i32) {
+            // Its number stands for its group as long as one of the group lives, or it is not
+            // waited for. Fails only if nobody is left.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.0.wait();
+        running().retain(|pid| *pid != self.0.id());
+    }
+}

@@ -1,0 +1,219 @@
+//! Publishing to NATS, by as much of its text protocol as that needs: messages as nodes of
+//! Thalweg store them (docs/cluster.md), and what JetStream acknowledges.
+
+use super::dialer::Dialer;
+use super::link::Received;
+use super::socket::Poller;
+use super::writer::Writer;
+use anyhow::{Context, bail};
+
+/// Whether acknowledgements are wanted, their headers and a ready answer are known.
+const CONNECT: &str = "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\
+                       \"no_responders\":true,\"lang\":\"rust\",\"version\":\"0\",\"protocol\":1}\r\n";
+/// Marks what a node has checked, so that others take it as it is.
+const HEADERS: &str = "NATS/1.0\r\nThalweg: 1\r\n\r\n";
+const ACKS: &str = "_INBOX.thalweg-lab";
+const READ_BYTES: usize = 64 * 1024;
+
+/// The NATS subject of a topic: names have `/` where subjects have `.`, and the other way round.
+fn subject_of(topic: &str) -> String {
+    let swap = |c| match c {
+        '/' => '.',
+        '.' => '/',
+        other => other,
+    };
+    format!("thalweg.{}", topic.chars().map(swap).collect::<String>())
+}
+
+/// A connection that publishes to one topic.
+#[derive(Debug)]
+pub(super) struct NatsPublisher {
+    writer: Writer,
+    subject: String,
+    /// Where acknowledgements go to, if they are wanted; with the space behind it.
+    reply: &'static str,
+    events_max: u32,
+    /// Events of the next message, a line each.
+    lines: Vec<u8>,
+    count: u32,
+    /// Messages sent.
+    sent: u64,
+    incoming: Incoming,
+    room: Vec<u8>,
+}
+
+impl NatsPublisher {
+    /// Connects. A message is sent once it has `events_max` events. The poller will report `key`.
+    pub(super) fn open(
+        dialer: &Dialer,
+        topic: &str,
+        events_max: u32,
+        wants_acks: bool,
+        key: u64,
+        poller: &Poller,
+    ) -> anyhow::Result<NatsPublisher> {
+        let mut first = CONNECT.to_owned();
+        if wants_acks {
+            first += &format!("SUB {ACKS} 1\r\n");
+        }
+        Ok(NatsPublisher {
+            writer: Writer::open(dialer, key, first.into_bytes(), poller)?,
+            subject: subject_of(topic),
+            reply: if wants_acks { "_INBOX.thalweg-lab " } else { "" },
+            events_max,
+            lines: Vec::new(),
+            count: 0,
+            sent: 0,
+            incoming: Incoming::default(),
+            room: vec![0; READ_BYTES],
+        })
+    }
+
+    /// Publishes these lines, each with its end. What fills no message waits for more.
+    pub(super) fn post(&mut self, lines: &[u8], poller: &Poller) -> anyhow::Result<()> {
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            self.lines.extend_from_slice(line);
+            self.count += 1;
+            if self.count == self.events_max {
+                self.send_rest(poller)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits for more.
+    pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let NatsPublisher { subject, reply, lines, .. } = self;
+        // A line's end stands between events, not behind the last.
+        let body = lines.strip_suffix(b"\n").unwrap_or(lines);
+        self.writer.send(poller, |out| {
+            let (head, all) = (HEADERS.len(), HEADERS.len() + body.len());
+            out.extend_from_slice(format!("HPUB {subject} {reply}{head} {all}\r\n").as_bytes());
+            out.extend_from_slice(HEADERS.as_bytes());
+            out.extend_from_slice(body);
+            out.extend_from_slice(b"\r\n");
+        })?;
+        self.lines.clear();
+        self.count = 0;
+        self.sent += 1;
+        Ok(())
+    }
+
+    /// Messages that were sent, and those that were acknowledged.
+    pub(super) fn sent_and_acked(&self) -> (u64, u64) {
+        (self.sent, self.incoming.acked)
+    }
+
+    /// Bytes the kernel has not taken.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.writer.pending_bytes()
+    }
+
+    /// Reads what there is, and writes what the kernel takes. An error if NATS refuses something.
+    pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        loop {
+            match self.writer.link.receive(&mut self.room, READ_BYTES, &mut Vec::new())? {
+                Received::End => bail!("the NATS server ended the connection"),
+                Received::Nothing => break,
+                Received::Bytes { length, is_all, .. } => {
+                    self.incoming.take(&self.room[..length])?;
+                    if is_all {
+                        break;
+                    }
+                }
+            }
+        }
+        for _ in 0..std::mem::take(&mut self.incoming.pings) {
+            self.writer.send(poller, |out| out.extend_from_slice(b"PONG\r\n"))?;
+        }
+        self.writer.flush(poller)
+    }
+}
+
+/// What a server says. Pure.
+#[derive(Debug, Default)]
+struct Incoming {
+    /// The beginning of a command that is not all there.
+    bytes: Vec<u8>,
+    acked: u64,
+    pings: u32,
+}
+
+impl Incoming {
+    fn take(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        let mut used = 0;
+        while let Some(length) = self.take_one(used)? {
+            used += length;
+        }
+        self.bytes.drain(..used);
+        Ok(())
+    }
+
+    /// Takes the command that begins there; says how long it was, `None` while it is incomplete.
+    fn take_one(&mut self, from: usize) -> anyhow::Result<Option<usize>> {
+        let rest = &self.bytes[from..];
+        let Some(end) = memchr::memmem::find(rest, b"\r\n") else { return Ok(None) };
+        let line = std::str::from_utf8(&rest[..end]).context("NATS says what is not text")?;
+        let mut length = end + 2;
+        let word = line.split(' ').next().unwrap_or_default();
+        match word {
+            "PING" => self.pings += 1,
+            "INFO" | "PONG" | "+OK" => {}
+            "MSG" | "HMSG" => {
+                let bytes = line.rsplit(' ').next().and_then(|bytes| bytes.parse::<usize>().ok());
+                let bytes = bytes.context("a message of NATS without a size")?;
+                let Some(body) = rest.get(length..length + bytes + 2) else { return Ok(None) };
+                let body = String::from_utf8_lossy(&body[..bytes]);
+                // `{"stream":"thalweg-bench", "seq":1}`; without a stream it is a head of 503.
+                if word == "HMSG" || body.contains("\"error\"") {
+                    bail!("NATS has not stored a message: {}", body.trim());
+                }
+                self.acked += 1;
+                length += bytes + 2;
+            }
+            _ => bail!("NATS says {line}"),
+        }
+        Ok(Some(length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_are_images_of_topics() {
+        assert_eq!(subject_of("bench/0"), "thalweg.bench.0");
+        assert_eq!(subject_of("live/a.b"), "thalweg.live.a/b");
+    }
+
+    #[test]
+    fn what_a_server_says_is_read_wherever_it_is_cut() {
+        let said =
+            b"INFO {\"a\":1}\r\nPING\r\nMSG i 1 31\r\n{\"stream\":\"thalweg-x\", \"seq\":1}\r\n\
+                     PONG\r\nMSG i 1 3\r\n{}\n\r\nPING\r\n";
+        for cut in 0..said.len() {
+            let mut incoming = Incoming::default();
+            incoming.take(&said[..cut]).unwrap();
+            incoming.take(&said[cut..]).unwrap();
+            assert_eq!((incoming.acked, incoming.pings, incoming.bytes.len()), (2, 2, 0), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_stored_is_told() {
+        let refused = |said: &[u8]| Incoming::default().take(said).unwrap_err().to_string();
+        let full = b"MSG i 1 30\r\n{\"error\":{\"description\":\"x\"}} \r\n";
+        assert!(refused(full).contains("has not stored a message: {\"error\""));
+        let nobody = b"HMSG i 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n";
+        assert_eq!(refused(nobody), "NATS has not stored a message: NATS/1.0 503");
+        assert_eq!(
+            refused(b"-ERR 'Authorization Violation'\r\n"),
+            "NATS says -ERR 'Authorization Violation'"
+        );
+    }
+}

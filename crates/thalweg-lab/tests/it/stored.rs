@@ -1,0 +1,109 @@
+//! Publishing to NATS for a subject that reads a stream, and counts as it likes.
+
+use crate::listen::{listen, read_head};
+use crate::swarm::Blind;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use thalweg_lab::scenario::{Drive, Program, PublishTo, Settings};
+use thalweg_lab::swarm::{Cluster, Load, Outcome, run};
+
+/// Makes of the messages that were stored what the subject says it has read.
+type Count = fn(u64) -> u64;
+
+/// A server of NATS that stores nothing, and acknowledges everything.
+fn nats(stored: Arc<AtomicU64>) -> std::io::Result<SocketAddr> {
+    listen(move |mut connection: TcpStream| {
+        connection.set_nodelay(true)?;
+        connection.write_all(b"INFO {}\r\nPING\r\n")?;
+        let mut reader = BufReader::new(connection.try_clone()?);
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ["HPUB", "thalweg.bench.0", _, head, all] = words[..] else { continue };
+            let (head, all) = (size(head)?, size(all)?);
+            let mut message = vec![0; all + 2];
+            reader.read_exact(&mut message)?;
+            assert_eq!(&message[..head], b"NATS/1.0\r\nThalweg: 1\r\n\r\n");
+            let events = String::from_utf8_lossy(&message[head..all]);
+            assert_eq!(events.split('\n').map(str::len).collect::<Vec<_>>(), [200; 5]);
+            stored.fetch_add(1, Relaxed);
+            connection.write_all(b"MSG i 1 25\r\n{\"stream\":\"x\", \"seq\":100}\r\n")?;
+        }
+    })
+}
+
+/// A subject that says that it has read so much.
+fn subject(stored: Arc<AtomicU64>, count: Count) -> std::io::Result<SocketAddr> {
+    listen(move |mut connection: TcpStream| {
+        let head = read_head(&mut BufReader::new(connection.try_clone()?))?;
+        assert!(head.starts_with("GET /metrics "));
+        let read = count(stored.load(Relaxed));
+        write!(connection, "HTTP/1.1 200 OK\r\n\r\nx 1\nthalweg_nats_messages_total {read}\n")
+    })
+}
+
+fn measure(rate: u32, count: Count) -> anyhow::Result<Outcome> {
+    let stored = Arc::<AtomicU64>::default();
+    let settings = Settings {
+        rate,
+        message_events: 5,
+        publish_to: PublishTo::Nats,
+        event_bytes: 200,
+        ..Settings::default()
+    };
+    let cluster = Cluster { nats: Some(nats(Arc::clone(&stored))?), nodes: Vec::new() };
+    let load = Load {
+        address: subject(stored, count)?,
+        program: &Program::Thalweg,
+        settings: &settings,
+        drive: Drive::Stored,
+        start_us: 0,
+        warm_up: Duration::from_millis(20),
+        measured: Duration::from_millis(50),
+        cluster,
+    };
+    run(&load, &mut Blind)
+}
+
+#[test]
+fn what_the_subject_says_it_has_read_is_held_against_what_was_stored() {
+    // As fast as it is acknowledged, and at a rate.
+    for rate in [0, 10_000] {
+        let honest = measure(rate, |messages| messages).unwrap();
+        assert_eq!(honest.ledger.to_string(), "whole", "{rate}");
+        assert!(honest.traffic.events > 0 && honest.ledger.delivered > honest.traffic.events);
+        assert_eq!(honest.traffic.events % 5, 0);
+        let boast = measure(rate, |messages| messages + messages.min(1)).unwrap_err().to_string();
+        assert!(boast.contains("the subject says that it has read"), "{boast}");
+    }
+    let lossy = measure(0, |messages| messages.saturating_sub(1)).unwrap();
+    assert_eq!(lossy.ledger.to_string(), "5 missing");
+}
+
+#[test]
+fn without_a_nats_server_there_is_nothing_to_publish_to() {
+    let settings = Settings { rate: 10, ..Settings::default() };
+    let load = Load {
+        address: SocketAddr::from(([127, 0, 0, 1], 9)),
+        program: &Program::Thalweg,
+        settings: &settings,
+        drive: Drive::Stored,
+        start_us: 0,
+        warm_up: Duration::ZERO,
+        measured: Duration::from_millis(1),
+        cluster: Cluster::default(),
+    };
+    let error = run(&load, &mut Blind).unwrap_err().to_string();
+    assert_eq!(error, "this subject has no NATS server to publish to");
+}
+
+fn size(digits: &str) -> std::io::Result<usize> {
+    digits.parse().map_err(std::io::Error::other)
+}
