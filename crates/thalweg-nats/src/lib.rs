@@ -56,3 +56,5 @@ mod stream_state;
 pub use backend::{Nats, open};
 pub use counts::{ACK_LATENCY_US_BOUNDS, Counts};
 pub use settings::{Settings, StreamSettings};
+#[doc(hidden)]
+pub use setup::config_of;

@@ -89,8 +89,8 @@ fn sentence(settings: &StreamSettings, error: &ApiError) -> String {
     )
 }
 
-/// A stream as it is created.
-pub(crate) fn config_of(settings: &StreamSettings) -> Value {
+/// A stream as it is created. Public for the lab's bare consumer, whose stream is to be the same.
+pub fn config_of(settings: &StreamSettings) -> Value {
     // A version is kept until there is another, or its topic ends: none goes because it is old, or to make
     // room.
     let (discard, age, of_subject) = match settings.has_values {
