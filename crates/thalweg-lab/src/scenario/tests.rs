@@ -182,7 +182,8 @@ fn mistakes_on_the_command_line() {
 /// The peers that scenarios of the library name.
 fn peers() -> Vec<Peer> {
     let gorilla = include_str!("../../../../lab/subjects/gorilla/subject.toml");
-    vec![Peer::read(gorilla, "").unwrap()]
+    let consumer = include_str!("../../../../lab/subjects/consumer/subject.toml");
+    vec![Peer::read(gorilla, "").unwrap(), Peer::read(consumer, "").unwrap()]
 }
 
 #[test]
@@ -330,4 +331,38 @@ fn subjects_are_measured_concurrently_on_a_schedule_only() {
     let saturated = text.replace("rate = 10", "window = 4");
     let refused = read(&saturated, &Changes::default(), &[]).unwrap_err();
     assert!(refused.message.starts_with("concurrent needs a rate"), "{}", refused.message);
+}
+
+#[test]
+fn a_subject_may_have_processes_beside_it() {
+    let text = |drive: &str, set: &str, beside: &str| {
+        format!(
+            "name = \"mine\"\ndrive = \"{drive}\"\n[defaults]\nconnections = 1\n{set}\n\
+             [[subjects]]\nprogram = \"thalweg\"\n{beside}"
+        )
+    };
+    let nats = "arguments = [\"--nats\", \"nats://127.0.0.1:{port.nats}\"]\n\
+                [[subjects.processes]]\nname = \"nats\"\nrole = \"nats\"\n\
+                command = [\"{nats}\", \"-p\", \"{port.nats}\"]\n";
+    let plan = read(&text("stored", "rate = 100", nats), &changes(false), &[]).unwrap();
+    let subject = plan.subjects().next().unwrap();
+    assert_eq!((subject.arguments.len(), &*subject.processes[0].name), (2, "nats"));
+    // As it is archived.
+    let again: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+    assert_eq!(again, plan);
+
+    let refusal = |drive: &str, set: &str, beside: &str| {
+        read(&text(drive, set, beside), &changes(false), &[]).unwrap_err().to_string()
+    };
+    let refused = [
+        refusal("stored", "rate = 100", ""),
+        refusal("published-load", "publish_to = \"nats\"", ""),
+        refusal("published-load", "message_events = 10", nats),
+        refusal("published-load", "publish_to = \"nats\"\nmessage_events = 100", nats),
+        refusal("stored", "message_events = 257", nats),
+        refusal("stored", "", "arguments = [\"--nats\", \"nats://a\"]\n"),
+        refusal("stored", "", &nats.replace("\"-p\", \"{port.nats}\"", "\"-p\"")),
+        refusal("stored", "", &nats.replace("role = \"nats\"", "role = \"boss\"")),
+    ];
+    insta::assert_snapshot!(refused.join("\n"));
 }

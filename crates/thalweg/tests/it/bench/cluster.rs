@@ -1,0 +1,117 @@
+//! Subjects of several processes: a node, its NATS server and another node.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::PoisonError;
+
+use serde_json::Value;
+
+use super::{CORES, THALWEG, assert_whole, folder};
+use crate::harness::skipped;
+
+const NATS: &str = r#"
+[[subjects.processes]]
+name = "nats"
+role = "nats"
+command = ["{nats}", "-a", "127.0.0.1", "-p", "{port.nats}", "-js", "-sd", "{dir}"]
+"#;
+
+const NODE: &str = r#"
+[[subjects.processes]]
+name = "other"
+role = "node"
+command = ["{thalweg}", "serve", "--listen", "127.0.0.1:{port.other}", "--nats", "nats://127.0.0.1:{port.nats}", "--stream", "bench=bench/**,replicas=1"]
+"#;
+
+/// Runs a scenario of one subject that reads a stream: what was said, and the samples. `None` if
+/// this machine has no NATS server.
+fn bench(name: &str, drive: &str, settings: &str, beside: &str) -> Option<(Output, Vec<Value>)> {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nats/nats-server");
+    let nats = std::env::var_os("THALWEG_NATS_SERVER").map_or(installed, Into::into);
+    if !nats.is_file() {
+        skipped(&format!("no NATS server at {}", nats.display()));
+        return None;
+    }
+    let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
+    let folder = folder(name);
+    let scenario = format!(
+        r#"
+name = "{name}"
+drive = "{drive}"
+control = "none"
+repeats = 1
+rounds = 2
+warm_up_ms = 50
+measured_ms = 100
+[defaults]
+{settings}
+[[subjects]]
+program = "thalweg"
+arguments = ["--nats", "nats://127.0.0.1:{{port.nats}}", "--stream", "bench=bench/**,replicas=1"]
+{beside}
+"#
+    );
+    let file = folder.join("scenario.toml");
+    std::fs::write(&file, scenario).expect("write the scenario");
+    let out = folder.join("run");
+    let mut command = Command::new(THALWEG);
+    command.arg("bench").arg(&file).arg("--out").arg(&out);
+    // What it leaves there would be found.
+    command.env("THALWEG_NATS_SERVER", nats).env("TMPDIR", &folder);
+    let ran = command.output().expect("start the binary");
+    let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
+    let samples = samples.lines().map(|line| serde_json::from_str(line).expect("a sample"));
+    let left = std::fs::read_dir(&folder).expect("the folder").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left.len(), 2, "scenario and run: {left:?}");
+    Some((ran, samples.collect()))
+}
+
+#[test]
+fn what_is_published_to_nats_is_read_by_the_subject() {
+    let settings = "rate = 2000\nmessage_events = 20";
+    let Some((_, samples)) = bench("stored", "stored", settings, NATS) else { return };
+    assert_whole(&samples, 2);
+    for sample in &samples {
+        let process = &sample["processes"][0];
+        assert_eq!(
+            (&process["name"], sample["processes"].as_array().map(Vec::len)),
+            (&"nats".into(), Some(1))
+        );
+        assert!(process["cpu_ns"].as_u64() > Some(0), "{sample}");
+    }
+}
+
+#[test]
+fn what_is_published_to_nats_reaches_subscribers() {
+    for pace in ["rate = 100", "window = 100\nmessage_events = 30"] {
+        let settings = format!("connections = 3\npublish_to = \"nats\"\n{pace}");
+        let found = bench("by-nats", "published-load", &settings, NATS);
+        let Some((_, samples)) = found else { return };
+        assert_whole(&samples, 2);
+    }
+}
+
+#[test]
+fn publishers_are_spread_over_all_nodes() {
+    let beside = format!("{NATS}{NODE}");
+    for request in ["ndjson", "single"] {
+        let settings = format!("connections = 4\nrequest = \"{request}\"");
+        let found = bench("nodes", "publish", &settings, &beside);
+        let Some((_, samples)) = found else { return };
+        assert_whole(&samples, 2);
+        let names = |sample: &Value| {
+            [0, 1].map(|index| sample["processes"][index]["name"].as_str().map(str::to_owned))
+        };
+        assert_eq!(names(&samples[0]), [Some("nats".to_owned()), Some("other".to_owned())]);
+    }
+}
+
+#[test]
+fn a_process_that_does_not_start_is_named_with_what_it_says() {
+    let beside = NATS.replace("{dir}", "/proc/nothing");
+    let Some((_, samples)) = bench("nonsense", "stored", "rate = 10", &beside) else { return };
+    let why = samples[0]["why"].as_str().expect("a reason");
+    assert!(why.contains("the process `nats` ended before it was ready"), "{why}");
+    assert!(why.contains("/proc/nothing"), "{why}");
+}
