@@ -1,0 +1,73 @@
+//! What is to be known of several nodes, and is no drive of the lab: who publishes, subscribes and
+//! is disturbed changes while it is measured, and processes are ended in the middle of it.
+//!
+//! ```sh
+//! cargo run --release -p thalweg --example cluster -- order    # three nodes, one topic, R3, on disk
+//! cargo run --release -p thalweg --example cluster -- lag      # a node that gets little CPU
+//! cargo run --release -p thalweg --example cluster -- topics   # a million topics
+//! cargo run --release -p thalweg --example cluster -- resume   # the subscribers of a dead node
+//! ```
+//!
+//! Each prints one JSON object with all samples. `THALWEG_BIN` names the binary, if it does not lie
+//! beside `examples`; `THALWEG_NATS_SERVER` the NATS server, if `make nats` has not installed it.
+//! A second word makes it smaller, for a look at whether it works: `order 2`, `topics 10000`.
+//!
+//! - `nodes`: servers of NATS and nodes, which end with this process
+//! - `http`: a request, and a subscriber
+//! - `nats`: messages published to NATS, in the form that nodes store
+
+mod http;
+mod lag;
+mod nats;
+mod nodes;
+mod order;
+mod resume;
+#[path = "../../../thalweg-nats/tests/it/harness/servers.rs"]
+#[expect(dead_code, reason = "the tests need more of it")]
+mod servers;
+mod topics;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+/// Longer than anything takes that is to happen.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let (what, size) = (words.next(), words.next().and_then(|size| size.parse().ok()));
+    let result = match what.as_deref() {
+        Some("order") => order::run(size.unwrap_or(20)),
+        Some("lag") => lag::run(size.unwrap_or(20)),
+        Some("topics") => topics::run(size.unwrap_or(1_000_000)),
+        Some("resume") => resume::run(size.unwrap_or(4500)),
+        _ => {
+            eprintln!("say one of order, lag, topics, resume");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Some(found) => println!("{found}"),
+        None => return ExitCode::FAILURE,
+    }
+    ExitCode::SUCCESS
+}
+
+/// Looks again until `done` says something.
+fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(it) = done() {
+            return it;
+        }
+        assert!(start.elapsed() < DEADLINE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Without a NATS server there is nothing to be measured.
+fn skipped(why: &str) {
+    eprintln!("{why}");
+}
