@@ -26,7 +26,6 @@ mod system_calls;
 pub mod tls;
 
 pub use build::{build_peers, peers};
-pub use child::kill_all;
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use listener::{Listener, NotSeen};
@@ -46,6 +45,13 @@ use std::time::{Duration, Instant};
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_millis(5);
+
+/// Kills every running subject, what it has started and what is beside it, because this process is
+/// about to end without cleaning up.
+pub fn kill_all() {
+    child::kill_all();
+    processes::remove_folders();
+}
 
 /// A running subject, with the processes beside it. Dropped, all are killed.
 #[derive(Debug)]

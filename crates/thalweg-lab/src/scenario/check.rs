@@ -120,7 +120,9 @@ fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), St
         return Err("this subject reads from no stream of NATS".to_owned());
     }
     if settings.kind == TopicKind::Value {
-        return Err("what the lab publishes to NATS are events, not versions: leave kind out".to_owned());
+        return Err(
+            "what the lab publishes to NATS are events, not versions: leave kind out".to_owned()
+        );
     }
     if is_consumer && drive != Drive::Stored && settings.events_per_s().is_none() {
         return Err("a consumer has no window: set a rate".to_owned());

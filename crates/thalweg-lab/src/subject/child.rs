@@ -18,9 +18,8 @@ fn running() -> MutexGuard<'static, Vec<u32>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills every running subject and what it has started, because this process is
-/// about to end without cleaning up.
-pub fn kill_all() {
+/// Kills all of them.
+pub(super) fn kill_all() {
     for pid in running().drain(..).filter_map(|pid| Pid::from_raw(pid as i32)) {
         // Each leads a group of its own. Fails only if it has ended already.
         let _ = kill_process_group(pid, Signal::KILL);

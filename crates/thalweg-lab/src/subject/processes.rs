@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A node waits 30 s for NATS by itself, and says then why.
@@ -23,6 +24,21 @@ const NATS_INSTALLED: &str = "target/nats/nats-server";
 /// So much of a log is said with an error.
 const TAIL_LINES: usize = 5;
 const TAIL_BYTES: usize = 2000;
+
+/// The folders of all running processes.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn folders_in_use() -> MutexGuard<'static, Vec<PathBuf>> {
+    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the folders of processes that were killed.
+pub(super) fn remove_folders() {
+    for folder in folders_in_use().drain(..) {
+        // What cannot be removed is in the system's folder for such files.
+        let _ = fs::remove_dir_all(&folder);
+    }
+}
 
 /// Running processes, in the order of the scenario.
 #[derive(Debug, Default)]
@@ -183,6 +199,7 @@ impl Places {
         let name = format!("thalweg-beside-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let folder = std::env::temp_dir().join(name);
         fs::create_dir(&folder).context("the folder of a subject's processes cannot be made")?;
+        folders_in_use().push(folder.clone());
         Ok(Places { folder, ports: HashMap::new() })
     }
 
@@ -226,6 +243,7 @@ impl Drop for Places {
     fn drop(&mut self) {
         // What cannot be removed is in the system's folder for such files.
         let _ = fs::remove_dir_all(&self.folder);
+        folders_in_use().retain(|folder| *folder != self.folder);
     }
 }
 
