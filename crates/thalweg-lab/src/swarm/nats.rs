@@ -7,11 +7,12 @@ use super::socket::Poller;
 use super::writer::Writer;
 use anyhow::{Context, bail};
 
-/// Whether acknowledgements are wanted, their headers and a ready answer are known.
+/// Headers, and an answer at once where nobody stores it.
 const CONNECT: &str = "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\
                        \"no_responders\":true,\"lang\":\"rust\",\"version\":\"0\",\"protocol\":1}\r\n";
 /// Marks what a node has checked, so that others take it as it is.
 const HEADERS: &str = "NATS/1.0\r\nThalweg: 1\r\n\r\n";
+/// Where acknowledgements go to.
 const ACKS: &str = "_INBOX.thalweg-lab";
 const READ_BYTES: usize = 64 * 1024;
 
@@ -30,8 +31,6 @@ fn subject_of(topic: &str) -> String {
 pub(super) struct NatsPublisher {
     writer: Writer,
     subject: String,
-    /// Where acknowledgements go to, if they are wanted; with the space behind it.
-    reply: &'static str,
     events_max: u32,
     /// Events of the next message, a line each.
     lines: Vec<u8>,
@@ -48,18 +47,13 @@ impl NatsPublisher {
         dialer: &Dialer,
         topic: &str,
         events_max: u32,
-        wants_acks: bool,
         key: u64,
         poller: &Poller,
     ) -> anyhow::Result<NatsPublisher> {
-        let mut first = CONNECT.to_owned();
-        if wants_acks {
-            first += &format!("SUB {ACKS} 1\r\n");
-        }
+        let first = format!("{CONNECT}SUB {ACKS} 1\r\n");
         Ok(NatsPublisher {
             writer: Writer::open(dialer, key, first.into_bytes(), poller)?,
             subject: subject_of(topic),
-            reply: if wants_acks { "_INBOX.thalweg-lab " } else { "" },
             events_max,
             lines: Vec::new(),
             count: 0,
@@ -86,12 +80,12 @@ impl NatsPublisher {
         if self.count == 0 {
             return Ok(());
         }
-        let NatsPublisher { subject, reply, lines, .. } = self;
+        let NatsPublisher { subject, lines, .. } = self;
         // A line's end stands between events, not behind the last.
         let body = lines.strip_suffix(b"\n").unwrap_or(lines);
         self.writer.send(poller, |out| {
             let (head, all) = (HEADERS.len(), HEADERS.len() + body.len());
-            out.extend_from_slice(format!("HPUB {subject} {reply}{head} {all}\r\n").as_bytes());
+            out.extend_from_slice(format!("HPUB {subject} {ACKS} {head} {all}\r\n").as_bytes());
             out.extend_from_slice(HEADERS.as_bytes());
             out.extend_from_slice(body);
             out.extend_from_slice(b"\r\n");

@@ -111,7 +111,7 @@ impl PublishedLoad {
         Ok(())
     }
 
-    /// What subscribers get acknowledges it: NATS need not.
+    /// Acknowledged as where nobody subscribes, so that NATS has the same to do for a consumer.
     fn to_nats(
         &self,
         load: &Load<'_>,
@@ -122,7 +122,7 @@ impl PublishedLoad {
         let nats = load.cluster.nats.context("this subject has no NATS server to publish to")?;
         let dialer = Dialer::to_subject(nats, &tls_free(&self.settings), "")?;
         let (topic, events_max) = (topic_name(topic), self.settings.message_events);
-        let nats = NatsPublisher::open(&dialer, &topic, events_max, false, key, poller)?;
+        let nats = NatsPublisher::open(&dialer, &topic, events_max, key, poller)?;
         Ok(Publisher::Nats(Box::new(nats)))
     }
 
