@@ -204,6 +204,7 @@ impl Backend for Nats {
 
     fn run(self: Box<Self>, link: Link) -> io::Result<()> {
         let Link { stores, reads, shards, readiness } = link;
+        self.runtime.spawn(shards.clone().send_waiting());
         self.run_for((stores, Work::of), (reads, Wanted::of), &Server { shards, readiness })
     }
 }

@@ -14,6 +14,8 @@
 //! The offset of an event is [`offset_of`] its message's sequence number and its place there. So
 //! every server gives it the same position, and a subscriber can go on with any of them.
 
+mod shards;
+
 use std::{
     fmt, io,
     sync::{
@@ -22,13 +24,14 @@ use std::{
     },
 };
 
+pub(crate) use shards::ReadTopics;
+pub use shards::Shards;
 use thalweg_wire::{EndCode, Epoch, Offset, Pattern, Topic, limits::OFFSET_MAX};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     access::Identity,
     fanout::FeedKey,
-    home::home_of,
     stream::{MessageBounds, Payloads},
 };
 
@@ -152,6 +155,15 @@ pub struct Link {
     pub shards: Shards,
     /// Whether this server has caught up with all streams: `/readyz` says so.
     pub readiness: Readiness,
+}
+
+impl Content {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Events(payloads) => payloads.joined().len(),
+            Self::End(_) => 0,
+        }
+    }
 }
 
 /// A message to be stored.
@@ -322,10 +334,22 @@ impl ReadReply {
 /// What a shard gets.
 #[derive(Debug)]
 pub(crate) enum FromBackend {
-    Message(Fed),
-    Stored { topic: Topic, number: u64, result: Result<Stored, StoreError> },
-    Page { id: RecallId, result: Result<ReadPage, Unreadable> },
-    Restarted { stream: usize, epoch: Epoch, from_sequence: u64 },
+    /// In the order of their streams.
+    Messages(Vec<Fed>),
+    Stored {
+        topic: Topic,
+        number: u64,
+        result: Result<Stored, StoreError>,
+    },
+    Page {
+        id: RecallId,
+        result: Result<ReadPage, Unreadable>,
+    },
+    Restarted {
+        stream: usize,
+        epoch: Epoch,
+        from_sequence: u64,
+    },
 }
 
 /// One message of a stream.
@@ -335,31 +359,6 @@ pub(crate) struct Fed {
     pub(crate) sequence: u64,
     pub(crate) topic: Topic,
     pub(crate) content: Content,
-}
-
-/// All shards: each topic has one as its home.
-#[derive(Debug, Clone)]
-pub struct Shards(pub(crate) Vec<mpsc::Sender<FromBackend>>);
-
-impl Shards {
-    /// Passes on a message of a stream. Events are 1 to [`EVENTS_MAX`], each one JSON value without
-    /// insignificant whitespace. Of each stream messages come in the order of their sequence
-    /// numbers, each once. It waits while the shard has much to take: then do not take more from the
-    /// stream.
-    pub async fn message(&self, stream: usize, sequence: u64, topic: Topic, content: Content) {
-        let home = &self.0[home_of(&topic, self.0.len())];
-        // A shard that has ended needs no more.
-        let _ = home.send(FromBackend::Message(Fed { stream, sequence, topic, content })).await;
-    }
-
-    /// A stream is another one from now on: its sequence numbers mean other events than before.
-    /// From `from_sequence` on its messages will be brought. Subscribers of all its topics are told of
-    /// a gap. The epoch may be the same: then messages before that one are gone.
-    pub async fn restarted(&self, stream: usize, epoch: Epoch, from_sequence: u64) {
-        for shard in &self.0 {
-            let _ = shard.send(FromBackend::Restarted { stream, epoch, from_sequence }).await;
-        }
-    }
 }
 
 /// Whether the server has caught up with its streams.

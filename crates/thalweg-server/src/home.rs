@@ -9,7 +9,17 @@ pub(crate) fn home_of(topic: &Topic, shards: usize) -> usize {
     if shards == 1 {
         return 0;
     }
-    (mix(fnv1a(topic.as_str().as_bytes())) % shards as u64) as usize
+    home_of_hash(hash_of(topic), shards)
+}
+
+/// What [`home_of_hash`] takes for a topic.
+pub(crate) fn hash_of(topic: &Topic) -> u64 {
+    mix(fnv1a(topic.as_str().as_bytes()))
+}
+
+/// The home of the topic with a hash.
+pub(crate) fn home_of_hash(hash: u64, shards: usize) -> usize {
+    (hash % shards as u64) as usize
 }
 
 /// FNV-1a of 64 bits, as its authors publish it (Fowler, Noll, Vo:

@@ -106,7 +106,12 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         let (to_mail, mail) = mpsc::channel(config.limits.mail);
         let (to_publishes, publishes) = mpsc::channel(config.limits.publishes);
         let (to_backend, from_backend) = mpsc::channel(FROM_BACKEND_MAX);
-        peers.push(Peer { mail: to_mail, publishes: to_publishes, from_backend: to_backend });
+        peers.push(Peer {
+            mail: to_mail,
+            publishes: to_publishes,
+            from_backend: to_backend,
+            read_topics: Arc::default(),
+        });
         let (to_fetched, fetched) = mpsc::channel(FETCHED_MAX);
         to_shards.push(to_fetched);
         mailboxes.push(Mailbox { mail, publishes, fetched, from_backend });
@@ -173,7 +178,8 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         threads.push(thread::Builder::new().name("fetcher".into()).spawn(run)?);
     }
     if let (Some(backend), Some(readiness)) = (backend, readiness) {
-        let shards = Shards(peers.iter().map(|peer| peer.from_backend.clone()).collect());
+        let to_shard = |peer: &Peer| (peer.from_backend.clone(), Arc::clone(&peer.read_topics));
+        let shards = Shards::new(peers.iter().map(to_shard));
         let link = Link { stores: to_store, reads: to_read, shards, readiness };
         let run = move || backend.run(link);
         threads.push(thread::Builder::new().name("backend".into()).spawn(run)?);

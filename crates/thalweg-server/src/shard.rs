@@ -114,7 +114,7 @@ pub(crate) use turn::run;
 
 use crate::{
     access::AccessPolicy,
-    backend::{FromBackend, Read, Readiness, RetryKey, Store, Stream},
+    backend::{FromBackend, Read, ReadTopics, Readiness, RetryKey, Store, Stream},
     config::Config,
     connection_limits::{AddressCounts, AddressRates},
     fetch::{Demands, Fetched},
@@ -169,6 +169,8 @@ pub(crate) struct Peer {
     pub(crate) publishes: mpsc::Sender<Mail>,
     /// What the backend says.
     pub(crate) from_backend: mpsc::Sender<FromBackend>,
+    /// What the backend is to bring at once.
+    pub(crate) read_topics: Arc<ReadTopics>,
 }
 
 /// The receiving end of a [`Peer`].

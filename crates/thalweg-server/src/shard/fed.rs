@@ -23,7 +23,7 @@ impl Topics {
     /// Takes what comes from the backend.
     pub(super) fn take_from_backend(&mut self, message: FromBackend) {
         match message {
-            FromBackend::Message(fed) => self.take_fed(fed),
+            FromBackend::Messages(fed) => fed.into_iter().for_each(|fed| self.take_fed(fed)),
             FromBackend::Stored { topic, number, result } => {
                 self.stores_under_way -= 1;
                 self.answer_stored(&topic, number, &result);

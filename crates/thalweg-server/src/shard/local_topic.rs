@@ -168,6 +168,12 @@ impl LocalTopic {
         self.is_read_here() || self.home.as_ref().is_some_and(is_posted)
     }
 
+    /// The same, if it is fed and this shard is its home.
+    pub(super) fn has_fed_readers(&self) -> bool {
+        let is_fed = |home: &Home| matches!(home.order, Order::Fed(_));
+        self.home.as_ref().is_some_and(is_fed) && self.has_readers()
+    }
+
     fn is_read_here(&self) -> bool {
         !self.subscribers.is_empty() || self.is_input
     }

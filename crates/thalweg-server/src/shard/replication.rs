@@ -102,6 +102,7 @@ impl Topics {
         if !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
         }
+        self.mark_read(key);
         self.look_at_demand(key, now_us());
     }
 

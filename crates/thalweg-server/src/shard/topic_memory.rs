@@ -1,7 +1,7 @@
 //! What the topics of a shard take of memory, and what is freed of it.
 
 use super::{topic_limits::TopicKind, topics::Topics};
-use crate::{fanout::FeedKey, stream::Feed};
+use crate::{fanout::FeedKey, home::hash_of, stream::Feed};
 
 impl Topics {
     /// A topic has new batches, and had `before` bytes of history. If all histories together
@@ -26,6 +26,7 @@ impl Topics {
     /// Frees what is no longer needed. Returns the topics above the limit: their subscribers
     /// must go.
     pub(super) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
+        let mut read = Vec::new();
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
         let (mut history, mut tails, mut pinned, mut recalled, mut topics) = (0, 0, 0, 0, 0);
         for (key, local) in self.feeds.iter_mut() {
@@ -38,6 +39,9 @@ impl Topics {
                 tails += feed.tail_bytes();
                 recalled += feed.recalled_bytes();
                 pinned += feed.pinned_bytes();
+            }
+            if local.has_fed_readers() {
+                read.push(hash_of(&local.topic));
             }
             if local.is_emptied() {
                 emptied.push(key);
@@ -52,6 +56,9 @@ impl Topics {
         }
         if std::mem::take(&mut self.has_stale_timers) {
             self.timers = self.feeds.timers();
+        }
+        if self.common.reads.is_some() {
+            self.common.peers[self.shard].read_topics.replace(read.into_iter());
         }
         self.history_bytes = history;
         self.sweep_recalls(recalled);

@@ -306,11 +306,22 @@ impl Topics {
 
     /// Somebody reads a topic here.
     fn want(&mut self, key: FeedKey, now_us: u64) {
+        self.mark_read(key);
         let Some(feed) = self.feeds.get_mut(key) else { return };
         if feed.needs_attaching() && feed.attachment == 0 {
             self.unattached.push(key);
         }
         self.look_at_demand(key, now_us);
+    }
+
+    /// Somebody reads a topic, here or on another shard: what is fed to it is brought at once.
+    pub(super) fn mark_read(&self, key: FeedKey) {
+        let local = self.feeds.get(key).filter(|local| local.home.is_some());
+        if let Some(local) = local
+            && self.is_fed(&local.topic)
+        {
+            self.common.peers[self.shard].read_topics.insert(&local.topic);
+        }
     }
 
     /// Somebody may have begun to read a topic. The sweep finds out when nobody reads it any

@@ -249,7 +249,7 @@ impl Backend for Memory {
     }
 
     fn run(self: Box<Self>, link: Link) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let Link { mut stores, mut reads, shards, readiness } = link;
         let mut changes = self.0.changes.subscribe();
         let (mut brought, mut epoch) = {
@@ -257,6 +257,7 @@ impl Backend for Memory {
             (shared.from_sequence as usize - 1, shared.epoch)
         };
         runtime.block_on(async {
+            tokio::spawn(shards.clone().send_waiting());
             loop {
                 let (new, now, patterns) = {
                     let shared = self.0.lock();
