@@ -18,6 +18,7 @@
 //! reply        where a message was in its stream                             (pure)
 //! sequence     whether a message is missing                                  (pure)
 //! message      what a message says: topic and events                         (pure)
+//! direct       messages from any replica
 //! pages        older messages of one topic, read again
 //! health       whether this server has caught up                             (pure)
 //! store        storing, with retries
@@ -36,6 +37,7 @@ mod api;
 mod backend;
 mod connection;
 mod counts;
+mod direct;
 #[doc(hidden)]
 pub mod end;
 mod health;

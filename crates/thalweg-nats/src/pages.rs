@@ -6,23 +6,18 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use async_nats::{HeaderMap, HeaderName, Message, StatusCode};
-use futures_util::StreamExt;
 use serde_json::json;
 use thalweg_server::{
     backend::{Content, EVENTS_MAX, ReadPage, Unreadable, offset_of},
     stream::Payloads,
 };
-use tokio::{
-    sync::mpsc,
-    task::JoinSet,
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use crate::{
     api::{Api, ApiError},
     connection::Connection,
     counts::{Counts, add},
+    direct::{Batch, sequence_of},
     end::{PageAnswer, Wanted},
     message,
     settings::subject_of,
@@ -39,8 +34,6 @@ const UNDER_WAY_MAX: usize = 16;
 
 /// How long a page may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
-
-const SEQUENCE: HeaderName = HeaderName::from_static("Nats-Sequence");
 
 /// What reading takes. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -146,33 +139,16 @@ impl Reading {
         range: Range<u64>,
         deadline: Instant,
     ) -> Result<Messages, ApiError> {
-        let client = &self.connection.client;
-        let inbox = client.new_inbox();
-        let failed = |error: &dyn std::fmt::Display| ApiError::Unreadable(error.to_string());
-        let answers = client.subscribe(inbox.clone()).await;
-        let mut answers = answers.map_err(|error| failed(&error))?;
-        let body = json!({
+        let request = json!({
             "seq": range.start,
             "next_by_subj": subject_of(&wanted.topic),
             "batch": PAGE_MESSAGES,
             "max_bytes": PAGE_BYTES,
         });
-        let subject = format!("$JS.API.DIRECT.GET.{}", state.name);
-        let body = body.to_string().into();
-        let sent = client.publish_with_reply(subject, inbox, body).await;
-        sent.map_err(|error| failed(&error))?;
+        let mut batch = Batch::ask(&self.connection, &state.name, &request).await?;
         let mut read = Messages { messages: Vec::new(), last: None, ended_at: None };
         loop {
-            let answer = timeout_at(deadline, answers.next()).await;
-            let message = answer.map_err(|_| failed(&"no answer came in time"))?;
-            let message = message.ok_or_else(|| failed(&"the connection has ended"))?;
-            match message.status {
-                None => {}
-                // The end of the page; there is none.
-                Some(StatusCode::NOT_FOUND) => return Ok(read),
-                Some(status) if status.as_u16() == END_OF_BATCH => return Ok(read),
-                Some(status) => return Err(failed(&format!("status {status}"))),
-            }
+            let Some(message) = batch.next(deadline).await? else { return Ok(read) };
             let Some(sequence) = sequence_of(&message) else { continue };
             if sequence >= range.end {
                 return Ok(read);
@@ -212,17 +188,4 @@ impl Reading {
         let next = self.api.next_sequence(&state.name, range.start, &subject).await?;
         Ok(next.is_none_or(|next| next >= range.end))
     }
-}
-
-/// The status of the answer after the last message of a page.
-const END_OF_BATCH: u16 = 204;
-
-fn sequence_of(message: &Message) -> Option<u64> {
-    message
-        .headers
-        .as_ref()
-        .and_then(|headers: &HeaderMap| headers.get(SEQUENCE))?
-        .as_str()
-        .parse()
-        .ok()
 }
