@@ -185,6 +185,11 @@ impl Api {
         Self { requests, timeout }
     }
 
+    /// The same, with another timeout.
+    pub(crate) fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { requests: self.requests.clone(), timeout }
+    }
+
     pub(crate) async fn stream_info(&self, stream: &str) -> Result<StreamInfo, ApiError> {
         self.ask(format!("STREAM.INFO.{stream}"), None).await
     }

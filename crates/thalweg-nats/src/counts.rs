@@ -18,6 +18,8 @@ pub struct Counts {
     pub messages: AtomicU64,
     /// Messages skipped: no topic's, or not one to 256 events.
     pub skipped: AtomicU64,
+    /// Messages of those that were read while no consumer could be made.
+    pub messages_direct: AtomicU64,
     /// Consumers made anew, after a hole, silence, or a lost connection.
     pub recreations: AtomicU64,
     /// Streams that were found to be another one, or to have lost messages.
@@ -65,6 +67,11 @@ impl BackendCounts for Counts {
         };
         vec![
             counter("nats_messages", "Messages read from streams.", &self.messages),
+            counter(
+                "nats_messages_direct",
+                "Messages read without a consumer, while none could be made.",
+                &self.messages_direct,
+            ),
             counter("nats_skipped", "Messages that no topic can have.", &self.skipped),
             gauge("nats_lag", "Messages not read yet.", self.lag.load(Relaxed) as f64),
             gauge(

@@ -1,18 +1,40 @@
 //! Direct gets: any replica of a stream answers them, from what it has stored.
 //!
-//! A replica has messages in the order of the stream, but may lack the newest.
+//! A replica has messages in the order of the stream, but may lack the newest, and no consumer is
+//! needed. So a stream can be read on while none can be made.
+
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_nats::{HeaderName, Message, StatusCode, Subscriber};
 use futures_util::StreamExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::{api::ApiError, connection::Connection};
+use crate::{
+    api::{Api, ApiError},
+    connection::Connection,
+    setup,
+    stream_state::StreamState,
+};
+
+/// What a page has at most: at forty pages a second more than a stream usually gets.
+const PAGE_MESSAGES: usize = 1024;
+const PAGE_BYTES: usize = 1 << 20;
+
+/// How long any answer may take that a page needs. It takes a few milliseconds from a server that is
+/// there; another one may be there the next time.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long a page is filled that has messages: so that it is there before it is given up for another
+/// attempt to make a consumer, also where the leader must be asked often.
+const FILL: Duration = Duration::from_millis(100);
 
 /// The status of the answer after the last message of a batch.
 const END_OF_BATCH: u16 = 204;
 
 const SEQUENCE: HeaderName = HeaderName::from_static("Nats-Sequence");
+const SUBJECT: HeaderName = HeaderName::from_static("Nats-Subject");
+const TIME: HeaderName = HeaderName::from_static("Nats-Time-Stamp");
 
 /// Answers to a request for several messages.
 pub(crate) struct Batch(Subscriber);
@@ -51,6 +73,99 @@ impl Batch {
 /// The number of a message that a direct get brought.
 pub(crate) fn sequence_of(message: &Message) -> Option<u64> {
     header(message, SEQUENCE)?.parse().ok()
+}
+
+/// Messages of all subjects, with none left out between them that the stream has.
+pub(crate) struct Page {
+    pub(crate) messages: Vec<Found>,
+    /// The stream's last one, as its leader knows.
+    pub(crate) last_sequence: u64,
+}
+
+/// One of them.
+pub(crate) struct Found {
+    pub(crate) subject: String,
+    pub(crate) sequence: u64,
+    /// When it was stored, in ns since the Unix epoch.
+    pub(crate) time_ns: u64,
+    pub(crate) message: Message,
+}
+
+/// Reads a stream from `next` on, as far as the replica that answers has it.
+///
+/// # Errors
+/// When that cannot be read, or it is not known to be of the stream that is read: its leader is asked,
+/// after the messages came.
+pub(crate) async fn page(
+    connection: &Connection,
+    api: &Api,
+    state: &StreamState,
+    next: u64,
+) -> Result<Page, ApiError> {
+    if !connection.is_up() {
+        return Err(unreadable(&"there is no connection"));
+    }
+    let api = api.with_timeout(TIMEOUT);
+    let messages = messages(connection, &api, &state.name, next).await?;
+    let info = api.stream_info(&state.name).await?;
+    if setup::epoch(&info) != Some(state.epoch()) {
+        state.suspect.notify_one();
+        return Err(unreadable(&"the stream is another one"));
+    }
+    let read_to = messages.last().map_or(next, |last| last.sequence + 1);
+    let last_sequence = info.state.last_seq;
+    if last_sequence + 1 < read_to {
+        return Err(unreadable(&"whoever leads the stream has not got it all"));
+    }
+    Ok(Page { messages, last_sequence })
+}
+
+async fn messages(
+    connection: &Connection,
+    api: &Api,
+    stream: &str,
+    mut next: u64,
+) -> Result<Vec<Found>, ApiError> {
+    // Without a subject they are those of all subjects.
+    let request = json!({ "seq": next, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES });
+    let mut batch = Batch::ask(connection, stream, &request).await?;
+    let (begun, mut deadline) = (Instant::now(), Instant::now() + TIMEOUT);
+    let mut messages = Vec::new();
+    while begun.elapsed() < FILL || messages.is_empty() {
+        let message = match batch.next(deadline).await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Ok(messages),
+            Err(error) if messages.is_empty() => return Err(error),
+            // What came is good.
+            Err(_) => return Ok(messages),
+        };
+        let Some(found) = found(message) else { return Ok(messages) };
+        let sequence = found.sequence;
+        let is_next = sequence == next
+            || (sequence > next && is_removed(api, stream, next, sequence).await?);
+        if !is_next {
+            return Ok(messages);
+        }
+        next = sequence + 1;
+        messages.push(found);
+        deadline = begun + FILL;
+    }
+    Ok(messages)
+}
+
+/// Whether there are no messages from `next` up to `sequence`, as the leader knows: whoever answered may
+/// lack them, or they were lost on the way.
+async fn is_removed(api: &Api, stream: &str, next: u64, sequence: u64) -> Result<bool, ApiError> {
+    let there = api.next_sequence(stream, next, ">").await?;
+    Ok(there.is_some_and(|there| there >= sequence))
+}
+
+fn found(message: Message) -> Option<Found> {
+    let sequence = sequence_of(&message)?;
+    let subject = header(&message, SUBJECT)?.to_owned();
+    let time = humantime::parse_rfc3339(header(&message, TIME)?).ok()?;
+    let time_ns = u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()?;
+    Some(Found { subject, sequence, time_ns, message })
 }
 
 /// The server's headers come after those of whoever stored the message.

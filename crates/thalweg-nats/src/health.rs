@@ -16,7 +16,7 @@ const BEHIND_MESSAGES: u64 = 4096;
 pub(crate) struct Health {
     /// Whether everything was read once.
     has_caught_up: bool,
-    /// Since when there is no consumer.
+    /// Since when it is not read: there is no consumer, and direct gets bring nothing either.
     lost_since: Option<Instant>,
     /// Since when too much is unread.
     behind_since: Option<Instant>,
@@ -37,12 +37,12 @@ impl Health {
         }
     }
 
-    /// There is a consumer.
+    /// It is read.
     pub(crate) fn found(&mut self) {
         self.lost_since = None;
     }
 
-    /// There is none any more.
+    /// It is not read any more.
     pub(crate) fn lost(&mut self, now: Instant) {
         self.lost_since.get_or_insert(now);
     }

@@ -18,7 +18,7 @@
 //! reply        where a message was in its stream                             (pure)
 //! sequence     whether a message is missing                                  (pure)
 //! message      what a message says: topic and events                         (pure)
-//! direct       messages from any replica
+//! direct       messages from any replica, without a consumer
 //! pages        older messages of one topic, read again
 //! health       whether this server has caught up                             (pure)
 //! store        storing, with retries

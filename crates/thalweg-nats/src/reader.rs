@@ -2,8 +2,11 @@
 //!
 //! It is an ephemeral push consumer without a filter: JetStream sends messages as they come, and reads
 //! each once for this server, whatever topics there are.
+//!
+//! Consumers are made by the meta leader, and a stream may have all it needs while there is none. So
+//! as long as no consumer can be made, the stream is read by direct get.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use async_nats::{HeaderName, Message, StatusCode, Subscriber};
 use bytes::Bytes;
@@ -16,6 +19,7 @@ use crate::{
     api::{Api, ApiError, StreamInfo},
     connection::Connection,
     counts::{Counts, add},
+    direct::{self, Page},
     end::Target,
     incarnation::{Suspicion, Verdict, judge},
     message,
@@ -34,6 +38,17 @@ const SILENCE: Duration = Duration::from_millis(750);
 
 /// How long JetStream keeps a consumer that nobody listens to.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
+
+/// How long JetStream may take to answer the first attempt to make a consumer: a server that has just
+/// gone takes what it was sent with it. Later attempts have the usual time.
+const FIRST_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// How long making a consumer may take before the stream is read without one: most take less.
+const DIRECT_AFTER: Duration = Duration::from_millis(50);
+
+/// Between two pages that are read without a consumer, and after one that brought nothing.
+const DIRECT_PAUSE: Duration = Duration::from_millis(25);
+const DIRECT_PAUSE_EMPTY: Duration = Duration::from_millis(100);
 
 /// Between two attempts to make a consumer.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -68,6 +83,19 @@ pub(crate) struct Notes {
     suspicion: Suspicion,
     skipped: Seldom,
     failed: Seldom,
+    /// Whether the stream was read without a consumer since the last one.
+    is_direct: bool,
+}
+
+/// A message of the stream, by a consumer or without one.
+struct Came<'a> {
+    message: &'a Message,
+    subject: &'a str,
+    sequence: u64,
+    /// When it was stored, in ns since the Unix epoch.
+    time_ns: u64,
+    /// Messages that come after it.
+    pending: u64,
 }
 
 struct Consumer {
@@ -102,9 +130,7 @@ impl<T: Target> Reader<T> {
                 next = self.sequence.stream_next(),
                 "lost the consumer of a stream ({lost:?}): making another"
             );
-            let (api, stream) = (self.api.clone(), self.state.name.clone());
-            // Best effort: JetStream forgets it by itself.
-            tokio::spawn(async move { api.delete_consumer(&stream, &name).await });
+            self.delete(name);
             if made.elapsed() < HEARTBEAT {
                 // Whatever ends them at once must not have them made without a pause.
                 tokio::time::sleep(PAUSE).await;
@@ -112,30 +138,105 @@ impl<T: Target> Reader<T> {
         }
     }
 
+    /// Has a consumer deleted. Best effort: JetStream forgets it by itself.
+    fn delete(&self, name: String) {
+        let (api, stream) = (self.api.clone(), self.state.name.clone());
+        tokio::spawn(async move { api.delete_consumer(&stream, &name).await });
+    }
+
     /// Makes a consumer, with as many attempts as it takes.
     async fn consumer(&mut self) -> Consumer {
+        let mut api = self.api.with_timeout(FIRST_TIMEOUT);
         loop {
-            let error = match self.try_consumer().await {
-                Ok(Some(consumer)) => return consumer,
+            let error = match self.try_consumer(&api).await {
+                Ok(Some(consumer)) => {
+                    if std::mem::take(&mut self.notes.is_direct) {
+                        let (stream, next) = (&self.state.name, self.sequence.stream_next());
+                        tracing::info!(
+                            stream,
+                            next,
+                            "a stream that was read without a consumer has one"
+                        );
+                    }
+                    return consumer;
+                }
                 Ok(None) => None,
                 Err(error) => Some(error),
             };
+            api = self.api.clone();
             if let Some(error) = error
                 && let Some(times) = self.notes.failed.take(Instant::now())
             {
                 let stream = &self.state.name;
                 tracing::warn!(stream, times, "cannot make a consumer: {error}; trying on");
             }
-            tokio::time::sleep(PAUSE).await;
+            self.read_until(tokio::time::sleep(PAUSE)).await;
         }
     }
 
+    /// Reads by direct get until something is done.
+    async fn read_until<O>(&mut self, done: impl Future<Output = O>) -> O {
+        let mut done = pin!(done);
+        let mut pause = if self.notes.is_direct { Duration::ZERO } else { DIRECT_AFTER };
+        loop {
+            let next = self.sequence.stream_next();
+            let page = async {
+                tokio::time::sleep(pause).await;
+                direct::page(&self.connection, &self.api, &self.state, next).await
+            };
+            // A page that is given up has changed nothing.
+            let page = tokio::select! {
+                biased;
+                output = &mut done => return output,
+                page = page => page,
+            };
+            let is_empty = match page {
+                Ok(page) => !self.take_page(page).await,
+                Err(error) => {
+                    self.state.health().lost(Instant::now());
+                    tracing::debug!(stream = self.state.name, "cannot read directly: {error}");
+                    true
+                }
+            };
+            pause = if is_empty { DIRECT_PAUSE_EMPTY } else { DIRECT_PAUSE };
+        }
+    }
+
+    /// Passes on what was read by direct get. Says whether there were messages, and all were taken.
+    async fn take_page(&mut self, page: Page) -> bool {
+        if !std::mem::replace(&mut self.notes.is_direct, true) {
+            let (stream, next) = (&self.state.name, self.sequence.stream_next());
+            tracing::info!(stream, next, "reading a stream without a consumer until there is one");
+        }
+        for found in &page.messages {
+            let step = self.sequence.take_in_order(found.sequence);
+            let came = Came {
+                message: &found.message,
+                subject: &found.subject,
+                sequence: found.sequence,
+                time_ns: found.time_ns,
+                pending: page.last_sequence.saturating_sub(found.sequence),
+            };
+            if self.take_step(step, came).await.is_err() {
+                return false;
+            }
+            add(&self.counts.messages_direct);
+        }
+        // Who reads everything is as ready as with a consumer.
+        let mut health = self.state.health();
+        health.found();
+        let pending = (page.last_sequence + 1).saturating_sub(self.sequence.stream_next());
+        health.pending(pending, Instant::now());
+        !page.messages.is_empty()
+    }
+
     /// `None` if the stream must be looked at again before.
-    async fn try_consumer(&mut self) -> Result<Option<Consumer>, ApiError> {
+    async fn try_consumer(&mut self, api: &Api) -> Result<Option<Consumer>, ApiError> {
         // Losses from here on end the consumer.
         let losses = self.connection.losses();
         let stream = self.state.name.clone();
-        let info = self.api.stream_info(&stream).await?;
+        let info = api.stream_info(&stream).await;
+        let info = info.inspect_err(|_| self.state.health().lost(Instant::now()))?;
         if !self.take_look(&info).await? {
             return Ok(None);
         }
@@ -156,7 +257,18 @@ impl<T: Target> Reader<T> {
             "mem_storage": true,
             "num_replicas": 1,
         });
-        let info = self.api.create_consumer(&stream, &name, &config).await?;
+        // It may begin before what is read meanwhile, which is old then.
+        let made = self.read_until(api.create_consumer(&stream, &name, &config)).await;
+        let info = match made {
+            Ok(info) => info,
+            Err(error) => {
+                if matches!(error, ApiError::Unanswered(_)) {
+                    // It may be made yet.
+                    self.delete(name);
+                }
+                return Err(error);
+            }
+        };
         self.sequence.restart_consumer();
         let mut health = self.state.health();
         health.found();
@@ -259,8 +371,21 @@ impl<T: Target> Reader<T> {
     async fn take(&mut self, message: &Message) -> Result<(), Lost> {
         // What comes from no consumer is nobody's: the numbers of the consumer's show it.
         let Some(place) = message.reply.as_deref().and_then(place_of) else { return Ok(()) };
-        let sequence = place.stream_sequence;
-        match self.sequence.take(sequence, place.consumer_sequence) {
+        let step = self.sequence.take(place.stream_sequence, place.consumer_sequence);
+        let came = Came {
+            message,
+            subject: &message.subject,
+            sequence: place.stream_sequence,
+            time_ns: place.time_ns,
+            pending: place.pending,
+        };
+        self.take_step(step, came).await
+    }
+
+    /// Takes a message that is so to the ones before.
+    async fn take_step(&mut self, step: Step, came: Came<'_>) -> Result<(), Lost> {
+        let Came { message, subject, sequence, .. } = came;
+        match step {
             Step::Next => {}
             Step::Old => return Ok(()),
             Step::Hole => return Err(Lost::Hole),
@@ -270,22 +395,22 @@ impl<T: Target> Reader<T> {
         }
         add(&self.counts.messages);
         let (headers, body) = (message.headers.as_ref(), &message.payload);
-        match message::read(&message.subject, sequence, headers, body, self.event_bytes_max) {
+        match message::read(subject, sequence, headers, body, self.event_bytes_max) {
             Ok((topic, content)) => {
                 self.target.message(self.index, sequence, topic, content).await;
             }
             Err(why) => {
                 add(&self.counts.skipped);
                 if let Some(times) = self.notes.skipped.take(Instant::now()) {
-                    let (stream, subject) = (&self.state.name, message.subject.as_str());
+                    let stream = &self.state.name;
                     tracing::warn!(stream, subject, sequence, times, "skipped a message: {why}");
                 }
             }
         }
         self.state.set_next(self.sequence.stream_next());
         let mut health = self.state.health();
-        health.read(place.time_ns);
-        health.pending(place.pending, Instant::now());
+        health.read(came.time_ns);
+        health.pending(came.pending, Instant::now());
         Ok(())
     }
 

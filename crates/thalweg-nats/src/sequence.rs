@@ -46,6 +46,11 @@ impl Sequence {
             return Step::Hole;
         }
         self.consumer_next += 1;
+        self.take_in_order(stream_sequence)
+    }
+
+    /// Takes in a message that no consumer delivered, and before which none is missing.
+    pub(crate) fn take_in_order(&mut self, stream_sequence: u64) -> Step {
         if stream_sequence < self.stream_next {
             return Step::Old;
         }
@@ -103,6 +108,16 @@ mod tests {
         let mut sequence = Sequence::new(10);
         assert_eq!(sequence.take(15, 1), Step::Removed(5));
         assert_eq!(sequence.take(16, 2), Step::Next);
+    }
+
+    #[test]
+    fn what_was_read_before_a_consumer_delivers_it_is_old() {
+        let mut sequence = Sequence::new(10);
+        assert_eq!(sequence.take_in_order(10), Step::Next);
+        assert_eq!(sequence.take_in_order(12), Step::Removed(1));
+        assert_eq!(sequence.take(10, 1), Step::Old);
+        assert_eq!(sequence.take(12, 2), Step::Old);
+        assert_eq!(sequence.take(13, 3), Step::Next);
     }
 
     #[test]

@@ -7,3 +7,4 @@ mod opening;
 mod reading;
 mod restarting;
 mod storing;
+mod without_consumer;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use async_nats::{Client, ConnectOptions, HeaderMap};
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -117,6 +118,24 @@ impl Operator {
             line.clear();
             assert!(socket.read_line(&mut line).expect("read") > 0, "no answer");
         }
+    }
+
+    /// Answers so many direct gets of the stream with a message that has this number, which is its body, too.
+    pub(crate) fn answer_direct_gets(&self, count: usize, subject: &str, sequence: u64) {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Subject", subject);
+        headers.insert("Nats-Sequence", sequence.to_string());
+        headers.insert("Nats-Time-Stamp", "2026-11-24T00:00:00.000000001Z");
+        self.runtime.block_on(async {
+            let asked = self.client.subscribe(format!("$JS.API.DIRECT.GET.{STREAM}")).await;
+            let mut asked = asked.expect("subscribe").take(count);
+            while let Some(request) = asked.next().await {
+                let (reply, body) = (request.reply.expect("a reply"), sequence.to_string());
+                let answer = self.client.publish_with_headers(reply, headers.clone(), body.into());
+                answer.await.expect("answer");
+            }
+            self.client.flush().await.expect("answer");
+        });
     }
 
     /// Stores a message as Thalweg does.
