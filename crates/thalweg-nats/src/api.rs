@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use crate::requests::{Requests, Unanswered};
 
 /// Error codes of JetStream (`err_code`).
+/// Between two attempts while JetStream does not answer.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
 pub(crate) mod code {
     /// No server has room for it, or enough of them are not there yet.
     pub(crate) const NO_PEERS: u64 = 10005;

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    api::Api,
+    api::{Api, RETRY_PAUSE},
     connection::{Connection, START_TIMEOUT},
     counts::Counts,
     end::{Answer, PageAnswer, Server, Target, Wanted, Work},
@@ -111,7 +111,7 @@ async fn open_stream(
                     "cannot make a consumer of stream {name} ({error}): see what NATS says of it"
                 ));
             }
-            Err(_) => tokio::time::sleep(READINESS_INTERVAL).await,
+            Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
         }
     };
     let StreamSettings { pattern, has_values, warm, .. } = settings.clone();

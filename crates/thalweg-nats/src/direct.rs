@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 1 << 20;
 
 /// How long any answer may take that a page needs. It takes a few milliseconds from a server that is
 /// there; another one may be there the next time.
-const TIMEOUT: Duration = Duration::from_millis(500);
+const DIRECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a page is filled that has messages: so that it is there before it is given up for another
 /// attempt to make a consumer, also where the leader must be asked often.
@@ -105,7 +105,7 @@ pub(crate) async fn page(
     if !connection.is_up() {
         return Err(unreadable(&"there is no connection"));
     }
-    let api = api.with_timeout(TIMEOUT);
+    let api = api.with_timeout(DIRECT_TIMEOUT);
     let messages = messages(connection, &api, &state.name, next).await?;
     let info = api.stream_info(&state.name).await?;
     if setup::epoch(&info) != Some(state.epoch()) {
@@ -129,7 +129,7 @@ async fn messages(
     // Without a subject they are those of all subjects.
     let request = json!({ "seq": next, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES });
     let mut batch = Batch::ask(connection, stream, &request).await?;
-    let (begun, mut deadline) = (Instant::now(), Instant::now() + TIMEOUT);
+    let (begun, mut deadline) = (Instant::now(), Instant::now() + DIRECT_TIMEOUT);
     let mut messages = Vec::new();
     while begun.elapsed() < FILL || messages.is_empty() {
         let message = match batch.next(deadline).await {

@@ -44,7 +44,7 @@ pub(crate) fn judge(reading: Epoch, next: u64, found: Epoch, last_sequence: u64)
 
 /// Looks in a row, four a second, that must say that a stream went back. A server that has just become the leader may
 /// not have all messages in its store yet; raising a generation costs all subscribers of all servers a gap.
-pub(crate) const LOOKS: u32 = 20;
+pub(crate) const WENT_BACK_LOOKS: u32 = 20;
 
 /// Counts those looks.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Suspicion {
     /// Takes in a look. Says whether the stream did go back.
     pub(crate) fn is_confirmed(&mut self, verdict: Verdict) -> bool {
         self.0 = if verdict == Verdict::WentBack { self.0 + 1 } else { 0 };
-        self.0 >= LOOKS
+        self.0 >= WENT_BACK_LOOKS
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
         for verdict in [Verdict::WentBack, Verdict::WentBack, Verdict::WentBack, Verdict::Same] {
             assert!(!suspicion.is_confirmed(verdict));
         }
-        let mut seen = (0..LOOKS).map(|_| suspicion.is_confirmed(Verdict::WentBack));
-        assert_eq!(seen.position(|is_confirmed| is_confirmed), Some(LOOKS as usize - 1));
+        let mut seen = (0..WENT_BACK_LOOKS).map(|_| suspicion.is_confirmed(Verdict::WentBack));
+        assert_eq!(seen.position(|is_confirmed| is_confirmed), Some(WENT_BACK_LOOKS as usize - 1));
     }
 }

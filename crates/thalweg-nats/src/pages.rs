@@ -30,10 +30,10 @@ const PAGE_MESSAGES: usize = 256;
 const PAGE_BYTES: usize = 1 << 20;
 
 /// Pages being read at once, of all topics: each is up to a megabyte on its way here.
-const UNDER_WAY_MAX: usize = 16;
+const PAGES_MAX: usize = 16;
 
 /// How long a page may take.
-const TIMEOUT: Duration = Duration::from_secs(3);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What reading takes. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub(crate) async fn run<R, A: PageAnswer>(
     let mut under_way = JoinSet::new();
     loop {
         tokio::select! {
-            read = reads.recv(), if under_way.len() < UNDER_WAY_MAX => {
+            read = reads.recv(), if under_way.len() < PAGES_MAX => {
                 let Some(read) = read else { break };
                 let (wanted, answer) = split(read);
                 let reading = reading.clone();
@@ -100,7 +100,7 @@ impl Reading {
         let first_sequence = info.state.first_seq.max(1);
         let mut ended_at = None;
         let mut from = (wanted.from / EVENTS_MAX as u64).max(first_sequence);
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + PAGE_TIMEOUT;
         let (is_wanted, has_values) = (wanted.from <= wanted.until, state.has_values);
         let until = if has_values { u64::MAX } else { until };
         // Messages that nobody can read may fill many pages.

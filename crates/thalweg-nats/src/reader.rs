@@ -16,7 +16,7 @@ use thalweg_wire::Epoch;
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    api::{Api, ApiError, StreamInfo},
+    api::{Api, ApiError, RETRY_PAUSE, StreamInfo},
     connection::Connection,
     counts::{Counts, add},
     direct::{self, Page},
@@ -49,9 +49,6 @@ const DIRECT_AFTER: Duration = Duration::from_millis(50);
 /// Between two pages that are read without a consumer, and after one that brought nothing.
 const DIRECT_PAUSE: Duration = Duration::from_millis(25);
 const DIRECT_PAUSE_EMPTY: Duration = Duration::from_millis(100);
-
-/// Between two attempts to make a consumer.
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// How often a stream is looked at while it is read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
@@ -133,7 +130,7 @@ impl<T: Target> Reader<T> {
             self.delete(name);
             if made.elapsed() < HEARTBEAT {
                 // Whatever ends them at once must not have them made without a pause.
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
     }
@@ -170,7 +167,7 @@ impl<T: Target> Reader<T> {
                 let stream = &self.state.name;
                 tracing::warn!(stream, times, "cannot make a consumer: {error}; trying on");
             }
-            self.read_until(tokio::time::sleep(PAUSE)).await;
+            self.read_until(tokio::time::sleep(RETRY_PAUSE)).await;
         }
     }
 

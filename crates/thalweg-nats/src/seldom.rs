@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Between two times.
-const PAUSE: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Says when.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl Seldom {
     /// Something happened. If it is to be said now: how often it happened since it was said last.
     pub(crate) fn take(&mut self, now: Instant) -> Option<u64> {
         self.unsaid += 1;
-        if self.last.is_some_and(|last| now - last < PAUSE) {
+        if self.last.is_some_and(|last| now - last < INTERVAL) {
             return None;
         }
         self.last = Some(now);

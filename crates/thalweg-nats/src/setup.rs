@@ -8,7 +8,7 @@ use thalweg_wire::Epoch;
 use tokio::time::Instant;
 
 use crate::{
-    api::{Api, ApiError, StreamInfo, code},
+    api::{Api, ApiError, RETRY_PAUSE, StreamInfo, code},
     incarnation::epoch_of,
     settings::{DUPLICATE_WINDOW, StreamSettings},
 };
@@ -22,9 +22,6 @@ const LAYOUT_VALUE: &str = "1";
 
 /// Metadata of a stream: see `incarnation`.
 const GENERATION: &str = "generation";
-
-/// Between two attempts while JetStream is not there.
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// A consumer that is only asked where it would begin is forgotten after this, if it cannot be deleted.
 const PROBE_THRESHOLD: Duration = Duration::from_secs(5);
@@ -69,10 +66,10 @@ pub(crate) async fn open_stream(
             }
             Err(error) => error,
         };
-        if !error.is_transient() || Instant::now() + PAUSE > deadline {
+        if !error.is_transient() || Instant::now() + RETRY_PAUSE > deadline {
             return Err(sentence(settings, &error));
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long is tried altogether.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An attempt gets at least so long, however late.
 const ACK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
@@ -38,10 +38,10 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// Messages being stored at once. Their answers must find room in a subscription; many more
 /// would make the leader slower, not faster.
-const UNDER_WAY_MAX: usize = 4096;
+const STORES_MAX: usize = 4096;
 
 /// How often a message is looked for that the stream says it has.
-const LOOKS: u32 = 8;
+const REPETITION_LOOKS: u32 = 8;
 
 /// With which the server refuses to store in another stream.
 const EXPECTED_STREAM: HeaderName = HeaderName::from_static("Nats-Expected-Stream");
@@ -70,7 +70,7 @@ pub(crate) async fn run<S, A: Answer>(
     let mut under_way = JoinSet::new();
     loop {
         tokio::select! {
-            store = stores.recv(), if under_way.len() < UNDER_WAY_MAX => {
+            store = stores.recv(), if under_way.len() < STORES_MAX => {
                 let Some(store) = store else { break };
                 let (work, answer) = split(store);
                 let storing = storing.clone();
@@ -156,7 +156,7 @@ impl Storing {
         let start = Instant::now();
         let (mut pause, mut is_uncertain) = (PAUSE_MIN, false);
         loop {
-            let left = TIMEOUT.saturating_sub(start.elapsed());
+            let left = STORE_TIMEOUT.saturating_sub(start.elapsed());
             let timeout = left.clamp(ACK_TIMEOUT_MIN, ACK_TIMEOUT);
             match self.attempt(&state, &attempt, timeout).await {
                 Outcome::Done(Err(StoreError::Refused(_))) if is_uncertain => {
@@ -175,7 +175,7 @@ impl Storing {
                 Outcome::Maybe if attempt.digest.is_none() => return Err(StoreError::Unknown),
                 Outcome::Maybe => is_uncertain = true,
             }
-            if start.elapsed() + pause >= TIMEOUT {
+            if start.elapsed() + pause >= STORE_TIMEOUT {
                 let unavailable = StoreError::Unavailable;
                 return Err(if is_uncertain { StoreError::Unknown } else { unavailable });
             }
@@ -250,7 +250,7 @@ impl Storing {
     ) -> Option<bool> {
         let mut has_answered = false;
         let mut pause = PAUSE_MIN;
-        for _ in 0..LOOKS {
+        for _ in 0..REPETITION_LOOKS {
             match self.api.message(stream, sequence).await {
                 Ok(Some(message)) => return Some(body_of(&message) != digest),
                 Ok(None) => has_answered = true,
