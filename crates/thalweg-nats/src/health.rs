@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a stream may be unread, or behind, before this server says that it is not ready. Making a consumer anew, after a server of NATS has
-/// gone, takes less.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long nothing may be heard of a stream, neither a message nor a heartbeat, before this server says
+/// that it is not ready: others may hear something. A lost consumer is noticed within a second, and then
+/// the stream is read without one, as long as any replica answers.
+pub(crate) const UNHEARD_MAX: Duration = Duration::from_secs(5);
+
+/// How long too much may be unread before that.
+const BEHIND_MAX: Duration = Duration::from_secs(5);
 
 /// So many messages behind are what a busy stream has under way.
 const BEHIND_MESSAGES: u64 = 4096;
@@ -16,8 +20,9 @@ const BEHIND_MESSAGES: u64 = 4096;
 pub(crate) struct Health {
     /// Whether everything was read once.
     has_caught_up: bool,
-    /// Since when it is not read: there is no consumer, and direct gets bring nothing either.
-    lost_since: Option<Instant>,
+    /// When something of it came last: a message, a heartbeat, or a page that was read without a
+    /// consumer.
+    heard: Instant,
     /// Since when too much is unread.
     behind_since: Option<Instant>,
     pending: u64,
@@ -28,23 +33,12 @@ pub(crate) struct Health {
 impl Health {
     /// Of a stream of which nothing was read.
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            has_caught_up: false,
-            lost_since: Some(now),
-            behind_since: None,
-            pending: 0,
-            newest_ns: 0,
-        }
+        Self { has_caught_up: false, heard: now, behind_since: None, pending: 0, newest_ns: 0 }
     }
 
-    /// It is read.
-    pub(crate) fn found(&mut self) {
-        self.lost_since = None;
-    }
-
-    /// It is not read any more.
-    pub(crate) fn lost(&mut self, now: Instant) {
-        self.lost_since.get_or_insert(now);
+    /// Something of it has come. That a consumer was made says nothing about that.
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard = now;
     }
 
     /// It is another stream from now on.
@@ -80,8 +74,8 @@ impl Health {
 
     /// Whether subscribers get what there is.
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
-        let is_over = |since: Option<Instant>| since.is_some_and(|since| now - since > PATIENCE);
-        self.has_caught_up && !is_over(self.lost_since) && !is_over(self.behind_since)
+        let is_behind = self.behind_since.is_some_and(|since| now - since > BEHIND_MAX);
+        self.has_caught_up && now - self.heard <= UNHEARD_MAX && !is_behind
     }
 }
 
@@ -95,7 +89,6 @@ mod tests {
     fn ready_is_who_has_read_everything_once() {
         let now = Instant::now();
         let mut health = Health::new(now);
-        health.found();
         health.pending(10, now);
         assert!(!health.is_ready(now));
         health.pending(0, now);
@@ -107,30 +100,32 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_consumer_counts_after_a_while() {
+    fn silence_counts_after_a_while() {
         let now = Instant::now();
         let mut health = Health::new(now);
-        health.found();
         health.pending(0, now);
-        health.lost(now);
-        health.lost(now + 4 * SECOND);
-        assert!(health.is_ready(now + 5 * SECOND));
-        assert!(!health.is_ready(now + 6 * SECOND), "since it was lost first");
-        health.found();
-        assert!(health.is_ready(now + 6 * SECOND));
+        health.heard(now + SECOND);
+        assert!(health.is_ready(now + SECOND + UNHEARD_MAX));
+        let later = now + 2 * SECOND + UNHEARD_MAX;
+        assert!(!health.is_ready(later));
+        // A consumer that can be made, and of which nothing comes, changes nothing.
+        health.pending(0, later);
+        assert!(!health.is_ready(later));
+        health.heard(later);
+        assert!(health.is_ready(later));
     }
 
     #[test]
     fn being_far_behind_counts_after_a_while() {
         let now = Instant::now();
         let mut health = Health::new(now);
-        health.found();
         health.pending(0, now);
         health.pending(BEHIND_MESSAGES + 1, now);
         assert!(health.is_ready(now + 5 * SECOND));
+        health.heard(now + 5 * SECOND);
         health.pending(BEHIND_MESSAGES + 2, now + 5 * SECOND);
         assert!(!health.is_ready(now + 6 * SECOND));
         health.pending(BEHIND_MESSAGES, now + 6 * SECOND);
-        assert!(health.is_ready(now + 60 * SECOND));
+        assert!(health.is_ready(now + 7 * SECOND));
     }
 }

@@ -120,7 +120,6 @@ impl<T: Target> Reader<T> {
             let consumer = self.consumer().await;
             let (name, made) = (consumer.name.clone(), Instant::now());
             let lost = self.follow(consumer).await;
-            self.state.health().lost(Instant::now());
             add(&self.counts.recreations);
             tracing::warn!(
                 stream = self.state.name,
@@ -190,7 +189,6 @@ impl<T: Target> Reader<T> {
             let is_empty = match page {
                 Ok(page) => !self.take_page(page).await,
                 Err(error) => {
-                    self.state.health().lost(Instant::now());
                     tracing::debug!(stream = self.state.name, "cannot read directly: {error}");
                     true
                 }
@@ -220,10 +218,10 @@ impl<T: Target> Reader<T> {
             add(&self.counts.messages_direct);
         }
         // Who reads everything is as ready as with a consumer.
-        let mut health = self.state.health();
-        health.found();
+        let (mut health, now) = (self.state.health(), Instant::now());
+        health.heard(now);
         let pending = (page.last_sequence + 1).saturating_sub(self.sequence.stream_next());
-        health.pending(pending, Instant::now());
+        health.pending(pending, now);
         !page.messages.is_empty()
     }
 
@@ -232,8 +230,7 @@ impl<T: Target> Reader<T> {
         // Losses from here on end the consumer.
         let losses = self.connection.losses();
         let stream = self.state.name.clone();
-        let info = api.stream_info(&stream).await;
-        let info = info.inspect_err(|_| self.state.health().lost(Instant::now()))?;
+        let info = api.stream_info(&stream).await?;
         if !self.take_look(&info).await? {
             return Ok(None);
         }
@@ -267,10 +264,7 @@ impl<T: Target> Reader<T> {
             }
         };
         self.sequence.restart_consumer();
-        let mut health = self.state.health();
-        health.found();
-        health.pending(info.num_pending, Instant::now());
-        drop(health);
+        self.state.health().pending(info.num_pending, Instant::now());
         Ok(Some(Consumer { name, messages, losses }))
     }
 
@@ -347,6 +341,7 @@ impl<T: Target> Reader<T> {
         let header = |name| message.headers.as_ref().and_then(|headers| headers.get(name));
         let stalled = header(CONSUMER_STALLED).map(|reply| reply.as_str().to_owned());
         let flow = message.reply.as_ref().map(ToString::to_string);
+        self.state.health().heard(Instant::now());
         if let Some(last) = header(LAST_CONSUMER) {
             let is_whole = last.as_str().parse().is_ok_and(|last| self.sequence.agrees(last));
             if !is_whole {
@@ -405,9 +400,10 @@ impl<T: Target> Reader<T> {
             }
         }
         self.state.set_next(self.sequence.stream_next());
-        let mut health = self.state.health();
+        let (mut health, now) = (self.state.health(), Instant::now());
+        health.heard(now);
         health.read(came.time_ns);
-        health.pending(came.pending, Instant::now());
+        health.pending(came.pending, now);
         Ok(())
     }
 

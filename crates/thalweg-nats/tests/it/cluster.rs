@@ -32,6 +32,17 @@ fn a_server_that_stands_still_is_left() {
 }
 
 #[test]
+fn a_node_that_hears_nothing_is_not_ready_until_it_does() {
+    let Some(servers) = Servers::start(1) else { return };
+    let node = Node::start(&settings(&servers));
+    node.await_ready();
+    servers.freeze(0, true);
+    until("not ready", || (!node.is_ready()).then_some(()));
+    servers.freeze(0, false);
+    node.await_ready();
+}
+
+#[test]
 fn a_leader_that_is_killed_loses_nothing_that_was_answered() {
     let Some(mut servers) = Servers::start(3) else { return };
     let mut writer = Node::start(&settings(&servers));
