@@ -157,7 +157,8 @@ impl Nats {
             tokio::spawn(pages::run(reading, reads, split_read));
             let mut readers = JoinSet::new();
             for (index, stream) in streams.into_iter().enumerate() {
-                readers.spawn(reader::watch(api.clone(), stream.state.clone()));
+                let connection = requests.connection().clone();
+                readers.spawn(reader::watch(api.clone(), connection, stream.state.clone()));
                 readers.spawn(leader::watch(api.clone(), stream.state.clone()));
                 let reader = Reader {
                     index,

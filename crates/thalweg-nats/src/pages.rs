@@ -96,6 +96,7 @@ impl Reading {
         if info.state.last_seq + 1 < until {
             return Err(unreadable("whoever leads the stream has not got it all"));
         }
+            state.suspect.notify_one();
         let last_sequence = info.state.last_seq;
         let first_sequence = info.state.first_seq.max(1);
         let mut ended_at = None;

@@ -53,6 +53,9 @@ const DIRECT_PAUSE_EMPTY: Duration = Duration::from_millis(100);
 /// How often a stream is looked at while it is read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Under which JetStream says that the configuration of a stream was changed.
+const ADVISORIES: &str = "$JS.EVENT.ADVISORY.STREAM.UPDATED";
+
 const LAST_CONSUMER: HeaderName = HeaderName::from_static("Nats-Last-Consumer");
 const CONSUMER_STALLED: HeaderName = HeaderName::from_static("Nats-Consumer-Stalled");
 
@@ -338,10 +341,10 @@ impl<T: Target> Reader<T> {
 
     /// Takes a heartbeat or a request of flow control.
     async fn take_control(&mut self, message: &Message) -> Result<(), Lost> {
+        self.state.health().heard(Instant::now());
         let header = |name| message.headers.as_ref().and_then(|headers| headers.get(name));
         let stalled = header(CONSUMER_STALLED).map(|reply| reply.as_str().to_owned());
         let flow = message.reply.as_ref().map(ToString::to_string);
-        self.state.health().heard(Instant::now());
         if let Some(last) = header(LAST_CONSUMER) {
             let is_whole = last.as_str().parse().is_ok_and(|last| self.sequence.agrees(last));
             if !is_whole {
@@ -435,13 +438,17 @@ fn epoch_of(info: &StreamInfo) -> Result<Epoch, ApiError> {
     setup::epoch(info).ok_or_else(missing)
 }
 
-/// Looks at a stream from time to time, and when it is suspect: a consumer does not always end when
-/// its stream becomes another one. For ever.
-pub(crate) async fn watch(api: Api, state: Arc<StreamState>) {
+/// Looks at a stream when JetStream says that it was changed, when it is suspect, and from time to time:
+/// a consumer does not always end when its stream becomes another one. For ever.
+pub(crate) async fn watch(api: Api, connection: Connection, state: Arc<StreamState>) {
+    let subject = format!("{ADVISORIES}.{}", state.name);
+    // A server may not be allowed to hear them, and messages of NATS's core may be lost.
+    let mut advisories = connection.client.subscribe(subject).await.ok();
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_INTERVAL) => {}
             () = state.suspect.notified() => {}
+            () = next(&mut advisories) => {}
         }
         // What is read while the answer comes is not to make it look as if the stream went back.
         let (reading, next) = (state.epoch(), state.next());
@@ -453,4 +460,15 @@ pub(crate) async fn watch(api: Api, state: Arc<StreamState>) {
             state.changed.notify_one();
         }
     }
+}
+
+/// Waits for the next message; for ever if there is none.
+async fn next(messages: &mut Option<Subscriber>) {
+    if let Some(subscriber) = messages {
+        if subscriber.next().await.is_some() {
+            return;
+        }
+        *messages = None;
+    }
+    std::future::pending::<()>().await;
 }

@@ -1,8 +1,16 @@
 //! A stream becomes another one.
 
-use std::{fs, path::Path, sync::atomic::Ordering::Relaxed};
+use std::{
+    fs,
+    path::Path,
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
 
 use crate::harness::{Heard, Node, Operator, Servers, settings};
+
+/// How often a node looks at its streams without a reason.
+const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_stream_that_is_created_anew_is_another_one() {
@@ -72,11 +80,11 @@ fn a_raised_generation_is_another_stream() {
     let operator = Operator::new(&servers);
     let mut config = operator.info()["config"].clone();
     config["metadata"]["generation"] = "2".into();
+    let raised = Instant::now();
     let updated = operator.api("STREAM.UPDATE.thalweg-s", &config);
     assert!(updated["error"].is_null(), "{updated}");
-    let consumer = operator.consumers().remove(0);
-    operator.delete_consumer(consumer["name"].as_str().unwrap());
     let (epoch, from) = node.restarted();
+    assert!(raised.elapsed() < LOOK_INTERVAL / 2, "it was noticed by chance alone");
     assert_eq!((epoch.get(), from), (node.stream.epoch.get() + 1, 1));
     assert_eq!(node.next(), Heard::batch(1, "t", "1"));
 }
