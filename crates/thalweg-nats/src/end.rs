@@ -36,7 +36,7 @@ pub trait Target: Clone + Send + Sync + 'static {
 /// Where the answer to one store goes.
 pub trait Answer: Send + 'static {
     /// See [`Reply::send`].
-    fn send(self, result: Result<Stored, StoreError>) -> impl Future<Output = ()> + Send;
+    fn send(self, result: Result<Stored, StoreError>);
 }
 
 /// What is to be stored.
@@ -66,7 +66,7 @@ impl Work {
 /// Where the answer to one read goes.
 pub trait PageAnswer: Send + 'static {
     /// See [`ReadReply::send`].
-    fn send(self, result: Result<ReadPage, Unreadable>) -> impl Future<Output = ()> + Send;
+    fn send(self, result: Result<ReadPage, Unreadable>);
 }
 
 /// Older messages that are to be read again.
@@ -93,12 +93,12 @@ impl Wanted {
 }
 
 impl PageAnswer for ReadReply {
-    async fn send(self, result: Result<ReadPage, Unreadable>) {
-        self.send(result).await;
+    fn send(self, result: Result<ReadPage, Unreadable>) {
+        self.send(result);
     }
 }
 
-/// A [`thalweg_server::backend::Link`] without its stores and reads.
+/// A [`thalweg_server::backend::Link`] without what is asked there.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) shards: Shards,
@@ -120,7 +120,7 @@ impl Target for Server {
 }
 
 impl Answer for Reply {
-    async fn send(self, result: Result<Stored, StoreError>) {
-        self.send(result).await;
+    fn send(self, result: Result<Stored, StoreError>) {
+        self.send(result);
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     direct::{Batch, sequence_of},
     end::{PageAnswer, Wanted},
     message,
+    seldom::Seldom,
     settings::subject_of,
     setup,
     stream_state::StreamState,
@@ -62,6 +63,7 @@ pub(crate) async fn run<R, A: PageAnswer>(
     split: impl Fn(R) -> (Wanted, A),
 ) {
     let mut under_way = JoinSet::new();
+    let mut failed = Seldom::default();
     loop {
         tokio::select! {
             read = reads.recv(), if under_way.len() < PAGES_MAX => {
@@ -71,15 +73,19 @@ pub(crate) async fn run<R, A: PageAnswer>(
                 under_way.spawn(async move {
                     add(&reading.counts.pages);
                     let page = reading.page(&wanted).await;
-                    if let Err(error) = &page {
-                        add(&reading.counts.pages_failed);
-                        let topic = wanted.topic.as_str();
-                        tracing::warn!(topic, "cannot read older events: {error}");
-                    }
-                    answer.send(page.map_err(|_| Unreadable)).await;
+                    let failed = page.as_ref().err().map(|error| (wanted.topic, error.clone()));
+                    answer.send(page.map_err(|_| Unreadable));
+                    failed
                 });
             }
-            Some(_) = under_way.join_next() => {}
+            Some(read) = under_way.join_next() => {
+                if let Ok(Some((topic, error))) = read {
+                    add(&reading.counts.pages_failed);
+                    if let Some(times) = failed.take(Instant::now()) {
+                        tracing::warn!(%topic, times, "cannot read older events: {error}");
+                    }
+                }
+            }
         }
     }
 }
@@ -90,13 +96,13 @@ impl Reading {
         let state = self.streams.get(wanted.stream).ok_or_else(|| unreadable("no such stream"))?;
         let info = self.api.stream_info(&state.name).await?;
         if setup::epoch(&info) != Some(wanted.epoch) {
+            state.suspect.notify_one();
             return Err(unreadable("the stream is becoming another one"));
         }
         let until = wanted.until.div_ceil(EVENTS_MAX as u64);
         if info.state.last_seq + 1 < until {
             return Err(unreadable("whoever leads the stream has not got it all"));
         }
-            state.suspect.notify_one();
         let last_sequence = info.state.last_seq;
         let first_sequence = info.state.first_seq.max(1);
         let mut ended_at = None;

@@ -79,7 +79,7 @@ pub(crate) async fn run<S, A: Answer>(
                     if result == Err(StoreError::Unknown) {
                         add(&storing.counts.unknown);
                     }
-                    answer.send(result).await;
+                    answer.send(result);
                 });
             }
             Some(_) = under_way.join_next() => {}

@@ -14,6 +14,7 @@
 //! The offset of an event is [`offset_of`] its message's sequence number and its place there. So
 //! every server gives it the same position, and a subscriber can go on with any of them.
 
+mod replies;
 mod shards;
 
 use std::{
@@ -27,13 +28,16 @@ use std::{
 pub(crate) use shards::ReadTopics;
 pub use shards::Shards;
 use thalweg_wire::{EndCode, Epoch, Offset, Pattern, Topic, limits::OFFSET_MAX};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::{
     access::Identity,
     fanout::FeedKey,
     stream::{MessageBounds, Payloads},
 };
+
+pub(crate) use replies::Reader;
+pub use replies::{ReadReply, Reply};
 
 /// Events in one message. Positions outlive releases, so this never changes.
 pub const EVENTS_MAX: usize = 256;
@@ -146,8 +150,7 @@ impl Stream {
 /// The server's end of a [`Backend`].
 #[derive(Debug)]
 pub struct Link {
-    /// What is to be stored. At most one message of each topic is here at a time; each must be
-    /// answered.
+    /// What is to be stored. At most one message of each topic is here at a time.
     pub stores: mpsc::Receiver<Store>,
     /// What is to be read again.
     pub reads: mpsc::Receiver<Read>,
@@ -236,24 +239,6 @@ pub enum StoreError {
     Refused(String),
 }
 
-/// Where the answer to a [`Store`] goes.
-#[derive(Debug)]
-pub struct Reply {
-    pub(crate) topic: Topic,
-    /// Which message of the shard it was.
-    pub(crate) number: u64,
-    pub(crate) shard: mpsc::Sender<FromBackend>,
-}
-
-impl Reply {
-    /// Answers. It waits while the shard has much to take.
-    pub async fn send(self, result: Result<Stored, StoreError>) {
-        // A shard that has ended needs no answer.
-        let Self { topic, number, shard } = self;
-        let _ = shard.send(FromBackend::Stored { topic, number, result }).await;
-    }
-}
-
 /// Messages of one topic that are to be read again.
 #[derive(Debug)]
 pub struct Read {
@@ -292,19 +277,6 @@ pub struct ReadPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// Where the answer to a [`Read`] goes.
-#[derive(Debug)]
-pub struct ReadReply(pub(crate) Reader);
-
-/// Who reads.
-#[derive(Debug)]
-pub(crate) enum Reader {
-    /// The subscribers of a topic on a shard.
-    Shard(RecallId, mpsc::Sender<FromBackend>),
-    /// Somebody who waits for it.
-    Once(oneshot::Sender<Result<ReadPage, Unreadable>>),
-}
-
 /// A page of a feed that is being read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecallId {
@@ -315,20 +287,6 @@ pub(crate) struct RecallId {
     pub(crate) from: Offset,
     /// Up to where batches are missing.
     pub(crate) until: Offset,
-}
-
-impl ReadReply {
-    /// Answers. It waits while the shard has much to take.
-    pub async fn send(self, result: Result<ReadPage, Unreadable>) {
-        match self.0 {
-            Reader::Shard(id, shard) => {
-                // A shard that has ended needs no answer.
-                let _ = shard.send(FromBackend::Page { id, result }).await;
-            }
-            // Whoever asked may be gone by then.
-            Reader::Once(answer) => _ = answer.send(result),
-        }
-    }
 }
 
 /// What a shard gets.

@@ -106,15 +106,17 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         let (to_mail, mail) = mpsc::channel(config.limits.mail);
         let (to_publishes, publishes) = mpsc::channel(config.limits.publishes);
         let (to_backend, from_backend) = mpsc::channel(FROM_BACKEND_MAX);
+        let (to_answers, answers) = mpsc::unbounded_channel();
         peers.push(Peer {
             mail: to_mail,
             publishes: to_publishes,
             from_backend: to_backend,
             read_topics: Arc::default(),
+            answers: to_answers,
         });
         let (to_fetched, fetched) = mpsc::channel(FETCHED_MAX);
         to_shards.push(to_fetched);
-        mailboxes.push(Mailbox { mail, publishes, fetched, from_backend });
+        mailboxes.push(Mailbox { mail, publishes, fetched, from_backend, answers });
     }
     let shutdown = Arc::<ShutdownState>::default();
     let streams = backend.as_ref().map(|backend| backend.streams()).unwrap_or_default();

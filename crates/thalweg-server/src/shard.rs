@@ -167,10 +167,12 @@ pub(crate) struct Peer {
     /// Publishes: bounded more tightly, because each may be large, and apart, so that batches
     /// do not wait behind publishes.
     pub(crate) publishes: mpsc::Sender<Mail>,
-    /// What the backend says.
+    /// What the backend brings.
     pub(crate) from_backend: mpsc::Sender<FromBackend>,
     /// What the backend is to bring at once.
     pub(crate) read_topics: Arc<ReadTopics>,
+    /// What the backend answers: never more than was asked for.
+    pub(crate) answers: mpsc::UnboundedSender<FromBackend>,
 }
 
 /// The receiving end of a [`Peer`].
@@ -179,6 +181,7 @@ pub(crate) struct Mailbox {
     pub(crate) publishes: mpsc::Receiver<Mail>,
     pub(crate) fetched: mpsc::Receiver<Fetched>,
     pub(crate) from_backend: mpsc::Receiver<FromBackend>,
+    pub(crate) answers: mpsc::UnboundedReceiver<FromBackend>,
 }
 
 /// A shard, as the tasks on its thread share it. Nothing holds the borrow

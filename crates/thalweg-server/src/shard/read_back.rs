@@ -101,7 +101,7 @@ impl Handle {
         let &Away { stream, epoch, from, until, .. } = away;
         let reads = self.common.reads.as_ref().ok_or_else(Refusal::draining)?;
         let (answer, page) = oneshot::channel();
-        let (topic, reply) = (topic.clone(), ReadReply(Reader::Once(answer)));
+        let (topic, reply) = (topic.clone(), ReadReply::new(Reader::Once(answer)));
         let read = Read { stream, topic, epoch, from, until, reply };
         reads.send(read).await.map_err(|_| Refusal::draining())?;
         let page = timeout_at(deadline, page).await.map_err(|_| Refusal::busy(HISTORIES))?;

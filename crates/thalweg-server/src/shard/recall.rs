@@ -37,7 +37,7 @@ impl Topics {
             };
             let (topic, epoch, until) = (topic.clone(), feed.epoch(), feed.here_from(from));
             let id = RecallId { key, topic: topic.clone(), epoch, from, until };
-            let reply = ReadReply(Reader::Shard(id, self.from_backend.clone()));
+            let reply = ReadReply::new(Reader::Shard(id, self.answers.clone()));
             place.send(Read { stream, topic, epoch, from, until, reply });
         }
         true

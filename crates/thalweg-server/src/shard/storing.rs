@@ -105,8 +105,7 @@ impl Topics {
                 self.stores_under_way += 1;
                 (order.under_way, order.under_way_bytes) =
                     (self.stores, payloads.bytes_of_events());
-                let shard = self.from_backend.clone();
-                let reply = Reply { topic: topic.clone(), number: self.stores, shard };
+                let reply = Reply::new(topic.clone(), self.stores, self.answers.clone());
                 let (content, key, after) = match mark {
                     None => (Content::Events(payloads), None, None),
                     Some(Alone::Retry(key)) => (Content::Events(payloads), Some(key), None),

@@ -43,7 +43,7 @@ pub(crate) struct Topics {
     pub(super) recalls: Recalls,
     pub(super) recalled: RecalledMemory,
     /// Where the backend answers.
-    pub(super) from_backend: mpsc::Sender<FromBackend>,
+    pub(super) answers: mpsc::UnboundedSender<FromBackend>,
     /// Feeds that were not requested from their home yet.
     pub(super) unattached: Vec<FeedKey>,
     pub(super) attachments: u64,
@@ -74,11 +74,11 @@ pub(super) struct News {
 impl Topics {
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
         let streams = FedStreams::new(Arc::clone(&common.config), &common.streams);
-        let from_backend = common.peers[shard].from_backend.clone();
+        let answers = common.peers[shard].answers.clone();
         Self {
             shard,
             feeds: FeedTable::new(Arc::clone(&common.config), streams, Arc::clone(&common.shares)),
-            from_backend,
+            answers,
             common,
             due: Vec::new(),
             timers: Timers::default(),

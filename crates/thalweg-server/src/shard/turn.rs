@@ -20,6 +20,9 @@ const FETCHED_PER_TURN: usize = 16;
 /// Messages of the backend taken in one turn: each is up to 256 events.
 const FROM_BACKEND_PER_TURN: usize = 64;
 
+/// Answers of the backend taken in one turn: each is that of up to 256 publishers.
+const ANSWERS_PER_TURN: usize = 64;
+
 /// Time between two sweeps, in µs.
 const SWEEP_US: u64 = 1_000_000;
 
@@ -79,6 +82,14 @@ impl Mailbox {
             {
                 messages.push(message);
             }
+        }
+        // Answers first: a topic whose end comes before its deletion is answered is there again for a
+        // moment, because something of it is still to be stored.
+        let share = messages.len() + ANSWERS_PER_TURN;
+        while messages.len() < share
+            && let Poll::Ready(Some(message)) = self.answers.poll_recv(cx)
+        {
+            messages.push(Mail::FromBackend(message));
         }
         let share = messages.len() + FROM_BACKEND_PER_TURN;
         while messages.len() < share

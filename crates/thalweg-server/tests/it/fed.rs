@@ -4,7 +4,11 @@
 mod beginnings;
 mod memory;
 
-use std::{collections::BTreeSet, thread};
+use std::{
+    collections::BTreeSet,
+    thread,
+    time::{Duration, Instant},
+};
 
 use memory::{Fault, Streams};
 use serde_json::Value;
@@ -173,6 +177,35 @@ fn a_stream_that_is_another_one_is_an_epoch_gap() {
     let node = node(&streams, 2);
     let before = json(&publish(&node, "cars", "1"))["position"].as_str().expect("one").to_owned();
     let told = thread::scope(|scope| {
+#[test]
+fn an_answer_that_is_never_given_is_unknown_and_keeps_nobody_waiting() {
+    let streams = Streams::new(&["**"]);
+    let drain = Duration::from_secs(60);
+    let node =
+        Running::start(Config { shards: 1, drain, ..Config::default() }, Some(streams.backend()));
+    let first = json(&publish(&node, "cars", "1"))["position"].as_str().expect("one").to_owned();
+    streams.fail_next(Fault::Panic);
+    let answer = publish(&node, "cars", "2");
+    assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &"unknown".into()));
+    // The topic goes on.
+    assert_eq!(publish(&node, "cars", "3").status, 200);
+    // Whoever reads what is not here is told, too, and whoever subscribes to it gets it later.
+    streams.forget_for_new();
+    let new = self::node(&streams, 1);
+    streams.fail_next(Fault::Panic);
+    let answer = new.get("/v1/topics/cars?limit=9", &[]);
+    assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &"unavailable".into()));
+    streams.fail_next(Fault::Panic);
+    let told = poll(&new, "cars", &first);
+    assert_eq!(told.last().expect("a message")["events"], serde_json::json!([3]), "{told:?}");
+    // Nothing is under way any more, so it ends before its time is over.
+    streams.fail_next(Fault::Panic);
+    publish(&node, "cars", "4");
+    let begun = Instant::now();
+    drop(node);
+    assert!(begun.elapsed() < drain, "it waits for an answer");
+}
+
         let connected = scope.spawn(|| poll(&node, "cars", &before));
         streams.until_polled(&node);
         streams.restart();

@@ -58,7 +58,7 @@ pub(crate) struct Writer(mpsc::Sender<(Work, Asked)>);
 pub(crate) struct Asked(blocking::Sender<Result<Stored, StoreError>>);
 
 impl Answer for Asked {
-    async fn send(self, result: Result<Stored, StoreError>) {
+    fn send(self, result: Result<Stored, StoreError>) {
         let _ = self.0.send(result);
     }
 }
@@ -67,7 +67,7 @@ impl Answer for Asked {
 pub(crate) struct Reader(blocking::Sender<Result<ReadPage, Unreadable>>);
 
 impl PageAnswer for Reader {
-    async fn send(self, result: Result<ReadPage, Unreadable>) {
+    fn send(self, result: Result<ReadPage, Unreadable>) {
         let _ = self.0.send(result);
     }
 }

@@ -25,6 +25,8 @@ pub(crate) enum Fault {
     Unavailable,
     /// It is stored, and nobody is told.
     Unknown,
+    /// Whoever has to answer panics.
+    Panic,
 }
 
 /// Streams that live as long as the test.
@@ -135,6 +137,16 @@ impl Streams {
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().expect("no test fails holding it")
+    }
+
+    /// Whether the next answer is one that panics.
+    fn take_panic(&self) -> bool {
+        let faults = &mut self.lock().faults;
+        let is_next = matches!(faults.front(), Some(Fault::Panic));
+        if is_next {
+            faults.pop_front();
+        }
+        is_next
     }
 
     fn changed(&self) {
@@ -279,16 +291,28 @@ impl Backend for Memory {
                 }
                 tokio::select! {
                     store = stores.recv() => match store {
-                        Some(store) => {
-                            let result = self.0.store(&store);
-                            store.reply.send(result).await;
-                        }
+                        Some(store) => match self.0.take_panic() {
+                            true => drop(tokio::spawn(async move {
+                                let _store = store;
+                                panic!("as the test wants it");
+                            })),
+                            false => {
+                                let result = self.0.store(&store);
+                                store.reply.send(result);
+                            }
+                        },
                         None => return Ok(()),
                     },
-                    Some(read) = reads.recv() => {
-                        let page = self.0.read(&read);
-                        read.reply.send(page).await;
-                    }
+                    Some(read) = reads.recv() => match self.0.take_panic() {
+                        true => drop(tokio::spawn(async move {
+                            let _read = read;
+                            panic!("as the test wants it");
+                        })),
+                        false => {
+                            let page = self.0.read(&read);
+                            read.reply.send(page);
+                        }
+                    },
                     _ = changes.changed() => {}
                 }
             }
