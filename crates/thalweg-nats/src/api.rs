@@ -6,15 +6,16 @@
 use std::time::{Duration, SystemTime};
 
 use async_nats::{HeaderMap, Message, StatusCode};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::requests::{Requests, Unanswered};
 
-/// Error codes of JetStream (`err_code`).
 /// Between two attempts while JetStream does not answer.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
+/// Error codes of JetStream (`err_code`).
 pub(crate) mod code {
     /// No server has room for it, or enough of them are not there yet.
     pub(crate) const NO_PEERS: u64 = 10005;
@@ -282,6 +283,36 @@ impl Api {
     ) -> Result<Done, ApiError> {
         let body = json!({ "filter": subject, "seq": before });
         self.ask(format!("STREAM.PURGE.{stream}"), Some(&body)).await
+    }
+
+    /// The last message of a subject, as the leader knows: its number and its body. `None` if there
+    /// is none.
+    pub(crate) async fn last_message(
+        &self,
+        stream: &str,
+        subject: &str,
+    ) -> Result<Option<(u64, Vec<u8>)>, ApiError> {
+        #[derive(Deserialize)]
+        struct Found {
+            message: Stored,
+        }
+        #[derive(Deserialize)]
+        struct Stored {
+            seq: u64,
+            /// Left out if it is empty.
+            #[serde(default)]
+            data: String,
+        }
+        let body = json!({ "last_by_subj": subject });
+        match self.ask::<Found>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
+            Ok(Found { message: Stored { seq, data } }) => {
+                let body = BASE64_STANDARD.decode(data);
+                let body = body.map_err(|error| ApiError::Unreadable(error.to_string()))?;
+                Ok(Some((seq, body)))
+            }
+            Err(error) if error.has_code(code::NO_MESSAGE_FOUND) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn ask<T: DeserializeOwned>(

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use thalweg_server::backend::{Backend, BackendCounts, Link, Stream};
+use thalweg_server::backend::{Backend, BackendCounts, Link, Stream, TicketRequest};
 use thalweg_wire::Pattern;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -17,6 +17,7 @@ use tokio::{
 
 use crate::{
     api::{Api, RETRY_PAUSE},
+    bucket,
     connection::{Connection, START_TIMEOUT},
     counts::Counts,
     end::{Answer, PageAnswer, Server, Target, Wanted, Work},
@@ -29,6 +30,7 @@ use crate::{
     setup,
     store::{self, Storing},
     stream_state::StreamState,
+    tickets::{self, Keeping},
 };
 
 /// What headers may take of a message's size: three digests and names need a quarter of it.
@@ -49,6 +51,7 @@ pub struct Nats {
     runtime: Runtime,
     requests: Requests,
     streams: Vec<Opened>,
+    has_bucket: bool,
     message_bytes_max: usize,
     counts: Arc<Counts>,
 }
@@ -82,6 +85,9 @@ pub fn open(settings: &Settings) -> Result<Nats, String> {
         for stream in &settings.streams {
             streams.push(open_stream(&api, stream, info.max_payload, deadline).await?);
         }
+        if let Some(tickets) = &settings.tickets {
+            bucket::open(&api, tickets, deadline).await?;
+        }
         Ok::<_, String>((requests, streams, info.max_payload))
     });
     let (requests, streams, payload_bytes_max) = opened?;
@@ -89,7 +95,8 @@ pub fn open(settings: &Settings) -> Result<Nats, String> {
         "whether the NATS servers write messages to disk before they confirm them cannot be seen from here: set sync_interval: always in their jetstream block, unless several never lose power at once"
     );
     let message_bytes_max = payload_bytes_max.saturating_sub(HEADER_BYTES_MAX);
-    Ok(Nats { runtime, requests, streams, message_bytes_max, counts: Arc::default() })
+    let (has_bucket, counts) = (settings.tickets.is_some(), Arc::default());
+    Ok(Nats { runtime, requests, streams, has_bucket, message_bytes_max, counts })
 }
 
 async fn open_stream(
@@ -135,9 +142,10 @@ impl Nats {
         self,
         (stores, split): (mpsc::Receiver<S>, impl Fn(S) -> (Work, A)),
         (reads, split_read): (mpsc::Receiver<R>, impl Fn(R) -> (Wanted, P) + Send + 'static),
+        tickets: mpsc::Receiver<TicketRequest>,
         target: &T,
     ) -> io::Result<()> {
-        let Self { runtime, requests, streams, message_bytes_max, counts } = self;
+        let Self { runtime, requests, streams, has_bucket, message_bytes_max, counts } = self;
         let api = Api::new(requests.clone(), READ_TIMEOUT);
         let states: Arc<[_]> = streams.iter().map(|stream| stream.state.clone()).collect();
         let storing = Storing {
@@ -153,7 +161,14 @@ impl Nats {
             counts: counts.clone(),
             event_bytes_max: message_bytes_max,
         };
+        let keeping = Keeping {
+            requests: requests.clone(),
+            api: api.clone(),
+            counts: counts.clone(),
+            is_open: has_bucket,
+        };
         runtime.block_on(async move {
+            tokio::spawn(tickets::run(keeping, tickets));
             tokio::spawn(pages::run(reading, reads, split_read));
             let mut readers = JoinSet::new();
             for (index, stream) in streams.into_iter().enumerate() {
@@ -204,9 +219,10 @@ impl Backend for Nats {
     }
 
     fn run(self: Box<Self>, link: Link) -> io::Result<()> {
-        let Link { stores, reads, shards, readiness } = link;
+        let Link { stores, reads, tickets, shards, readiness } = link;
         self.runtime.spawn(shards.clone().send_waiting());
-        self.run_for((stores, Work::of), (reads, Wanted::of), &Server { shards, readiness })
+        let server = Server { shards, readiness };
+        self.run_for((stores, Work::of), (reads, Wanted::of), tickets, &server)
     }
 }
 

@@ -38,6 +38,14 @@ pub struct Counts {
     pub pages: AtomicU64,
     /// Those of them that could not be read.
     pub pages_failed: AtomicU64,
+    /// Tickets that were kept.
+    pub tickets_kept: AtomicU64,
+    /// Tickets that were redeemed.
+    pub tickets_redeemed: AtomicU64,
+    /// Tickets that were presented and are not known, used or expired.
+    pub tickets_void: AtomicU64,
+    /// Requests about tickets that were answered by an error.
+    pub tickets_failed: AtomicU64,
     /// Stores answered by "unknown".
     pub unknown: AtomicU64,
     /// Messages that the streams have and this server has not read, as of the newest it has read.
@@ -102,6 +110,18 @@ impl BackendCounts for Counts {
                 &self.retries_unanswered,
             ),
             counter("nats_unknown", "Stores of which nobody knows.", &self.unknown),
+            counter("nats_tickets_kept", "Tickets issued here.", &self.tickets_kept),
+            counter("nats_tickets_redeemed", "Tickets redeemed here.", &self.tickets_redeemed),
+            counter(
+                "nats_tickets_void",
+                "Tickets presented here that are not known, used or expired.",
+                &self.tickets_void,
+            ),
+            counter(
+                "nats_tickets_failed",
+                "Tickets that could not be kept or redeemed.",
+                &self.tickets_failed,
+            ),
             counter("nats_pages", "Pages of older messages asked for.", &self.pages),
             counter("nats_pages_failed", "Pages that could not be read.", &self.pages_failed),
             Family {

@@ -23,6 +23,8 @@
 //! health       whether this server has caught up                             (pure)
 //! store        storing, with retries
 //! leader       whether a leader that was sent a message leads no more
+//! bucket       the bucket of tickets is created, or checked
+//! tickets      keeping tickets, and redeeming each once
 //! ack          what the stream answers to a message that is to be stored     (pure)
 //! stream_state what reader, store and readiness share
 //! seldom       what is not to be said each time                              (pure)
@@ -35,6 +37,7 @@
 mod ack;
 mod api;
 mod backend;
+mod bucket;
 mod connection;
 mod counts;
 mod direct;
@@ -54,9 +57,10 @@ mod settings;
 mod setup;
 mod store;
 mod stream_state;
+mod tickets;
 
 pub use backend::{Nats, open};
 pub use counts::{ACK_LATENCY_US_BOUNDS, Counts};
-pub use settings::{Settings, StreamSettings};
+pub use settings::{Settings, StreamSettings, TicketSettings};
 #[doc(hidden)]
 pub use setup::config_of;

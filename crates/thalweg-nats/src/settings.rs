@@ -28,6 +28,17 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
     /// The streams. No two may have patterns that mean the same topic: JetStream refuses it.
     pub streams: Vec<StreamSettings>,
+    /// The tickets; `None` if the server needs none.
+    pub tickets: Option<TicketSettings>,
+}
+
+/// The bucket of tickets: as it is created, and as it must be if it is there.
+#[derive(Debug, Clone, Copy)]
+pub struct TicketSettings {
+    /// On how many servers each ticket is: 1, 3 or 5.
+    pub replicas: usize,
+    /// How long one is kept.
+    pub life: Duration,
 }
 
 /// A stream: as it is created, and as it must be if it is there.
@@ -169,8 +180,13 @@ mod tests {
     #[test]
     fn messages_name_servers_without_passwords() {
         let servers = ["nats://me:secret@a:4222", "tls://b:4222", "me:secret@c"].map(str::to_owned);
-        let settings =
-            Settings { servers: servers.into(), credentials: None, ca_file: None, streams: vec![] };
+        let settings = Settings {
+            servers: servers.into(),
+            credentials: None,
+            ca_file: None,
+            streams: vec![],
+            tickets: None,
+        };
         assert_eq!(settings.server_names(), "nats://a:4222, tls://b:4222, c");
     }
 

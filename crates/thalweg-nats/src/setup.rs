@@ -17,8 +17,8 @@ use crate::{
 pub(crate) const VERSION_MIN: (u64, u64) = (2, 15);
 
 /// Metadata of a stream: how its messages are made.
-const LAYOUT: &str = "thalweg";
-const LAYOUT_VALUE: &str = "1";
+pub(crate) const LAYOUT: &str = "thalweg";
+pub(crate) const LAYOUT_VALUE: &str = "1";
 
 /// Metadata of a stream: see `incarnation`.
 const GENERATION: &str = "generation";
@@ -48,15 +48,26 @@ pub(crate) async fn open_stream(
     payload_bytes_max: usize,
     deadline: Instant,
 ) -> Result<StreamInfo, String> {
-    let name = settings.stream_name();
+    let (name, config) = (settings.stream_name(), config_of(settings));
+    let found = find_or_create(api, &name, &config, deadline).await;
+    let info = found.map_err(|error| sentence(settings, &error))?;
+    check(settings, &info, payload_bytes_max)?;
+    Ok(info)
+}
+
+/// What is known of a stream, which is created with this configuration if there is none. Waits until
+/// `deadline` for JetStream.
+pub(crate) async fn find_or_create(
+    api: &Api,
+    name: &str,
+    config: &Value,
+    deadline: Instant,
+) -> Result<StreamInfo, ApiError> {
     loop {
-        let error = match api.stream_info(&name).await {
-            Ok(info) => {
-                check(settings, &info, payload_bytes_max)?;
-                return Ok(info);
-            }
+        let error = match api.stream_info(name).await {
+            Ok(info) => return Ok(info),
             Err(error) if error.is_not_found() => {
-                match api.create_stream(&name, &config_of(settings)).await {
+                match api.create_stream(name, config).await {
                     // Another server may have created it meanwhile, even with another
                     // configuration. What there is then is looked at in the next round.
                     Ok(_) => continue,
@@ -67,7 +78,7 @@ pub(crate) async fn open_stream(
             Err(error) => error,
         };
         if !error.is_transient() || Instant::now() + RETRY_PAUSE > deadline {
-            return Err(sentence(settings, &error));
+            return Err(error);
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }
@@ -255,7 +266,7 @@ fn generation_of(config: &Value) -> Option<u64> {
     metadata(config, GENERATION)?.parse().ok()
 }
 
-fn metadata<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
+pub(crate) fn metadata<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
     config["metadata"][key].as_str()
 }
 

@@ -44,11 +44,12 @@ const STORES_MAX: usize = 4096;
 const REPETITION_LOOKS: u32 = 8;
 
 /// With which the server refuses to store in another stream.
-const EXPECTED_STREAM: HeaderName = HeaderName::from_static("Nats-Expected-Stream");
+pub(crate) const EXPECTED_STREAM: HeaderName = HeaderName::from_static("Nats-Expected-Stream");
 /// By which the stream knows a message that is sent again.
 const MESSAGE_ID: HeaderName = HeaderName::from_static("Nats-Msg-Id");
 /// With which the server stores only after this message of the subject.
-const EXPECTED_LAST: HeaderName = HeaderName::from_static("Nats-Expected-Last-Subject-Sequence");
+pub(crate) const EXPECTED_LAST: HeaderName =
+    HeaderName::from_static("Nats-Expected-Last-Subject-Sequence");
 /// By which another body with the same id is known.
 const BODY: HeaderName = HeaderName::from_static("Thalweg-Body");
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! admit       is it for this server, and of a web page that may use it?
-//! identify    whose token or ticket does it present?
+//! identify    whose token does it present? (whose ticket, those say who keep tickets)
 //! authorise   may that one subscribe to this topic, publish to that one?
 //! ```
 //!
@@ -25,7 +25,6 @@ mod ticket;
 mod token;
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 
 use http::{HeaderMap, header, request::Parts};
 use rustls::crypto::SecureRandom;
@@ -34,11 +33,11 @@ use thalweg_wire::{ErrorCode, Excerpt, Topic};
 use crate::{config::Access, refusal::Refusal};
 use host::{HostPort, Hosts, RequestedHost};
 use origin::Origins;
-use ticket::Tickets;
+use ticket::Digests;
 use token::Token;
 
 pub(crate) use cors::Admitted;
-pub(crate) use ticket::Issued;
+pub(crate) use ticket::{IssueRates, Ticket, Tickets};
 
 /// How long a ticket is valid, in seconds: a page uses it at once.
 pub(crate) const TICKET_LIFE_S: u64 = 30;
@@ -53,8 +52,7 @@ pub(crate) struct AccessPolicy {
     /// Everybody may inspect.
     is_open_to_inspect: bool,
     random: &'static dyn SecureRandom,
-    /// Locked only for a lookup or an insertion.
-    tickets: Mutex<Tickets>,
+    digests: Digests,
 }
 
 /// Which token was presented.
@@ -79,6 +77,12 @@ impl Identity {
             Self::Subscriber => "subscriber",
             Self::Publisher => "publisher",
         }
+    }
+
+    /// The identity with a name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let all = [Self::Nobody, Self::Inspector, Self::Subscriber, Self::Publisher];
+        all.into_iter().find(|identity| identity.name() == name)
     }
 }
 
@@ -149,7 +153,7 @@ impl AccessPolicy {
             inspect_token,
             is_open_to_inspect: access.lets_everybody_inspect(listen),
             random: rustls::crypto::ring::default_provider().secure_random,
-            tickets: Mutex::default(),
+            digests: Digests::new(secrets.map(|(_, secret)| secret.as_ref())),
         })
     }
 
@@ -176,31 +180,19 @@ impl AccessPolicy {
         self.origins.check(request, own, is_https)
     }
 
-    /// The identity of the token or ticket that a request presents. A ticket has precedence
-    /// over a token, and is used up.
+    /// The identity of the token that a request presents, if it presents no ticket.
     ///
     /// A server without tokens ignores any token: so the same client also works with a server
     /// on its developer's machine. Schemes other than `Bearer` concern only the client and a
     /// proxy.
     ///
     /// # Errors
-    /// `Unauthorized` for a wrong token or ticket, even if the request needs none: a client
-    /// that presents one believes that it is valid. Answers with this code carry
-    /// `WWW-Authenticate: Bearer` (RFC 9110 §11.6.1).
-    pub(crate) fn identify(
-        &self,
-        headers: &HeaderMap,
-        ticket: Option<&str>,
-        now_us: u64,
-    ) -> Result<Identity, Refusal> {
+    /// `Unauthorized` for a wrong token, even if the request needs none: a client that presents
+    /// one believes that it is valid. Answers with this code carry `WWW-Authenticate: Bearer`
+    /// (RFC 9110 §11.6.1).
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Identity, Refusal> {
         if !self.has_tokens() {
             return Ok(Identity::Nobody);
-        }
-        if let Some(ticket) = ticket {
-            let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-            return tickets.redeem(ticket, now_us).ok_or_else(|| {
-                unauthorized("the ticket is not known, used or expired: ask for a new one")
-            });
         }
         let mut presented = headers.get_all(header::AUTHORIZATION).iter();
         let Some(credentials) = presented.next() else { return Ok(Identity::Nobody) };
@@ -268,23 +260,27 @@ impl AccessPolicy {
         identity == Identity::Publisher || self.publish_token.is_none()
     }
 
-    /// A ticket with the rights of `identity`, valid once, for [`TICKET_LIFE_S`].
+    /// A new ticket for `identity`. It is valid once it is kept.
     ///
     /// # Errors
     /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands
     /// for a token.
-    pub(crate) fn issue_ticket(&self, identity: Identity, now_us: u64) -> Result<Issued, Refusal> {
-        let id = self.random()?;
-        if identity != Identity::Nobody {
-            let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-            return Ok(tickets.issue(id, identity, now_us));
-        }
-        if self.has_tokens() {
+    pub(crate) fn new_ticket(&self, identity: Identity) -> Result<Ticket, Refusal> {
+        if identity == Identity::Nobody && self.has_tokens() {
             let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
             return Err(unauthorized(message));
         }
-        // A server without tokens does not check tickets.
-        Ok(Issued { ticket: ticket::text(id), has_replaced: false })
+        Ok(Ticket::new(self.random()?))
+    }
+
+    /// The digest of a ticket, the same on every server with the same tokens.
+    pub(crate) fn ticket_digest(&self, ticket: Ticket) -> [u8; 32] {
+        self.digests.of(ticket)
+    }
+
+    /// A ticket that gives no rights.
+    pub(crate) fn void_ticket() -> Refusal {
+        unauthorized("the ticket is not known, used or expired: ask for a new one")
     }
 
     /// A number that nobody can predict.
@@ -299,7 +295,8 @@ impl AccessPolicy {
         Ok(u128::from_ne_bytes(random))
     }
 
-    fn has_tokens(&self) -> bool {
+    /// Whether it has any. A server without tokens does not check tickets.
+    pub(crate) fn has_tokens(&self) -> bool {
         // There is no subscribe token without a publish token.
         self.publish_token.is_some() || self.inspect_token.is_some()
     }

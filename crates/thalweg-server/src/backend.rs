@@ -16,6 +16,7 @@
 
 mod replies;
 mod shards;
+mod tickets;
 
 use std::{
     fmt, io,
@@ -38,6 +39,7 @@ use crate::{
 
 pub(crate) use replies::Reader;
 pub use replies::{ReadReply, Reply};
+pub use tickets::{TICKET_LIFE, TicketDigest, TicketError, TicketReply, TicketRequest};
 
 /// Events in one message. Positions outlive releases, so this never changes.
 pub const EVENTS_MAX: usize = 256;
@@ -154,6 +156,8 @@ pub struct Link {
     pub stores: mpsc::Receiver<Store>,
     /// What is to be read again.
     pub reads: mpsc::Receiver<Read>,
+    /// Tickets to keep and to redeem. A bounded number of them is not answered at a time.
+    pub tickets: mpsc::Receiver<TicketRequest>,
     /// Where batches go.
     pub shards: Shards,
     /// Whether this server has caught up with all streams: `/readyz` says so.

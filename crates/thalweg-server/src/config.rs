@@ -22,8 +22,9 @@ pub(crate) use limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES,
     IDLE_HISTORY_QUERY, PATCH_US_MAX, READS_MAX, READS_PER_SHARD, RECALL_OFFSETS_MAX,
     RECALLED_BYTES_MAX, REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX, RUN_FILE_BYTES, RUNS_LISTED,
-    RUNS_LOOKED_AT, SMALL_BODY_BYTES, SOCKET_READ_BYTES, STORES_MAX, TICKETS_MAX, UNANSWERED_MAX,
-    UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, has_read_enough, share_of_requests,
+    RUNS_LOOKED_AT, SMALL_BODY_BYTES, SOCKET_READ_BYTES, STORES_MAX, TICKET_WAIT, TICKETS_MAX,
+    TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX, UNANSWERED_MAX, UNSTORED_BYTES_MAX,
+    UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
@@ -209,6 +210,12 @@ impl Default for TopicSettings {
 }
 
 impl Access {
+    /// Whether there is a token, without which some rights are not given. A subscribe token alone
+    /// is not allowed.
+    pub fn has_tokens(&self) -> bool {
+        self.publish_token.is_some() || self.inspect_token.is_some()
+    }
+
     /// Whether everybody may see the list of topics and `/metrics` of a server that listens on
     /// `listen`. Only on loopback, and not if others reach it through a proxy (a trusted one,
     /// or one that gives it another name), or if there is an inspect token or a subscribe

@@ -1,11 +1,13 @@
 //! Access to the code that reads input from strangers. It is only for the fuzz targets, which
 //! cannot reach private items. cargo-fuzz sets the `cfg`.
 
+use std::cell::RefCell;
+
 use http::{HeaderMap, request::Parts};
 use thalweg_wire::{ErrorCode, Topic};
 
 use crate::{
-    access::{AccessPolicy, Identity, Right},
+    access::{AccessPolicy, Identity, Right, Ticket, Tickets},
     config::{Config, Limits},
     refusal::Refusal,
     shard,
@@ -30,6 +32,7 @@ pub const PUBLISHER: Who = Who(Identity::Publisher);
 pub struct RequestChecks<'a> {
     config: &'a Config,
     access: AccessPolicy,
+    tickets: RefCell<Tickets>,
 }
 
 /// A subscription that would be opened.
@@ -46,7 +49,8 @@ impl<'a> RequestChecks<'a> {
     /// # Errors
     /// One sentence for the user.
     pub fn new(config: &'a Config) -> Result<Self, String> {
-        Ok(Self { config, access: AccessPolicy::new(&config.access, config.listen)? })
+        let access = AccessPolicy::new(&config.access, config.listen)?;
+        Ok(Self { config, access, tickets: RefCell::default() })
     }
 
     /// Admits a request. Returns headers for every answer to it.
@@ -82,8 +86,14 @@ impl<'a> RequestChecks<'a> {
     /// Those of the query, and as the access policy's.
     pub fn identify(&self, request: &Parts, now_us: u64) -> Result<Who, Refused> {
         let query = query(request)?;
-        let ticket = query.ticket.as_deref();
-        self.access.identify(&request.headers, ticket, now_us).map(Who).map_err(refused)
+        let identity = match query.ticket.as_deref().filter(|_| self.access.has_tokens()) {
+            Some(ticket) => {
+                let redeem = |ticket| self.tickets.borrow_mut().redeem(ticket, now_us);
+                Ticket::parse(ticket).and_then(redeem).ok_or_else(AccessPolicy::void_ticket)
+            }
+            None => self.access.identify(&request.headers),
+        };
+        identity.map(Who).map_err(refused)
     }
 
     /// A ticket.
@@ -91,7 +101,9 @@ impl<'a> RequestChecks<'a> {
     /// # Errors
     /// As the access policy's.
     pub fn issue_ticket(&self, who: Who, now_us: u64) -> Result<String, Refused> {
-        self.access.issue_ticket(who.0, now_us).map(|issued| issued.ticket).map_err(refused)
+        let ticket = self.access.new_ticket(who.0).map_err(refused)?;
+        self.tickets.borrow_mut().keep(ticket, who.0, now_us);
+        Ok(ticket.text())
     }
 
     /// Whether somebody may subscribe to a topic, and publish to it.

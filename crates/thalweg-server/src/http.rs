@@ -7,6 +7,7 @@
 //! http2            connections with many streams
 //! routes           a request → its answer
 //! post             bodies: events, commands, tickets
+//! tickets          who keeps tickets: this server, or the backend for all servers
 //! inspect          the state of the server: health, metrics, the list of topics
 //! pages            the pages for browsers
 //! runs             the lab's runs: their list, their files
@@ -33,6 +34,7 @@ mod rejection;
 mod respond;
 mod routes;
 mod runs;
+mod tickets;
 mod timeouts;
 
 use std::{
@@ -75,6 +77,7 @@ use coalescing::SharedBuffer;
 pub(crate) use rejection::reject;
 use rejection::{point_to_https, refuse_draining, refuse_slow};
 use routes::Takeover;
+pub(crate) use tickets::TicketStore;
 use timeouts::{ActiveRequest, ActiveRequests, TimedOut, TimeoutStream};
 
 /// The first bytes of a client that speaks HTTP/2 at once (RFC 9113 §3.4).
@@ -109,6 +112,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Certificate>,
     /// The lab's runs, if they are shown.
     pub(crate) runs: Option<Arc<Runs>>,
+    pub(crate) tickets: Arc<TicketStore>,
     /// Permits for requests whose bodies are being read. Clients that may publish and all others
     /// have separate limits.
     pub(crate) requests_of_publishers: Arc<BodyPermits>,

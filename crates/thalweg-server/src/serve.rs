@@ -29,7 +29,7 @@ use crate::{
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
     fetch::Fetcher,
     home::home_of,
-    http::{BodyPermits, Http, Shared, ShutdownState, serve_connection},
+    http::{BodyPermits, Http, Shared, ShutdownState, TicketStore, serve_connection},
     metrics::Metrics,
     runs::Runs,
     shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer},
@@ -123,6 +123,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
     let (stores, to_store) = mpsc::channel(STORES_MAX);
     let (reads, to_read) = mpsc::channel(READS_MAX);
     let readiness = backend.is_some().then(Readiness::default);
+    let (tickets, to_keep) = TicketStore::new(backend.is_some());
     let common = Common {
         config: Arc::clone(&config),
         metrics,
@@ -142,6 +143,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         admin: admin.map(Arc::new),
         tls: certificate.clone(),
         runs: runs.map(Arc::new),
+        tickets: Arc::new(tickets),
         requests_of_publishers: Arc::new(BodyPermits::new(limits.requests)),
         requests_of_others: Arc::new(BodyPermits::new(limits.requests_of_others())),
         shutdown: Arc::clone(&shutdown),
@@ -179,10 +181,10 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         let run = move || fetcher.run(wanted, to_shards);
         threads.push(thread::Builder::new().name("fetcher".into()).spawn(run)?);
     }
-    if let (Some(backend), Some(readiness)) = (backend, readiness) {
+    if let (Some(backend), Some(readiness), Some(tickets)) = (backend, readiness, to_keep) {
         let to_shard = |peer: &Peer| (peer.from_backend.clone(), Arc::clone(&peer.read_topics));
         let shards = Shards::new(peers.iter().map(to_shard));
-        let link = Link { stores: to_store, reads: to_read, shards, readiness };
+        let link = Link { stores: to_store, reads: to_read, tickets, shards, readiness };
         let run = move || backend.run(link);
         threads.push(thread::Builder::new().name("backend".into()).spawn(run)?);
     }

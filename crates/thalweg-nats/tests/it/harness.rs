@@ -14,7 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use thalweg_nats::{Settings, StreamSettings};
+use thalweg_nats::{Settings, StreamSettings, TicketSettings};
+use thalweg_server::backend::TICKET_LIFE;
 
 pub(crate) use node::{Heard, Node, Writer};
 pub(crate) use operator::Operator;
@@ -40,7 +41,13 @@ pub(crate) fn stream() -> StreamSettings {
 pub(crate) fn settings(servers: &Servers) -> Settings {
     let replicas = servers.count();
     let streams = vec![StreamSettings { replicas, ..stream() }];
-    Settings { servers: servers.urls(), credentials: None, ca_file: None, streams }
+    Settings {
+        servers: servers.urls(),
+        credentials: None,
+        ca_file: None,
+        streams,
+        tickets: Some(TicketSettings { replicas, life: TICKET_LIFE }),
+    }
 }
 
 /// Looks again until `done` says something.

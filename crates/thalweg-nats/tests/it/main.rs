@@ -7,4 +7,5 @@ mod opening;
 mod reading;
 mod restarting;
 mod storing;
+mod tickets;
 mod without_consumer;

@@ -2,84 +2,132 @@
 //! logs and histories. This does no harm, because a ticket is valid only once, for half a
 //! minute.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use ring::digest::{Context, SHA256};
 
 use super::{Identity, TICKET_LIFE_S};
-use crate::config::TICKETS_MAX;
+use crate::config::{Secret, TICKETS_MAX};
 
-/// Outstanding tickets. They are found by a hash with random keys, so that the time of a lookup
-/// shows nothing about the existing ones.
-#[derive(Default)]
-pub(super) struct Tickets {
-    outstanding: HashMap<u128, (Identity, EndUs)>,
-    /// The same by identity, sorted by expiry: the first is the oldest.
-    by_end: HashMap<Identity, BTreeSet<(EndUs, u128)>>,
+/// When a ticket expires, or when it was issued, in µs of the server's clock.
+type TimeUs = u64;
+
+const TICKET_LIFE_US: u64 = TICKET_LIFE_S * 1_000_000;
+
+/// A ticket: a random number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ticket(u128);
+
+impl Ticket {
+    pub(super) fn new(random: u128) -> Self {
+        Self(random)
+    }
+
+    pub(crate) fn text(self) -> String {
+        format!("{:032x}", self.0)
+    }
+
+    /// Accepts only the text that [`Self::text`] gives.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        u128::from_str_radix(text, 16).ok().map(Self).filter(|ticket| ticket.text() == text)
+    }
 }
 
-/// When a ticket expires, in µs of the server's clock.
-type EndUs = u64;
-
-/// A new ticket.
-#[derive(Debug)]
-pub(crate) struct Issued {
-    /// The ticket's text.
-    pub(crate) ticket: String,
-    /// Whether the oldest ticket of the same identity became void because of it.
-    pub(crate) has_replaced: bool,
+/// The tickets that this server keeps. They are found by a hash with random keys, so that the time
+/// of a lookup shows nothing about the existing ones.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets {
+    unused: HashMap<Ticket, (Identity, TimeUs)>,
+    /// The same by identity, sorted by expiry: the first is the oldest.
+    by_end: HashMap<Identity, BTreeSet<(TimeUs, Ticket)>>,
 }
 
 impl Tickets {
-    /// Issues the ticket `id`, a random number. If its identity has too many, the oldest
-    /// becomes void.
-    pub(super) fn issue(&mut self, id: u128, identity: Identity, now_us: u64) -> Issued {
+    /// Keeps a new ticket. If its identity has too many, the oldest becomes void: then this is
+    /// `true`.
+    pub(crate) fn keep(&mut self, ticket: Ticket, identity: Identity, now_us: u64) -> bool {
         let by_end = self.by_end.entry(identity).or_default();
         while let Some((end_us, first)) = by_end.first().copied()
             && end_us <= now_us
         {
             by_end.pop_first();
-            self.outstanding.remove(&first);
+            self.unused.remove(&first);
         }
         let oldest = if by_end.len() < TICKETS_MAX { None } else { by_end.pop_first() };
         if let Some((_, oldest)) = oldest {
-            self.outstanding.remove(&oldest);
+            self.unused.remove(&oldest);
         }
-        let end_us = now_us + TICKET_LIFE_S * 1_000_000;
-        self.outstanding.insert(id, (identity, end_us));
-        by_end.insert((end_us, id));
-        Issued { ticket: text(id), has_replaced: oldest.is_some() }
+        let end_us = now_us + TICKET_LIFE_US;
+        self.unused.insert(ticket, (identity, end_us));
+        by_end.insert((end_us, ticket));
+        oldest.is_some()
     }
 
     /// Uses a ticket up. Returns its identity, if the ticket is valid.
-    pub(super) fn redeem(&mut self, text: &str, now_us: u64) -> Option<Identity> {
-        let id = parse(text)?;
-        let (identity, end_us) = self.outstanding.remove(&id)?;
+    pub(crate) fn redeem(&mut self, ticket: Ticket, now_us: u64) -> Option<Identity> {
+        let (identity, end_us) = self.unused.remove(&ticket)?;
         if let Some(by_end) = self.by_end.get_mut(&identity) {
-            by_end.remove(&(end_us, id));
+            by_end.remove(&(end_us, ticket));
         }
         (now_us < end_us).then_some(identity)
     }
 }
 
-/// The text of a ticket.
-pub(super) fn text(id: u128) -> String {
-    format!("{id:032x}")
+/// Counts the tickets that this server issues and others keep.
+#[derive(Debug, Default)]
+pub(crate) struct IssueRates {
+    /// When those were issued that may be unused, the oldest first.
+    issued: HashMap<Identity, VecDeque<TimeUs>>,
 }
 
-/// Accepts only the text that [`text`] gives.
-fn parse(ticket: &str) -> Option<u128> {
-    u128::from_str_radix(ticket, 16).ok().filter(|id| text(*id) == ticket)
+impl IssueRates {
+    /// Counts one more. `false` if its identity was issued too many within the life of a ticket.
+    pub(crate) fn take(&mut self, identity: Identity, now_us: u64) -> bool {
+        let issued = self.issued.entry(identity).or_default();
+        while issued.front().is_some_and(|issued_us| issued_us + TICKET_LIFE_US <= now_us) {
+            issued.pop_front();
+        }
+        let has_room = issued.len() < TICKETS_MAX;
+        if has_room {
+            issued.push_back(now_us);
+        }
+        has_room
+    }
+}
+
+/// Makes digests of tickets. They are of the server's tokens as well, because a ticket stands for one:
+/// servers with other tokens, which may keep their tickets in the same place, do not find it.
+pub(super) struct Digests(Context);
+
+impl Digests {
+    pub(super) fn new<'a>(tokens: impl IntoIterator<Item = Option<&'a Secret>>) -> Self {
+        let mut context = Context::new(&SHA256);
+        context.update(b"thalweg ticket\n");
+        for token in tokens {
+            // No token has a line feed, and none is empty.
+            context.update(token.map(Secret::as_bytes).unwrap_or_default());
+            context.update(b"\n");
+        }
+        Self(context)
+    }
+
+    pub(super) fn of(&self, ticket: Ticket) -> [u8; 32] {
+        let mut context = self.0.clone();
+        context.update(&ticket.0.to_be_bytes());
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(context.finish().as_ref());
+        bytes
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LIFE_US: u64 = TICKET_LIFE_S * 1_000_000;
-
     impl Tickets {
         fn len(&self) -> usize {
             let by_end: usize = self.by_end.values().map(BTreeSet::len).sum();
-            assert_eq!(self.outstanding.len(), by_end);
+            assert_eq!(self.unused.len(), by_end);
             by_end
         }
     }
@@ -87,46 +135,74 @@ mod tests {
     #[test]
     fn a_ticket_is_good_once_and_not_for_long() {
         let mut tickets = Tickets::default();
-        let ticket = tickets.issue(7, Identity::Publisher, 0).ticket;
-        assert_eq!(ticket, "00000000000000000000000000000007");
-        assert_eq!(tickets.redeem(&ticket, LIFE_US - 1), Some(Identity::Publisher));
-        assert_eq!(tickets.redeem(&ticket, LIFE_US - 1), None);
-        let ticket = tickets.issue(8, Identity::Subscriber, 0).ticket;
-        assert_eq!(tickets.redeem(&ticket, LIFE_US), None);
+        let ticket = Ticket::new(7);
+        tickets.keep(ticket, Identity::Publisher, 0);
+        assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US - 1), Some(Identity::Publisher));
+        assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US - 1), None);
+        tickets.keep(ticket, Identity::Subscriber, 0);
+        assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US), None);
         assert_eq!(tickets.len(), 0);
     }
 
     #[test]
     fn a_ticket_is_written_in_one_way() {
-        let mut tickets = Tickets::default();
-        let id = 0xabcd_ef00_u128 << 64;
-        let ticket = tickets.issue(id, Identity::Subscriber, 0).ticket;
-        let upper = ticket.to_uppercase();
-        let plus = format!("+{}", &ticket[1..]);
-        for wrong in ["", "x", &upper, &plus, &ticket[1..], &format!("{ticket}0")] {
-            assert_eq!(tickets.redeem(wrong, 0), None, "{wrong}");
+        assert_eq!(Ticket::new(7).text(), "00000000000000000000000000000007");
+        let ticket = Ticket::new(0xabcd_ef00_u128 << 64);
+        let text = ticket.text();
+        assert_eq!(Ticket::parse(&text), Some(ticket));
+        let upper = text.to_uppercase();
+        let plus = format!("+{}", &text[1..]);
+        for wrong in ["", "x", &upper, &plus, &text[1..], &format!("{text}0")] {
+            assert_eq!(Ticket::parse(wrong), None, "{wrong}");
         }
-        assert_eq!(tickets.redeem(&ticket, 0), Some(Identity::Subscriber));
     }
 
     #[test]
     fn a_ticket_too_many_is_given_for_the_oldest_of_its_identity() {
         let mut tickets = Tickets::default();
-        let publishers = tickets.issue(u128::MAX, Identity::Publisher, 0).ticket;
-        let mut give = |id: u128, now_us| tickets.issue(id, Identity::Subscriber, now_us);
+        let publishers = Ticket::new(u128::MAX);
+        tickets.keep(publishers, Identity::Publisher, 0);
+        let keep = |tickets: &mut Tickets, id: u128, now_us| {
+            tickets.keep(Ticket::new(id), Identity::Subscriber, now_us)
+        };
         for id in 0..TICKETS_MAX as u128 {
-            assert!(!give(id, 1 + id as u64).has_replaced);
+            assert!(!keep(&mut tickets, id, 1 + id as u64));
         }
-        assert!(give(20_000, LIFE_US - 2).has_replaced);
-        assert!(give(20_001, LIFE_US - 2).has_replaced);
+        assert!(keep(&mut tickets, 20_000, TICKET_LIFE_US - 2));
+        assert!(keep(&mut tickets, 20_001, TICKET_LIFE_US - 2));
         // Used or expired ones make room.
-        assert_eq!(tickets.redeem(&text(0), LIFE_US - 2), None);
-        assert_eq!(tickets.redeem(&text(5), LIFE_US - 2), Some(Identity::Subscriber));
-        let mut give = |id: u128, now_us| tickets.issue(id, Identity::Subscriber, now_us);
-        assert!(!give(20_002, LIFE_US - 2).has_replaced);
-        assert!(give(20_003, LIFE_US - 2).has_replaced);
-        assert!(!give(20_004, LIFE_US + 4).has_replaced);
+        let before_end = TICKET_LIFE_US - 2;
+        assert_eq!(tickets.redeem(Ticket::new(0), before_end), None);
+        assert_eq!(tickets.redeem(Ticket::new(5), before_end), Some(Identity::Subscriber));
+        assert!(!keep(&mut tickets, 20_002, before_end));
+        assert!(keep(&mut tickets, 20_003, before_end));
+        assert!(!keep(&mut tickets, 20_004, TICKET_LIFE_US + 4));
         assert_eq!(tickets.len(), TICKETS_MAX + 1);
-        assert_eq!(tickets.redeem(&publishers, LIFE_US - 1), Some(Identity::Publisher));
+        assert_eq!(tickets.redeem(publishers, TICKET_LIFE_US - 1), Some(Identity::Publisher));
+    }
+
+    #[test]
+    fn tickets_that_others_keep_have_the_same_bound() {
+        let mut rates = IssueRates::default();
+        assert!((0..TICKETS_MAX).all(|_| rates.take(Identity::Subscriber, 0)));
+        assert!(!rates.take(Identity::Subscriber, TICKET_LIFE_US - 1));
+        assert!(rates.take(Identity::Publisher, TICKET_LIFE_US - 1), "each has its own");
+        assert!(rates.take(Identity::Subscriber, TICKET_LIFE_US));
+    }
+
+    #[test]
+    fn a_digest_is_of_the_ticket_and_of_all_tokens() {
+        let secret = |text: &str| (!text.is_empty()).then(|| Secret::new(text));
+        let digest = |tokens: [&str; 3], ticket| {
+            let tokens = tokens.map(secret);
+            Digests::new(tokens.iter().map(Option::as_ref)).of(Ticket::new(ticket))
+        };
+        let one = digest(["p", "s", ""], 7);
+        assert_eq!(one, digest(["p", "s", ""], 7));
+        for other in
+            [digest(["p", "s", ""], 8), digest(["p", "", "s"], 7), digest(["ps", "", ""], 7)]
+        {
+            assert_ne!(one, other);
+        }
     }
 }

@@ -130,9 +130,23 @@ pub(crate) fn share_of_requests(places: usize) -> usize {
 }
 
 /// Unused tickets of one identity: a megabyte, and more clients than connect within a ticket's
-/// life. Above this the oldest becomes void. Each identity has its own limit, or subscribers
+/// life. Above this the oldest becomes void; where the backend keeps them, no more are issued
+/// (`busy`). Each identity has its own limit, or subscribers
 /// could use up all that publishers need.
 pub(crate) const TICKETS_MAX: usize = 10_000;
+
+/// Tickets at a time that the backend is asked to keep, and as many that it is asked to redeem. Others
+/// wait. Anybody may present what looks like a ticket, and each costs the backend a request. An answer
+/// takes about a millisecond, so these are tens of thousands in a second.
+pub(crate) const TICKETS_UNDER_WAY_MAX: usize = 64;
+
+/// Requests with tickets that wait for that, of either kind: those of many clients that come back at
+/// the same moment. Above this they are refused (`busy`).
+pub(crate) const TICKETS_WAITING_MAX: usize = 1024;
+
+/// How long such a request waits for its turn, and for the backend's answer: longer than the backend
+/// itself tries.
+pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(5);
 
 /// Publishes of one WebSocket that wait for other shards: enough that it need not wait for each
 /// one. Above this its next commands wait unread.

@@ -12,9 +12,8 @@ use super::{
     respond::{Answer, ErrorResponse, json},
 };
 use crate::{
-    access::{Issued, Right, TICKET_LIFE_S},
+    access::{Right, TICKET_LIFE_S},
     backend::RetryKey,
-    clock::now_us,
     connection_limits::Requester,
     refusal::Refusal,
     shard::{Context, PublishResult, Request},
@@ -53,7 +52,7 @@ impl Publisher {
     ///
     /// # Errors
     /// When it may not publish, or the request is wrong.
-    pub(super) fn new(
+    pub(super) async fn new(
         http: &Http,
         requester: &Requester,
         topic: &str,
@@ -63,7 +62,7 @@ impl Publisher {
         if http.shard.is_draining() {
             return Err(Refusal::draining());
         }
-        let identity = http.identify(parts, &Query::of(parts)?)?;
+        let identity = http.identify(parts, &Query::of(parts)?).await?;
         http.access().authorise(identity, Right::Publish(&topic))?;
         reject_encoded(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
@@ -205,7 +204,7 @@ pub(super) async fn command(
         let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
-    let identity = http.identify(parts, &Query::of(parts)?)?;
+    let identity = http.identify(parts, &Query::of(parts)?).await?;
     reject_encoded(parts)?;
     let client = Client::new(identity, requester);
     let permits = client_permits(http, client);
@@ -236,14 +235,20 @@ pub(super) async fn command(
 }
 
 /// Gives a ticket for a token, not for a ticket: that would be as good as the token.
-pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, ErrorResponse> {
+pub(super) async fn ticket(http: &Http, parts: &Parts) -> Result<Answer, ErrorResponse> {
     if Query::of(parts)?.ticket.is_some() {
         let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
     }
-    let identity = http.access().identify(&parts.headers, None, now_us())?;
-    let Issued { ticket, has_replaced } = http.access().issue_ticket(identity, now_us())?;
-    http.shard.counts.tickets_replaced.add(u64::from(has_replaced));
+    let access = http.access();
+    let identity = access.identify(&parts.headers)?;
+    let ticket = access.new_ticket(identity)?;
+    // A server without tokens does not check tickets.
+    if access.has_tokens() {
+        let has_replaced = http.shared.tickets.keep(access, ticket, identity).await?;
+        http.shard.counts.tickets_replaced.add(u64::from(has_replaced));
+    }
+    let ticket = ticket.text();
     let body = format!(r#"{{"ticket":"{ticket}","expires_in_s":{TICKET_LIFE_S}}}"#);
     Ok(json(StatusCode::OK, body.into_bytes()))
 }

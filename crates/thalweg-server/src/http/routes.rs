@@ -21,7 +21,6 @@ use super::{
 };
 use crate::{
     access::{Admitted, Identity, Right},
-    clock::now_us,
     connection_limits::{ConnectionPermit, Forwarded, Requester},
     fanout::{FeedKey, ResponseMode},
     refusal::Refusal,
@@ -89,9 +88,11 @@ pub(super) async fn answer(
     let checked = match connection.permit.requester(&forwarded) {
         Ok(requester) => {
             connection.address.set(requester.address);
-            reject_get_body(&parts, &body)
-                .and_then(|()| begin(http, &parts))
-                .map(|checked| (checked, requester))
+            let begun = match reject_get_body(&parts, &body) {
+                Ok(()) => begin(http, &parts).await,
+                Err(error) => Err(error),
+            };
+            begun.map(|checked| (checked, requester))
         }
         Err(refusal) => Err(refusal.into()),
     };
@@ -153,20 +154,28 @@ impl Http {
         error.into_answer()
     }
 
-    /// Whose token or ticket a request presents.
-    pub(super) fn identify(&self, parts: &Parts, query: &Query<'_>) -> Result<Identity, Refusal> {
-        let ticket = query.ticket.as_deref();
-        self.access().identify(&parts.headers, ticket, now_us())
+    /// Whose token or ticket a request presents. A ticket has precedence over a token, and is
+    /// used up.
+    pub(super) async fn identify(
+        &self,
+        parts: &Parts,
+        query: &Query<'_>,
+    ) -> Result<Identity, Refusal> {
+        match query.ticket.as_deref().filter(|_| self.access().has_tokens()) {
+            // Boxed because it is rare: it must not enlarge the future of every request.
+            Some(ticket) => Box::pin(self.shared.tickets.redeem(self.access(), ticket)).await,
+            None => self.access().identify(&parts.headers),
+        }
     }
 
     /// Checks a right of its client that does not belong to a single topic.
-    pub(super) fn may(
+    pub(super) async fn may(
         &self,
         right: Right<'_>,
         parts: &Parts,
         query: &Query<'_>,
     ) -> Result<(), Refusal> {
-        let identity = self.identify(parts, query)?;
+        let identity = self.identify(parts, query).await?;
         self.access().authorise(identity, right)
     }
 }
@@ -182,7 +191,7 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
 }
 
 /// Begins a subscription, if the request asks for one. Its feeds are opened later.
-fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe>>, ErrorResponse> {
+async fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe>>, ErrorResponse> {
     if parts.method != Method::GET {
         return Ok(None);
     }
@@ -201,11 +210,12 @@ fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe>>, Er
         return Err(Refusal::draining().into());
     }
     let request = negotiate(parts, &query, path_topic, http.config(), http.access())?;
-    let identity = http.identify(parts, &query)?;
-    for (topic, _) in &request.topics {
-        http.access().authorise(identity, Right::Subscribe(topic))?;
+    let mut checked = Box::new(CheckedSubscribe { request, identity: Identity::Nobody });
+    checked.identity = http.identify(parts, &query).await?;
+    for (topic, _) in &checked.request.topics {
+        http.access().authorise(checked.identity, Right::Subscribe(topic))?;
     }
-    Ok(Some(Box::new(CheckedSubscribe { request, identity })))
+    Ok(Some(checked))
 }
 
 async fn subscribe(
@@ -292,7 +302,7 @@ async fn route(
         return match (&parts.method, path_topic) {
             (&Method::GET, _) => read(http, connection, &requester, parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
-                let publisher = Publisher::new(http, &requester, topic, parts)?;
+                let publisher = Publisher::new(http, &requester, topic, parts).await?;
                 // A long time may pass between lines, as between a subscriber's events. So it
                 // needs a place as a subscriber does.
                 let is_beside = publisher.is_ndjson() && parts.version == Version::HTTP_2;
@@ -316,7 +326,7 @@ async fn route(
             Err(ErrorResponse::method("POST"))
         }
         "/v1/commands" => post::command(http, &requester, parts, body).await,
-        "/v1/tickets" => post::ticket(http, parts),
+        "/v1/tickets" => post::ticket(http, parts).await,
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(ErrorResponse::method("GET, HEAD"))
         }
@@ -324,7 +334,7 @@ async fn route(
         "/healthz" => Ok(inspect::healthy()),
         "/readyz" => inspect::ready(http),
         "/metrics" => {
-            http.may(Right::Inspect, parts, &Query::default())?;
+            http.may(Right::Inspect, parts, &Query::default()).await?;
             Ok(inspect::metrics(http, &parts.headers))
         }
         _ => pages::at(shown, parts)?.ok_or_else(|| {
@@ -338,7 +348,7 @@ async fn route(
 /// Deletes a topic.
 async fn delete(http: &Http, topic: &str, parts: &Parts) -> Result<Answer, ErrorResponse> {
     let topic: Topic = topic.parse().map_err(Refusal::from)?;
-    http.may(Right::Publish(&topic), parts, &Query::of(parts)?)?;
+    http.may(Right::Publish(&topic), parts, &Query::of(parts)?).await?;
     http.shard.delete(topic).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
@@ -353,7 +363,7 @@ async fn read(
 ) -> Result<Answer, ErrorResponse> {
     let query = Query::of(parts)?;
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
-        http.may(Right::Inspect, parts, &query)?;
+        http.may(Right::Inspect, parts, &query).await?;
         return inspect::list(http, &query).await;
     };
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
@@ -365,7 +375,7 @@ async fn read(
         [cursor] => parameters::start(cursor)?,
         _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
     };
-    let identity = http.identify(parts, &query)?;
+    let identity = http.identify(parts, &query).await?;
     http.access().authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(identity, requester);

@@ -39,7 +39,7 @@ pub(super) async fn answer(
         return Err(ErrorResponse::method("GET, HEAD"));
     }
     // Frames and links cannot send a token, but a ticket in the URL.
-    http.may(Right::ViewRuns, parts, &Query::of_known(parts, &["ticket"])?)?;
+    http.may(Right::ViewRuns, parts, &Query::of_known(parts, &["ticket"])?).await?;
     let Some(runs) = &http.shared.runs else {
         let message = "this server shows no runs: start it with --runs and the folder that \
                        thalweg bench writes them to, thalweg-runs";

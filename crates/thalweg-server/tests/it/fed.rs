@@ -3,6 +3,7 @@
 
 mod beginnings;
 mod memory;
+mod tickets;
 
 use std::{
     collections::BTreeSet,
@@ -31,8 +32,13 @@ fn json(answer: &Answer) -> Value {
 
 /// What a node has of a topic once it has `events` events.
 fn history(node: &Running, topic: &str, events: usize) -> String {
+    history_with(node, topic, events, &[])
+}
+
+/// The same, with headers.
+fn history_with(node: &Running, topic: &str, events: usize, headers: &[&str]) -> String {
     loop {
-        let answer = node.get(&format!("/v1/topics/{topic}?limit=10000"), &[]);
+        let answer = node.get(&format!("/v1/topics/{topic}?limit=10000"), headers);
         if answer.status == 200
             && json(&answer)["events"].as_array().is_some_and(|it| it.len() >= events)
         {
@@ -172,12 +178,6 @@ fn hear(node: &Running, topic: &str, cursor: &str, events: usize) -> (Vec<Value>
 }
 
 #[test]
-fn a_stream_that_is_another_one_is_an_epoch_gap() {
-    let streams = Streams::new(&["**"]);
-    let node = node(&streams, 2);
-    let before = json(&publish(&node, "cars", "1"))["position"].as_str().expect("one").to_owned();
-    let told = thread::scope(|scope| {
-#[test]
 fn an_answer_that_is_never_given_is_unknown_and_keeps_nobody_waiting() {
     let streams = Streams::new(&["**"]);
     let drain = Duration::from_secs(60);
@@ -206,6 +206,12 @@ fn an_answer_that_is_never_given_is_unknown_and_keeps_nobody_waiting() {
     assert!(begun.elapsed() < drain, "it waits for an answer");
 }
 
+#[test]
+fn a_stream_that_is_another_one_is_an_epoch_gap() {
+    let streams = Streams::new(&["**"]);
+    let node = node(&streams, 2);
+    let before = json(&publish(&node, "cars", "1"))["position"].as_str().expect("one").to_owned();
+    let told = thread::scope(|scope| {
         let connected = scope.spawn(|| poll(&node, "cars", &before));
         streams.until_polled(&node);
         streams.restart();

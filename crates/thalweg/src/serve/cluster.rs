@@ -94,11 +94,18 @@ impl Cluster {
             bytes: stream.bytes,
             warm,
         };
+        // Tickets are as safe as the safest stream.
+        let replicas = config.streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
+        let tickets = config.access.has_tokens().then_some(thalweg_nats::TicketSettings {
+            replicas,
+            life: thalweg_server::backend::TICKET_LIFE,
+        });
         let settings = thalweg_nats::Settings {
             servers: self.servers,
             credentials: self.credentials,
             ca_file: self.ca_file,
             streams: config.streams.iter().map(stream).collect(),
+            tickets,
         };
         Ok(Box::new(thalweg_nats::open(&settings)?))
     }

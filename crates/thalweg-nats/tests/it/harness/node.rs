@@ -16,7 +16,10 @@ use thalweg_nats::{
     open,
 };
 use thalweg_server::{
-    backend::{Backend, Content, ReadPage, StoreError, Stored, Stream, Unreadable, offset_of},
+    backend::{
+        Backend, Content, ReadPage, StoreError, Stored, Stream, TicketDigest, TicketError,
+        TicketReply, TicketRequest, Unreadable, offset_of,
+    },
     stream::Payloads,
 };
 use thalweg_wire::{Epoch, Topic};
@@ -43,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) counts: Arc<Counts>,
     writer: Option<Writer>,
     reads: mpsc::Sender<(Wanted, Reader)>,
+    pub(crate) tickets: Tickets,
     heard: blocking::Receiver<Heard>,
     ready: Arc<AtomicBool>,
     open: watch::Sender<bool>,
@@ -53,6 +57,10 @@ pub(crate) struct Node {
 /// What stores are asked of. The node runs as long as there is one.
 #[derive(Clone)]
 pub(crate) struct Writer(mpsc::Sender<(Work, Asked)>);
+
+/// What is asked about tickets.
+#[derive(Clone)]
+pub(crate) struct Tickets(mpsc::Sender<TicketRequest>);
 
 /// Who waits for the answer to a store.
 pub(crate) struct Asked(blocking::Sender<Result<Stored, StoreError>>);
@@ -112,15 +120,17 @@ impl Node {
         let counts = nats.own_counts();
         let (stores, work) = mpsc::channel(16);
         let (reads, to_read) = mpsc::channel(16);
+        let (tickets, asked) = mpsc::channel(16);
+        let tickets = Tickets(tickets);
         let (sender, heard) = blocking::channel();
         let ready = Arc::new(AtomicBool::new(false));
         let (open, is_open) = watch::channel(true);
         let ear = Ear { heard: sender, ready: ready.clone(), open: is_open };
         let thread = std::thread::spawn(move || {
-            nats.run_for((work, |store| store), (to_read, |read| read), &ear)
+            nats.run_for((work, |store| store), (to_read, |read| read), asked, &ear)
         });
         let (writer, thread, kept) = (Some(Writer(stores)), Some(thread), VecDeque::new());
-        Self { stream, counts, writer, reads, heard, ready, open, thread, kept }
+        Self { stream, counts, writer, reads, tickets, heard, ready, open, thread, kept }
     }
 
     /// Stores, and waits for the answer.
@@ -191,6 +201,28 @@ impl Node {
         if let Some(thread) = self.thread.take() {
             thread.join().expect("no panic").expect("an orderly end");
         }
+    }
+}
+
+impl Tickets {
+    /// Keeps a ticket.
+    pub(crate) fn keep(
+        &self,
+        ticket: TicketDigest,
+        holder: &'static str,
+    ) -> Result<(), TicketError> {
+        let (reply, answer) = TicketReply::channel(None);
+        let keep = TicketRequest::Keep { ticket, holder, reply };
+        self.0.blocking_send(keep).expect("it runs");
+        answer.blocking_recv().expect("an answer")
+    }
+
+    /// Redeems a ticket.
+    pub(crate) fn redeem(&self, ticket: TicketDigest) -> Result<Option<String>, TicketError> {
+        let (reply, answer) = TicketReply::channel(None);
+        let redeem = TicketRequest::Redeem { ticket, reply };
+        self.0.blocking_send(redeem).expect("it runs");
+        answer.blocking_recv().expect("an answer")
     }
 }
 

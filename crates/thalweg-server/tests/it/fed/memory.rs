@@ -5,11 +5,13 @@ use std::{
     io,
     sync::{Arc, Mutex, MutexGuard},
     thread,
+    time::Instant,
 };
 
 use thalweg_server::backend::{
     Backend, BackendCounts, Content, EVENTS_MAX, Family, FamilyValue, Link, Read, ReadPage, Store,
-    StoreError, Stored, Stream, Unreadable, offset_of,
+    StoreError, Stored, Stream, TICKET_LIFE, TicketDigest, TicketError, TicketRequest, Unreadable,
+    offset_of,
 };
 use thalweg_wire::{Epoch, Pattern, Topic};
 use tokio::sync::watch;
@@ -52,6 +54,10 @@ struct Shared {
     reads: usize,
     keys: HashMap<(Topic, Vec<u8>), (u64, Vec<u8>)>,
     faults: VecDeque<Fault>,
+    /// Whose each is, and when it expires.
+    tickets: HashMap<TicketDigest, (&'static str, Instant)>,
+    /// Nothing is known of them now.
+    has_lost_tickets: bool,
 }
 
 impl Streams {
@@ -71,6 +77,8 @@ impl Streams {
             reads: 0,
             keys: HashMap::new(),
             faults: VecDeque::new(),
+            tickets: HashMap::new(),
+            has_lost_tickets: false,
         };
         Self { shared: Arc::new(Mutex::new(shared)), changes: watch::Sender::new(0) }
     }
@@ -97,6 +105,16 @@ impl Streams {
     /// Time goes by: the oldest messages go.
     pub(crate) fn expire(&self, messages: u64) {
         self.lock().first_sequence += messages;
+    }
+
+    /// Tickets that are not used yet.
+    pub(crate) fn tickets(&self) -> usize {
+        self.lock().tickets.len()
+    }
+
+    /// The tickets cannot be reached any more, or again.
+    pub(crate) fn lose_tickets(&self, are_lost: bool) {
+        self.lock().has_lost_tickets = are_lost;
     }
 
     /// How often something was read.
@@ -188,6 +206,28 @@ impl Streams {
         Ok(ReadPage { messages, is_whole, first_sequence, ended_at, last_sequence })
     }
 
+    fn answer_ticket(&self, request: TicketRequest) {
+        let mut shared = self.lock();
+        let lost = shared.has_lost_tickets.then_some(TicketError::Unavailable);
+        match request {
+            TicketRequest::Keep { ticket, holder, reply } => {
+                let kept = lost.map_or(Ok(()), Err);
+                if kept.is_ok() {
+                    shared.tickets.insert(ticket, (holder, Instant::now() + TICKET_LIFE));
+                }
+                reply.send(kept);
+            }
+            TicketRequest::Redeem { reply, .. } if lost.is_some() => {
+                reply.send(Err(TicketError::Unknown));
+            }
+            TicketRequest::Redeem { ticket, reply } => {
+                let found = shared.tickets.remove(&ticket);
+                let valid = found.filter(|(_, end)| Instant::now() < *end);
+                reply.send(Ok(valid.map(|(holder, _)| holder.to_owned())));
+            }
+        }
+    }
+
     fn store(&self, store: &Store) -> Result<Stored, StoreError> {
         let mut shared = self.lock();
         let fault = shared.faults.pop_front();
@@ -262,7 +302,7 @@ impl Backend for Memory {
 
     fn run(self: Box<Self>, link: Link) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let Link { mut stores, mut reads, shards, readiness } = link;
+        let Link { mut stores, mut reads, mut tickets, shards, readiness } = link;
         let mut changes = self.0.changes.subscribe();
         let (mut brought, mut epoch) = {
             let shared = self.0.lock();
@@ -313,6 +353,7 @@ impl Backend for Memory {
                             read.reply.send(page);
                         }
                     },
+                    Some(request) = tickets.recv() => self.0.answer_ticket(request),
                     _ = changes.changed() => {}
                 }
             }

@@ -1,0 +1,82 @@
+//! Tickets that a backend keeps: good once, at any node.
+
+use std::thread;
+
+use thalweg_server::config::{Config, Secret};
+
+use super::{Streams, history_with, json};
+use crate::running::Running;
+
+const PUBLISHER: &str = "Authorization: Bearer publish-secret";
+
+/// A node with tokens.
+fn guarded(streams: &Streams) -> Running {
+    let mut config = Config { shards: 2, ..Config::default() };
+    config.access.publish_token = Some(Secret::new("publish-secret"));
+    config.access.subscribe_token = Some(Secret::new("subscribe-secret"));
+    Running::start(config, Some(streams.backend()))
+}
+
+fn ticket(node: &Running, token: &str) -> String {
+    let answer = node.ask("POST", "/v1/tickets", &[token], "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    json(&answer)["ticket"].as_str().expect("a ticket").to_owned()
+}
+
+#[test]
+fn a_ticket_of_one_node_is_good_once_at_any_other() {
+    let streams = Streams::new(&["**"]);
+    let nodes = [guarded(&streams), guarded(&streams)];
+    let headers = [PUBLISHER, "Content-Type: application/json"];
+    assert_eq!(nodes[0].ask("POST", "/v1/topics/cars", &headers, "1").status, 200);
+    history_with(&nodes[1], "cars", 1, &[PUBLISHER]);
+    let read = |nth: usize, ticket: &str| {
+        nodes[nth].get(&format!("/v1/topics/cars?limit=1&ticket={ticket}"), &[])
+    };
+    for (issuer, other) in [(0, 1), (1, 0), (0, 0)] {
+        let ticket = ticket(&nodes[issuer], "Authorization: Bearer subscribe-secret");
+        assert_eq!(read(other, &ticket).status, 200);
+        for nth in [0, 1] {
+            let again = read(nth, &ticket);
+            assert_eq!(
+                (again.status, &json(&again)["error"]["code"]),
+                (401, &"unauthorized".into())
+            );
+        }
+    }
+    // It has its token's rights, and no more.
+    let path = |ticket: String| format!("/v1/topics/cars?ticket={ticket}");
+    let publishers = path(ticket(&nodes[0], PUBLISHER));
+    let subscribers = path(ticket(&nodes[0], "Authorization: Bearer subscribe-secret"));
+    assert_eq!(nodes[1].ask("POST", &publishers, &headers[1..], "2").status, 200);
+    assert_eq!(nodes[1].ask("POST", &subscribers, &headers[1..], "3").status, 401);
+    // All who present it at the same instant are told that it is void, but for one.
+    for _ in 0..20 {
+        let ticket = &ticket(&nodes[0], PUBLISHER);
+        let statuses: Vec<u16> = thread::scope(|scope| {
+            let reads: Vec<_> =
+                (0..8).map(|nth| scope.spawn(move || read(nth % 2, ticket).status)).collect();
+            reads.into_iter().map(|read| read.join().expect("an answer")).collect()
+        });
+        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
+    }
+    assert_eq!(streams.tickets(), 0);
+}
+
+#[test]
+fn a_ticket_that_nobody_can_check_is_refused_and_no_other_request_is() {
+    let streams = Streams::new(&["**"]);
+    let node = guarded(&streams);
+    let headers = [PUBLISHER, "Content-Type: application/json"];
+    assert_eq!(node.ask("POST", "/v1/topics/cars", &headers, "1").status, 200);
+    let kept = ticket(&node, PUBLISHER);
+    streams.lose_tickets(true);
+    let read = || node.get(&format!("/v1/topics/cars?limit=1&ticket={kept}"), &[]);
+    let asked = node.ask("POST", "/v1/tickets", &[PUBLISHER], "");
+    for answer in [read(), asked] {
+        assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &"unavailable".into()));
+    }
+    assert_eq!(node.ask("POST", "/v1/topics/cars", &headers, "2").status, 200);
+    streams.lose_tickets(false);
+    assert_eq!(read().status, 200);
+}
