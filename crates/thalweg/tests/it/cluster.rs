@@ -10,10 +10,12 @@
 //! - `pulse`: how long nothing came
 //! - `report`: what a run came to
 //! - `values`: value topics, which may be fetched
+//! - `balanced`: behind HAProxy, without stickiness
 //!
 //! `THALWEG_FAULTS=50` has each test strike so often, `THALWEG_FAULT_SEED` makes the same choices
 //! again, and `THALWEG_LEDGERS` names a folder for the ledgers.
 
+mod balanced;
 mod driver;
 mod fault;
 mod ledger;

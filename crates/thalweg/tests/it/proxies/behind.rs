@@ -37,6 +37,14 @@ impl Behind {
     /// One before the server at `server`; `None`, which is noted, where there is no such
     /// program.
     pub(crate) fn start(kind: Kind, server: SocketAddr) -> Option<Self> {
+        Self::start_by(kind, |program, address| kind.command(program, address, server))
+    }
+
+    /// One that listens at the address that the command is made with; `None` likewise.
+    pub(crate) fn start_by(
+        kind: Kind,
+        command: impl Fn(&Path, SocketAddr) -> Command,
+    ) -> Option<Self> {
         let Some(program) = kind.program() else {
             skipped(&format!("there is no {kind:?} on this machine"));
             return None;
@@ -46,7 +54,7 @@ impl Behind {
             .find_map(|_| {
                 let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
                 let address = free.expect("a free port");
-                let mut program = Program::start(&mut kind.command(&program, address, server));
+                let mut program = Program::start(&mut command(&program, address));
                 let begun = Instant::now();
                 while TcpStream::connect(address).is_err() {
                     assert!(begun.elapsed() < DEADLINE, "{kind:?}: {}", program.said());

@@ -1,0 +1,192 @@
+//! Behind HAProxy as `deploy/` has it: any node serves any request.
+
+use std::{net::SocketAddr, path::Path, process::Command, thread, time::Instant};
+
+use serde_json::Value;
+
+use super::{Nodes, Servers, until};
+use crate::{
+    harness::{DEADLINE, LOOK_AGAIN_AFTER, Line, Response, Socket, Subscriber, Transport, request},
+    proxies::{Behind, Kind},
+};
+
+const TOKENS: [&str; 6] = [
+    "--publish-token",
+    "publish-secret",
+    "--subscribe-token",
+    "subscribe-secret",
+    "--inspect-token",
+    "inspect-secret",
+];
+const PUBLISHER: (&str, &str) = ("Authorization", "Bearer publish-secret");
+const SUBSCRIBER: (&str, &str) = ("Authorization", "Bearer subscribe-secret");
+const INSPECTOR: (&str, &str) = ("Authorization", "Bearer inspect-secret");
+const WRONG: (&str, &str) = ("Authorization", "Bearer wrong-secret");
+
+/// How long a ticket is good, and how much longer at most, by the clock of NATS.
+const TICKET_LIFE_S: u64 = 30;
+const LATE_S: u64 = 3;
+
+/// HAProxy before three nodes; `None`, which is noted, where there is none.
+fn balancer(nodes: &Nodes) -> Option<Behind> {
+    let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/haproxy.cfg");
+    Behind::start_by(Kind::HAProxy, |program, address| {
+        let mut command = Command::new(program);
+        command.arg("-db").arg("-f").arg(&configuration).env("BIND", address.to_string());
+        for (nth, name) in ["NODE1", "NODE2", "NODE3"].into_iter().enumerate() {
+            command.env(name, nodes.at(nth).address.to_string());
+        }
+        command
+    })
+}
+
+/// One request on a connection of its own.
+fn ask(
+    to: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response {
+    let mut socket = Socket::connect(to);
+    socket.send(request(method, target, headers, body.as_bytes()));
+    socket.response()
+}
+
+fn publish(to: SocketAddr, event: &str, headers: &[(&str, &str)]) -> Response {
+    let headers = [headers, &[("Content-Type", "application/json")]].concat();
+    ask(to, "POST", "/v1/topics/cars", &headers, event)
+}
+
+fn ticket(to: SocketAddr, token: (&str, &str)) -> String {
+    let answer = ask(to, "POST", "/v1/tickets", &[token], "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["ticket"].as_str().expect("a ticket").to_owned()
+}
+
+/// How a ticket that is presented to subscribe is answered.
+fn redeem(to: SocketAddr, ticket: &str, transport: Transport) -> u16 {
+    let mut socket = Socket::connect(to);
+    let named = transport.query().map(|named| format!("&{named}")).unwrap_or_default();
+    let target = format!("/v1/topics/cars?ticket={ticket}{named}");
+    socket.send(request("GET", &target, &transport.headers(), b""));
+    socket.response_head().status
+}
+
+/// The list of topics, without the numbers of subscribers, which are each node's own.
+fn list(to: SocketAddr) -> Value {
+    let mut list = ask(to, "GET", "/v1/topics", &[INSPECTOR], "").json();
+    for topic in list["topics"].as_array_mut().expect("topics") {
+        topic.as_object_mut().expect("a topic").remove("subscribers");
+    }
+    list
+}
+
+#[test]
+fn tickets_and_tokens_are_good_at_every_node() {
+    let Some(servers) = Servers::start(1) else { return };
+    let nodes = Nodes::start_with(&servers, 3, "all=**", &TOKENS);
+    let Some(balancer) = balancer(&nodes) else { return };
+    let (expiring, issued) = (ticket(balancer.address, SUBSCRIBER), Instant::now());
+    let all = [0, 1, 2].map(|nth| nodes.at(nth).address);
+
+    // Tokens, at every node and through HAProxy.
+    for (nth, to) in all.into_iter().chain([balancer.address; 6]).enumerate() {
+        let event = nth.to_string();
+        assert_eq!(publish(to, &event, &[PUBLISHER]).status, 200);
+        for wrong in [&[SUBSCRIBER][..], &[WRONG], &[]] {
+            publish(to, &event, wrong).refused(401, "unauthorized");
+        }
+        let read = |token| ask(to, "GET", "/v1/topics/cars?limit=1", &[token], "").status;
+        assert_eq!([SUBSCRIBER, WRONG, INSPECTOR].map(read), [200, 401, 401]);
+    }
+    // All have the same list.
+    let first = until("nine events", || {
+        let list = list(all[0]);
+        (list["topics"][0]["events"] == 9).then_some(list)
+    });
+    for to in all.into_iter().chain([balancer.address; 3]) {
+        until("the same list", || (list(to) == first).then_some(()));
+    }
+
+    // One request issues a ticket at one node, another presents it at the next one.
+    for transport in Transport::ALL {
+        let ticket = ticket(balancer.address, SUBSCRIBER);
+        let opened = if transport == Transport::WebSocket { 101 } else { 200 };
+        assert_eq!(redeem(balancer.address, &ticket, transport), opened, "{transport:?}");
+        for to in all.into_iter().chain([balancer.address]) {
+            assert_eq!(redeem(to, &ticket, transport), 401, "{transport:?}");
+        }
+    }
+    // Of many at the same instant, through different nodes, one gets it.
+    for _ in 0..20 {
+        let ticket = &ticket(balancer.address, SUBSCRIBER);
+        let statuses: Vec<u16> = thread::scope(|scope| {
+            let redeem = |to| scope.spawn(move || redeem(to, ticket, Transport::Sse));
+            let both = [all, [balancer.address; 3]].concat();
+            let redeeming: Vec<_> = both.into_iter().map(redeem).collect();
+            redeeming.into_iter().map(|it| it.join().expect("a status")).collect()
+        });
+        let count = |status| statuses.iter().filter(|it| **it == status).count();
+        assert_eq!((count(200), count(401)), (1, 5), "{statuses:?}");
+    }
+    // A ticket has its token's rights.
+    let publishers = ticket(balancer.address, PUBLISHER);
+    let target = format!("/v1/topics/cars?ticket={publishers}");
+    let json = [("Content-Type", "application/json")];
+    assert_eq!(ask(balancer.address, "POST", &target, &json, "9").status, 200);
+    ask(balancer.address, "POST", &target, &json, "9").refused(401, "unauthorized");
+    // What is no ticket is refused at once, and what nobody issued after a look.
+    for garbage in ["nonsense", &"0".repeat(32)] {
+        assert_eq!(redeem(balancer.address, garbage, Transport::Sse), 401);
+    }
+
+    while issued.elapsed().as_secs() < TICKET_LIFE_S + LATE_S {
+        thread::sleep(LOOK_AGAIN_AFTER);
+    }
+    assert_eq!(redeem(balancer.address, &expiring, Transport::Sse), 401, "it has expired");
+}
+
+#[test]
+fn without_nats_the_nodes_serve_what_they_have() {
+    let Some(mut servers) = Servers::start(1) else { return };
+    let nodes = Nodes::start(&servers, 3);
+    let Some(balancer) = balancer(&nodes) else { return };
+    let to = balancer.address;
+    let first = publish(to, "0", &[]).published().position;
+    for event in 1..3 {
+        assert_eq!(publish(to, &event.to_string(), &[]).status, 200);
+    }
+    let hear = || {
+        let path = format!("/v1/topics/cars?cursor={first}");
+        let mut subscriber = Subscriber::open(Line::Http1(to), Transport::WebSocket, &path, &[]);
+        subscriber.confirmed();
+        let mut events = Vec::new();
+        while events.len() < 2 {
+            events.extend(subscriber.envelope().events);
+        }
+        events
+    };
+    assert_eq!(hear(), [1, 2]);
+
+    servers.kill(0);
+    let ready = |nth| nodes.at(nth).get("/readyz").status;
+    until("not ready", || ([0, 1, 2].map(ready) == [503; 3]).then_some(()));
+    // For a moment HAProxy has nobody; then it takes whoever lives.
+    let target = format!("/v1/topics/cars?limit=9&cursor={first}");
+    let read = || ask(to, "GET", &target, &[], "");
+    let begun = Instant::now();
+    while read().status != 200 {
+        assert!(begun.elapsed() < DEADLINE, "nobody is asked");
+        thread::sleep(LOOK_AGAIN_AFTER);
+    }
+    for _ in 0..6 {
+        assert_eq!(read().json()["events"], serde_json::json!([1, 2]));
+    }
+    assert_eq!(hear(), [1, 2]);
+    publish(to, "3", &[]).refused(503, "unavailable");
+
+    servers.run(0);
+    nodes.await_ready();
+    until("stored", || (publish(to, "4", &[]).status == 200).then_some(()));
+}
