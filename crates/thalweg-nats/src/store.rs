@@ -36,6 +36,9 @@ const ACK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// How long the events of a topic stay that has ended.
+const PURGE_DELAY: Duration = Duration::from_secs(10);
+
 /// Messages being stored at once. Their answers must find room in a subscription; many more
 /// would make the leader slower, not faster.
 const STORES_MAX: usize = 4096;
@@ -166,7 +169,7 @@ impl Storing {
                 Outcome::Done(result) => {
                     if let Ok(Stored { sequence, .. }) = result {
                         self.counts.take_stored(start.elapsed());
-                        if is_end {
+                        if is_end && !state.has_values {
                             self.purge(&state.name, &attempt.subject, sequence);
                         }
                     }
@@ -193,6 +196,8 @@ impl Storing {
     fn purge(&self, stream: &str, subject: &str, before: u64) {
         let (api, stream, subject) = (self.api.clone(), stream.to_owned(), subject.to_owned());
         tokio::spawn(async move {
+            // Servers that are a little behind get them before: a hole tells them less.
+            tokio::time::sleep(PURGE_DELAY).await;
             if let Err(error) = api.purge(&stream, &subject, before).await {
                 tracing::warn!(stream, subject, "an ended topic's events stay: {error}");
             }

@@ -41,8 +41,16 @@ impl Topics {
         match content {
             Content::Events(payloads) => self.take_events(stream, sequence, &topic, payloads),
             Content::End(code) => {
-                self.feeds.streams.has_come(stream, sequence);
-                if let Some(key) = self.feeds.find(&topic) {
+                let streams = &mut self.feeds.streams;
+                streams.has_come(stream, sequence);
+                // Whoever opens it from now on opens another one, which begins after this.
+                streams.move_known_from(stream);
+                let key = self.feeds.find(&topic);
+                let local = key.and_then(|key| self.feeds.get_mut(key));
+                let head = local.and_then(|local| local.fed().map(|(_, order)| order.head));
+                // What is here may have been read back, and be another one already.
+                let is_its = head.is_some_and(|head| head <= offset_of(sequence, 0));
+                if let Some(key) = key.filter(|_| is_its) {
                     self.end_fed(key, Ending::Told(code));
                 }
             }
@@ -105,7 +113,7 @@ impl Topics {
     }
 
     /// Ends a fed topic. What waits to be stored goes to the next one under its name.
-    fn end_fed(&mut self, key: FeedKey, ending: Ending) {
+    pub(super) fn end_fed(&mut self, key: FeedKey, ending: Ending) {
         let Some(local) = self.feeds.get_mut(key) else { return };
         let topic = local.topic.clone();
         let Some((_, order)) = local.fed() else { return };

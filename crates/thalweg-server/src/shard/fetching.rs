@@ -125,7 +125,7 @@ impl Topics {
                 self.store_in(key, &mut none, Some(end), Answer::Fetched(topic));
             }
             // The stream has nothing that could end.
-            (None, None) => self.end(key, Ending::Told(EndCode::Gone), now_us()),
+            (None, None) => self.end_fed(key, Ending::Told(EndCode::Gone)),
         }
     }
 

@@ -37,6 +37,8 @@ impl Topics {
             };
             let (topic, epoch, until) = (topic.clone(), feed.epoch(), feed.here_from(from));
             let id = RecallId { key, topic: topic.clone(), epoch, from, until };
+            // What is known to be gone need not be looked through again.
+            let from = if from <= until { from.max(feed.stored_from()).min(until) } else { from };
             let reply = ReadReply::new(Reader::Shard(id, self.answers.clone()));
             place.send(Read { stream, topic, epoch, from, until, reply });
         }
@@ -67,6 +69,7 @@ impl Topics {
             feed.recall(page_of(page, from, until), now_us());
         }
         let (after, head) = (feed.recalled_bytes(), feed.head());
+        let is_version = feed.history_bytes() > history_before;
         self.history_bytes = self.history_bytes + feed.history_bytes() - history_before;
         let served = self.recalls.came(key, |from| feed.is_away(from));
         local.was_read(head, newest);
@@ -74,6 +77,11 @@ impl Topics {
         self.recalled.add(key, after, before);
         while let Some(oldest) = self.recalled.over_limit(key) {
             self.forget_recalled(oldest);
+        }
+        if is_version {
+            // It may be newer than what has come from the stream.
+            self.news.batches.push(key);
+            self.mark_unposted(key);
         }
         if !is_beyond {
             // Now it is known what the stream has of it.

@@ -111,7 +111,9 @@ impl RecalledMemory {
     /// A page of a feed has come, which had `before` bytes and has `after`.
     pub(super) fn add(&mut self, feed: FeedKey, after: usize, before: usize) {
         self.bytes = (self.bytes + after).saturating_sub(before);
-        self.pages.push_back(feed);
+        if !self.pages.contains(&feed) {
+            self.pages.push_back(feed);
+        }
     }
 
     /// So many bytes are not there any more.

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     backend::{Content, Reply, RetryKey, Store, StoreError, Stored, offset_of},
+    clock::now_us,
     config::UNSTORED_BYTES_MAX,
     fanout::FeedKey,
     refusal::Refusal,
@@ -68,6 +69,7 @@ impl Topics {
         let held = order.outbox.bytes();
         if before + payloads.joined().len() > UNSTORED_BYTES_MAX {
             payloads.clear();
+            self.fetch_anew(key);
             return answer.send(Err(Refusal::busy("events that wait to be stored")));
         }
         order.outbox.push(payloads, mark, answer);
@@ -132,7 +134,7 @@ impl Topics {
         result: &Result<Stored, StoreError>,
     ) {
         let Some(key) = self.feeds.find(topic) else { return };
-        let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
+        let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
         // The topic may have ended, and another be there under its name.
         if order.under_way != number {
             return;
@@ -141,17 +143,24 @@ impl Topics {
         order.under_way = 0;
         let outcome = match result {
             Ok(stored) => {
-                order.has_message(stored.sequence);
+                // The stream may have become another one meanwhile.
+                if stored.epoch == feed.epoch() {
+                    order.has_message(stored.sequence);
+                }
                 Outcome::Stored(offset_of(stored.sequence, 0))
             }
             Err(StoreError::Unknown) => Outcome::Unknown,
             Err(_) => Outcome::NotStored,
         };
         let answered: Vec<Answered<Answer>> = order.outbox.settle(outcome).collect();
+        let is_end = |answered: &Answered<Answer>| matches!(answered.answer, Answer::Deleted(_));
+        let is_deleted = answered.iter().any(is_end);
         for Answered { answer, count, outcome } in answered {
             let stored = match (outcome, result) {
                 (Outcome::Stored(appended), Ok(stored)) => {
-                    let (epoch, count) = (stored.epoch, count as u64);
+                    // An end is no event.
+                    let count = if is_deleted { 0 } else { count as u64 };
+                    let epoch = stored.epoch;
                     let replayed = stored.is_repetition;
                     let counter = match replayed {
                         true => &self.counts.retries_replayed,
@@ -168,12 +177,24 @@ impl Topics {
             answer.send(stored);
         }
         self.mark_unstored(key);
-        if matches!(
-            result,
-            Err(StoreError::Outdated | StoreError::Unavailable | StoreError::Unknown)
-        ) {
-            // Of what is fetched, another server may have stored an older version.
+        // The end may have come before this answer, and what waited has made another topic.
+        if is_deleted && self.feeds.get(key).is_some_and(LocalTopic::is_idle) {
+            return self.forget(key, now_us());
+        }
+        if result.is_err() {
+            // What was fetched would otherwise be missing until it changes.
             self.fetch_anew(key);
+        }
+    }
+
+    /// Gives up what waits to be stored in a topic that is forgotten.
+    pub(super) fn abandon_stores(&mut self, key: FeedKey) {
+        if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) {
+            let empty = Outbox::new(order.outbox.bounds());
+            let outbox = std::mem::replace(&mut order.outbox, empty);
+            order.under_way = 0;
+            let under_way_bytes = std::mem::take(&mut order.under_way_bytes);
+            self.abandon(outbox, under_way_bytes);
         }
     }
 

@@ -70,6 +70,9 @@ impl Topics {
         if let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) {
             home.order.stop_waiting();
             self.seal_feed(key, now_us);
+            if self.feeds.get(key).is_some_and(|local| !local.has_readers()) {
+                self.abandon_stores(key);
+            }
             self.remove_unread(key);
         }
     }

@@ -241,7 +241,13 @@ impl Topics {
         if over > 0 {
             let mut shed = Vec::new();
             self.history_bytes -= self.feeds.trim_bytes(over, now_us, &mut shed);
-            shed.into_iter().for_each(|key| self.fetch_anew(key));
+            for key in shed {
+                let is_fed = self.feeds.get(key).is_some_and(|local| self.is_fed(&local.topic));
+                // What is fed is read back when somebody wants it.
+                if !is_fed {
+                    self.fetch_anew(key);
+                }
+            }
         }
     }
 

@@ -213,6 +213,14 @@ impl Feed {
         }
     }
 
+    /// From here on what is not here can be read back, as far as that is known; 0 if it is not.
+    pub fn stored_from(&self) -> Offset {
+        match self {
+            Self::Log(log) => log.stored_from(),
+            Self::Value(_) => 0,
+        }
+    }
+
     /// Takes events in that were read back for a reader ([`Next::Away`]).
     pub fn recall(&mut self, page: Page, now_us: u64) {
         of!(self, feed => feed.recall(page, now_us));

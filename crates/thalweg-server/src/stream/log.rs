@@ -302,6 +302,11 @@ impl Log {
         self.beyond.answer(from, is_given, now_us);
     }
 
+    /// As [`super::Feed::stored_from`].
+    pub(super) fn stored_from(&self) -> Offset {
+        self.stored_from.unwrap_or_default()
+    }
+
     /// Whether what is not here from `offset` on can be read back.
     pub(super) fn is_stored(&self, offset: Offset) -> bool {
         self.stored_from.is_some_and(|stored_from| offset >= stored_from)

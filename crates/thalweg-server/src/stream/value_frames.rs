@@ -30,8 +30,10 @@ impl<'a> ValueFrames<'a> {
     pub fn next(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
         let previous = cursor.next.saturating_sub(1);
         let Some(target) = self.target(cursor) else {
-            // Whoever lacks the newest version wants the same one.
-            return if self.value.is_away(cursor.next) { Next::Away(0) } else { Next::Nothing };
+            // Whoever lacks the newest version wants the same one. Whoever is ahead has begun, and waits.
+            let is_behind = cursor.next < self.value.next;
+            let is_away = is_behind && self.value.is_away(cursor.next);
+            return if is_away { Next::Away(0) } else { Next::Nothing };
         };
         let after = Cursor::before(target.offset + 1);
         if let Some(kept) = self.kept(previous, target) {
