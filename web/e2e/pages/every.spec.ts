@@ -143,6 +143,8 @@ test("through all pages by keyboard, and a topic changed", async ({ page }) => {
   await expect(page).toHaveURL(/\/reports$/);
   await page.getByRole("link", { name: "Live" }).focus();
   await page.keyboard.press("Enter");
+  // A browser complains of a WebSocket that is given up while it connects.
+  await later(page, 1);
   await page.getByLabel("Topic").focus();
   await page.keyboard.type("ticker");
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of ticker");
