@@ -104,7 +104,7 @@ impl Reading {
             return Err(unreadable("whoever leads the stream has not got it all"));
         }
         let last_sequence = info.state.last_seq;
-        let first_sequence = info.state.first_seq.max(1);
+        let mut first_sequence = info.state.first_seq.max(1);
         let mut ended_at = None;
         let mut from = (wanted.from / EVENTS_MAX as u64).max(first_sequence);
         let deadline = Instant::now() + PAGE_TIMEOUT;
@@ -120,6 +120,9 @@ impl Reading {
                 return Err(unreadable("the stream has become another one"));
             }
             if is_whole || (!read.messages.is_empty() && !has_values) {
+                // The oldest messages may have gone before these were read.
+                let now = self.api.stream_info(&state.name).await?;
+                first_sequence = first_sequence.max(now.state.first_seq);
                 let messages = read.messages;
                 return Ok(ReadPage {
                     messages,

@@ -11,6 +11,7 @@ use crate::{
     backend::{Content, Fed, FromBackend, SEQUENCE_MAX, offset_of},
     clock::now_us,
     fanout::FeedKey,
+    refusal::Refusal,
     stream::{Batch, Outbox, Payloads},
 };
 
@@ -60,10 +61,7 @@ impl Topics {
     /// Takes events of a topic in. A topic that there is no room for is not kept: who subscribes to it
     /// later has it read back.
     fn take_events(&mut self, stream: usize, sequence: u64, topic: &Topic, payloads: Payloads) {
-        let mut opened = self.open(topic, Creator::Publisher);
-        if opened.is_err() && self.evict_unread() {
-            opened = self.open(topic, Creator::Publisher);
-        }
+        let opened = self.open_fed(topic);
         self.feeds.streams.has_come(stream, sequence);
         let is_kept = opened.is_ok();
         let Some(key) = opened.ok().or_else(|| self.feeds.find(topic)) else {
@@ -90,10 +88,23 @@ impl Topics {
         self.mark_unposted(key);
     }
 
+    /// Opens a fed topic, and makes room for it if there is none.
+    ///
+    /// # Errors
+    /// When no other one can go.
+    pub(super) fn open_fed(&mut self, topic: &Topic) -> Result<FeedKey, Refusal> {
+        let opened = self.open(topic, Creator::Publisher);
+        match opened.is_err() && self.evict_unread() {
+            true => self.open(topic, Creator::Publisher),
+            false => opened,
+        }
+    }
+
     /// Makes room for another topic: one that is fed and that nobody reads goes. `false` if none
     /// was found soon.
     fn evict_unread(&mut self) -> bool {
         let Some(key) = self.feeds.unread_fed() else { return false };
+        self.stop_fetching(key);
         self.history_bytes -= self.feeds.history_bytes(key);
         self.feeds.remove(key);
         self.counts.topics_evicted.add(1);
@@ -121,12 +132,13 @@ impl Topics {
         let mut outbox = std::mem::replace(&mut order.outbox, empty);
         let under_way = std::mem::take(&mut order.under_way);
         let under_way_bytes = std::mem::take(&mut order.under_way_bytes);
+        self.stop_fetching(key);
         self.end(key, ending, now_us());
         if outbox.is_empty() {
             return;
         }
         // If there is room for it.
-        let opened = self.open(&topic, Creator::Publisher).ok();
+        let opened = self.open_fed(&topic).ok();
         let order = opened.and_then(|key| self.feeds.get_mut(key)?.fed().map(|(_, order)| order));
         let Some(order) = order else {
             return self.abandon(outbox, under_way_bytes);

@@ -54,16 +54,23 @@ impl Fetching {
     ) {
         let Some(topic) = topics.feeds.get(key).map(|local| local.topic.clone()) else { return };
         let Some(upstream) = self.common.config.upstream(&topic) else { return };
-        let upstream = match change {
-            DemandChange::Start if topics.looks_for_version(key) => return,
-            DemandChange::Start => Some(upstream),
+        match change {
+            DemandChange::Start if topics.looks_for_version(key) => {}
+            DemandChange::Start => {
+                let upstream = Some(upstream);
+                self.unsent.push_back(fetch::Demand { shard: self.shard, topic, upstream });
+            }
             DemandChange::Stop => {
                 // Whoever comes later waits for a document that is not old.
                 topics.forget(key, now_us());
-                None
+                self.stop(topic);
             }
-        };
-        self.unsent.push_back(fetch::Demand { shard: self.shard, topic, upstream });
+        }
+    }
+
+    /// Has a topic fetched no longer.
+    pub(super) fn stop(&mut self, topic: Topic) {
+        self.unsent.push_back(fetch::Demand { shard: self.shard, topic, upstream: None });
     }
 
     /// Tells the fetcher what is wanted; `false` if it had no room.
@@ -113,6 +120,10 @@ impl Topics {
         // What has come from the stream is the newest.
         self.seal_feed(key, now_us());
         let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
+        if !order.outbox.is_empty() {
+            // What is under way would come after it, and may be older.
+            return self.fetch_anew(key);
+        }
         let (stored, newest) = (feed.newest_event(), order.newest);
         match (document, stored) {
             (Some(document), Some(stored)) if document.joined() == stored => {}
@@ -138,6 +149,14 @@ impl Topics {
             self.recalls.want(key, 0, None);
         }
         is_away
+    }
+
+    /// A topic goes without its readers having gone: if it is fetched, the fetcher must be told.
+    pub(super) fn stop_fetching(&mut self, key: FeedKey) {
+        let Some(local) = self.feeds.get(key) else { return };
+        if self.is_wanted(key) && self.common.config.upstream(&local.topic).is_some() {
+            self.news.unfetched.push(local.topic.clone());
+        }
     }
 
     /// A topic has no document, whatever the fetcher knows of one: if it is fetched, it must come again.

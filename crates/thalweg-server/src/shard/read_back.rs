@@ -103,7 +103,8 @@ impl Handle {
         let (answer, page) = oneshot::channel();
         let (topic, reply) = (topic.clone(), ReadReply::new(Reader::Once(answer)));
         let read = Read { stream, topic, epoch, from, until, reply };
-        reads.send(read).await.map_err(|_| Refusal::draining())?;
+        let sent = timeout_at(deadline, reads.send(read)).await;
+        sent.map_err(|_| Refusal::busy(HISTORIES))?.map_err(|_| Refusal::draining())?;
         let page = timeout_at(deadline, page).await.map_err(|_| Refusal::busy(HISTORIES))?;
         page.map_err(|_| Refusal::draining())?.map_err(|Unreadable| Refusal::catching_up())
     }

@@ -135,7 +135,14 @@ impl Sources {
     pub(super) fn follow(&mut self, moved: impl Iterator<Item = (FeedKey, FeedKey)>) {
         for (ended, opened) in moved {
             for index in self.by_output.remove(&ended).into_iter().flatten() {
-                self.running[index].feed = opened;
+                let running = &mut self.running[index];
+                running.feed = opened;
+                // Nobody reads the new one yet.
+                if running.scheduled.while_subscribed
+                    && !std::mem::replace(&mut running.is_idle, true)
+                {
+                    self.counts.sources_idle.add(1);
+                }
                 self.by_output.entry(opened).or_default().push(index);
             }
             for InputCursor { source, .. } in self.by_input.remove(&ended).into_iter().flatten() {

@@ -8,7 +8,6 @@ use super::{
     fed_order::{Alone, Answer},
     local_topic::LocalTopic,
     publish_result::PublishResult,
-    topic_limits::Creator,
     topics::Topics,
 };
 use crate::{
@@ -29,7 +28,7 @@ impl Topics {
         retry_key: Option<RetryKey>,
         answer: Answer,
     ) {
-        match self.open(topic, Creator::Publisher) {
+        match self.open_fed(topic) {
             Ok(key) => self.store_in(key, payloads, retry_key.map(Alone::Retry), answer),
             Err(refusal) => {
                 payloads.clear();

@@ -6,7 +6,6 @@ use tokio::sync::oneshot;
 use super::{
     fed_order::{Alone, Answer},
     local_topic::{Ending, LocalTopic},
-    topic_limits::Creator,
     topics::Topics,
 };
 use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
@@ -34,7 +33,7 @@ impl Topics {
             return Err(Refusal::fetched(topic));
         }
         let key = match self.is_fed(topic) {
-            true => self.open(topic, Creator::Publisher)?,
+            true => self.open_fed(topic)?,
             false => self.feeds.find(topic).ok_or_else(|| Refusal::no_such_topic(topic))?,
         };
         let home = self.feeds.get(key).and_then(|local| local.home.as_ref());

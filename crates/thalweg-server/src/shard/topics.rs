@@ -69,6 +69,8 @@ pub(super) struct News {
     pub(super) moved: Vec<(FeedKey, FeedKey)>,
     /// Topics that are wanted from now on, or no longer wanted.
     pub(super) demand: Vec<(FeedKey, DemandChange)>,
+    /// Topics that were fetched, and have ended or gone meanwhile.
+    pub(super) unfetched: Vec<Topic>,
 }
 
 impl Topics {

@@ -179,6 +179,8 @@ impl Shard {
                 }
             }
         }
+        // Before another one under its name is wanted.
+        topics.news.unfetched.drain(..).for_each(|topic| ingest.fetching.stop(topic));
         for (key, change) in std::mem::take(&mut topics.news.demand) {
             ingest.sources.demand_changed(key, change, now_us);
             ingest.fetching.demand_changed(topics, key, change);
