@@ -10,7 +10,10 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::requests::{Requests, Unanswered};
+use crate::{
+    message,
+    requests::{Requests, Unanswered},
+};
 
 /// Between two attempts while JetStream does not answer.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(250);
@@ -250,14 +253,14 @@ impl Api {
         }
     }
 
-    /// The number of the first message of a subject from `from` on, as the leader knows. `None` if
-    /// there is none.
-    pub(crate) async fn next_sequence(
+    /// The number of the first message of a subject from `from` on, as the leader knows, and whether it
+    /// says that the topic has ended. `None` if there is none.
+    pub(crate) async fn next_message(
         &self,
         stream: &str,
         from: u64,
         subject: &str,
-    ) -> Result<Option<u64>, ApiError> {
+    ) -> Result<Option<(u64, bool)>, ApiError> {
         #[derive(Deserialize)]
         struct Found {
             message: Place,
@@ -265,10 +268,16 @@ impl Api {
         #[derive(Deserialize)]
         struct Place {
             seq: u64,
+            /// As they were sent. Left out if there are none.
+            #[serde(default)]
+            hdrs: String,
         }
         let body = json!({ "seq": from, "next_by_subj": subject });
         match self.ask::<Found>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
-            Ok(found) => Ok(Some(found.message.seq)),
+            Ok(Found { message: Place { seq, hdrs } }) => {
+                let headers = base64(&hdrs)?;
+                Ok(Some((seq, message::is_end(&headers))))
+            }
             Err(error) if error.has_code(code::NO_MESSAGE_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
@@ -305,11 +314,7 @@ impl Api {
         }
         let body = json!({ "last_by_subj": subject });
         match self.ask::<Found>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
-            Ok(Found { message: Stored { seq, data } }) => {
-                let body = BASE64_STANDARD.decode(data);
-                let body = body.map_err(|error| ApiError::Unreadable(error.to_string()))?;
-                Ok(Some((seq, body)))
-            }
+            Ok(Found { message: Stored { seq, data } }) => Ok(Some((seq, base64(&data)?))),
             Err(error) if error.has_code(code::NO_MESSAGE_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
@@ -325,6 +330,11 @@ impl Api {
         let answer = self.requests.send(subject, HeaderMap::new(), body, self.timeout).await;
         read(&answer.map_err(ApiError::Unanswered)?.payload)
     }
+}
+
+fn base64(text: &str) -> Result<Vec<u8>, ApiError> {
+    let bytes = BASE64_STANDARD.decode(text);
+    bytes.map_err(|error| ApiError::Unreadable(error.to_string()))
 }
 
 #[cfg(test)]

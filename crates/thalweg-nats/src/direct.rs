@@ -156,7 +156,7 @@ async fn messages(
 /// Whether there are no messages from `next` up to `sequence`, as the leader knows: whoever answered may
 /// lack them, or they were lost on the way.
 async fn is_removed(api: &Api, stream: &str, next: u64, sequence: u64) -> Result<bool, ApiError> {
-    let there = api.next_sequence(stream, next, ">").await?;
+    let there = api.next_message(stream, next, ">").await?.map(|(sequence, _)| sequence);
     Ok(there.is_some_and(|there| there >= sequence))
 }
 

@@ -82,6 +82,14 @@ pub(crate) fn read(
     }
 }
 
+/// Whether a message with these headers, as they are sent, says that its topic has ended.
+pub(crate) fn is_end(headers: &[u8]) -> bool {
+    let name = END.to_string();
+    headers
+        .split(|byte| *byte == b'\n')
+        .any(|line| line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b":")))
+}
+
 fn checked(body: &[u8], event_bytes_max: usize) -> Result<Payloads, Skipped> {
     let body = body.strip_suffix(b"\n").unwrap_or(body);
     let mut payloads = Payloads::default();

@@ -56,6 +56,15 @@ struct Messages {
     ended_at: Option<u64>,
 }
 
+/// What comes after the messages that were read, up to where others are asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Rest {
+    Nothing,
+    More,
+    /// The topic ended later, in this message. Those before may be removed.
+    Ended(u64),
+}
+
 /// Reads what is asked for, until nothing more can be.
 pub(crate) async fn run<R, A: PageAnswer>(
     reading: Reading,
@@ -115,15 +124,20 @@ impl Reading {
             let read = self.messages(state, wanted, from..until, deadline).await?;
             let next = read.last.map_or(from, |last| last + 1);
             ended_at = read.ended_at.or(ended_at);
-            let is_whole = self.is_whole(state, wanted, next..until).await?;
+            let rest = self.rest(state, wanted, next..until).await?;
+            let is_whole = rest != Rest::More;
+            let mut messages = read.messages;
+            if let Rest::Ended(at) = rest {
+                messages.clear();
+                ended_at = Some(at);
+            }
             if state.epoch() != wanted.epoch {
                 return Err(unreadable("the stream has become another one"));
             }
-            if is_whole || (!read.messages.is_empty() && !has_values) {
+            if is_whole || (!messages.is_empty() && !has_values) {
                 // The oldest messages may have gone before these were read.
                 let now = self.api.stream_info(&state.name).await?;
                 first_sequence = first_sequence.max(now.state.first_seq);
-                let messages = read.messages;
                 return Ok(ReadPage {
                     messages,
                     is_whole,
@@ -184,18 +198,21 @@ impl Reading {
         }
     }
 
-    /// Whether the topic has no messages in a range: as the leader knows.
-    async fn is_whole(
+    /// What the topic has in a range: as the leader knows.
+    async fn rest(
         &self,
         state: &StreamState,
         wanted: &Wanted,
         range: Range<u64>,
-    ) -> Result<bool, ApiError> {
+    ) -> Result<Rest, ApiError> {
         if range.is_empty() {
-            return Ok(true);
+            return Ok(Rest::Nothing);
         }
         let subject = subject_of(&wanted.topic);
-        let next = self.api.next_sequence(&state.name, range.start, &subject).await?;
-        Ok(next.is_none_or(|next| next >= range.end))
+        Ok(match self.api.next_message(&state.name, range.start, &subject).await? {
+            Some((at, _)) if at < range.end => Rest::More,
+            Some((at, true)) => Rest::Ended(at),
+            Some(_) | None => Rest::Nothing,
+        })
     }
 }

@@ -226,7 +226,11 @@ impl Storing {
             Ack::Stored { sequence, is_duplicate } => (sequence, is_duplicate),
             Ack::NotNow => return Outcome::Not,
             Ack::InProcess | Ack::Unreadable => return Outcome::Maybe,
-            Ack::Outdated => return Outcome::Done(Err(StoreError::Outdated)),
+            Ack::Outdated => {
+                let newest = self.api.last_message(&state.name, subject).await;
+                let newest = newest.ok().map(|found| found.map_or(0, |(sequence, _)| sequence));
+                return Outcome::Done(Err(StoreError::Outdated(newest)));
+            }
             Ack::Refused(why) => return Outcome::Done(Err(StoreError::Refused(why))),
         };
         if is_repetition {

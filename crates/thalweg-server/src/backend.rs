@@ -237,8 +237,9 @@ pub enum StoreError {
     Unknown,
     /// An earlier publish had the same key and another body.
     KeyReused,
-    /// It is not stored, because the topic has a newer message than [`Store::after`].
-    Outdated,
+    /// It is not stored, because the topic's newest message is not [`Store::after`], but this one, if
+    /// that is known.
+    Outdated(Option<u64>),
     /// It is not stored, and will not be: one sentence.
     Refused(String),
 }

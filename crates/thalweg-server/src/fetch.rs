@@ -48,6 +48,8 @@ pub(crate) struct Fetched {
     /// A document that differs from the one before, as one event; `None`: there is none, and
     /// asking again will not help for a while.
     pub(crate) document: Option<Payloads>,
+    /// When it was asked for, in µs.
+    pub(crate) asked_us: u64,
 }
 
 /// Where a shard's demands go.

@@ -49,6 +49,9 @@ fn a_topic_that_ends_is_removed_and_others_are_not() {
     assert_eq!((events(&page), page.ended_at), (vec![(6, "6".into())], Some(5)));
     assert_eq!((page.is_whole, page.last_sequence), (true, 6));
     until("removed", || (operator.info()["state"]["messages"] == 4).then_some(()));
+    // Who has not got the end yet is told of it.
+    let page = node.page("a", 1, 4);
+    assert_eq!((events(&page), page.ended_at, page.is_whole), (vec![], Some(5), true));
     let page = node.page("b", 1, 7);
     assert_eq!((events(&page), page.ended_at), (vec![(1, "1".into()), (4, "4".into())], None));
     // Who reads it only now misses nothing of the others, and is not told of anything else.
@@ -80,14 +83,15 @@ fn of_a_value_topic_there_is_one_message() {
     assert_eq!((events(&page), page.last_sequence), (vec![], 6));
     // Of two servers that have fetched, one stores.
     let writer = node.writer();
-    let outdated = Err(StoreError::Outdated);
-    assert_eq!(writer.store_after("a", event("4"), Some(3)), outdated);
-    assert_eq!(writer.store_after("a", event("4"), Some(0)), outdated);
+    let outdated = |newest| Err(StoreError::Outdated(Some(newest)));
+    assert_eq!(writer.store_after("a", event("4"), Some(3)), outdated(5));
+    assert_eq!(writer.store_after("a", event("4"), Some(0)), outdated(5));
+    assert_eq!(writer.store_after("d", event("4"), Some(5)), outdated(0));
     assert_eq!(writer.store_after("a", event("4"), Some(5)).unwrap().sequence, 7);
-    assert_eq!(writer.store_after("a", event("5"), Some(5)), outdated);
+    assert_eq!(writer.store_after("a", event("5"), Some(5)), outdated(7));
     assert_eq!(writer.store_after("c", event("1"), Some(0)).unwrap().sequence, 8);
     let end = || Content::End(EndCode::Gone);
-    assert_eq!(writer.store_after("a", end(), Some(5)), outdated);
+    assert_eq!(writer.store_after("a", end(), Some(5)), outdated(7));
     assert_eq!(writer.store_after("a", end(), Some(7)).unwrap().sequence, 9);
     let page = node.page("a", 0, 7);
     assert_eq!((events(&page), page.ended_at), (vec![], Some(9)));

@@ -55,7 +55,8 @@ pub(crate) const STORES_MAX: usize = 1024;
 /// What the backend brings, and has not been taken by a shard. Above this the backend waits.
 pub(crate) const FROM_BACKEND_MAX: usize = 256;
 
-/// Pages that a shard has read back from the backend at a time; others wait.
+/// Pages that a shard has read back from the backend at a time for its subscribers, and as many for
+/// queries; others wait.
 pub(crate) const READS_PER_SHARD: usize = 4;
 
 /// Offsets of one topic that readers wait for at a time. Above this they share them.

@@ -63,6 +63,8 @@ struct Job {
     is_lost: bool,
     /// When it was last answered, or first wanted, in µs.
     answered_us: u64,
+    /// When it was last asked for, in µs.
+    asked_us: u64,
 }
 
 impl Fetcher {
@@ -189,7 +191,7 @@ impl Running {
         let now_us = now_us();
         if self.gone.contains(&topic, now_us) {
             self.counts[upstream].upstream_gone_remembered.add(1);
-            return self.tell_gone(shard, topic);
+            return self.tell_gone(shard, topic, now_us);
         }
         self.counts[upstream].upstream_topics.add(1);
         let job = Job {
@@ -199,6 +201,7 @@ impl Running {
             known: None,
             is_lost: false,
             answered_us: now_us,
+            asked_us: now_us,
         };
         let key = self.jobs.insert(job) as Key;
         self.by_topic.insert(topic, key);
@@ -206,15 +209,17 @@ impl Running {
     }
 
     /// Tells a topic's home that there is no document, once it has room for that.
-    fn tell_gone(&self, shard: usize, topic: Topic) {
+    fn tell_gone(&self, shard: usize, topic: Topic, asked_us: u64) {
         let home = self.shards[shard].clone();
         // A shard that has ended need not know.
-        drop(spawn_local(async move { home.send(Fetched { topic, document: None }).await }));
+        let fetched = Fetched { topic, document: None, asked_us };
+        drop(spawn_local(async move { home.send(fetched).await }));
     }
 
     fn begin(&mut self, key: Key) {
         let job = &mut self.jobs[key as usize];
-        job.is_lost = false;
+        (job.is_lost, job.asked_us) = (false, now_us());
+        let asked_us = job.asked_us;
         let upstream = Rc::clone(&self.upstreams[job.upstream]);
         let (topic, known) = (job.topic.clone(), job.known.clone());
         let home = self.shards[job.shard].clone();
@@ -226,7 +231,7 @@ impl Running {
             if let Ok(Answer::New(document, ..)) = &mut report.result {
                 let document = Some(std::mem::take(document));
                 // Here, so that a shard that has no room makes fetches wait.
-                let _ = home.send(Fetched { topic, document }).await;
+                let _ = home.send(Fetched { topic, document, asked_us }).await;
             }
             (key, report)
         });
@@ -275,10 +280,10 @@ impl Running {
             }
             next => next,
         };
-        let (shard, topic) = (job.shard, job.topic.clone());
+        let (shard, topic, asked_us) = (job.shard, job.topic.clone(), job.asked_us);
         let is_wanted = self.schedule.finished(key, next, now_us, fastrand::f64());
         if is_wanted && next == Next::Never {
-            self.tell_gone(shard, topic);
+            self.tell_gone(shard, topic, asked_us);
         }
         if !self.schedule.contains(key) {
             self.remove(key);

@@ -93,10 +93,10 @@ impl Fetching {
 impl Topics {
     /// Takes in what has come of a topic, if somebody still wants it.
     pub(super) fn take_fetched(&mut self, fetched: Fetched) {
-        let Fetched { topic, document } = fetched;
+        let Fetched { topic, document, asked_us } = fetched;
         let Some(key) = self.feeds.find(&topic).filter(|key| self.is_wanted(*key)) else { return };
         if self.is_fed(&topic) {
-            return self.store_fetched(key, topic, document);
+            return self.store_fetched(key, topic, document, asked_us);
         }
         let Some(mut payloads) = document else {
             return self.end(key, Ending::Told(EndCode::Gone), now_us());
@@ -113,20 +113,27 @@ impl Topics {
 
     /// Has a document stored that was fetched, if it is another one than the stream has, and no other
     /// server was faster: each server with subscribers fetches.
-    fn store_fetched(&mut self, key: FeedKey, topic: Topic, document: Option<Payloads>) {
+    fn store_fetched(
+        &mut self,
+        key: FeedKey,
+        topic: Topic,
+        document: Option<Payloads>,
+        asked_us: u64,
+    ) {
         if self.looks_for_version(key) {
             return;
         }
         // What has come from the stream is the newest.
         self.seal_feed(key, now_us());
         let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
-        if !order.outbox.is_empty() {
-            // What is under way would come after it, and may be older.
-            return self.fetch_anew(key);
-        }
-        let (stored, newest) = (feed.newest_event(), order.newest);
+        let (stored, newest) = (feed.newest_version(), order.newest);
+        let has_come_since = stored.is_some_and(|stored| stored.sealed_us() >= asked_us);
+        let stored = stored.map(|version| version.last_event());
         match (document, stored) {
             (Some(document), Some(stored)) if document.joined() == stored => {}
+            // Another server may have stored a newer one; or what is under way would replace it, and may be
+            // older.
+            _ if has_come_since || !order.outbox.is_empty() => self.fetch_anew(key),
             (Some(mut document), _) => {
                 let answer = Answer::Fetched(topic);
                 self.store_in(key, &mut document, Some(Alone::Fetched(newest)), answer);

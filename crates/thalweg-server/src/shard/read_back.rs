@@ -103,10 +103,13 @@ impl Handle {
         let (answer, page) = oneshot::channel();
         let (topic, reply) = (topic.clone(), ReadReply::new(Reader::Once(answer)));
         let read = Read { stream, topic, epoch, from, until, reply };
-        let sent = timeout_at(deadline, reads.send(read)).await;
-        sent.map_err(|_| Refusal::busy(HISTORIES))?.map_err(|_| Refusal::draining())?;
-        let page = timeout_at(deadline, page).await.map_err(|_| Refusal::busy(HISTORIES))?;
-        page.map_err(|_| Refusal::draining())?.map_err(|Unreadable| Refusal::catching_up())
+        let answered = timeout_at(deadline, async {
+            let _place = self.read_queue.pages.acquire().await;
+            reads.send(read).await.map_err(|_| Refusal::draining())?;
+            page.await.map_err(|_| Refusal::draining())
+        });
+        let page = answered.await.map_err(|_| Refusal::busy(HISTORIES))??;
+        page.map_err(|Unreadable| Refusal::catching_up())
     }
 
     /// Whether a fed topic is there: here, or in its stream.
@@ -133,7 +136,8 @@ fn log_page(
     limit: usize,
 ) -> Result<PageParts, Refusal> {
     let Away { epoch, start, from, until, head, is_known, .. } = away;
-    let stored_from = page.stored_from();
+    // What is here is there, whatever the stream still has.
+    let stored_from = page.stored_from().min(if is_known { until } else { Offset::MAX });
     let is_other = matches!(start, StartAt::After(position) if position.epoch != epoch);
     // From the beginning, and there is nothing.
     if !is_known && from == 1 && page.messages.is_empty() && page.is_whole {

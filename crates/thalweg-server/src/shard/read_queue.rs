@@ -1,22 +1,35 @@
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use tokio::{
-    sync::{Mutex, MutexGuard, Notify, OwnedMutexGuard},
+    sync::{Mutex, MutexGuard, Notify, OwnedMutexGuard, Semaphore},
     task::yield_now,
 };
 
-use crate::transport::Client;
+use crate::{config::READS_PER_SHARD, transport::Client};
 
 /// Reads run one after the other, with turns of the shard between them, because each takes as
 /// long as many visits. Clients take turns: another client waits for only one read of a client,
 /// however much that client reads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ReadQueue {
     one: Mutex<()>,
     /// For each waiting client: lets one of its reads run at a time.
     clients: RefCell<HashMap<Client, Arc<Mutex<()>>>>,
     /// Wakes those who wait when a history has been sent.
     pub(super) is_sent: Notify,
+    /// Pages that are read from the backend at a time, so that subscribers' pages have room there.
+    pub(super) pages: Semaphore,
+}
+
+impl Default for ReadQueue {
+    fn default() -> Self {
+        Self {
+            one: Mutex::default(),
+            clients: RefCell::default(),
+            is_sent: Notify::default(),
+            pages: Semaphore::new(READS_PER_SHARD),
+        }
+    }
 }
 
 impl ReadQueue {

@@ -149,6 +149,11 @@ impl Topics {
                 Outcome::Stored(offset_of(stored.sequence, 0))
             }
             Err(StoreError::Unknown) => Outcome::Unknown,
+            Err(StoreError::Outdated(Some(newest))) => {
+                // It may be one that nobody can read, so that it never comes.
+                order.newest = *newest;
+                Outcome::NotStored
+            }
             Err(_) => Outcome::NotStored,
         };
         let answered: Vec<Answered<Answer>> = order.outbox.settle(outcome).collect();
@@ -169,7 +174,7 @@ impl Topics {
                     Ok(PublishResult { epoch, appended, count, replayed })
                 }
                 // Nobody waits for what may be outdated.
-                (_, Err(StoreError::Outdated)) => continue,
+                (_, Err(StoreError::Outdated(_))) => continue,
                 (Outcome::NotStored, Err(failure)) => Err(refusal(failure)),
                 _ => Err(refusal(&StoreError::Unknown)),
             };
@@ -210,7 +215,7 @@ impl Topics {
 
 fn refusal(failure: &StoreError) -> Refusal {
     match failure {
-        StoreError::Unavailable | StoreError::Outdated => Refusal::new(
+        StoreError::Unavailable | StoreError::Outdated(_) => Refusal::new(
             ErrorCode::Unavailable,
             "the stream of this topic has no leader now, nothing was stored: try again",
         ),

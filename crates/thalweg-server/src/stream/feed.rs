@@ -105,11 +105,11 @@ impl Feed {
         }
     }
 
-    /// The newest event, if it is here and its topic is a value topic.
-    pub fn newest_event(&self) -> Option<&[u8]> {
+    /// The newest version of a value topic, if it is here.
+    pub fn newest_version(&self) -> Option<&Batch> {
         match self {
             Self::Log(_) => None,
-            Self::Value(value) => value.newest_event(),
+            Self::Value(value) => value.newest_version(),
         }
     }
 

@@ -107,8 +107,8 @@ impl Value {
     }
 
     /// The newest version.
-    pub(super) fn newest_event(&self) -> Option<&[u8]> {
-        self.newest.as_ref().map(|batch| batch.last_event())
+    pub(super) fn newest_version(&self) -> Option<&Batch> {
+        self.newest.as_ref().map(|batch| &***batch)
     }
 
     /// Whether there is a version.

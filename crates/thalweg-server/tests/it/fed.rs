@@ -339,6 +339,24 @@ fn what_is_not_stored_any_more_is_a_gap_of_unknown_size() {
 }
 
 #[test]
+fn what_a_node_has_is_there_though_the_stream_has_it_no_longer() {
+    let streams = Streams::new(&["**"]);
+    let old = node(&streams, 1);
+    let before = json(&publish(&old, "cars", "0"))["position"].clone();
+    publish(&old, "cars", "1");
+    streams.forget_for_new();
+    let new = node(&streams, 1);
+    publish(&old, "cars", "2");
+    publish(&old, "cars", "3");
+    assert_eq!(hear(&new, "cars", "earliest", 4).0, [0, 1, 2, 3]);
+    streams.expire(3);
+    let cursor = before.as_str().expect("a position");
+    let page = json(&new.get(&format!("/v1/topics/cars?limit=9&cursor={cursor}"), &[]));
+    assert_eq!(page["gap"], serde_json::json!({"missed": null, "reason": "trimmed"}));
+    assert_eq!(page["events"], serde_json::json!([2, 3]));
+}
+
+#[test]
 fn a_node_without_room_for_a_topic_has_it_all_the_same() {
     let streams = Streams::new(&["**"]);
     let limits = Limits { topics: 4, ..Limits::default() };

@@ -248,7 +248,7 @@ impl Streams {
         let newest = shared.messages.iter().rposition(|(_, of, _)| of == topic);
         let newest = newest.map_or(0, |place| place as u64 + 1);
         if after.is_some_and(|after| after != newest) {
-            return Err(StoreError::Outdated);
+            return Err(StoreError::Outdated(Some(newest)));
         }
         shared.messages.push((*stream, topic.clone(), content.clone()));
         let sequence = shared.messages.len() as u64;

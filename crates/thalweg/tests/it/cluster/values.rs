@@ -1,6 +1,11 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::SeqCst},
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::SeqCst},
+        mpsc,
+    },
 };
 
 use serde_json::{Value, json};
@@ -83,13 +88,77 @@ fn each_node_with_subscribers_fetches_and_one_stores() {
         first.get_or_insert(one);
     }
     // Each version is one message: the numbers say how many there were.
-    let sequence = |position: &str| -> u64 {
-        position.split_once('.').expect("two").1.parse::<u64>().expect("a number") / 256
-    };
-    let text = nodes.at(1).get("/v1/topics/f/x?limit=1").text();
-    let last: Value = serde_json::from_str(&text).expect("JSON");
-    let last = sequence(last["position"].as_str().expect("a position"));
+    let last = last_sequence(nodes.at(1), "f/x");
     assert_eq!(last - sequence(&first.expect("one")), VERSIONS - 1);
     number.store(VERSIONS, SeqCst);
     assert_eq!(readers.each_mut().map(end), ["gone", "gone"]);
+}
+
+/// Publishes to a subject of NATS, as others may. It is stored when this returns.
+fn publish(servers: &Servers, subject: &str, body: &str) {
+    let address = servers.urls().remove(0).replace("nats://", "");
+    let mut socket = TcpStream::connect(address).expect("NATS");
+    let connect = "CONNECT {\"verbose\":false}\r\nSUB answer 1\r\n";
+    let message = format!("PUB {subject} answer {}\r\n{body}\r\n", body.len());
+    socket.write_all([connect, &message].concat().as_bytes()).expect("sent");
+    let mut lines = BufReader::new(socket).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("\"seq\"")));
+}
+
+/// The number of the message that a position is in.
+fn sequence(position: &str) -> u64 {
+    position.split_once('.').expect("two").1.parse::<u64>().expect("a number") / 256
+}
+
+/// The number of a topic's newest message.
+fn last_sequence(node: &Server, topic: &str) -> u64 {
+    let text = node.get(&format!("/v1/topics/{topic}?limit=1")).text();
+    let page: Value = serde_json::from_str(&text).expect("JSON");
+    sequence(page["position"].as_str().expect("a position"))
+}
+
+#[test]
+fn what_was_fetched_before_a_newer_version_came_is_not_stored() {
+    let Some(servers) = Servers::start(1) else { return };
+    let (go_on, wait) = mpsc::channel();
+    let wait = Mutex::new(wait);
+    let upstream = Upstream::start(move |asked| {
+        let body = match asked.before {
+            // The answer to the first is long on its way.
+            0 => {
+                wait.lock().expect("the end").recv().expect("a word");
+                "old"
+            }
+            _ => "new",
+        };
+        Reply::json("Cache-Control: no-cache\r\n", &json!(body))
+    });
+    let fetched = upstream.flag("f/**", ",least=20ms,max-age=20ms,linger=0,timeout=5s");
+    let nodes = Nodes::start_with(&servers, 2, "all=f/**,kind=value", &["--upstream", &fetched]);
+    let mut slow = nodes.at(0).subscribe(Transport::WebSocket, "/f/x");
+    upstream.await_asked("/f/x", 1);
+    let mut quick = nodes.at(1).subscribe(Transport::WebSocket, "/f/x");
+    let first = until(&mut quick, &json!("new"));
+    assert_eq!(until(&mut slow, &json!("new")), first);
+    go_on.send(()).expect("the upstream");
+    upstream.await_asked("/f/x", upstream.count() + 20);
+    assert_eq!(last_sequence(nodes.at(1), "f/x"), sequence(&first), "nothing is stored over it");
+}
+
+#[test]
+fn a_fetched_document_replaces_what_nobody_can_read() {
+    let Some(servers) = Servers::start(1) else { return };
+    let number = Arc::new(AtomicU64::new(0));
+    let current = Arc::clone(&number);
+    let upstream = Upstream::start(move |_| {
+        Reply::json("Cache-Control: no-cache\r\n", &json!(current.load(SeqCst)))
+    });
+    let fetched = upstream.flag("f/**", ",least=20ms,max-age=20ms,linger=0,timeout=2s");
+    let nodes = Nodes::start_with(&servers, 1, "all=f/**,kind=value", &["--upstream", &fetched]);
+    let mut reader = nodes.at(0).subscribe(Transport::WebSocket, "/f/x");
+    let first = until(&mut reader, &json!(0));
+    publish(&servers, "thalweg.f.x", "nonsense");
+    number.store(1, SeqCst);
+    let second = until(&mut reader, &json!(1));
+    assert_eq!(sequence(&second), sequence(&first) + 2);
 }
