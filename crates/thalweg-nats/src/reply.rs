@@ -23,7 +23,7 @@ pub(crate) struct Place {
 /// The second may have further tokens at its end. `None` if it is neither.
 pub(crate) fn place_of(subject: &str) -> Option<Place> {
     let tokens = subject.strip_prefix("$JS.ACK.")?;
-    let count = tokens.split('.').count();
+    let count = tokens.bytes().filter(|byte| *byte == b'.').count() + 1;
     let skipped = match count {
         SHORT => 0,
         _ if count >= LONG => LONG - SHORT,

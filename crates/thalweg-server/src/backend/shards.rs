@@ -18,7 +18,7 @@ use super::{Content, Fed, FromBackend};
 use crate::home::{hash_of, home_of_hash};
 
 /// How long a message waits at most that nobody reads.
-const WAIT: Duration = Duration::from_millis(5);
+const WAIT: Duration = Duration::from_millis(20);
 
 /// Messages and bytes that wait for one shard at most.
 const WAITING_MAX: usize = 64;
@@ -93,7 +93,7 @@ impl Shards {
         }
     }
 
-    /// Sends what waits, 5 ms later at most. For ever: a backend runs it beside the rest, in a runtime
+    /// Sends what waits, 20 ms later at most. For ever: a backend runs it beside the rest, in a runtime
     /// with time.
     pub async fn send_waiting(self) {
         loop {

@@ -88,7 +88,9 @@ impl Payloads {
     /// is empty, or if together they are too long.
     pub fn from_lines(mut bytes: Vec<u8>) -> Option<Self> {
         u32::try_from(bytes.len()).ok()?;
-        let mut ends: Vec<u32> = memchr::memchr_iter(b'\n', &bytes).map(|end| end as u32).collect();
+        // Counting is cheaper than memory that grows, and has to be trimmed.
+        let mut ends = Vec::with_capacity(memchr::memchr_iter(b'\n', &bytes).count() + 1);
+        ends.extend(memchr::memchr_iter(b'\n', &bytes).map(|end| end as u32));
         ends.iter().for_each(|end| bytes[*end as usize] = b',');
         ends.push(bytes.len() as u32);
         let starts = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
