@@ -18,6 +18,9 @@ use crate::{
 /// Between two attempts while JetStream does not answer.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
+/// How long a leader leads until it certainly knows all that was stored before.
+const LEADER_SETTLED: Duration = Duration::from_secs(2);
+
 /// Error codes of JetStream (`err_code`).
 pub(crate) mod code {
     /// No server has room for it, or enough of them are not there yet.
@@ -121,6 +124,13 @@ impl StreamInfo {
     /// How long it has had its leader.
     pub(crate) fn leader_age(&self) -> Option<Duration> {
         self.asked?.duration_since(self.cluster.leader_since?).ok()
+    }
+
+    /// Whether the stream may have a message that this answer does not know of: its leader has become it
+    /// just now, and may not have gone through all that was stored.
+    pub(crate) fn may_lack(&self, sequence: u64) -> bool {
+        let is_new = self.leader_age().is_some_and(|age| age < LEADER_SETTLED);
+        is_new && sequence > self.state.last_seq
     }
 }
 
@@ -354,6 +364,9 @@ mod tests {
         assert_eq!(info.leader_age(), Some(Duration::from_millis(1500)));
         assert_eq!(info.created, UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789));
         assert_eq!((info.state.first_seq, info.state.last_seq), (3, 3));
+        assert_eq!((info.may_lack(3), info.may_lack(4)), (false, true));
+        let alone = StreamInfo { cluster: Cluster::default(), ..info };
+        assert!(!alone.may_lack(4), "it has always led");
 
         let error = read::<StreamInfo>(
             br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#,

@@ -109,7 +109,8 @@ impl Reading {
             return Err(unreadable("the stream is becoming another one"));
         }
         let until = wanted.until.div_ceil(EVENTS_MAX as u64);
-        if info.state.last_seq + 1 < until {
+        let position = wanted.from.saturating_sub(1) / EVENTS_MAX as u64;
+        if info.state.last_seq + 1 < until || info.may_lack(position) {
             return Err(unreadable("whoever leads the stream has not got it all"));
         }
         let last_sequence = info.state.last_seq;

@@ -8,21 +8,14 @@ mod node;
 mod operator;
 mod servers;
 
-use std::{
-    fs::OpenOptions,
-    io::Write,
-    time::{Duration, Instant},
-};
+use std::{fs::OpenOptions, io::Write, time::Duration};
 
 use thalweg_nats::{Settings, StreamSettings, TicketSettings};
 use thalweg_server::backend::TICKET_LIFE;
 
 pub(crate) use node::{Heard, Node, Writer};
 pub(crate) use operator::Operator;
-pub(crate) use servers::Servers;
-
-/// Longer than anything takes that is to happen.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) use servers::{Servers, WAIT_MAX, until};
 
 /// A stream `s` of all topics, with an hour of history.
 pub(crate) fn stream() -> StreamSettings {
@@ -47,18 +40,6 @@ pub(crate) fn settings(servers: &Servers) -> Settings {
         ca_file: None,
         streams,
         tickets: Some(TicketSettings { replicas, life: TICKET_LIFE }),
-    }
-}
-
-/// Looks again until `done` says something.
-pub(crate) fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(it) = done() {
-            return it;
-        }
-        assert!(start.elapsed() < DEADLINE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

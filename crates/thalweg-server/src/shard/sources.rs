@@ -49,8 +49,8 @@ pub(super) struct Sources {
 
 /// A running source.
 struct Running {
-    /// Its output.
-    feed: FeedKey,
+    /// Its output; `None` once there is none, and it has ended.
+    feed: Option<FeedKey>,
     scheduled: Scheduled,
     next_us: u64,
     /// It does not tick, because nobody subscribes.
@@ -117,7 +117,7 @@ impl Sources {
         }
         let inputs = scheduled.inputs.clone();
         let payloads = Payloads::default();
-        let running = Running { feed, scheduled, next_us, is_idle, is_timed, payloads };
+        let running = Running { feed: Some(feed), scheduled, next_us, is_idle, is_timed, payloads };
         self.running.push(running);
         self.by_output.entry(feed).or_default().push(index);
         for topic in inputs {
@@ -131,8 +131,9 @@ impl Sources {
         }
     }
 
-    /// Topics have ended, and others are there under their names: from which key to which.
-    pub(super) fn follow(&mut self, moved: impl Iterator<Item = (FeedKey, FeedKey)>) {
+    /// Topics have ended, and others are there under their names, if there was room: from which key to
+    /// which.
+    pub(super) fn follow(&mut self, moved: impl Iterator<Item = (FeedKey, Option<FeedKey>)>) {
         for (ended, opened) in moved {
             for index in self.by_output.remove(&ended).into_iter().flatten() {
                 let running = &mut self.running[index];
@@ -143,18 +144,23 @@ impl Sources {
                 {
                     self.counts.sources_idle.add(1);
                 }
-                self.by_output.entry(opened).or_default().push(index);
+                if let Some(opened) = opened {
+                    self.by_output.entry(opened).or_default().push(index);
+                }
             }
             for InputCursor { source, .. } in self.by_input.remove(&ended).into_iter().flatten() {
                 let cursor = InputCursor { source, next: 1 };
-                self.by_input.entry(opened).or_default().push(cursor);
+                if let Some(opened) = opened {
+                    self.by_input.entry(opened).or_default().push(cursor);
+                }
             }
         }
     }
 
     fn tick_one(&mut self, topics: &mut Topics, index: usize, now_us: u64) {
         let running = &mut self.running[index];
-        let interval_us = running.scheduled.interval_us.filter(|_| !running.is_idle);
+        let is_ticking = running.feed.is_some() && !running.is_idle;
+        let interval_us = running.scheduled.interval_us.filter(|_| is_ticking);
         let Some(interval_us) = interval_us else {
             running.is_timed = false;
             return;
@@ -192,11 +198,12 @@ impl Sources {
         let running = &mut self.running[index];
         let mut payloads = std::mem::take(&mut running.payloads);
         let result = run(running, &mut payloads);
-        let feed = running.feed;
-        if !payloads.is_empty() {
+        if let Some(feed) = running.feed
+            && !payloads.is_empty()
+        {
             topics.append(feed, &mut payloads, now_us);
-            payloads.clear();
         }
+        payloads.clear();
         self.running[index].payloads = payloads;
         result
     }

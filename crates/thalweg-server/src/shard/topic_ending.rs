@@ -103,10 +103,10 @@ impl Topics {
             (false, true) => self.open_permanent(&topic).map(|(key, _)| key),
             (false, false) => return,
         };
-        match opened {
-            Some(opened) => self.news.moved.push((key, opened)),
-            None => tracing::error!(%topic, "too many topics: its sources end"),
+        if opened.is_none() {
+            tracing::error!(%topic, "too many topics: its sources end");
         }
+        self.news.moved.push((key, opened));
     }
 
     /// Removes a topic that its home has not sent yet and that nobody reads here.

@@ -66,7 +66,7 @@ pub(super) struct News {
     /// Topics that have ended here.
     pub(super) ends: Vec<(FeedKey, Ending)>,
     /// Those of them that sources feed or read, and the topics now under their names.
-    pub(super) moved: Vec<(FeedKey, FeedKey)>,
+    pub(super) moved: Vec<(FeedKey, Option<FeedKey>)>,
     /// Topics that are wanted from now on, or no longer wanted.
     pub(super) demand: Vec<(FeedKey, DemandChange)>,
     /// Topics that were fetched, and have ended or gone meanwhile.

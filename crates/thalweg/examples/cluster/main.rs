@@ -27,13 +27,9 @@ mod resume;
 mod servers;
 mod topics;
 
-use std::{
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::process::ExitCode;
 
-/// Longer than anything takes that is to happen.
-const DEADLINE: Duration = Duration::from_secs(120);
+use servers::{WAIT_MAX, until};
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -53,18 +49,6 @@ fn main() -> ExitCode {
         None => return ExitCode::FAILURE,
     }
     ExitCode::SUCCESS
-}
-
-/// Looks again until `done` says something.
-fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(it) = done() {
-            return it;
-        }
-        assert!(start.elapsed() < DEADLINE, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Without a NATS server there is nothing to be measured.

@@ -27,22 +27,14 @@ mod report;
 mod servers;
 mod values;
 
-use std::{
-    thread::sleep,
-    time::{Duration, Instant},
-};
-
 use driver::endure;
 use nodes::Nodes;
-use servers::Servers;
+use servers::{Servers, WAIT_MAX, until};
 
-use crate::harness::{LOOK_AGAIN_AFTER, Transport, at, skipped};
+use crate::harness::{Transport, at, skipped};
 
 /// What JetStream calls the stream.
 const STREAM: &str = "thalweg-all";
-
-/// Longer than anything takes that is to happen.
-const WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[test]
 fn every_node_has_the_same_events_at_the_same_positions() {
@@ -122,8 +114,13 @@ fn a_leader_of_nats_that_stands_still_loses_nothing() {
 }
 
 #[test]
-fn a_leader_of_nats_that_is_restarted_leaves_no_publish_unknown() {
+fn a_leader_of_nats_that_is_restarted_loses_nothing() {
     endure(&fault::TERMINATE_LEADER);
+}
+
+#[test]
+fn a_leader_of_nats_that_hands_over_loses_nothing() {
+    endure(&fault::HAND_OVER_LEADER);
 }
 
 #[test]
@@ -135,16 +132,4 @@ fn nodes_that_are_restarted_one_by_one_leave_no_publish_unknown() {
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
-}
-
-/// Looks again until `done` says something.
-fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(it) = done() {
-            return it;
-        }
-        assert!(start.elapsed() < WAIT_MAX, "never: {what}");
-        sleep(LOOK_AGAIN_AFTER);
-    }
 }

@@ -25,7 +25,7 @@ use thalweg_server::{
 use thalweg_wire::{Epoch, Topic};
 use tokio::sync::{mpsc, watch};
 
-use super::{DEADLINE, until};
+use super::{WAIT_MAX, until};
 
 /// What a server of Thalweg is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Node {
             let (epoch, from, until) = (self.stream.epoch, offset_of(from, 0), offset_of(until, 0));
             let wanted = Wanted { stream: 0, topic, epoch, from, until };
             assert!(self.reads.blocking_send((wanted, Reader(sender))).is_ok(), "it runs");
-            if let Ok(page) = answer.recv_timeout(DEADLINE).expect("an answer") {
+            if let Ok(page) = answer.recv_timeout(WAIT_MAX).expect("an answer") {
                 return page;
             }
         }
@@ -164,7 +164,7 @@ impl Node {
     /// What it is told next.
     pub(crate) fn next(&mut self) -> Heard {
         let kept = self.kept.pop_front();
-        kept.unwrap_or_else(|| self.heard.recv_timeout(DEADLINE).expect("to be told something"))
+        kept.unwrap_or_else(|| self.heard.recv_timeout(WAIT_MAX).expect("to be told something"))
     }
 
     /// What it was told already.
@@ -259,7 +259,7 @@ impl Writer {
         let (sender, answer) = blocking::channel();
         let topic = topic.parse().expect("a topic");
         self.send(Work { stream: 0, topic, content, key: None, after }, sender);
-        answer.recv_timeout(DEADLINE).expect("an answer")
+        answer.recv_timeout(WAIT_MAX).expect("an answer")
     }
 
     fn send(&self, work: Work, sender: blocking::Sender<Result<Stored, StoreError>>) {
@@ -273,7 +273,7 @@ impl Writer {
         event: &str,
         key: Option<&str>,
     ) -> Result<Stored, StoreError> {
-        self.ask(topic, &[event], key).recv_timeout(DEADLINE).expect("an answer")
+        self.ask(topic, &[event], key).recv_timeout(WAIT_MAX).expect("an answer")
     }
 }
 

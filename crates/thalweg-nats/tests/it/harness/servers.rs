@@ -7,12 +7,16 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed},
-    time::Duration,
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{skipped, until};
+use super::skipped;
+
+/// Longer than anything takes that is to happen.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Names the binary.
 const BINARY: &str = "THALWEG_NATS_SERVER";
@@ -157,6 +161,18 @@ impl Drop for Servers {
         } else {
             let _ = fs::remove_dir_all(&self.folder);
         }
+    }
+}
+
+/// Looks again until `done` says something.
+pub(crate) fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(it) = done() {
+            return it;
+        }
+        assert!(start.elapsed() < WAIT_MAX, "never: {what}");
+        sleep(Duration::from_millis(20));
     }
 }
 

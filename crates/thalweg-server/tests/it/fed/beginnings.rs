@@ -1,9 +1,9 @@
 //! Where topics begin and end: what a node has not got of them, whatever kind they are.
 
-use std::thread;
+use std::{io::Write, net::TcpStream, thread};
 
 use serde_json::Value;
-use thalweg_server::config::{Config, SourceConfig};
+use thalweg_server::config::{Config, Limits, SourceConfig};
 
 use super::{Streams, hear, history, json, node, poll, publish};
 use crate::running::Running;
@@ -155,4 +155,28 @@ fn sources_outlive_the_stream_of_their_topic() {
     for topic in ["cars", "fastest"] {
         history(&node, topic, 3);
     }
+}
+
+#[test]
+fn a_source_whose_topic_has_no_room_any_more_ends() {
+    let streams = Streams::new(&["**"]);
+    let source = SourceConfig::parse("cars=cars,interval=1ms").expect("a source");
+    let limits = Limits { topics: 1, ..Limits::default() };
+    let config = Config { shards: 1, sources: vec![source], limits, ..Config::default() };
+    let node = Running::start(config, Some(streams.backend()));
+    history(&node, "cars", 3);
+    // While somebody reads the topic that ends, there is no room for the next one.
+    let mut reader = TcpStream::connect(node.address).expect("connect");
+    let request =
+        "GET /v1/topics/cars HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n";
+    reader.write_all(request.as_bytes()).expect("send");
+    streams.until_subscribed(std::slice::from_ref(&node), 1);
+    streams.restart();
+    // Another topic gets the room, and none of the source's events.
+    while publish(&node, "boats", "0").status != 200 {
+        thread::yield_now();
+    }
+    (1..50).for_each(|event| drop(publish(&node, "boats", &event.to_string())));
+    let page: Value = serde_json::from_str(&history(&node, "boats", 50)).expect("JSON");
+    assert_eq!(page["events"], (0..50).collect::<Value>());
 }

@@ -30,8 +30,9 @@ const AWAY: Duration = Duration::from_secs(1);
 const STOPPED: Duration = Duration::from_secs(8);
 const STOPPED_IN_CI: Duration = Duration::from_secs(6);
 
-/// What has servers of NATS write to disk before they confirm.
-const SYNC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cluster/sync.conf");
+/// What has servers of NATS write to disk before they confirm, and leave their clients little time when they
+/// hand over.
+const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cluster/nats.conf");
 
 /// Starts a cluster, strikes it as often as is asked for, and checks what publishers were told
 /// against what subscribers got.
@@ -92,7 +93,8 @@ struct Cluster {
 impl Cluster {
     fn start(fault: &Fault) -> Option<Self> {
         // If all go at once, what was answered must be on disk.
-        let arguments: &[&str] = if fault.whom == Whom::AllServers { &["-c", SYNC] } else { &[] };
+        let is_configured = fault.whom == Whom::AllServers || fault.how == How::HandOver;
+        let arguments: &[&str] = if is_configured { &["-c", CONFIGURATION] } else { &[] };
         let servers = Servers::start_with(3, arguments)?;
         let nodes = Nodes::start(&servers, 3);
         Some(Self { nodes, servers })
@@ -143,14 +145,17 @@ impl Cluster {
                 }
                 (Victim::Server(index), How::Kill) => self.servers.kill(index),
                 (Victim::Server(index), How::Terminate) => self.servers.end(index, Signal::TERM),
+                (Victim::Server(index), How::HandOver) => self.servers.end(index, Signal::USR2),
                 (Victim::Server(index), How::Stop) => self.servers.freeze(index, true),
-                (Victim::Node(_), How::Stop) => return Err("no node is stopped"),
+                (Victim::Node(_), How::Stop | How::HandOver) => {
+                    return Err("this is not done to nodes");
+                }
             }
         }
         sleep(match how {
             How::Stop if is_long => STOPPED,
             How::Stop => STOPPED_IN_CI,
-            How::Kill | How::Terminate => AWAY,
+            How::Kill | How::Terminate | How::HandOver => AWAY,
         });
         if how != How::Stop && victims.len() == 1 {
             load.await_flow()?;

@@ -32,6 +32,9 @@ pub(super) enum How {
     Kill,
     /// SIGTERM: an orderly end, after which no publish may have an unknown answer.
     Terminate,
+    /// SIGUSR2 to a server of NATS, lame duck mode: it hands over what it leads, lets its clients go, and
+    /// ends.
+    HandOver,
     /// SIGSTOP, and SIGCONT after some seconds.
     Stop,
 }
@@ -45,7 +48,7 @@ pub(super) enum Bound {
 }
 
 use Bound::{Back, Silence};
-use How::{Kill, Stop, Terminate};
+use How::{HandOver, Kill, Stop, Terminate};
 use Whom::{AllServers, Follower, Leader, NextNode, TwoServers};
 
 pub(super) const KILL_NODE: Fault = fault("kill-node", NextNode, Kill, 2, Some(Back(2.0)));
@@ -56,6 +59,8 @@ pub(super) const KILL_TWO: Fault = fault("kill-two", TwoServers, Kill, 1, Some(S
 pub(super) const KILL_ALL: Fault = fault("kill-all", AllServers, Kill, 1, Some(Silence(15.0)));
 pub(super) const TERMINATE_LEADER: Fault =
     fault("terminate-leader", Leader, Terminate, 1, Some(Silence(1.0)));
+pub(super) const HAND_OVER_LEADER: Fault =
+    fault("hand-over-leader", Leader, HandOver, 1, Some(Silence(1.0)));
 pub(super) const DRAIN_NODES: Fault =
     fault("drain-nodes", NextNode, Terminate, 3, Some(Silence(1.0)));
 pub(super) const STOP_LEADER: Fault = fault("stop-leader", Leader, Stop, 1, None);
