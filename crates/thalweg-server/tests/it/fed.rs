@@ -213,7 +213,7 @@ fn a_stream_that_is_another_one_is_an_epoch_gap() {
     let before = json(&publish(&node, "cars", "1"))["position"].as_str().expect("one").to_owned();
     let told = thread::scope(|scope| {
         let connected = scope.spawn(|| poll(&node, "cars", &before));
-        streams.until_polled(&node);
+        streams.until_subscribed(std::slice::from_ref(&node), 1);
         streams.restart();
         connected.join().expect("a poll")
     });

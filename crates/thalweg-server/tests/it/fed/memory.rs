@@ -131,14 +131,6 @@ impl Streams {
         self.changed();
     }
 
-    /// Waits until a subscriber of `node` is there.
-    pub(crate) fn until_polled(&self, node: &Running) {
-        let is_one = |line: &str| line.starts_with("thalweg_connections") && line.ends_with(" 1");
-        while !node.get("/metrics", &[]).text().lines().any(is_one) {
-            thread::yield_now();
-        }
-    }
-
     /// Waits until so many subscribers are at all of these nodes together.
     pub(crate) fn until_subscribed(&self, nodes: &[Running], count: usize) {
         let of_line = |line: &str| line.rsplit(' ').next().and_then(|it| it.parse::<usize>().ok());
