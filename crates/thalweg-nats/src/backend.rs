@@ -10,7 +10,7 @@ use thalweg_server::backend::{Backend, BackendCounts, Link, Stream, TicketReques
 use thalweg_wire::Pattern;
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
     task::{JoinSet, unconstrained},
     time::Instant,
 };
@@ -153,6 +153,7 @@ impl Nats {
             requests: requests.clone(),
             api: api.clone(),
             counts: counts.clone(),
+            purges: Arc::new(Semaphore::new(store::PURGES_MAX)),
         };
         let reading = Reading {
             streams: states.clone(),

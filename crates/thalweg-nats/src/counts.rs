@@ -38,6 +38,8 @@ pub struct Counts {
     pub pages: AtomicU64,
     /// Those of them that could not be read.
     pub pages_failed: AtomicU64,
+    /// Ended topics whose events were not removed.
+    pub purges_omitted: AtomicU64,
     /// Tickets that were kept.
     pub tickets_kept: AtomicU64,
     /// Tickets that were redeemed.
@@ -110,6 +112,11 @@ impl BackendCounts for Counts {
                 &self.retries_unanswered,
             ),
             counter("nats_unknown", "Stores of which nobody knows.", &self.unknown),
+            counter(
+                "nats_purges_omitted",
+                "Ended topics whose events stay until they are old.",
+                &self.purges_omitted,
+            ),
             counter("nats_tickets_kept", "Tickets issued here.", &self.tickets_kept),
             counter("nats_tickets_redeemed", "Tickets redeemed here.", &self.tickets_redeemed),
             counter(

@@ -9,7 +9,11 @@ use async_nats::{HeaderMap, HeaderName, Message};
 use bytes::Bytes;
 use ring::digest::{Context, Digest, SHA256, digest};
 use thalweg_server::backend::{Content, StoreError, Stored};
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+    time::Instant,
+};
 
 use crate::{
     ack::Ack,
@@ -39,6 +43,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// How long the events of a topic stay that has ended.
 const PURGE_DELAY: Duration = Duration::from_secs(10);
 
+/// Ended topics whose events are about to be removed. Of more at a time they stay.
+pub(crate) const PURGES_MAX: usize = 4096;
+
 /// Messages being stored at once. Their answers must find room in a subscription; many more
 /// would make the leader slower, not faster.
 const STORES_MAX: usize = 4096;
@@ -63,6 +70,8 @@ pub(crate) struct Storing {
     pub(crate) requests: Requests,
     pub(crate) api: Api,
     pub(crate) counts: Arc<Counts>,
+    /// [`PURGES_MAX`] places.
+    pub(crate) purges: Arc<Semaphore>,
 }
 
 /// Stores what comes, until nothing more can come and all is answered.
@@ -195,12 +204,18 @@ impl Storing {
     /// stays as long as it may: nobody reads it.
     fn purge(&self, stream: &str, subject: &str, before: u64) {
         let (api, stream, subject) = (self.api.clone(), stream.to_owned(), subject.to_owned());
+        let counts = self.counts.clone();
+        let Ok(place) = self.purges.clone().try_acquire_owned() else {
+            return add(&counts.purges_omitted);
+        };
         tokio::spawn(async move {
             // Servers that are a little behind get them before: a hole tells them less.
             tokio::time::sleep(PURGE_DELAY).await;
             if let Err(error) = api.purge(&stream, &subject, before).await {
-                tracing::warn!(stream, subject, "an ended topic's events stay: {error}");
+                add(&counts.purges_omitted);
+                tracing::debug!(stream, subject, "an ended topic's events stay: {error}");
             }
+            drop(place);
         });
     }
 
