@@ -18,11 +18,10 @@ const ALIGNMENT: usize = 8;
 const PREFIX_BYTES: usize = 8;
 
 impl Columns {
-    /// Appends what every stream of these columns begins with: the schema, and for each column of strings
+    /// Appends what every stream of these columns begins with: the schema with `metadata`, and for each column of strings
     /// a dictionary without strings, because some readers want all dictionaries before any rows.
-    pub fn write_schema(&self, topic: &str, epoch: &str, out: &mut Vec<u8>) {
-        let metadata = [("thalweg.topic", topic), ("thalweg.epoch", epoch)];
-        append(&message::schema(self, &metadata), out);
+    pub fn write_schema(&self, metadata: &[(&str, &str)], out: &mut Vec<u8>) {
+        append(&message::schema(self, metadata), out);
         for (id, column) in self.iter().enumerate() {
             if column.kind == Kind::String {
                 write_dictionary(id, &Values::new(Kind::String, 0), out);

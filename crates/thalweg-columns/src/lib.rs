@@ -25,7 +25,7 @@
 //! let rows = br#"{"id":7,"speed":73.1},{"id":8,"speed":null}"#;
 //! let columns = Columns::infer(rows);
 //! let mut stream = Vec::new();
-//! columns.write_schema("cars", "9f3c21", &mut stream);
+//! columns.write_schema(&[("thalweg.epoch", "9f3c21")], &mut stream);
 //! assert!(columns.write_rows(1042, rows, &mut stream).is_ok());
 //! columns.write_end(None, &mut stream);
 //! assert!(columns.widened(br#"{"id":"seven"}"#).is_some(), "id is not a number any more");

@@ -116,6 +116,12 @@ impl Columns {
         Ok(Self { shape: Shape::Objects, columns, by_member, is_declared: true, changes: 0 })
     }
 
+    /// No columns, for a stream that ends before there are any.
+    pub fn none() -> Self {
+        let (columns, by_member) = (Vec::new(), HashMap::new());
+        Self { shape: Shape::Objects, columns, by_member, is_declared: true, changes: 0 }
+    }
+
     /// One column of JSON: it fits every event.
     pub(crate) fn of_json(changes: u32) -> Self {
         let columns = vec![Column { name: VALUE.to_owned(), kind: Kind::Json }];

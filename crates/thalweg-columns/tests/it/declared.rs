@@ -6,7 +6,7 @@ use crate::reading::read;
 fn check(declarations: &[&str], rows: &str, expected: &[Value], unreadable: u64) {
     let columns = Columns::declared(declarations.iter().copied()).unwrap();
     let mut out = Vec::new();
-    columns.write_schema("t", "1", &mut out);
+    columns.write_schema(&[], &mut out);
     assert_eq!(columns.write_rows(5, rows.as_bytes(), &mut out), Ok(unreadable), "{rows}");
     columns.write_end(None, &mut out);
     let rows: Vec<Value> = read(&out).rows().into_iter().map(|(_, row)| Value::from(row)).collect();

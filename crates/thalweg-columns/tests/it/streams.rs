@@ -11,7 +11,7 @@ fn joined(rows: &[Value]) -> Vec<u8> {
 /// A stream of these batches, the first row at offset 1.
 fn stream(columns: &Columns, batches: &[&[Value]]) -> Vec<u8> {
     let mut out = Vec::new();
-    columns.write_schema("cars", "9f", &mut out);
+    columns.write_schema(&[("thalweg.topic", "cars"), ("thalweg.epoch", "9f")], &mut out);
     columns.write_no_rows(None, &mut out);
     let mut first = 1;
     for rows in batches {
@@ -101,7 +101,7 @@ fn a_member_that_comes_twice_counts_once() {
     let rows = br#"{"a":1,"b":"x","a":2},{"b":"y","b":null},{"a":null,"a":5,"b":"x"}"#;
     let columns = Columns::infer(rows);
     let mut out = Vec::new();
-    columns.write_schema("t", "1", &mut out);
+    columns.write_schema(&[], &mut out);
     columns.write_rows(1, rows, &mut out).unwrap();
     columns.write_end(None, &mut out);
     let rows = [

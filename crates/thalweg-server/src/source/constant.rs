@@ -20,6 +20,10 @@ impl Constant {
 }
 
 impl Source for Constant {
+    fn columns(&self) -> &'static [&'static str] {
+        &COLUMNS
+    }
+
     fn tick(&mut self, due_us: u64, out: &mut Payloads) {
         let Self { sequence, rest, .. } = self;
         rest.clear();
@@ -36,6 +40,21 @@ impl Source for Constant {
         }
     }
 }
+
+const COLUMNS: [&str; 12] = [
+    "sequence:int",
+    "due_us:int",
+    "in_use:int",
+    "longitude:double",
+    "latitude:double",
+    "total_km:int",
+    "car:string",
+    "speed_kmh:int",
+    "fuel_percent:double",
+    "never:time",
+    "column:string",
+    "field:string",
+];
 
 #[cfg(test)]
 mod tests {

@@ -3,12 +3,14 @@ mod tests;
 
 use std::sync::Arc;
 
+use thalweg_columns::Columns;
 use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
-    Batch, Cursor, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads, Start,
+    Batch, Cursor, Encoding, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads, Start,
     beyond::Beyond,
     history::History,
+    log_columns::{ColumnCounts, LogColumns},
     pins::Pins,
     recalled::Recalled,
     tail::{HotTail, TAIL_BYTES},
@@ -44,6 +46,7 @@ pub struct Log {
     history: History,
     /// Made for the first batch: a topic without events has none.
     tails: FormatMap<Option<Box<HotTail>>>,
+    columns: LogColumns,
     pins: Pins,
     /// What was read back of what is older than the history.
     recalled: Recalled,
@@ -69,6 +72,7 @@ impl Log {
             next,
             history: History::new(bounds),
             tails: FormatMap::default(),
+            columns: LogColumns::default(),
             pins: Pins::default(),
             recalled: Recalled::default(),
             stored_from: (offsets == Offsets::Sparse).then_some(0),
@@ -79,6 +83,11 @@ impl Log {
     /// The same with hot tails of about this many bytes each, from now on.
     pub fn with_tail_bytes(self, tail_bytes: usize) -> Self {
         Self { tail_bytes, ..self }
+    }
+
+    /// The same with columns as they are declared, if they are.
+    pub fn with_columns(self, columns: Option<Arc<Columns>>) -> Self {
+        Self { columns: LogColumns::declared(columns), ..self }
     }
 
     /// Its topic.
@@ -108,15 +117,23 @@ impl Log {
         // finds that its event is gone.
         let is_missing = batch.start() > self.next;
         let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / TAIL_BYPASS_DIVISOR;
+        let mut rows = Vec::new();
+        let has_columns = self.tails.iter().any(|(format, _)| format.has_columns());
+        let has_changed = has_columns && self.columns.write_newest(&batch, &mut rows);
         for (format, tail) in self.tails.iter_mut() {
             let tail = tail.get_or_insert_with(|| Box::new(HotTail::new(self.tail_bytes)));
             let is_left_out = is_large && format.keeps_events();
-            if is_missing || is_left_out {
+            // A tail of columns has one schema.
+            if is_missing || is_left_out || (has_changed && format.has_columns()) {
                 tail.cut();
             }
             if !is_left_out {
-                tail.append(batch.start(), now_us, |out| {
-                    batch.write_frame(batch.start(), &self.topic, self.epoch, format, out);
+                tail.append(batch.start(), now_us, |out| match format.has_columns() {
+                    true => format.own(out, |out| out.extend_from_slice(&rows)),
+                    false => {
+                        let encoding = format.into();
+                        batch.write_frame(batch.start(), &self.topic, self.epoch, encoding, out);
+                    }
                 });
             }
         }
@@ -154,6 +171,9 @@ impl Log {
 
     /// Makes sure that there is a hot tail for `format` from the next batch on.
     pub fn open_tail(&mut self, format: Format) {
+        if format.has_columns() {
+            self.columns.open(self.history.past(0));
+        }
         self.tails.get_or_insert_with(format, || None);
     }
 
@@ -162,9 +182,42 @@ impl Log {
         self.tails.remove(format);
     }
 
-    /// The hot tail of a format.
-    pub(super) fn tail(&self, format: Format) -> Option<&HotTail> {
+    /// The hot tail of an encoding.
+    pub(super) fn tail(&self, encoding: Encoding<'_>) -> Option<&HotTail> {
+        let format = encoding.format();
+        if format.has_columns() && encoding.differs_from(self.columns.newest()) {
+            return None;
+        }
         self.tails.get(format).and_then(Option::as_deref)
+    }
+
+    /// The schema of a batch for a reader whose stream has `stream`.
+    pub(super) fn columns_of<'a>(
+        &'a self,
+        batch: &'a Batch,
+        stream: Option<&Arc<Columns>>,
+    ) -> &'a Arc<Columns> {
+        self.columns.of(batch, stream)
+    }
+
+    /// As [`super::Feed::columns_at`].
+    pub(super) fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>> {
+        match self.batch_at(cursor.next).filter(|_| cursor.next < self.next) {
+            Some(batch) => Some(self.columns.of(batch, None)),
+            None => self.columns.newest(),
+        }
+    }
+
+    /// As [`super::Feed::columns_change_at`].
+    pub(super) fn columns_change_at(&self, cursor: &Cursor) -> bool {
+        let before = cursor.next.checked_sub(1).and_then(|before| self.batch_at(before));
+        let after = self.batch_at(cursor.next);
+        LogColumns::changes_at(before.map(|it| &**it), after.map(|it| &**it), cursor.next)
+    }
+
+    /// As [`super::Feed::take_column_counts`].
+    pub(super) fn take_column_counts(&mut self) -> ColumnCounts {
+        self.columns.take_counts()
     }
 
     /// Where a new subscription begins. A subscription ahead of the newest event waits until

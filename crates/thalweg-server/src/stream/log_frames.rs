@@ -1,8 +1,6 @@
-use thalweg_wire::Format;
+use super::{Batch, Cursor, Encoding, Log, Next, cold, cursor::COLD, tail::HotTail};
 
-use super::{Cursor, Log, Next, cold, cursor::COLD, tail::HotTail};
-
-/// A log as subscribers of one format read it. Creating it looks up the format's hot tail. Then
+/// A log as subscribers of one encoding read it. Creating it looks up the encoding's hot tail. Then
 /// reading is cheap.
 ///
 /// A reader calls [`Self::next`] with its cursor and sends what it gets. If all of it was sent,
@@ -10,16 +8,17 @@ use super::{Cursor, Log, Next, cold, cursor::COLD, tail::HotTail};
 /// returns the new cursor. A cursor within a frame must be pinned ([`Log::pin`]) while it
 /// waits.
 #[derive(Debug, Clone, Copy)]
-pub struct LogFrames<'a> {
+pub struct LogFrames<'a, 'e> {
     log: &'a Log,
-    format: Format,
+    encoding: Encoding<'e>,
     tail: Option<&'a HotTail>,
 }
 
-impl<'a> LogFrames<'a> {
-    /// A log in a format.
-    pub fn of(log: &'a Log, format: Format) -> Self {
-        Self { log, format, tail: log.tail(format) }
+impl<'a, 'e> LogFrames<'a, 'e> {
+    /// A log in an encoding.
+    #[inline]
+    pub fn of(log: &'a Log, encoding: Encoding<'e>) -> Self {
+        Self { log, encoding, tail: log.tail(encoding) }
     }
 
     /// What comes after `cursor`. With `one_frame` only the frame (or its rest) at the
@@ -53,10 +52,19 @@ impl<'a> LogFrames<'a> {
                 false => Next::Lost(self.log.lost(cursor.next)),
             };
         };
+        if self.encoding.format().has_columns() && self.has_other_columns(batch) {
+            return Next::OtherColumns;
+        }
         let envelope = batch.envelope(cursor.next, self.log.topic(), self.log.epoch());
         let is_large = envelope.events.len() >= self.log.zero_copy_bytes();
         let after = Cursor::before(batch.end());
-        cold::rest_of_frame(&envelope, self.format, is_large, cursor.sent(), after, scratch)
+        cold::rest_of_frame(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
+    }
+
+    /// Whether a batch's rows have another schema than the stream.
+    fn has_other_columns(&self, batch: &Batch) -> bool {
+        let columns = self.log.columns_of(batch, self.encoding.columns());
+        self.encoding.differs_from(Some(columns))
     }
 
     /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,
