@@ -270,10 +270,10 @@ impl Config {
         }
     }
 
-    /// What subscriptions to a topic read.
-    pub fn kind_of(&self, topic: &Topic) -> FeedKind {
+    /// Whether it is a value topic.
+    pub(crate) fn has_values(&self, topic: &Topic) -> bool {
         let stream = self.streams.iter().find(|stream| stream.pattern.matches(topic));
-        stream.map_or_else(|| self.topic(topic).kind, |stream| stream.kind)
+        stream.map_or_else(|| self.topic(topic).kind, |stream| stream.kind) == FeedKind::Value
     }
 
     /// Where a topic is fetched from, if it is: the index of an upstream.

@@ -113,7 +113,7 @@ impl Subscription {
         let columns = self.cursor().and_then(|cursor| feed.columns_at(&cursor));
         let Some(columns) = columns.filter(|_| self.columns.is_none()) else { return };
         self.columns = Some(Arc::clone(columns));
-        self.encoding(format).begin(feed, control);
+        self.encoding(format).begin(feed.topic(), feed.epoch(), control);
     }
 
     /// Whether it asks for a position, and not for wherever the newest or oldest event is.

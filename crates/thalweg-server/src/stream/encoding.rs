@@ -1,9 +1,7 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Close, Envelope, Format};
-
-use super::Feed;
+use thalweg_wire::{Close, Envelope, Epoch, Format, Topic};
 
 /// How what a subscriber is told becomes bytes: its format, and if that is of columns, the schema that
 /// its stream began with. Subscribers with equal encodings are sent the same bytes.
@@ -68,10 +66,10 @@ impl<'a> Encoding<'a> {
     }
 
     /// Appends what a stream of columns begins with: its schema, and a batch without rows.
-    pub fn begin(self, feed: &Feed, out: &mut Vec<u8>) {
+    pub fn begin(self, topic: &Topic, epoch: Epoch, out: &mut Vec<u8>) {
         if let Some(columns) = self.columns {
-            let epoch = feed.epoch().to_string();
-            let metadata = [("thalweg.topic", feed.topic().as_str()), ("thalweg.epoch", &*epoch)];
+            let epoch = epoch.to_string();
+            let metadata = [("thalweg.topic", topic.as_str()), ("thalweg.epoch", &*epoch)];
             self.format.own(out, |out| {
                 columns.write_schema(&metadata, out);
                 columns.write_no_rows(None, out);

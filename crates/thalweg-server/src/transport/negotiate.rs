@@ -14,7 +14,6 @@ use crate::{
     config::Config,
     fanout::{ResponseMode, Terms},
     refusal::Refusal,
-    stream::FeedKind,
 };
 
 /// A request to subscribe, checked.
@@ -133,9 +132,9 @@ fn check_columns(topics: &[(Topic, StartAt)], config: &Config) -> Result<(), Ref
             bad("a stream of columns has one topic: ask for each of them by itself".into()),
         );
     };
-    match config.kind_of(topic) {
-        FeedKind::Log => Ok(()),
-        FeedKind::Value => Err(bad(format!(
+    match config.has_values(topic) {
+        false => Ok(()),
+        true => Err(bad(format!(
             "{} is a value topic, and columns are of topics in which every event counts: ask for \
              JSON",
             Excerpt(topic.as_str())
