@@ -4,7 +4,7 @@ use thalweg_columns::Columns;
 use crate::reading::read;
 
 fn check(declarations: &[&str], rows: &str, expected: &[Value], unreadable: u64) {
-    let columns = Columns::declared(declarations.iter().copied()).unwrap();
+    let columns = Columns::declared(declarations.iter().copied()).expect("columns");
     let mut out = Vec::new();
     columns.write_schema(&[], &mut out);
     assert_eq!(columns.write_rows(5, rows.as_bytes(), &mut out), Ok(unreadable), "{rows}");

@@ -15,7 +15,7 @@ fn stream(columns: &Columns, batches: &[&[Value]]) -> Vec<u8> {
     columns.write_no_rows(None, &mut out);
     let mut first = 1;
     for rows in batches {
-        columns.write_rows(first, &joined(rows), &mut out).unwrap();
+        columns.write_rows(first, &joined(rows), &mut out).expect("rows that fit");
         first += rows.len() as u64;
     }
     columns.write_end(Some(("thalweg.close", "{}")), &mut out);
@@ -36,8 +36,8 @@ fn expected(row: &Value, stream: &Stream) -> Vec<Value> {
         match (field.data_type().to_string().as_str(), &cell) {
             ("Float64", Value::Number(number)) => json!(number.as_f64()),
             (kind, Value::String(text)) if kind.starts_with("Timestamp") => {
-                let instant = humantime::parse_rfc3339(text).unwrap();
-                json!({ "ms": instant.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64 })
+                let instant = humantime::parse_rfc3339(text).expect("an instant");
+                json!({ "ms": instant.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis() as u64 })
             }
             _ => cell,
         }
@@ -102,7 +102,7 @@ fn a_member_that_comes_twice_counts_once() {
     let columns = Columns::infer(rows);
     let mut out = Vec::new();
     columns.write_schema(&[], &mut out);
-    columns.write_rows(1, rows, &mut out).unwrap();
+    columns.write_rows(1, rows, &mut out).expect("rows that fit");
     columns.write_end(None, &mut out);
     let rows = [
         (1, vec![json!(2), json!("x")]),
