@@ -50,7 +50,7 @@ fn main() {
         let declared = Columns::declared(DECLARED).unwrap_or_else(|error| panic!("{error}"));
         for (name, columns) in [("declared", declared), ("inferred", Columns::infer(&rows))] {
             let mut frame = Vec::new();
-            let (begun, mut frames) = (Instant::now(), 0);
+            let (begun, mut frames) = (Instant::now(), 0_u32);
             while begun.elapsed() < SPAN {
                 frame.clear();
                 if columns.write_rows(1, &rows, &mut frame).is_err() {
@@ -58,7 +58,7 @@ fn main() {
                 }
                 frames += 1;
             }
-            let rows_per_s = frames as f64 * count as f64 / begun.elapsed().as_secs_f64();
+            let rows_per_s = f64::from(frames) * count as f64 / begun.elapsed().as_secs_f64();
             println!(
                 "{count:>5} rows, {name}: {:.2} M rows/s, {:.0} MB/s of JSON, {} bytes for {}",
                 rows_per_s / 1e6,

@@ -156,12 +156,23 @@ impl Batch {
         topic: &'a Topic,
         epoch: Epoch,
     ) -> Envelope<'a> {
-        let events = &self.bytes[self.start_of(self.index_of(from))..];
+        self.envelope_until(from, self.end(), topic, epoch)
+    }
+
+    /// The envelope with the events from `from` to the one before `end`; there must be one.
+    pub(super) fn envelope_until<'a>(
+        &'a self,
+        from: Offset,
+        end: Offset,
+        topic: &'a Topic,
+        epoch: Epoch,
+    ) -> Envelope<'a> {
+        let events = &self.bytes[self.range_of(self.index_of(from)..self.index_of(end))];
         Envelope {
             topic,
             epoch,
             first: from.max(self.first),
-            last: self.end() - 1,
+            last: end - 1,
             before: self.before(from),
             offsets: None,
             events,
@@ -227,6 +238,15 @@ impl Batch {
             }
             None => Arc::new(Columns::infer(&self.bytes)),
         })
+    }
+
+    /// One past the last of the events from `from` on that have `bytes_max` bytes together; at least
+    /// one event.
+    pub(super) fn part_end(&self, from: Offset, bytes_max: usize) -> Offset {
+        let index = self.index_of(from);
+        let start = self.start_of(index);
+        let fitting = self.ends[index..].partition_point(|end| *end as usize - start <= bytes_max);
+        self.first + (index + fitting.max(1)) as Offset
     }
 
     /// Bytes of its events from `from` on.

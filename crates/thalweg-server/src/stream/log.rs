@@ -9,6 +9,7 @@ use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 use super::{
     Batch, Cursor, Encoding, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads, Start,
     beyond::Beyond,
+    cursor::COLD_PART,
     history::History,
     log_columns::{ColumnCounts, LogColumns},
     pins::Pins,
@@ -24,6 +25,11 @@ const ZERO_COPY_DIVISOR: usize = 256;
 /// format keeps events as they are: it is sent to all from its own memory. A copy would cost
 /// more than three slices instead of one, and the tail would contain little else.
 const TAIL_BYPASS_DIVISOR: usize = 4;
+
+/// A frame of columns that is made for one subscriber alone has events of about 1/16 of the hot tail's
+/// size (64 KiB). It is encoded again for the rest of it whenever a socket takes only some, so a whole
+/// batch would cost a slow reader's shard many times what the batch costs for all others.
+const COLD_PART_DIVISOR: usize = 16;
 
 /// How long a hot tail without new frames keeps its memory, in µs.
 const TAIL_IDLE_US: u64 = 2_000_000;
@@ -291,7 +297,11 @@ impl Log {
     /// Bytes of events that are left of the frame that a pinned cursor is in.
     pub fn rest_of_frame(&self, cursor: &Cursor) -> Option<usize> {
         let batch = self.batch_at(cursor.next)?;
-        Some(batch.event_bytes(cursor.next).saturating_sub(cursor.sent()))
+        let bytes = match cursor.hot == COLD_PART {
+            true => self.part_bytes(),
+            false => usize::MAX,
+        };
+        Some(batch.event_bytes(cursor.next).min(bytes).saturating_sub(cursor.sent()))
     }
 
     /// How many events are retained.
@@ -394,6 +404,11 @@ impl Log {
     /// The size, in bytes, from which on a batch's events are sent from its own memory.
     pub(super) fn zero_copy_bytes(&self) -> usize {
         self.tail_bytes / ZERO_COPY_DIVISOR
+    }
+
+    /// The size, in bytes, of events in a frame of columns that is made for one subscriber alone.
+    pub(super) fn part_bytes(&self) -> usize {
+        self.tail_bytes / COLD_PART_DIVISOR
     }
 
     pub(super) fn lost(&self, expected: Offset) -> Lost {
