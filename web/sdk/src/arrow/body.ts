@@ -70,7 +70,8 @@ export class Body {
     const { view, at, length } = this.#nodes;
     if (this.#node >= length) throw new RangeError("a record batch has too few columns");
     const place = at + NODE_BYTES * this.#node++;
-    if (long(view, place) !== this.count) throw new RangeError("the columns of a record batch are of different lengths");
+    if (long(view, place) !== this.count)
+      throw new RangeError("the columns of a record batch are of different lengths");
     const nullCount = long(view, place + 8);
     // Without nulls there need not be any bits.
     const validity = this.#array(Uint8Array, nullCount ? bits(this.count) : 0);

@@ -119,7 +119,7 @@ export class Messages {
     const begun = this.#memory.subarray(this.#start, this.#end);
     const needed = begun.length + more;
     const ample = Math.min(PIECES * needed, MEMORY_BYTES_MAX);
-    this.#memory = new Uint8Array(Math.max(ample, 2 * needed, MEMORY_BYTES_MIN));
+    this.#memory = new Uint8Array(Math.max(ample, needed + begun.length, MEMORY_BYTES_MIN));
     this.#view = new DataView(this.#memory.buffer);
     this.#memory.set(begun);
     this.#start = 0;

@@ -18,11 +18,12 @@ import { type Frame, Frames } from "./frames.js";
 import { Messages } from "./messages.js";
 import { type Silence, silence } from "./silence.js";
 import { type Start, startOf, TYPE } from "./start.js";
+import { Turns } from "./turns.js";
 
 /** How a connection ended, in words as well. */
 interface Ended extends End {
   readonly why: string;
-  /** Whether the server has ended the stream in order to begin another one at the cursor. */
+  /** Whether the server, after some of it, has ended the stream in order to begin another one at the cursor. */
   readonly isTurn?: boolean;
 }
 
@@ -76,7 +77,7 @@ export class ColumnReader implements ColumnStream {
       if (this.#isOver) return;
       const error = this.#finalError(end);
       if (error) this.#end(error);
-      else if (end.isTurn && !this.#retries) this.#report("connecting", end.why);
+      else if (end.isTurn) this.#report("connecting", end.why);
       else await this.#pause(end.refusal?.error?.message ?? end.why);
     }
   }
@@ -163,7 +164,9 @@ export class ColumnReader implements ColumnStream {
     const reader = body.getReader();
     const messages = new Messages();
     const frames = new Frames();
+    const turns = new Turns();
     let close: Close | undefined;
+    let hasCome = false;
     while (!messages.isOver) {
       const { done, value } = await reader.read();
       if (done) return { why: "cut" };
@@ -172,14 +175,16 @@ export class ColumnReader implements ColumnStream {
       for (let message = messages.next(); message; message = messages.next()) {
         const frame = frames.take(message);
         if (!frame) continue;
+        hasCome = true;
         this.#retries = this.#unauthorized = 0;
         close ??= closeOf(frame);
         const processed = this.#deliver(frame, this.#at as Start);
         if (processed) await quiet.waitFor(processed);
+        await turns.next();
         if (this.#isOver) return { why: "closed" };
       }
     }
-    return close ? { close, why: close.reason } : { isTurn: true, why: "the stream begins anew" };
+    return close ? { close, why: close.reason } : { isTurn: hasCome, why: "the stream begins anew" };
   }
 
   /** Hands the page what is new, if anything is. @returns what to wait for, if the page is not done with it. */

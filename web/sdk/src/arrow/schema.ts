@@ -1,6 +1,16 @@
 /** The schema of an Arrow stream, as a Thalweg server writes it: flat columns of six types. Pure. */
 
-import { bool, type DataType, dictionary, type Field, float64, int64, TimeUnit, timestamp, utf8 } from "@uwdata/flechette";
+import {
+  bool,
+  type DataType,
+  dictionary,
+  type Field,
+  float64,
+  int64,
+  TimeUnit,
+  timestamp,
+  utf8,
+} from "@uwdata/flechette";
 import type { FlatTable } from "./flatbuffer.js";
 import { metadata } from "./messages.js";
 

@@ -1,6 +1,6 @@
 /** What the head of a response says of the stream in its body. Pure. */
 
-import { type Cursor, type Gap, parsePosition, type Position } from "../wire.js";
+import { type Cursor, type Gap, type Position, parsePosition } from "../wire.js";
 
 /** The media type of an Arrow IPC stream. */
 export const TYPE = "application/vnd.apache.arrow.stream";
