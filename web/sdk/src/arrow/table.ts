@@ -46,6 +46,8 @@ export interface ColumnTable {
     readonly fields: readonly {
       /** The column's name. */
       readonly name: string;
+      /** Its type: `typeId` is that of Arrow's `Schema.fbs`, e.g. 10 for times. */
+      readonly type: { readonly typeId: number };
       /** What the server says of the column. */
       readonly metadata?: ReadonlyMap<string, string> | null;
     }[];
