@@ -14,7 +14,6 @@ type Options<Values> = Omit<ConstructorParameters<typeof Batch>[0], "values"> & 
 abstract class Values<T, Stored> extends Batch<T> {
   declare readonly values: Stored & Batch<T>["values"];
 
-  // biome-ignore lint/complexity/noUselessConstructor: says what they are stored as
   constructor(options: Options<Stored>) {
     super(options as never);
   }
