@@ -20,7 +20,7 @@ export type {
   ColumnStatus,
   ColumnStream,
 } from "./arrow/column-stream.js";
-export type { Column, ColumnTable } from "./arrow/table.js";
+export type { Column, ColumnField, ColumnSchema, ColumnTable } from "./arrow/table.js";
 export type { Cursor, Gap, Position } from "./wire.js";
 export { ThalwegError };
 

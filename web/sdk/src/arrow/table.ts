@@ -20,6 +20,27 @@ export interface Column<T = unknown> {
   [Symbol.iterator](): Iterator<T | null>;
 }
 
+/** What the columns of a table are of. */
+export interface ColumnSchema {
+  /** One for each column, in order. */
+  readonly fields: readonly ColumnField[];
+  /** What the server says of the topic: `thalweg.topic` and `thalweg.epoch`. */
+  readonly metadata?: ReadonlyMap<string, string> | null;
+}
+
+/** What one column is of. */
+export interface ColumnField {
+  /** The column's name. */
+  readonly name: string;
+  /** Its type. */
+  readonly type: {
+    /** As Arrow's `Schema.fbs` numbers them, e.g. 10 for times. */
+    readonly typeId: number;
+  };
+  /** What the server says of the column. */
+  readonly metadata?: ReadonlyMap<string, string> | null;
+}
+
 /**
  * A table: a column for each member of the events, or for each element where they are arrays. The
  * first one, `_offset`, has the offsets of the events.
@@ -41,19 +62,7 @@ export interface ColumnTable {
   /** Its columns, in order. */
   readonly children: readonly Column[];
   /** What its columns are of. */
-  readonly schema: {
-    /** One for each column. */
-    readonly fields: readonly {
-      /** The column's name. */
-      readonly name: string;
-      /** Its type: `typeId` is that of Arrow's `Schema.fbs`, e.g. 10 for times. */
-      readonly type: { readonly typeId: number };
-      /** What the server says of the column. */
-      readonly metadata?: ReadonlyMap<string, string> | null;
-    }[];
-    /** What the server says of the topic: `thalweg.topic` and `thalweg.epoch`. */
-    readonly metadata?: ReadonlyMap<string, string> | null;
-  };
+  readonly schema: ColumnSchema;
   /** The column of this name; `undefined` if there is none. */
   getChild<T = unknown>(name: string): Column<T> | undefined;
   /** A row as an object, made when it is asked for; `null` if there is none. */
