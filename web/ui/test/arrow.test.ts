@@ -62,8 +62,20 @@ describe("an event of columns", () => {
     expect(event(["value"])).toBe(1);
     expect(event(["a", "b"], [3, 4])).toEqual([1, 2]);
     expect(event(["value"], { value: 3 })).toEqual({ value: 1 });
-    expect(event(["value"], [3])).toEqual([1]);
+    expect(event(["value"], [3])).toBe(1);
     expect(event(["column0"], { column0: 3 })).toEqual({ column0: 1 });
+  });
+
+  test("of all kinds is JSON, and its numbers are read of it", () => {
+    const batch = table(["value"]) as unknown as { table: { children: object[]; schema: { fields: object[] } } };
+    const { children, schema } = batch.table;
+    Object.assign(children[1] as object, { at: () => "[7,8]" });
+    Object.assign(schema.fields[1] as object, { metadata: new Map([["thalweg.type", "json"]]) });
+    const columns = new Columns();
+    columns.learn([3, 4]);
+    const { events } = receivedColumns(batch as never, columns.all);
+    expect(events.event(0)).toEqual([7, 8]);
+    expect(Array.from(events.numbers(columns.all[1] as Column))).toEqual([8]);
   });
 
   test("numbers are read without one", async () => {

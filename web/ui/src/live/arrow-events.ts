@@ -5,14 +5,23 @@
 
 import type { Column as ArrowColumn, ColumnBatch, ColumnTable } from "thalweg/arrow";
 import { type Column, type Key, numeric } from "./columns.js";
-import { type Events, numbers, type Received } from "./events.js";
+import { type Events, numbers, PublishedEvents, type Received } from "./events.js";
 
 /** The type of times, which JSON has as texts. */
 const TIMESTAMP = 10;
 
 /** A batch of columns. @param known - the columns that were found before, if any. */
 export function receivedColumns({ table, gap, position, bytes }: ColumnBatch, known: readonly Column[]): Received {
-  return { events: new ArrowEvents(table, keys(table, known)), gap, position, bytes };
+  const [key, ...others] = keys(table, known);
+  const events = key === null && isJson(table, 1) ? parsed(table) : new ArrowEvents(table, [key as Key, ...others]);
+  return { events, gap, position, bytes };
+}
+
+/** Events of all kinds: they came as JSON, after all. */
+function parsed({ children: [offsets, texts], numRows }: ColumnTable): Events {
+  const at = Array.from({ length: numRows }, (_, index) => offsets?.at(index) as number);
+  const all = at.map((_, index) => JSON.parse((texts?.at(index) as string | null) ?? "null") as unknown);
+  return new PublishedEvents(at[0] ?? 0, all, at);
 }
 
 class ArrowEvents implements Events {
@@ -54,9 +63,8 @@ class ArrowEvents implements Events {
   #cell(at: number, index: number): unknown {
     const value = this.#columns[at]?.at(index);
     if (value === null || value === undefined) return value;
-    const field = this.#table.schema.fields[at];
-    if (field?.type.typeId === TIMESTAMP) return time(value as number);
-    return field?.metadata?.get("thalweg.type") === "json" ? JSON.parse(value as string) : value;
+    if (this.#table.schema.fields[at]?.type.typeId === TIMESTAMP) return time(value as number);
+    return isJson(this.#table, at) ? JSON.parse(value as string) : value;
   }
 }
 
@@ -69,10 +77,14 @@ function time(ms: number): string {
 /** What each column but the first is in JSON: as it was before, if that is known, or as it is called. */
 function keys({ names }: ColumnTable, known: readonly Column[]): Key[] {
   const named = names.slice(1);
+  if (named.length === 1 && named[0] === "value") return known.some(({ key }) => key === "value") ? named : [null];
   const before = known[0]?.key;
   const isNumbered = named.every((name, index) => name === `column${index}`);
-  if (before === undefined ? isNumbered : typeof before === "number") return named.map((_, index) => index);
-  const isOne = named.length === 1 && named[0] === "value";
-  if (isOne && (before === undefined || before === null)) return [null];
-  return named;
+  const isArray = before === undefined ? isNumbered : typeof before === "number";
+  return isArray ? named.map((_, index) => index) : named;
+}
+
+/** Whether a column is JSON, which stands for what has no other type. */
+function isJson({ schema }: ColumnTable, at: number): boolean {
+  return schema.fields[at]?.metadata?.get("thalweg.type") === "json";
 }
