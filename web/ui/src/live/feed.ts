@@ -5,7 +5,7 @@
 
 import type { Gap } from "thalweg";
 import { type Age, Ages } from "./age.js";
-import { type Column, Columns, cell, numeric, timeOf } from "./columns.js";
+import { type Column, Columns, cell, type Key, numeric, timeOf } from "./columns.js";
 import { type Version, version } from "./document.js";
 import { type Events, isSparse, type Received } from "./events.js";
 import { Meter } from "./meter.js";
@@ -49,8 +49,8 @@ export class Feed {
   readonly savings = new Savings();
   /** Whether some offsets are no event's: then a difference of offsets is no number of events. */
   isSparse = false;
-  /** Of the columns that a chart shows, by their names. */
-  #series = new Map<string, Series>();
+  /** Of the columns that a chart shows, by what they are of: a name may change. */
+  #series = new Map<Key, Series>();
   #windowMs = 0;
   #aggregate: Aggregate = "mean";
   #time: Column | undefined;
@@ -102,8 +102,8 @@ export class Feed {
     const before = this.#series;
     this.#series = new Map();
     return columns.map((column) => {
-      const series = before.get(column.name) ?? this.#remembered(column);
-      this.#series.set(column.name, series);
+      const series = before.get(column.key) ?? this.#remembered(column);
+      this.#series.set(column.key, series);
       return series;
     });
   }
@@ -149,7 +149,7 @@ export class Feed {
 
   #draw(events: Events, time: Column | undefined, nowMs: number): void {
     const times = time ? events.numbers(time) : nowMs;
-    for (const column of this.columns.all) this.#series.get(column.name)?.addAll(times, events.numbers(column));
+    for (const column of this.columns.all) this.#series.get(column.key)?.addAll(times, events.numbers(column));
   }
 
   /** A series with what the held rows say, where they have a time. */
