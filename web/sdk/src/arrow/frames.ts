@@ -62,10 +62,7 @@ export class Frames {
     const offsets = columns[0] as Column<number>;
     return {
       schema: its,
-      table: new Table(
-        { version: 4, endianness: 0, fields: [...its.fields], metadata: new Map(its.metadata) },
-        columns,
-      ),
+      table: new Table(its, columns),
       count,
       first: count && (offsets.at(0) as number),
       last: count && (offsets.at(count - 1) as number),

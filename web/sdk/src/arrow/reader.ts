@@ -23,7 +23,7 @@ import { Turns } from "./turns.js";
 /** How a connection ended, in words as well. */
 interface Ended extends End {
   readonly why: string;
-  /** Whether the server, after some of it, has ended the stream in order to begin another one at the cursor. */
+  /** Whether the server, after some rows, has ended the stream in order to begin another one at the cursor. */
   readonly isTurn?: boolean;
 }
 
@@ -175,7 +175,7 @@ export class ColumnReader implements ColumnStream {
       for (let message = messages.next(); message; message = messages.next()) {
         const frame = frames.take(message);
         if (!frame) continue;
-        hasCome = true;
+        hasCome ||= frame.count > 0;
         this.#retries = this.#unauthorized = 0;
         close ??= closeOf(frame);
         const processed = this.#deliver(frame, this.#at as Start);

@@ -4,12 +4,15 @@ import {
   bool,
   type DataType,
   dictionary,
+  Endianness,
   type Field,
+  type Schema as FlechetteSchema,
   float64,
   int64,
   TimeUnit,
   timestamp,
   utf8,
+  Version,
 } from "@uwdata/flechette";
 import type { FlatTable } from "./flatbuffer.js";
 import { metadata } from "./messages.js";
@@ -22,10 +25,8 @@ const BOOL = 6;
 const TIMESTAMP = 10;
 const DOUBLE = 2;
 
-/** What is in the columns of a stream. */
-export interface Schema {
-  readonly fields: readonly Field[];
-  readonly metadata: ReadonlyMap<string, string>;
+/** What is in the columns of a stream. All of its tables have this one. */
+export interface Schema extends FlechetteSchema {
   /** The same for schemas of the same columns, in the same order. */
   readonly key: string;
 }
@@ -35,7 +36,7 @@ export function schema(table: FlatTable): Schema {
   const fields = table.tables(1).map(field);
   if (fields[0]?.name !== "_offset") throw new TypeError("the first column is not _offset");
   const key = JSON.stringify(fields.map(({ name, type, metadata }) => [name, type.typeId, [...(metadata ?? [])]]));
-  return { fields, metadata: metadata(table, 2), key };
+  return { version: Version.V5, endianness: Endianness.Little, fields, metadata: metadata(table, 2), key };
 }
 
 function field(table: FlatTable): Field {
