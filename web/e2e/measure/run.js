@@ -13,7 +13,7 @@ const { values, positionals } = parseArgs({
 });
 const [name] = positionals;
 if (!name) {
-  console.error("which one? live, slow or throughput");
+  console.error("which one? columns, live, slow or throughput");
   process.exit(2);
 }
 const command = [

@@ -1,6 +1,7 @@
-/** How many events a second come into a page, by the SDK or by hand: each is touched. */
+/** How many events a second come into a page, by the SDK, as JSON or as columns, or by hand: each is touched. */
 
 import { listen } from "/e2e/hand-written.js";
+import { columns } from "/sdk/arrow.js";
 import { connect } from "/sdk/thalweg.js";
 
 const TOPIC = "fast";
@@ -17,7 +18,30 @@ function hear(batch) {
   for (const event of batch.events) sum += event[0];
 }
 
+/** What of a table is read. */
+const READ = {
+  "one column": ({ children: [, first] }) => add(first.toArray()),
+  "every value": ({ children }) => {
+    for (const column of children) add(column.toArray());
+  },
+};
+
+function add(values) {
+  for (let at = 0; at < values.length; at++) {
+    const value = values[at];
+    sum += typeof value === "string" ? value.length : Number(value);
+  }
+}
+
 function begin(by, transport, origin) {
+  if (transport === "arrow") {
+    const stream = columns(origin, TOPIC, {}, ({ table, count, gap }) => {
+      events += count;
+      missed += gap?.missed ?? 0;
+      READ[by](table);
+    });
+    return () => stream.close();
+  }
   if (by === "hand") return listen(transport, `${origin}/v1/topics/${TOPIC}`, hear);
   const session = connect(origin, { transports: [transport] });
   session.subscribe(TOPIC, {}, hear);
