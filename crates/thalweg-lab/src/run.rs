@@ -48,6 +48,7 @@ use crate::measure::MachineNote;
 use crate::report::{Condition, Manifest};
 use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
+use crate::swarm::Swarm;
 use anyhow::Context;
 use bundle::Bundle;
 use sample::Bench;
@@ -178,6 +179,7 @@ fn begin(
         context,
         place,
         cores: &cores,
+        generator: &Swarm,
         log: bundle.log()?,
         interrupted: &interrupted,
         remark: Mutex::default(),

@@ -121,10 +121,11 @@ const LAB: &Arrows = &[
     ("scenario", &[]),
     ("measure", &[]),
     ("subject", &["scenario"]),
-    ("swarm", &["scenario", "subject", "measure"]),
+    ("load_generator", &["scenario", "measure"]),
+    ("swarm", &["load_generator", "scenario", "subject", "measure"]),
     ("report", &["scenario", "measure"]),
     ("sizing", &["scenario", "measure", "report"]),
-    ("run", &["scenario", "measure", "subject", "swarm", "report", "sizing"]),
+    ("run", &["load_generator", "scenario", "measure", "subject", "swarm", "report", "sizing"]),
 ];
 
 const HERE: &str = "change the arrows in xtask/src/tidy/arrows.rs and ARCHITECTURE.md";

@@ -4,10 +4,13 @@ use super::RunContext;
 use super::progress::Progress;
 use super::start_barrier::StartBarrier;
 use super::watch::{Observations, Watch, WatchOptions, Watched};
+use crate::load_generator::{
+    self, Cluster, Interrupted, Load, LoadGenerator, Outcome, monotonic_us,
+};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Role, Slot, Subject};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
-use crate::swarm::{self, Cluster, Interrupted, Load, Outcome, monotonic_us};
+use crate::swarm;
 use anyhow::Context;
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,6 +27,8 @@ pub(super) struct Bench<'a> {
     pub(super) context: &'a RunContext,
     pub(super) place: &'a Place,
     pub(super) cores: &'a Cores,
+    /// What makes the load.
+    pub(super) generator: &'a dyn LoadGenerator,
     /// Where the subjects print to.
     pub(super) log: File,
     pub(super) interrupted: &'a AtomicBool,
@@ -100,7 +105,7 @@ impl Bench<'_> {
     pub(super) fn take_one(&self, slot: Slot, options: WatchOptions<'_>) -> Option<Sample> {
         let measure = || {
             let mut subject = self.launch(slot, options)?;
-            let outcome = swarm::run(&subject.load, &mut subject.watch)?;
+            let outcome = load_generator::run(self.generator, &subject.load, &mut subject.watch)?;
             let observations = subject.watch.observations();
             subject.stop();
             Ok(self.judge(Span::alone(slot), outcome, observations))
