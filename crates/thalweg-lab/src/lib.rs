@@ -10,6 +10,7 @@
 //! - [`scenario`]: what to measure; a file becomes a checked plan (pure)
 //! - [`subject`]: a server under test; launched, probed, stopped
 //! - [`load_generator`]: what makes the load, as the run sees it
+//! - [`browser`]: Chromium: subscribers in its tabs
 //! - [`swarm`]: the native one: subscribers and publishers on one thread of their own core
 //! - [`measure`]: ledger, latency, resources, statistics, verdict
 //! - [`report`]: what was found, as table, HTML, Markdown, CSV and JSON (pure)
@@ -19,6 +20,7 @@
 // They panic where nobody reads: `run::say` and `run::print` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod browser;
 pub mod load_generator;
 pub mod measure;
 pub mod report;

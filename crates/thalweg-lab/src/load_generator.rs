@@ -1,10 +1,11 @@
 //! What makes the load: it opens sessions on a subject, and says what came of each span.
 //!
-//! [`crate::swarm::Swarm`] is the lab's own, on one thread.
+//! [`crate::swarm::Swarm`] is the lab's own, on one thread; [`crate::browser::Chromium`] are tabs
+//! of the system's browser.
 
 use crate::measure::{
-    Beside, Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips, Step, Traffic,
-    WarmUp,
+    Beside, BrowserUse, Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips,
+    Step, Traffic, WarmUp,
 };
 use crate::scenario::{Drive, Program, Settings};
 use rustix::time::{ClockId, clock_gettime};
@@ -156,6 +157,8 @@ pub struct Outcome {
     pub beside: Option<Beside>,
     /// Where the subject pushes beside its answers.
     pub pushed: Option<Pushed>,
+    /// Where the load is in a browser.
+    pub browser: Option<BrowserUse>,
     /// Of an external endpoint.
     pub received: Option<Received>,
     /// How the subject got warm.

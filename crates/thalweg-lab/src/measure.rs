@@ -3,6 +3,7 @@
 //! Pure but for reading `/proc`.
 //!
 //! - `comparison`: what a subject is to its baseline, and when that is known
+//! - `browser`: what a browser used that was the load
 //! - `received`: what came from an endpoint that does not cooperate
 //! - `latency`: intended time → received, as a histogram
 //! - `ledger`: what every subscription got, and what it should have got; `missed`: what
@@ -17,6 +18,7 @@
 //! - `steady`: whether a subject is warm
 //! - `verdict`: what limited a sample
 
+mod browser;
 pub mod comparison;
 mod latency;
 mod ledger;
@@ -32,6 +34,7 @@ pub mod statistics;
 mod steady;
 mod verdict;
 
+pub use browser::{BrowserUse, KindUse, ProcessKind};
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger, Reported};
 pub use machine::{
@@ -45,4 +48,4 @@ pub use sample::{
     Pushed, RoundTrips, Sample, SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
 };
 pub use steady::{Slice, Steadiness, Warm};
-pub use verdict::{Evidence, Room, Verdict};
+pub use verdict::{BrowserEvidence, Evidence, Room, Verdict};

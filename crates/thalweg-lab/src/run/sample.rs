@@ -7,7 +7,7 @@ use super::watch::{Observations, Watch, WatchOptions, Watched};
 use crate::load_generator::{
     self, Cluster, Interrupted, Load, LoadGenerator, Outcome, monotonic_us,
 };
-use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
+use crate::measure::{Activity, BrowserEvidence, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Role, Slot, Subject};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
 use crate::swarm;
@@ -202,7 +202,8 @@ impl Bench<'_> {
         mut observations: Observations,
     ) -> Sample {
         self.remark(observations.remark.take());
-        let evidence = self.evidence(&outcome, &observations);
+        let mut evidence = self.evidence(&outcome, &observations);
+        evidence.browser = self.browser_evidence(span.slot, &outcome);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;
         negotiated.facts.append(&mut observations.negotiated);
@@ -228,6 +229,7 @@ impl Bench<'_> {
             processes: std::mem::take(&mut observations.processes),
             resources: observations.end.resources,
             kernel: observations.kernel,
+            browser: outcome.browser,
             round_trips: outcome.round_trips,
             beside: outcome.beside,
             pushed: outcome.pushed,
@@ -248,6 +250,21 @@ impl Bench<'_> {
             received: outcome.received,
             ..span.blank()
         }
+    }
+
+    /// What is known of the browser, if the load is in one.
+    fn browser_evidence(&self, slot: Slot, outcome: &Outcome) -> Option<BrowserEvidence> {
+        let used = outcome.browser.as_ref()?;
+        let settings = &self.plan.subject(slot).settings;
+        let scheduled = settings.scheduled_events_per_s(self.plan.part(slot).drive);
+        let per_s = outcome.traffic.events as f64 * 1e6 / outcome.span_us.max(1) as f64;
+        Some(BrowserEvidence {
+            cores: used.cores,
+            busy: used.cpu_in_all() / used.cores.max(1) as f64,
+            busiest: used.busiest(),
+            others: used.others_share,
+            came: scheduled.map(|scheduled| per_s / scheduled),
+        })
     }
 
     /// What the verdict is found from.
@@ -281,6 +298,7 @@ impl Bench<'_> {
                 }
                 None => None,
             },
+            browser: None,
         }
     }
 }

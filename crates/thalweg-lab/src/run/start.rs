@@ -56,6 +56,10 @@ impl Bench<'_> {
 
     /// Whether all loads can pause, and there are files enough for all connections.
     fn can_live_side_by_side(&self, turn: &[Slot]) -> bool {
+        // A browser beside another one would take its core from it.
+        if self.plan.load.is_browser() {
+            return false;
+        }
         let drive = self.plan.part(turn[0]).drive;
         let settings = || turn.iter().map(|slot| &self.plan.subject(*slot).settings);
         let connections: u64 = settings().map(|it| u64::from(it.connections)).sum();

@@ -21,6 +21,8 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("a2", include_str!("../../../../lab/scenarios/a2.toml")),
     ("a3-1", include_str!("../../../../lab/scenarios/a3-1.toml")),
     ("a3-2", include_str!("../../../../lab/scenarios/a3-2.toml")),
+    ("a4", include_str!("../../../../lab/scenarios/a4.toml")),
+    ("a5", include_str!("../../../../lab/scenarios/a5.toml")),
     ("b", include_str!("../../../../lab/scenarios/b.toml")),
     ("c", include_str!("../../../../lab/scenarios/c.toml")),
     ("c-gorilla", include_str!("../../../../lab/scenarios/c-gorilla.toml")),
