@@ -34,8 +34,8 @@ pub mod statistics;
 mod steady;
 mod verdict;
 
-pub use browser::{BrowserUse, KindUse, ProcessKind};
-pub use latency::Latency;
+pub use browser::{BrowserUse, KindUse, Painted, ProcessKind};
+pub use latency::{Delays, Latency};
 pub use ledger::{Counts, Ledger, Reported};
 pub use machine::{
     CoreTimes, MachineNote, core_times, dropped_packets, stolen, tcp_bytes, tcp_share,
@@ -44,8 +44,8 @@ pub use pacing::Pacing;
 pub use process::Resources;
 pub use received::{Answer, Exchanged, Reasons, Received, Spread, Timestamps, Unit};
 pub use sample::{
-    Activity, Beside, Beyond, Delays, Held, KernelMemory, Memory, Negotiated, Point, ProcessUse,
-    Pushed, RoundTrips, Sample, SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
+    Activity, Beside, Beyond, Held, KernelMemory, Memory, Negotiated, Point, ProcessUse, Pushed,
+    RoundTrips, Sample, SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
 };
 pub use steady::{Slice, Steadiness, Warm};
 pub use verdict::{BrowserEvidence, Evidence, Room, Verdict};

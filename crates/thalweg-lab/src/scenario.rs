@@ -225,6 +225,10 @@ pub enum Consumer {
     Columns,
     /// Arrow IPC.
     Arrow,
+    /// JSON rows, by the npm package `thalweg`, as the subject serves it.
+    Sdk,
+    /// The live page of the subject, on a WebSocket of its own: rows in a table.
+    LivePage,
 }
 
 impl Control {

@@ -48,10 +48,14 @@ function consumers(ledger) {
     return special(connection, start);
   };
 
-  /** @type {Consumer} */
-  const special = (connection, start) => {
+  /**
+   * @param {number} connection
+   * @param {string} start
+   * @param {boolean} [isNumbered] - whether rows have the offsets as their numbers.
+   */
+  const special = (connection, start, isNumbered = true) => {
     const gap = GAP.exec(start);
-    if (gap) ledger.gap(connection, Number(gap[1]));
+    if (gap) ledger.gap(connection, isNumbered ? Number(gap[1]) : undefined);
     else if (start !== "" && !OTHER.test(start)) ledger.corrupt();
     return NOTHING;
   };
@@ -59,16 +63,18 @@ function consumers(ledger) {
   /**
    * @param {number} connection
    * @param {string} message
+   * @param {boolean} isNumbered
    * @returns {any} the envelope, if it has events.
    */
-  const parsed = (connection, message) => {
+  const parsed = (connection, message, isNumbered) => {
     const envelope = JSON.parse(message);
     if (!envelope.events) {
-      special(connection, message.slice(0, HEAD_MAX));
+      special(connection, message.slice(0, HEAD_MAX), isNumbered);
       return null;
     }
     if (envelope.events.length > 0) return envelope;
-    ledger.arrived(connection, envelope.first, envelope.first - 1);
+    // From where the subscription stands nothing is to be missed.
+    if (isNumbered) ledger.arrived(connection, envelope.first, envelope.first - 1);
     return null;
   };
 
@@ -79,7 +85,7 @@ function consumers(ledger) {
     raw,
 
     rows(connection, message) {
-      const envelope = parsed(connection, message);
+      const envelope = parsed(connection, message, true);
       if (!envelope) return NOTHING;
       const { events, first } = envelope;
       const last = offset(envelope);
@@ -97,16 +103,16 @@ function consumers(ledger) {
     },
 
     columns(connection, message) {
-      const envelope = parsed(connection, message);
+      const envelope = parsed(connection, message, false);
       if (!envelope) return NOTHING;
       let fresh = 0;
-      for (const { seq, latitude } of envelope.events) {
-        for (const value of latitude) sum += value;
+      for (const { column0: seq, column4: read } of envelope.events) {
+        for (const value of read) sum += value;
         const [first, last] = [seq[0], seq[seq.length - 1]];
-        if (seq.length !== last - first + 1 || latitude.length !== seq.length) ledger.corrupt();
+        if (seq.length !== last - first + 1 || read.length !== seq.length) ledger.corrupt();
         else fresh += ledger.arrived(connection, first, last);
       }
-      return { events: fresh, dueUs: envelope.events[0].due[0] };
+      return { events: fresh, dueUs: envelope.events[0].column1[0] };
     },
   };
 }

@@ -34,11 +34,12 @@ class Ledger {
   /**
    * Events up to this number will not come, and the subject has said so.
    * @param {number} connection
-   * @param {number} last
+   * @param {number} [last] - without it, whichever comes next is taken for the next.
    */
   gap(connection, last) {
     this.counts.gaps += 1;
-    this.next[connection] = last + 1;
+    if (last === undefined) delete this.next[connection];
+    else this.next[connection] = last + 1;
   }
 
   /** Something that is none of the wire, or has other contents than it says. */

@@ -10,6 +10,8 @@
  * @property {boolean} worker - whether they are in a worker.
  */
 
+/** Where topics are. */
+const TOPICS = "/v1/topics/";
 /** How many connections are opened at a time. */
 const OPENING_MAX = 20;
 
@@ -23,10 +25,17 @@ class Load {
     this.closes = [];
     this.standing = 0;
     this.why = "";
+    /** @type {LiveLooks | undefined} */
+    this.live = undefined;
   }
 
   /** Opens all connections. */
   async open() {
+    if (this.wanted.consumer === "sdk") {
+      const { connect } = await import(`${ORIGIN}/sdk/thalweg.js`);
+      const all = Array.from({ length: this.wanted.connections }, (_, number) => this.bySdk(connect, number));
+      return void (await Promise.all(all));
+    }
     const consumer = consumers(this.ledger)[this.wanted.consumer];
     if (!consumer) throw new Error(`there is no consumer ${this.wanted.consumer}`);
     const url = new URL(this.wanted.url, ORIGIN).href;
@@ -70,10 +79,50 @@ class Load {
     });
   }
 
+  /**
+   * The same with the npm package, which says what was missed by itself.
+   * @param {any} connect
+   * @param {number} number
+   * @returns {Promise<void>} when the first events have come.
+   */
+  bySdk(connect, number) {
+    const { transport, url } = this.wanted;
+    const session = connect(ORIGIN, { transports: [transport] });
+    this.closes.push(() => session.close());
+    let sum = 0;
+    return /** @type {Promise<void>} */ (
+      new Promise((resolve) => {
+        const take = (/** @type {any} */ { first, events, gap, bytes }) => {
+          if (gap) this.ledger.gap(number, first - 1);
+          for (const row of events) sum += row[READ];
+          const fresh = this.ledger.arrived(number, first, first + events.length - 1);
+          this.timeline.came({ events: fresh, dueUs: events[0]?.[1] ?? 0 }, bytes);
+          if (events.length > 0) resolve();
+        };
+        session.subscribe(url.slice(TOPICS.length), {}, take);
+      })
+    ).then(() => {
+      this.standing += 1;
+    });
+  }
+
+  /** Looks on at the live page, whose only connection it counts. */
+  watch() {
+    const read = consumers(this.ledger)["raw"];
+    this.live = new LiveLooks();
+    this.live.watch((message) => {
+      const taken = /** @type {Consumer} */ (read)(0, message);
+      this.timeline.came(taken, message.length);
+      this.standing = 1;
+      return { last: /** @type {number} */ (this.ledger.next[0]) - 1, dueUs: taken.dueUs };
+    });
+  }
+
   /** @param {number} fromMs */
   report(fromMs) {
     const { counts } = this.ledger;
-    return { points: this.timeline.since(fromMs), counts, standing: this.standing, why: this.why };
+    const looks = this.live?.since(fromMs) ?? [];
+    return { points: this.timeline.since(fromMs), counts, standing: this.standing, why: this.why, looks };
   }
 
   close() {
@@ -132,6 +181,15 @@ const commands = {
     await load.open();
     return null;
   },
+
+  /** Before the live page's own script runs. */
+  watch() {
+    load = new Load({ transport: "websocket", url: "", connections: 1, consumer: "live-page", worker: false });
+    load.watch();
+  },
+
+  /** Whether the live page has a connection. */
+  standing: () => load?.standing ?? 0,
 
   /** How it went since then, ms of the page's clock. @param {number} fromMs */
   async report(fromMs) {

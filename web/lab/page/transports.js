@@ -75,10 +75,19 @@ async function streamed(url, type, signal, stands, take) {
  */
 function lines(hear) {
   const decoder = new TextDecoder();
-  let rest = "";
+  let line = "";
+  // Each line is decoded by itself: one that was cut out of a longer text would keep all of that.
   return (bytes) => {
-    const all = (rest + decoder.decode(bytes, { stream: true })).split("\n");
-    rest = all.pop() ?? "";
-    for (const line of all) hear(line);
+    let begin = 0;
+    for (;;) {
+      const end = bytes.indexOf(10, begin);
+      if (end < 0) {
+        line += decoder.decode(bytes.subarray(begin), { stream: true });
+        return;
+      }
+      hear(line + decoder.decode(bytes.subarray(begin, end)));
+      line = "";
+      begin = end + 1;
+    }
   };
 }

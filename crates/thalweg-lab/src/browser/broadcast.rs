@@ -3,6 +3,7 @@
 use super::tabs::{Tabs, wait_until};
 use crate::load_generator::{Load, Moment, Observer, Outcome, Session, monotonic_us};
 use crate::measure::{Counts, Negotiated, Reported, Traffic, WarmUp};
+use crate::scenario::Consumer;
 use crate::subject::topic_name;
 use serde_json::json;
 use std::time::Duration;
@@ -46,6 +47,10 @@ impl<'a> Broadcast<'a> {
 
     fn connect(&mut self) -> anyhow::Result<()> {
         let settings = self.load.settings;
+        // It has opened its connection by itself.
+        if settings.consumer == Consumer::LivePage {
+            return Ok(());
+        }
         let begun_us = monotonic_us();
         let (tabs, all) = (settings.tabs, settings.connections);
         self.tabs.each(|number| {

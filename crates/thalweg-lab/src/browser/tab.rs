@@ -2,26 +2,35 @@
 
 use super::cdp::{Asked, Cdp};
 use crate::load_generator::monotonic_us;
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// The page's half, file by file: later ones use what earlier ones define.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("../../../../web/lab/page/ledger.js"),
     include_str!("../../../../web/lab/page/transports.js"),
     include_str!("../../../../web/lab/page/consumers.js"),
     include_str!("../../../../web/lab/page/timeline.js"),
+    include_str!("../../../../web/lab/page/live.js"),
     include_str!("../../../../web/lab/page/round_trips.js"),
     include_str!("../../../../web/lab/page/load.js"),
 ];
 /// A small page that every subject has: scripts in it may ask the subject anything.
 const PAGE: &str = "/healthz";
+const LOADED: &str = "document.readyState == 'complete'";
 const LOADED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The quickest of so many answers tells how the clocks differ.
 const CLOCK_LOOKS: usize = 20;
+
+/// All of it as one expression, with something behind it.
+fn script(behind: &str) -> anyhow::Result<String> {
+    let all = SCRIPTS.concat();
+    let text = serde_json::to_string(&all)?;
+    Ok(format!("(() => {{ const SOURCE = {text};\n{all}\n{behind} }})()"))
+}
 
 /// A tab that is ready for a load.
 #[derive(Debug)]
@@ -35,23 +44,41 @@ impl Tab {
     /// Opens one at `origin`. With `devtools` it is observed as by DevTools.
     pub(super) fn open(cdp: &mut Cdp, origin: &str, devtools: bool) -> anyhow::Result<Tab> {
         let url = format!("{origin}{PAGE}");
-        let wanted = json!({ "url": url, "newWindow": true });
-        let target = cdp.call(None, "Target.createTarget", &wanted)?;
-        let wanted = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = cdp.call(None, "Target.attachToTarget", &wanted)?;
-        let session = attached["sessionId"].as_str().unwrap_or_default().to_owned();
-        let mut tab = Tab { session, ahead_us: 0.0 };
-        tab.wait_until_loaded(cdp, origin)?;
+        let mut tab = Tab::attached(cdp, &url)?;
+        tab.wait_until(cdp, &format!("{LOADED} && location.href == '{url}'"), &url)?;
         if devtools {
             for method in ["Runtime.enable", "Network.enable", "Performance.enable"] {
                 cdp.call(Some(&tab.session), method, &json!({}))?;
             }
         }
-        let all = SCRIPTS.concat();
-        let text = serde_json::to_string(&all)?;
-        tab.evaluate::<Value>(cdp, &format!("(() => {{ const SOURCE = {text};\n{all} }})()"))?;
+        tab.evaluate::<Value>(cdp, &script("")?)?;
         tab.compare_clocks(cdp)?;
         Ok(tab)
+    }
+
+    /// Opens the live page with its table of a topic, looked on at.
+    pub(super) fn open_live(cdp: &mut Cdp, origin: &str, topic: &str) -> anyhow::Result<Tab> {
+        let mut tab = Tab::attached(cdp, "about:blank")?;
+        let session = Some(tab.session.clone());
+        let wanted = json!({ "source": script("lab.watch();")? });
+        cdp.call(session.as_deref(), "Page.enable", &json!({}))?;
+        cdp.call(session.as_deref(), "Page.addScriptToEvaluateOnNewDocument", &wanted)?;
+        let url = format!("{origin}/?topic={topic}&view=table");
+        cdp.call(session.as_deref(), "Page.navigate", &json!({ "url": url }))?;
+        let stands = "globalThis.lab?.standing() > 0 && document.querySelector('tbody th') != null";
+        tab.wait_until(cdp, stands, &url)
+            .context("no live page: build the subject with its pages (make pages)")?;
+        tab.compare_clocks(cdp)?;
+        Ok(tab)
+    }
+
+    fn attached(cdp: &mut Cdp, url: &str) -> anyhow::Result<Tab> {
+        let wanted = json!({ "url": url, "newWindow": true });
+        let target = cdp.call(None, "Target.createTarget", &wanted)?;
+        let wanted = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = cdp.call(None, "Target.attachToTarget", &wanted)?;
+        let session = attached["sessionId"].as_str().unwrap_or_default().to_owned();
+        Ok(Tab { session, ahead_us: 0.0 })
     }
 
     /// Asks for what an expression comes to, a promise for what it is fulfilled with.
@@ -86,17 +113,15 @@ impl Tab {
         Tab::answer(cdp, &asked)
     }
 
-    fn wait_until_loaded(&self, cdp: &mut Cdp, origin: &str) -> anyhow::Result<()> {
-        let is_loaded =
-            format!("document.readyState == 'complete' && location.origin == '{origin}'");
+    fn wait_until(&self, cdp: &mut Cdp, is_so: &str, url: &str) -> anyhow::Result<()> {
         let deadline = Instant::now() + LOADED_WITHIN;
         while Instant::now() < deadline {
-            if self.evaluate(cdp, &is_loaded)? {
+            if self.evaluate(cdp, is_so)? {
                 return Ok(());
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        bail!("the tab did not load {origin}{PAGE} within {} s", LOADED_WITHIN.as_secs())
+        bail!("the tab did not load {url} within {} s", LOADED_WITHIN.as_secs())
     }
 
     fn compare_clocks(&mut self, cdp: &mut Cdp) -> anyhow::Result<()> {

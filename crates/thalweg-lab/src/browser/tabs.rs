@@ -5,9 +5,9 @@ use super::processes::Snapshot;
 use super::tab::Tab;
 use super::timeline::{Came, Point, came, latency};
 use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us};
-use crate::measure::{BrowserUse, CoreTimes, Counts, Latency, core_times};
-use crate::scenario::Program;
-use crate::subject;
+use crate::measure::{BrowserUse, CoreTimes, Counts, Delays, Latency, Painted, core_times};
+use crate::scenario::{Consumer, Program};
+use crate::subject::{self, topic_name};
 use serde::Deserialize;
 use std::ops::ControlFlow;
 use std::thread::sleep;
@@ -50,7 +50,13 @@ struct Report {
     points: Vec<Point>,
     counts: PageCounts,
     why: String,
+    looks: Vec<Look>,
 }
+
+/// Of a live page: when a message's newest row was painted, when it was due, on the machine's
+/// clock, when it came and when it was handled; ms.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Look(f64, f64, f64, f64);
 
 /// The page's ledger.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -81,6 +87,8 @@ pub(super) struct Said {
     pub(super) counts: Counts,
     /// Why a connection ended by itself.
     pub(super) why: Option<String>,
+    /// Of live pages: from due to received, to handled, to painted, and all of it.
+    painted: [Latency; 4],
     pub(super) long_tasks: u64,
     pub(super) long_task_us: u64,
     pub(super) heap_bytes: u64,
@@ -99,8 +107,13 @@ impl Tabs {
         let origin = format!("{scheme}://{}", load.address);
         let version = process.version()?;
         let mut all = Vec::new();
-        for _ in 0..load.settings.tabs {
-            all.push(Tab::open(&mut process.cdp, &origin, load.settings.devtools)?);
+        let settings = load.settings;
+        for _ in 0..settings.tabs {
+            let cdp = &mut process.cdp;
+            all.push(match settings.consumer {
+                Consumer::LivePage => Tab::open_live(cdp, &origin, &topic_name(0))?,
+                _ => Tab::open(cdp, &origin, settings.devtools)?,
+            });
         }
         Ok(Tabs { process, all, cores, version })
     }
@@ -182,6 +195,7 @@ impl Tabs {
             long_task_us: said.long_task_us,
             heap_bytes: said.heap_bytes,
             message_bytes: said.came.bytes as u64,
+            painted: said.painted(),
             sent_bytes_per_s: per_s(|own| own.sent_bytes),
             published_per_s: per_s(|own| own.published),
         };
@@ -204,13 +218,38 @@ impl Tabs {
 }
 
 impl Said {
+    fn painted(&self) -> Option<Painted> {
+        let [received, handled, painted, in_all] = &self.painted;
+        Some(Painted {
+            messages: in_all.buckets().map(|(_, count)| count).sum(),
+            received: Delays::of(received)?,
+            handled: Delays::of(handled)?,
+            painted: Delays::of(painted)?,
+            in_all: Delays::of(in_all)?,
+        })
+    }
+
     fn report(&mut self, report: Report, from_ms: f64, to_ms: f64, ahead_us: f64) {
-        let Report { points, counts, why } = report;
+        let Report { points, counts, why, looks } = report;
         let one = came(&points, from_ms, to_ms);
         self.came.events += one.events;
         self.came.bytes += one.bytes;
         self.came.messages += one.messages;
         latency(&points, from_ms, to_ms, ahead_us, &mut self.latency);
+        for Look(painted_ms, due_ms, came_ms, handled_ms) in looks {
+            if (from_ms..to_ms).contains(&painted_ms) {
+                let due_ms = due_ms - ahead_us / 1000.0;
+                let each = [
+                    came_ms - due_ms,
+                    handled_ms - came_ms,
+                    painted_ms - handled_ms,
+                    painted_ms - due_ms,
+                ];
+                for (latency, ms) in self.painted.iter_mut().zip(each) {
+                    latency.record((ms * 1000.0).max(0.0) as u64, 1);
+                }
+            }
+        }
         self.counts = self.counts.and(&counts.into());
         self.why = self.why.take().or(Some(why).filter(|why| !why.is_empty()));
     }

@@ -1,5 +1,6 @@
 //! What a browser used in a span that was its load.
 
+use super::latency::Delays;
 use serde::{Deserialize, Serialize};
 
 /// A kind of Chromium's processes.
@@ -72,11 +73,29 @@ pub struct BrowserUse {
     pub heap_bytes: u64,
     /// What the tabs received, as the pages see it: text of messages, or bytes of bodies.
     pub message_bytes: u64,
+    /// Of live pages: from when a message was due to when its newest row was painted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub painted: Option<Painted>,
     /// Bytes per second that the subject sent by its own count, between two answers around
     /// the span; where it counts.
     pub sent_bytes_per_s: Option<f64>,
     /// Events per second that it made by its own count, each for every connection.
     pub published_per_s: Option<f64>,
+}
+
+/// How late live pages were with the messages of a span whose rows were painted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Painted {
+    /// Messages whose newest row was painted, or a newer one.
+    pub messages: u64,
+    /// From when they were due to when they were received.
+    pub received: Delays,
+    /// From then to when the page had handled them.
+    pub handled: Delays,
+    /// From then to when the frame with their newest row, or a newer one, had been painted.
+    pub painted: Delays,
+    /// From when they were due to then.
+    pub in_all: Delays,
 }
 
 impl BrowserUse {

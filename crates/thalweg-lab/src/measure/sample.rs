@@ -1,7 +1,7 @@
 //! One measurement: one subject, once, in one cell.
 
 use super::verdict::DISTURBED;
-use crate::measure::{BrowserUse, Counts, Latency, Pacing, Received, Resources, Verdict};
+use crate::measure::{BrowserUse, Counts, Delays, Latency, Pacing, Received, Resources, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Everything measured in one go.
@@ -175,28 +175,6 @@ pub struct Beside {
     pub before: Option<Delays>,
     /// In it.
     pub during: Option<Delays>,
-}
-
-/// Some latencies in short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delays {
-    /// Half of the events were no later.
-    pub p50_us: u64,
-    /// 99 of 100.
-    pub p99_us: u64,
-    /// The latest.
-    pub max_us: u64,
-}
-
-impl Delays {
-    /// Of these; `None` of none.
-    pub fn of(latency: &Latency) -> Option<Delays> {
-        Some(Delays {
-            p50_us: latency.quantile_us(0.5)?,
-            p99_us: latency.quantile_us(0.99)?,
-            max_us: latency.quantile_us(1.0)?,
-        })
-    }
 }
 
 /// How many connections a ramp came to before an event was later than its objective.

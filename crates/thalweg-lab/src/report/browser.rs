@@ -1,7 +1,7 @@
 //! What a browser used where it was the load.
 
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{ProcessKind, Sample};
+use crate::measure::{Delays, Painted, ProcessKind, Sample};
 use serde::Serialize;
 
 /// What a browser used, medians of samples. CPU is in cores.
@@ -29,6 +29,12 @@ pub struct BrowserFigures {
     pub long_task_share: Option<f64>,
     /// JavaScript's heap in use, over all tabs, without workers.
     pub heap_bytes: Option<f64>,
+    /// Of live pages, µs: from due to received, half and 99 of 100 messages.
+    pub received_us: Option<(f64, f64)>,
+    /// From received to handled.
+    pub handled_us: Option<(f64, f64)>,
+    /// From handled to painted.
+    pub painted_us: Option<(f64, f64)>,
     /// Events that the subject made by its own count for each connection, over those that
     /// the tabs received on each, where it counts.
     pub published_to_received: Option<f64>,
@@ -40,6 +46,11 @@ impl BrowserFigures {
         samples.iter().find(|it| it.browser.is_some())?;
         let values = |of: &dyn Fn(&Sample) -> Option<f64>| -> Vec<f64> {
             samples.iter().filter_map(|sample| of(sample)).collect()
+        };
+        let delays = |of: fn(&Painted) -> Delays| {
+            let of = |it: &Sample| it.browser.as_ref()?.painted.as_ref().map(of);
+            let p50 = median(&values(&|it| Some(of(it)?.p50_us as f64)))?;
+            Some((p50, median(&values(&|it| Some(of(it)?.p99_us as f64)))?))
         };
         let cpu = |kind| median(&values(&|it| Some(it.browser.as_ref()?.cpu(kind))));
         Some(BrowserFigures {
@@ -58,6 +69,9 @@ impl BrowserFigures {
             })),
             long_task_share: median(&values(&|it| Some(it.browser.as_ref()?.long_task_share()))),
             heap_bytes: median(&values(&|it| Some(it.browser.as_ref()?.heap_bytes as f64))),
+            received_us: delays(|it| it.received),
+            handled_us: delays(|it| it.handled),
+            painted_us: delays(|it| it.painted),
             published_to_received: median(&values(&|it| {
                 let published = it.browser.as_ref()?.published_per_s? * f64::from(connections);
                 (it.traffic.events > 0).then(|| published / it.events_per_s())

@@ -152,6 +152,15 @@ pub(super) const BROWSER_PAGE: &[Column] = &[
         figure(row.browser.as_ref().and_then(|it| it.heap_bytes).map(|it| it / 1e6))
     }),
 ];
+/// Of a live page: from when a message was due to when its newest row was painted.
+pub(super) const PAINTED: &[Column] = &[
+    ("due to received µs", "p50", |_, row| page(row, |it| it.received_us).0),
+    ("", "p99", |_, row| page(row, |it| it.received_us).1),
+    ("to handled µs", "p50", |_, row| page(row, |it| it.handled_us).0),
+    ("", "p99", |_, row| page(row, |it| it.handled_us).1),
+    ("to painted µs", "p50", |_, row| page(row, |it| it.painted_us).0),
+    ("", "p99", |_, row| page(row, |it| it.painted_us).1),
+];
 pub(super) const LIMITED: &[Column] = &[("limited", "by", |_, row| row.verdict.clone())];
 pub(super) const LOAD: &[Column] = &[
     ("% of core", "subject", |_, row| row.load.subject_busy.map_or(String::new(), percent)),
@@ -161,6 +170,11 @@ pub(super) const LOAD: &[Column] = &[
 
 fn figure(value: Option<f64>) -> String {
     value.map_or(String::new(), digits)
+}
+
+fn page(row: &Row, of: fn(&BrowserFigures) -> Option<(f64, f64)>) -> (String, String) {
+    let found = row.browser.as_ref().and_then(of);
+    (whole(found.map(|it| it.0)), whole(found.map(|it| it.1)))
 }
 
 fn cores(row: &Row, of: fn(&BrowserFigures) -> Option<f64>) -> String {

@@ -1,8 +1,8 @@
 //! The summary as a table for a terminal.
 
 use super::columns::{
-    BESIDE, Column, LATE, LIMITED, LOAD, PROBE, PROCESSES, PROPORTIONAL, RECEIVED, SERVED, STOPPED,
-    TO_BASELINE, TOPICS, withholds_p99,
+    BESIDE, Column, LATE, LIMITED, LOAD, PAINTED, PROBE, PROCESSES, PROPORTIONAL, RECEIVED, SERVED,
+    STOPPED, TO_BASELINE, TOPICS, withholds_p99,
 };
 use super::findings::browser;
 use super::row::Row;
@@ -10,7 +10,7 @@ use super::summary::{BlankCell, PartSummary, Summary};
 use super::words::{pinned, printable};
 use super::{cost, received, workload};
 use crate::measure::comparison::{Comparison, Word};
-use crate::scenario::Drive;
+use crate::scenario::{Consumer, Drive};
 
 /// The whole summary.
 pub fn table(summary: &Summary) -> String {
@@ -91,6 +91,9 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     }
     if part.rows.iter().any(|row| row.cpu.beside_us_per_event.is_some()) {
         groups.push(PROCESSES);
+    }
+    if part.rows.iter().any(|row| row.settings.consumer == Consumer::LivePage) {
+        groups.push(PAINTED);
     }
     groups.push(if part.in_browser { LIMITED } else { LOAD });
     let mut columns = groups.concat();

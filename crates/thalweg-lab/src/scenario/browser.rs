@@ -50,11 +50,17 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if consumer == Consumer::Arrow && transport != Transport::HttpStreaming {
         return Err(format!("Arrow comes over http-streaming, not {transport}"));
     }
-    if consumer == Consumer::Columns && *program == Program::Limit {
-        return Err("`limit` makes rows alone: leave columns to the other subjects".to_owned());
+    if !matches!(consumer, Consumer::Raw | Consumer::Rows) && *program == Program::Limit {
+        return Err(
+            "`limit` makes JSON rows alone, and serves no scripts: leave consumer out for it"
+                .to_owned(),
+        );
     }
-    if consumer == Consumer::Arrow && *program == Program::Limit {
-        return Err("`limit` speaks no Arrow: leave it to the other subjects".to_owned());
+    let is_page = consumer == Consumer::LivePage;
+    if is_page && (transport != Transport::Websocket || connections != tabs || settings.worker) {
+        return Err("a live page has one WebSocket in each tab: set connections to the number of \
+                    tabs, and leave worker out"
+            .to_owned());
     }
     Ok(())
 }

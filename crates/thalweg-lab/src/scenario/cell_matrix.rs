@@ -146,7 +146,10 @@ impl CellMatrix<'_> {
         match self.in_browser && differ {
             true => label.replacen(
                 &format!("{transport} {connections}"),
-                &format!("{connections} connections"),
+                &match connections {
+                    1 => "1 connection".to_owned(),
+                    several => format!("{several} connections"),
+                },
                 1,
             ),
             false => label,

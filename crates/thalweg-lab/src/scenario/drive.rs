@@ -385,6 +385,8 @@ impl Settings {
             Consumer::Raw => label += ", not parsed",
             Consumer::Columns => label += ", columns",
             Consumer::Arrow => label += ", Arrow",
+            Consumer::Sdk => label += ", by the SDK",
+            Consumer::LivePage => label += ", live page",
         }
         if self.worker {
             label += ", in a worker";

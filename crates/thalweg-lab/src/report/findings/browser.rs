@@ -3,7 +3,7 @@
 use crate::report::number::{digits, short};
 use crate::report::row::Row;
 use crate::report::summary::{PartSummary, Summary};
-use crate::scenario::{Consumer, Drive, Transport};
+use crate::scenario::{Consumer, Drive, Settings, Transport};
 
 /// From this share on what came is the schedule's, and not what a browser can take.
 const ALL_CAME: f64 = 0.98;
@@ -79,93 +79,68 @@ fn at_most(part: &PartSummary) -> Option<String> {
     })
 }
 
-/// What each encoding and each transport buys, where subjects differ in what a page makes of
-/// the messages: at the largest batches.
+/// What each encoding, each transport and a worker buy, where subjects differ in what a page
+/// makes of the messages: events for the same CPU of the browser, at the largest batches.
 fn decoding(part: &PartSummary) -> Vec<String> {
     let cells = part.cells();
     let largest = cells.iter().max_by_key(|cell| cell.first().map_or(0, |row| row.settings.batch));
     let Some(cell) = largest else { return Vec::new() };
     let rows: Vec<&Row> = cell.iter().filter(|row| !row.is_noise && row.valid > 0).collect();
-    if rows.iter().all(|row| row.settings.consumer == rows[0].settings.consumer) {
+    let Some(first) = rows.first() else { return Vec::new() };
+    if rows.iter().all(|row| row.settings.consumer == first.settings.consumer) {
         return Vec::new();
     }
-    let mut told = Vec::new();
-    for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
-        told.extend(encodings(&rows, transport, &cell[0].cell));
+    let mut told =
+        vec![format!("{}: so many times the events for the same CPU of the browser.", first.cell)];
+    for transport in TRANSPORTS {
+        told.extend(bought(&rows, "What an encoding buys", |row| {
+            let Settings { consumer, worker, .. } = row.settings;
+            (row.settings.transport == transport && !worker)
+                .then(|| (consumer == Consumer::Rows, named(consumer).to_owned()))
+        }));
     }
-    for consumer in [Consumer::Raw, Consumer::Rows, Consumer::Columns] {
-        told.extend(transports(&rows, consumer, &cell[0].cell));
+    for consumer in CONSUMERS {
+        told.extend(bought(&rows, "What a transport buys", |row| {
+            let Settings { transport, worker, .. } = row.settings;
+            (row.settings.consumer == consumer && !worker)
+                .then(|| (transport == Transport::Websocket, transport.to_string()))
+        }));
     }
-    told.extend(workers(&rows, &cell[0].cell));
+    for (transport, consumer) in TRANSPORTS.iter().flat_map(|it| CONSUMERS.map(|to| (*it, to))) {
+        told.extend(bought(&rows, "What a worker buys", |row| {
+            let is_own = (row.settings.transport, row.settings.consumer) == (transport, consumer);
+            is_own.then(|| (!row.settings.worker, "in a worker".to_owned()))
+        }));
+    }
     told
 }
 
-/// Over one transport on the page: everything beside JSON rows.
-fn encodings(rows: &[&Row], transport: Transport, cell: &str) -> Option<String> {
-    let on_page = |it: &&&Row| it.settings.transport == transport && !it.settings.worker;
-    let own: Vec<&&Row> = rows.iter().filter(on_page).collect();
-    let base = own.iter().find(|row| row.settings.consumer == Consumer::Rows)?;
-    let others: Vec<String> = own
-        .iter()
-        .filter(|row| row.settings.consumer != Consumer::Rows)
-        .filter_map(|row| {
-            let times = events(row)? / events(base)?;
-            Some(format!("{} {}\u{a0}×", named(row.settings.consumer), digits(times)))
-        })
+const TRANSPORTS: [Transport; 3] = [Transport::Websocket, Transport::Sse, Transport::HttpStreaming];
+const CONSUMERS: [Consumer; 5] =
+    [Consumer::Raw, Consumer::Rows, Consumer::Columns, Consumer::Arrow, Consumer::Sdk];
+
+/// Of the rows that take part, which `of` says with whether it is the one that the others stand
+/// beside, and what a row is called there.
+fn bought(
+    rows: &[&Row],
+    what: &str,
+    of: impl Fn(&Row) -> Option<(bool, String)>,
+) -> Option<String> {
+    let own = rows.iter().filter_map(|row| Some((row, of(row)?, us_per_event(row)?)));
+    let own: Vec<_> = own.collect();
+    let (base, _, base_us) = own.iter().find(|(_, (is_base, _), _)| *is_base)?;
+    let others = own.iter().filter(|(_, (is_base, _), _)| !is_base);
+    let others: Vec<String> = others
+        .map(|(_, (_, name), us)| format!("{name} {}\u{a0}×", digits(base_us / us)))
         .collect();
     (!others.is_empty()).then(|| {
-        format!(
-            "{cell}, {transport}: beside JSON rows ({}/s) the encoding buys: {}.",
-            short(events(base).unwrap_or(0.0)),
-            others.join(", ")
-        )
+        let us = digits(*base_us);
+        format!("{what} beside {} ({us} µs per event): {}.", base.subject, others.join(", "))
     })
 }
 
-/// Of one encoding on the page: every transport beside WebSocket.
-fn transports(rows: &[&Row], consumer: Consumer, cell: &str) -> Option<String> {
-    let on_page = |it: &&&Row| it.settings.consumer == consumer && !it.settings.worker;
-    let own: Vec<&&Row> = rows.iter().filter(on_page).collect();
-    let base = own.iter().find(|row| row.settings.transport == Transport::Websocket)?;
-    let others: Vec<String> = own
-        .iter()
-        .filter(|row| row.settings.transport != Transport::Websocket)
-        .filter_map(|row| {
-            let times = events(row)? / events(base)?;
-            Some(format!("{} {}\u{a0}×", row.settings.transport, digits(times)))
-        })
-        .collect();
-    (!others.is_empty()).then(|| {
-        format!(
-            "{cell}, {}: beside WebSocket ({}/s) the transport buys: {}.",
-            named(consumer),
-            short(events(base).unwrap_or(0.0)),
-            others.join(", ")
-        )
-    })
-}
-
-/// What a worker buys beside the page.
-fn workers(rows: &[&Row], cell: &str) -> Option<String> {
-    let others: Vec<String> = rows
-        .iter()
-        .filter(|row| row.settings.worker)
-        .filter_map(|row| {
-            let is_page = |it: &&&Row| {
-                !it.settings.worker
-                    && it.settings.transport == row.settings.transport
-                    && it.settings.consumer == row.settings.consumer
-            };
-            let page = rows.iter().find(is_page)?;
-            Some(format!("{} {}\u{a0}×", page.subject, digits(events(row)? / events(page)?)))
-        })
-        .collect();
-    (!others.is_empty())
-        .then(|| format!("{cell}: beside the page a worker takes: {}.", others.join(", ")))
-}
-
-fn events(row: &Row) -> Option<f64> {
-    row.throughput.events_per_s.map(|it| it.median).filter(|it| *it > 0.0)
+fn us_per_event(row: &Row) -> Option<f64> {
+    row.browser.as_ref()?.us_per_event.map(|it| it.median).filter(|it| *it > 0.0)
 }
 
 fn came(row: &Row) -> f64 {
@@ -178,6 +153,8 @@ fn named(consumer: Consumer) -> &'static str {
         Consumer::Rows => "JSON rows",
         Consumer::Columns => "JSON columns",
         Consumer::Arrow => "Arrow",
+        Consumer::Sdk => "the SDK",
+        Consumer::LivePage => "the live page",
     }
 }
 
