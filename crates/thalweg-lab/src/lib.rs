@@ -4,12 +4,14 @@
 //! line and its wire only, as anybody would.
 //!
 //! ```text
-//! scenario ─► subject + swarm ─► measure ─► report
+//! scenario ─► subject + load ─► measure ─► report
 //! ```
 //!
 //! - [`scenario`]: what to measure; a file becomes a checked plan (pure)
 //! - [`subject`]: a server under test; launched, probed, stopped
-//! - [`swarm`]: subscribers and publishers on one thread of their own core
+//! - [`load_generator`]: what makes the load, as the run sees it
+//! - [`browser`]: Chromium: subscribers in its tabs
+//! - [`swarm`]: the native one: subscribers and publishers on one thread of their own core
 //! - [`measure`]: ledger, latency, resources, statistics, verdict
 //! - [`report`]: what was found, as table, HTML, Markdown, CSV and JSON (pure)
 //! - [`sizing`]: what a load takes, by what was found (pure)
@@ -18,6 +20,8 @@
 // They panic where nobody reads: `run::say` and `run::print` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod browser;
+pub mod load_generator;
 pub mod measure;
 pub mod report;
 pub mod run;

@@ -3,6 +3,7 @@
 //! Pure but for reading `/proc`.
 //!
 //! - `comparison`: what a subject is to its baseline, and when that is known
+//! - `browser`: what a browser used that was the load
 //! - `received`: what came from an endpoint that does not cooperate
 //! - `latency`: intended time → received, as a histogram
 //! - `ledger`: what every subscription got, and what it should have got; `missed`: what
@@ -17,6 +18,7 @@
 //! - `steady`: whether a subject is warm
 //! - `verdict`: what limited a sample
 
+mod browser;
 pub mod comparison;
 mod latency;
 mod ledger;
@@ -32,7 +34,8 @@ pub mod statistics;
 mod steady;
 mod verdict;
 
-pub use latency::Latency;
+pub use browser::{BrowserUse, KindUse, Painted, ProcessKind};
+pub use latency::{Delays, Latency};
 pub use ledger::{Counts, Ledger, Reported};
 pub use machine::{
     CoreTimes, MachineNote, core_times, dropped_packets, stolen, tcp_bytes, tcp_share,
@@ -41,8 +44,8 @@ pub use pacing::Pacing;
 pub use process::Resources;
 pub use received::{Answer, Exchanged, Reasons, Received, Spread, Timestamps, Unit};
 pub use sample::{
-    Activity, Beside, Beyond, Delays, Held, KernelMemory, Memory, Negotiated, Point, ProcessUse,
-    Pushed, RoundTrips, Sample, SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
+    Activity, Beside, Beyond, Held, KernelMemory, Memory, Negotiated, Point, ProcessUse, Pushed,
+    RoundTrips, Sample, SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
 };
 pub use steady::{Slice, Steadiness, Warm};
-pub use verdict::{Evidence, Room, Verdict};
+pub use verdict::{BrowserEvidence, Evidence, Room, Verdict};

@@ -9,6 +9,7 @@
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `curves`: what only a chart shows
 //! - `findings`: what was found and how sure it is, in words
+//! - `browser`: what a browser used that was the load
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
 //! - `published`: what others have published of the same experiments
 //! - `workload`: what is shown of each workload; `columns`: what tables may have
@@ -20,6 +21,7 @@
 //! - `entry`: a run in a list of runs
 //! - `words`: what a report says besides; `number`: how figures are written
 
+mod browser;
 mod choice;
 mod columns;
 mod comparisons;
@@ -45,6 +47,7 @@ mod table;
 mod words;
 mod workload;
 
+pub use browser::BrowserFigures;
 pub use comparisons::{next, so_far};
 pub use condition::{Condition, Hit};
 pub use cost::{CostModel, models};
@@ -57,7 +60,7 @@ pub use junit::junit;
 pub use markdown::markdown;
 pub use number::short;
 pub use row::{Cpu, Delayed, Held, Lateness, Load, Row, Throughput, Trips, Wire};
-pub use summary::{Manifest, PartSummary, Summary};
+pub use summary::{BlankCell, Manifest, PartSummary, Summary};
 pub use table::table;
 pub use words::manifest;
 

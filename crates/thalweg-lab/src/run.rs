@@ -44,10 +44,13 @@ pub use print::{print, say};
 pub use query::{entries, judge};
 pub use store::{STORE, Store};
 
+use crate::browser::{self, Chromium};
+use crate::load_generator::LoadGenerator;
 use crate::measure::MachineNote;
 use crate::report::{Condition, Manifest};
 use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
+use crate::swarm::Swarm;
 use anyhow::Context;
 use bundle::Bundle;
 use sample::Bench;
@@ -170,14 +173,26 @@ fn begin(
         ..Manifest::new(&context.version, &arguments::line(&arguments), machine)
     };
     manifest.arguments = arguments;
+    let program = plan.load.is_browser().then(browser::find).transpose();
+    let program = program.map_err(|error| misuse(error.to_string()))?;
     let mut bundle = Bundle::create(folder, &archived(&plan), &manifest)?;
     let interrupted = interrupt::listen()?;
     cores.pin_swarm(1)?;
+    let generator: Box<dyn LoadGenerator> = match program {
+        None => Box::new(Swarm),
+        Some(program) => {
+            let chromium = Chromium::new(program, cores.clone(), bundle.log()?);
+            manifest.browser = Some(chromium.version()?);
+            manifest.browser_flags = browser::flags().into_iter().map(str::to_owned).collect();
+            Box::new(chromium)
+        }
+    };
     let bench = Bench {
         plan: &plan,
         context,
         place,
         cores: &cores,
+        generator: &*generator,
         log: bundle.log()?,
         interrupted: &interrupted,
         remark: Mutex::default(),

@@ -12,6 +12,7 @@
 //! - `against`: another build of Thalweg beside the one that is measured
 //! - `cell_matrix`: who takes part in which cells: every combination of the axes
 //! - `plan`: what is to be measured, in order
+//! - `browser`: what a browser cannot be the load of
 //! - `check`: what cannot be measured; `uses`: which have no effect
 //! - `schema`: what an editor is told of a file; made by the tests from the code
 //! - `library`: the scenarios that come with Thalweg
@@ -21,6 +22,7 @@
 
 mod against;
 mod arrivals;
+mod browser;
 mod cell_matrix;
 mod check;
 mod drive;
@@ -48,7 +50,7 @@ pub use error::{ScenarioError, unknown};
 pub use library::{LIBRARY, find, titles};
 pub use listen::listen;
 pub use peer::{Dialect, Peer};
-pub use plan::{Cell, Part, Plan, Slot, Subject};
+pub use plan::{Blank, Cell, LoadIn, Part, Plan, Slot, Subject};
 pub use process::{Process, Role};
 pub use read::{Changes, read};
 pub use settings::Settings;
@@ -91,6 +93,8 @@ pub enum Figure {
     Memory,
     /// Connections that a ramp held within its objective.
     Held,
+    /// CPU time of the browser per event, where one is the load.
+    BrowserCpu,
 }
 
 /// Which program the subject is.
@@ -206,6 +210,25 @@ pub enum TopicKind {
     Log,
     /// The newest event replaces the older ones.
     Value,
+}
+
+/// What a page makes of what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Consumer {
+    /// Nothing: only positions are looked at.
+    Raw,
+    /// JSON, an array for each row.
+    Rows,
+    /// JSON, an object of arrays for each batch.
+    Columns,
+    /// Arrow IPC.
+    Arrow,
+    /// JSON rows, by the npm package `thalweg`, as the subject serves it.
+    Sdk,
+    /// The live page of the subject, on a WebSocket of its own: rows in a table.
+    LivePage,
 }
 
 impl Control {

@@ -11,6 +11,7 @@
 //! - `place`: under which command, at which address
 //! - `sockets`: what the kernel holds for a subject's connections
 //! - `system_calls`: how many a subject makes
+//! - `temporary_folder`: a folder that goes with its value
 //! - `tls`: TLS as a client of a subject speaks it
 
 mod build;
@@ -23,19 +24,22 @@ mod probe;
 mod processes;
 mod sockets;
 mod system_calls;
+mod temporary_folder;
 pub mod tls;
 
 pub use build::{build_peers, peers};
+pub use child::OwnedChild;
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use listener::{Listener, NotSeen};
 pub use place::Place;
+pub use probe::get;
 pub use sockets::{Socket, sockets};
 pub use system_calls::SystemCallCount;
+pub use temporary_folder::TemporaryFolder;
 
 use crate::scenario::{Program, Role};
 use anyhow::{Context, bail};
-use child::OwnedChild;
 use processes::Processes;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -50,7 +54,7 @@ const PROBE_EVERY: Duration = Duration::from_millis(5);
 /// about to end without cleaning up.
 pub fn kill_all() {
     child::kill_all();
-    processes::remove_folders();
+    temporary_folder::remove_all();
 }
 
 /// A running subject, with the processes beside it. Dropped, all are killed.

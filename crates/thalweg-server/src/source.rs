@@ -104,6 +104,9 @@ const ROWS_MAX: u64 = 100_000;
 
 const KINDS: [&str; 5] = ["cars", "constant", "dummy", "max-speed", "runner"];
 
+/// What rows are as JSON.
+const SHAPES: [&str; 2] = ["rows", "columns"];
+
 /// When a source ticks.
 const WHENS: [&str; 2] = ["always", "subscribed"];
 
@@ -153,7 +156,8 @@ fn generator(config: &SourceConfig) -> Result<Scheduled, String> {
             }
             "constant" => {
                 let batch = rows(options, "batch")?.unwrap_or(1);
-                (Box::new(constant::Constant::new(batch)), &["batch"], 1_000)
+                let shape = shape(options)?;
+                (Box::new(constant::Constant::new(batch, shape)), &["batch", "shape"], 1_000)
             }
             "dummy" => {
                 let size = options.bytes("size")?.unwrap_or(100);
@@ -170,6 +174,15 @@ fn generator(config: &SourceConfig) -> Result<Scheduled, String> {
     let (start_us, while_subscribed) = start(options)?;
     let interval_us = Some(interval_us);
     Ok(Scheduled { start_us, interval_us, while_subscribed, ..unscheduled(source, config, None) })
+}
+
+/// What the rows of a tick are as JSON.
+fn shape(options: &Options) -> Result<constant::Shape, String> {
+    match options.text("shape") {
+        None | Some("rows") => Ok(constant::Shape::Rows),
+        Some("columns") => Ok(constant::Shape::Columns),
+        Some(other) => Err(format!("shape: {other:?} is none{}", nearest(other, &SHAPES))),
+    }
 }
 
 /// When it starts, if this is set, and whether it ticks only while somebody subscribes.
@@ -230,6 +243,14 @@ mod tests {
         check("a=cars,cars=18446744073709551615", Some("cars: at most 100000"));
         check("a=constant,batch=100000", None);
         check("a=constant,batch=100001", Some("batch: at most 100000"));
+    }
+
+    #[test]
+    fn a_shape_is_one_there_is() {
+        let config = |shape| SourceConfig::parse(&format!("a=constant,shape={shape}")).unwrap();
+        assert!(build(&config("columns")).is_ok() && build(&config("rows")).is_ok());
+        let said = "shape: \"column\" is none, did you mean \"columns\"?";
+        assert_eq!(build(&config("column")).err().as_deref(), Some(said));
     }
 
     #[test]

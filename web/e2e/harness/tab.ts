@@ -106,8 +106,7 @@ async function lend({ browser }: { browser: Browser }, use: (tab: Tab) => Promis
   await close();
 }
 
-/** A tab, and another one, which has a window and a process of its own. */
-export const test = base.extend<{ tab: Tab; other: Tab }>({
+/** With a tab, which has a window and a process of its own. */
+export const test = base.extend<{ tab: Tab }>({
   tab: ({ browser }, use) => lend({ browser }, use),
-  other: ({ browser }, use) => lend({ browser }, use),
 });

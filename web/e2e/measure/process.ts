@@ -1,6 +1,5 @@
 /** What processes use, as the kernel has it. */
 
-import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import type { Browser } from "@playwright/test";
 
@@ -28,32 +27,19 @@ async function processes(browser: Browser): Promise<{ type: string; id: number }
 }
 
 /** CPU time of a process since it began, s. */
-export function cpuSeconds(pid: number): number {
+function cpuSeconds(pid: number): number {
   const [, fields = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
   const [user, system] = fields.split(" ").slice(11, 13).map(Number);
   return ((user ?? 0) + (system ?? 0)) / TICKS_PER_S;
 }
 
-/** What each of the processes that pages run in has used, s. */
-export async function rendering(browser: Browser): Promise<Map<number, number>> {
+/** The process that a page runs in: of all renderers the one that has done most. */
+export async function renderer(browser: Browser): Promise<number> {
   const renderers = (await processes(browser)).filter(({ type }) => type === "renderer");
-  return new Map(renderers.map(({ id }) => [id, cpuSeconds(id)]));
-}
-
-/** The process that a page runs in: of all renderers the one that has done most since then. */
-export async function renderer(browser: Browser, since = new Map<number, number>()): Promise<number> {
-  const done = [...(await rendering(browser))].map(([id, s]) => ({ id, s: s - (since.get(id) ?? 0) }));
+  const done = renderers.map(({ id }) => ({ id, s: cpuSeconds(id) }));
   const [busiest] = done.sort((one, other) => other.s - one.s);
   if (!busiest) throw new Error("no renderer");
   return busiest.id;
-}
-
-/** Gives core 1 to these of the browser's processes alone; all others, and this one, get core 0. */
-export async function seclude(browser: Browser, pids: readonly number[]): Promise<void> {
-  const pin = (pid: number, core: number): void =>
-    void execFileSync("taskset", ["--all-tasks", "--cpu-list", "--pid", `${core}`, `${pid}`]);
-  for (const { id } of await processes(browser)) pin(id, pids.includes(id) ? 1 : 0);
-  pin(process.pid, 0);
 }
 
 /** Proportional memory of all of the browser's processes: what a page is behind with need not be in its own. */

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Browser } from "@playwright/test";
 
 /** Where it was taken. */
-function machine(browser: Browser, placement: string): object {
+function machine(browser: Browser): object {
   return {
     taken: new Date().toISOString(),
     cpu: cpus()[0]?.model,
@@ -18,32 +18,21 @@ function machine(browser: Browser, placement: string): object {
     chromium: browser.version(),
     node: process.version,
     commit: execFileSync("git", ["describe", "--always", "--dirty"], { encoding: "utf8" }).trim(),
-    placement,
+    placement: "server on core 0; browser and what drives it on core 1",
   };
 }
 
 /** Prints the summary; writes it, with all that was seen, where `--out` says. */
-export function record(
-  browser: Browser,
-  name: string,
-  summary: object,
-  raw: object,
-  placement = "server on core 0; browser and what drives it on core 1",
-): void {
+export function record(browser: Browser, name: string, summary: object, raw: object): void {
   console.log(JSON.stringify(summary, null, 2));
   const folder = process.env["MEASURE_OUT"];
   if (!folder) return;
   mkdirSync(folder, { recursive: true });
-  const all = { name, machine: machine(browser, placement), summary, ...raw };
+  const all = { name, machine: machine(browser), summary, ...raw };
   writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(all)}\n`);
 }
 
 /** How long to measure, s. */
 export function seconds(otherwise: number): number {
   return Number(process.env["MEASURE_SECONDS"] ?? otherwise);
-}
-
-/** How many pairs to take. */
-export function pairs(otherwise: number): number {
-  return Number(process.env["MEASURE_PAIRS"] ?? otherwise);
 }

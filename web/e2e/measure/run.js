@@ -1,5 +1,5 @@
 /**
- * Takes a measurement: `npm run measure -- NAME [--out FOLDER] [--seconds N] [--pairs N]`.
+ * Takes a measurement: `npm run measure -- NAME [--out FOLDER] [--seconds N]`.
  * Browser and everything that drives it on core 1; the server on core 0.
  */
 
@@ -9,11 +9,11 @@ import { parseArgs } from "node:util";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { out: { type: "string" }, seconds: { type: "string" }, pairs: { type: "string" } },
+  options: { out: { type: "string" }, seconds: { type: "string" } },
 });
 const [name] = positionals;
 if (!name) {
-  console.error("which one? columns, live, slow or throughput");
+  console.error("which one? live or slow");
   process.exit(2);
 }
 const command = [
@@ -32,7 +32,6 @@ const child = spawn("taskset", command, {
     ...process.env,
     ...(values.out && { MEASURE_OUT: resolve(values.out) }),
     ...(values.seconds && { MEASURE_SECONDS: values.seconds }),
-    ...(values.pairs && { MEASURE_PAIRS: values.pairs }),
   },
 });
 child.on("exit", (code) => process.exit(code ?? 1));

@@ -1,6 +1,4 @@
-/** Medians, quantiles, and how sure one can be of a ratio. Pure. */
-
-import { seeded } from "../../sdk/test/random.js";
+/** Medians, quantiles and slopes. Pure. */
 
 /** The value that the part `share` of all do not exceed; `NaN` of none. */
 export function quantile(values: readonly number[], share: number): number {
@@ -12,24 +10,6 @@ export function median(values: readonly number[]): number {
   const sorted = [...values].sort((one, other) => one - other);
   const middle = sorted.length / 2;
   return ((sorted[Math.ceil(middle) - 1] ?? NaN) + (sorted[Math.floor(middle)] ?? NaN)) / 2;
-}
-
-export interface Ratio {
-  readonly ratio: number;
-  /** 95 % of the ratios of what might as well have been drawn. */
-  readonly interval: readonly [number, number];
-}
-
-const DRAWS = 10_000;
-
-/** Median of the ratios of pairs, with a bootstrap interval. */
-export function ratio(pairs: readonly (readonly [number, number])[]): Ratio {
-  const ratios = pairs.map(([one, other]) => one / other);
-  const random = seeded(1);
-  const drawn = Array.from({ length: DRAWS }, () =>
-    median(ratios.map(() => ratios[Math.floor(random() * ratios.length)] as number)),
-  );
-  return { ratio: median(ratios), interval: [quantile(drawn, 0.025), quantile(drawn, 0.975)] };
 }
 
 /** Change a second, by least squares. */

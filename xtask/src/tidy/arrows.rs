@@ -122,10 +122,24 @@ const LAB: &Arrows = &[
     ("scenario", &[]),
     ("measure", &[]),
     ("subject", &["scenario"]),
-    ("swarm", &["scenario", "subject", "measure"]),
+    ("load_generator", &["scenario", "measure"]),
+    ("swarm", &["load_generator", "scenario", "subject", "measure"]),
+    ("browser", &["load_generator", "scenario", "subject", "measure"]),
     ("report", &["scenario", "measure"]),
     ("sizing", &["scenario", "measure", "report"]),
-    ("run", &["scenario", "measure", "subject", "swarm", "report", "sizing"]),
+    (
+        "run",
+        &[
+            "browser",
+            "load_generator",
+            "scenario",
+            "measure",
+            "subject",
+            "swarm",
+            "report",
+            "sizing",
+        ],
+    ),
 ];
 
 const HERE: &str = "change the arrows in xtask/src/tidy/arrows.rs and ARCHITECTURE.md";

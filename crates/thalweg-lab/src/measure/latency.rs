@@ -1,6 +1,7 @@
 //! Latency, from the intended time to the moment the bytes were read, in µs.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// Anything slower counts as this slow: ten minutes.
 const LATENCY_US_MAX: u64 = 600_000_000;
@@ -46,6 +47,28 @@ impl Latency {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.0.reset();
+    }
+}
+
+/// Some latencies in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delays {
+    /// Half of the events were no later.
+    pub p50_us: u64,
+    /// 99 of 100.
+    pub p99_us: u64,
+    /// The latest.
+    pub max_us: u64,
+}
+
+impl Delays {
+    /// Of these; `None` of none.
+    pub fn of(latency: &Latency) -> Option<Delays> {
+        Some(Delays {
+            p50_us: latency.quantile_us(0.5)?,
+            p99_us: latency.quantile_us(0.99)?,
+            max_us: latency.quantile_us(1.0)?,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! One measurement: one subject, once, in one cell.
 
 use super::verdict::DISTURBED;
-use crate::measure::{Counts, Latency, Pacing, Received, Resources, Verdict};
+use crate::measure::{BrowserUse, Counts, Delays, Latency, Pacing, Received, Resources, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Everything measured in one go.
@@ -58,6 +58,9 @@ pub struct Sample {
     pub resources: Resources,
     /// Where subscribers stopped: what the kernel holds for them.
     pub kernel: Option<KernelMemory>,
+    /// Where the load was in a browser: what that used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub browser: Option<BrowserUse>,
     /// Where the client answers.
     #[serde(default)]
     pub round_trips: Option<RoundTrips>,
@@ -172,28 +175,6 @@ pub struct Beside {
     pub before: Option<Delays>,
     /// In it.
     pub during: Option<Delays>,
-}
-
-/// Some latencies in short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delays {
-    /// Half of the events were no later.
-    pub p50_us: u64,
-    /// 99 of 100.
-    pub p99_us: u64,
-    /// The latest.
-    pub max_us: u64,
-}
-
-impl Delays {
-    /// Of these; `None` of none.
-    pub fn of(latency: &Latency) -> Option<Delays> {
-        Some(Delays {
-            p50_us: latency.quantile_us(0.5)?,
-            p99_us: latency.quantile_us(0.99)?,
-            max_us: latency.quantile_us(1.0)?,
-        })
-    }
 }
 
 /// How many connections a ramp came to before an event was later than its objective.
@@ -400,15 +381,16 @@ impl Sample {
         match self.verdict {
             Verdict::Invalid(_) | Verdict::Machine | Verdict::Gaps => false,
             Verdict::Swarm => self.disturbed < DISTURBED,
-            Verdict::Subject | Verdict::Both | Verdict::Schedule => true,
+            Verdict::Subject | Verdict::Browser | Verdict::Both | Verdict::Schedule => true,
         }
     }
 
     /// Whether its events per second are what the subject can do: it was saturated, and the
     /// swarm was not. A search for the highest rate ends where the objective is missed,
-    /// unless the swarm could not offer more.
+    /// unless the swarm could not offer more. In a browser they are what that can take.
     pub fn is_ranked(&self) -> bool {
         match self.steps.is_empty() {
+            true if self.browser.is_some() => self.verdict == Verdict::Browser,
             true => self.verdict == Verdict::Subject,
             false => self.verdict.is_valid() && self.verdict != Verdict::Swarm,
         }
@@ -428,6 +410,15 @@ impl Sample {
         // A server that is not seen is not free of charge.
         (events > 0 && self.subject_cpu_ns > 0)
             .then(|| self.subject_cpu_ns as f64 / 1000.0 / events as f64)
+    }
+
+    /// The browser's CPU time per event, over all of its processes; `None` where the load is in
+    /// none, or nothing came.
+    pub fn browser_us_per_event(&self) -> Option<f64> {
+        let used = self.browser.as_ref()?;
+        // Both are counted over about the same time, and by the second they are the same.
+        let events = self.events_per_s() * used.span_us as f64 / 1e6;
+        (events > 0.0).then(|| used.cpu_ns() as f64 / 1000.0 / events)
     }
 
     /// CPU time per event of all processes beside the subject; `None` where there are none.

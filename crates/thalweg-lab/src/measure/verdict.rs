@@ -13,6 +13,8 @@ pub(super) const DISTURBED: f64 = 0.10;
 /// A swarm that has not looked at its sockets for this share of the span has made
 /// the p99 itself: what arrives meanwhile is one event of a hundred.
 const AWAY: f64 = 0.01;
+/// A browser of which less of the schedule has come has not kept up with it.
+const BROWSER_CAME_MIN: f64 = 0.98;
 /// Shorter absences are a scheduler's slice, as every program has them.
 const AWAY_US_MIN: u64 = 10_000;
 
@@ -24,6 +26,8 @@ pub enum Verdict {
     Subject,
     /// The swarm's core was: the subject could do more.
     Swarm,
+    /// The browser that is the load was: its events per second are what it can take.
+    Browser,
     /// Both were: nobody knows whether the subject could do more, so its throughput is not
     /// ranked; CPU per event counts.
     Both,
@@ -82,6 +86,23 @@ pub struct Evidence {
     pub swarm_fell_short: bool,
     /// Why the sample failed, where it did.
     pub failure: Option<String>,
+    /// Where the load is in a browser: in place of all that is said of the swarm.
+    pub browser: Option<BrowserEvidence>,
+}
+
+/// What is known of a browser that is the load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BrowserEvidence {
+    /// Cores that it may run on.
+    pub cores: usize,
+    /// The share of them that it used.
+    pub busy: f64,
+    /// The thread that was busy most, and its share of a core.
+    pub busiest: Option<(String, f64)>,
+    /// The share of its cores that others used.
+    pub others: f64,
+    /// Of the subject's schedule, the share that came.
+    pub came: Option<f64>,
 }
 
 impl Evidence {
@@ -95,6 +116,9 @@ impl Evidence {
     pub fn judge(&self, ledger: &Counts) -> (Verdict, String) {
         if let Some(failure) = self.broken(ledger) {
             return (Verdict::Invalid(failure.clone()), failure);
+        }
+        if let Some(browser) = &self.browser {
+            return self.judge_browser(browser, ledger);
         }
         if self.is_starved() {
             let waited = percent(self.swarm_waited);
@@ -122,6 +146,38 @@ impl Evidence {
             return (Verdict::Swarm, why);
         }
         (Verdict::Schedule, self.idleness())
+    }
+
+    /// The same where the load is in a browser. It is meant to be the one that gives out first:
+    /// what it cannot take in time is announced as gaps, or waits in it.
+    fn judge_browser(&self, browser: &BrowserEvidence, ledger: &Counts) -> (Verdict, String) {
+        if let Some(why) = self.disturbance() {
+            return (Verdict::Machine, why);
+        }
+        if browser.others >= DISTURBED {
+            let why = format!("others used {} of the browser's cores", percent(browser.others));
+            return (Verdict::Machine, why);
+        }
+        let (is_saturated, mut why) = browser.busyness();
+        let came = browser.came.unwrap_or(1.0);
+        if came < BROWSER_CAME_MIN {
+            why += &format!("; {} of the schedule came", percent(came));
+        }
+        if !ledger.is_whole() {
+            why += &format!("; {ledger}");
+        }
+        let is_subject = self.subject_busy >= SATURATED;
+        if is_saturated && is_subject {
+            return (Verdict::Both, format!("{}, and {why}", self.saturation()));
+        }
+        if is_subject {
+            return (Verdict::Subject, format!("{}; {why}", self.saturation()));
+        }
+        let falls_short = came < BROWSER_CAME_MIN || !ledger.is_whole();
+        match is_saturated || falls_short {
+            true => (Verdict::Browser, why),
+            false => (Verdict::Schedule, why),
+        }
     }
 
     fn saturation(&self) -> String {
@@ -219,6 +275,21 @@ impl Evidence {
     }
 }
 
+impl BrowserEvidence {
+    /// Whether it could not do more, and what it did in words.
+    fn busyness(&self) -> (bool, String) {
+        let cores = if self.cores == 1 { "core was" } else { "cores were" };
+        let all = format!("the browser's {cores} busy with it for {}", percent(self.busy));
+        match &self.busiest {
+            Some((name, share)) => (
+                self.busy >= SATURATED || *share >= SATURATED,
+                format!("{all}, {name} for {}", percent(*share)),
+            ),
+            None => (self.busy >= SATURATED, all),
+        }
+    }
+}
+
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
@@ -245,6 +316,7 @@ impl fmt::Display for Verdict {
             Verdict::Subject => f.write_str("subject"),
             Verdict::Gaps => f.write_str("gaps"),
             Verdict::Swarm => f.write_str("swarm"),
+            Verdict::Browser => f.write_str("browser"),
             Verdict::Both => f.write_str("both"),
             Verdict::Machine => f.write_str("machine"),
             Verdict::Schedule => f.write_str("schedule"),

@@ -1,5 +1,6 @@
 //! What tables may have: a column for each figure of a row.
 
+use super::browser::BrowserFigures;
 use super::number::{digits, short};
 use super::row::Row;
 use super::summary::PartSummary;
@@ -124,6 +125,43 @@ pub(super) const FROM_INTENDED: &[Column] = &[
 ];
 pub(super) const RECEIVED: &[Column] =
     &[("received", "MB/s", |_, row| figure(row.throughput.mb_per_s))];
+/// What a browser takes for an event.
+pub(super) const BROWSER_CPU: &[Column] = &[
+    ("browser CPU µs", "per event", |_, row| {
+        figure(row.browser.as_ref().and_then(|it| it.us_per_event).map(|it| it.median))
+    }),
+    ("browser CPU", TO_BASELINE, |part, row| compared(part, row, Metric::BrowserCpu)),
+];
+/// Its CPU by process kind, and the server's beside it.
+pub(super) const BROWSER_KINDS: &[Column] = &[
+    ("CPU, % of a core", "tab", |_, row| cores(row, |it| it.tab_cpu)),
+    ("", "network", |_, row| cores(row, |it| it.network_cpu)),
+    ("", "browser", |_, row| cores(row, |it| it.browser_cpu)),
+    ("", "GPU", |_, row| cores(row, |it| it.gpu_cpu)),
+    ("", "other", |_, row| cores(row, |it| it.other_cpu)),
+    ("", "in all", |_, row| cores(row, |it| it.cpu.map(|it| it.median))),
+    ("", "server", |_, row| cores(row, |it| it.subject_cpu.map(|it| it.median))),
+];
+/// What it does to the page.
+pub(super) const BROWSER_PAGE: &[Column] = &[
+    ("long tasks", "per s", |_, row| {
+        figure(row.browser.as_ref().and_then(|it| it.long_tasks_per_s))
+    }),
+    ("", "% of time", |_, row| cores(row, |it| it.long_task_share)),
+    ("JS heap", "MB", |_, row| {
+        figure(row.browser.as_ref().and_then(|it| it.heap_bytes).map(|it| it / 1e6))
+    }),
+];
+/// Of a live page: from when a message was due to when its newest row was painted.
+pub(super) const PAINTED: &[Column] = &[
+    ("due to received µs", "p50", |_, row| page(row, |it| it.received_us).0),
+    ("", "p99", |_, row| page(row, |it| it.received_us).1),
+    ("to handled µs", "p50", |_, row| page(row, |it| it.handled_us).0),
+    ("", "p99", |_, row| page(row, |it| it.handled_us).1),
+    ("to painted µs", "p50", |_, row| page(row, |it| it.painted_us).0),
+    ("", "p99", |_, row| page(row, |it| it.painted_us).1),
+];
+pub(super) const LIMITED: &[Column] = &[("limited", "by", |_, row| row.verdict.clone())];
 pub(super) const LOAD: &[Column] = &[
     ("% of core", "subject", |_, row| row.load.subject_busy.map_or(String::new(), percent)),
     ("", "swarm", |_, row| row.load.swarm_busy.map_or(String::new(), percent)),
@@ -132,6 +170,15 @@ pub(super) const LOAD: &[Column] = &[
 
 fn figure(value: Option<f64>) -> String {
     value.map_or(String::new(), digits)
+}
+
+fn page(row: &Row, of: fn(&BrowserFigures) -> Option<(f64, f64)>) -> (String, String) {
+    let found = row.browser.as_ref().and_then(of);
+    (whole(found.map(|it| it.0)), whole(found.map(|it| it.1)))
+}
+
+fn cores(row: &Row, of: fn(&BrowserFigures) -> Option<f64>) -> String {
+    row.browser.as_ref().and_then(of).map_or(String::new(), percent)
 }
 
 fn percent(share: f64) -> String {

@@ -14,6 +14,7 @@ impl From<Figure> for Metric {
             Figure::Ceiling => Metric::Throughput,
             Figure::Memory => Metric::Memory,
             Figure::Held => Metric::Held,
+            Figure::BrowserCpu => Metric::BrowserCpu,
         }
     }
 }

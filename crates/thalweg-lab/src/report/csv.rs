@@ -47,16 +47,27 @@ const COLUMNS: &[Column] = &[
     ("round_trip_p99_us", |row| row.round_trip.p99_us),
     ("round_trips_ms", |row| row.round_trip.total_ms),
     ("held", |row| Some(row.held.as_ref()?.connections.median)),
+    ("browser_us_per_event", |row| median(row.browser.as_ref()?.us_per_event)),
+    ("browser_cpu", |row| median(row.browser.as_ref()?.cpu)),
+    ("browser_tab_cpu", |row| row.browser.as_ref()?.tab_cpu),
+    ("browser_network_cpu", |row| row.browser.as_ref()?.network_cpu),
+    ("browser_browser_cpu", |row| row.browser.as_ref()?.browser_cpu),
+    ("browser_gpu_cpu", |row| row.browser.as_ref()?.gpu_cpu),
+    ("browser_other_cpu", |row| row.browser.as_ref()?.other_cpu),
+    ("browser_long_tasks_per_s", |row| row.browser.as_ref()?.long_tasks_per_s),
+    ("browser_long_task_share", |row| row.browser.as_ref()?.long_task_share),
+    ("browser_heap_bytes", |row| row.browser.as_ref()?.heap_bytes),
 ];
 
 /// What follows them: ratios to the baseline, each with its interval and its word.
-const RATIOS: [(&str, Metric); 6] = [
+const RATIOS: [(&str, Metric); 7] = [
     ("cpu", Metric::Cpu),
     ("p99", Metric::P99),
     ("round_trip", Metric::RoundTrip),
     ("events_per_s", Metric::Throughput),
     ("rss", Metric::Memory),
     ("held", Metric::Held),
+    ("browser_cpu", Metric::BrowserCpu),
 ];
 
 /// The whole summary.

@@ -1,8 +1,10 @@
 //! What was found, in words: what each subject costs beside its baseline, over all cells of
 //! a scenario, and how sure that is. Nothing is decided here.
 //!
+//! - `browser`: what tabs took
 //! - `trust`: how sure it is
 
+pub(super) mod browser;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -30,10 +32,11 @@ pub(super) type Pooled<'a> = (&'a PartSummary, &'a Comparison);
 /// Says what a run found.
 pub(super) fn findings(summary: &Summary) -> Findings {
     let all = pooled(summary);
-    let details: Vec<String> = match all.as_slice() {
+    let mut details: Vec<String> = match all.as_slice() {
         [one] => cell_by_cell(one).into_iter().collect(),
         _ => all.iter().map(detail).collect(),
     };
+    details.extend(browser::sentences(summary));
     let headline = match all.len() {
         0 => beside_itself(summary).unwrap_or_else(|| without_comparison(summary)),
         1 => all[0].0.sentence(all[0].1),

@@ -4,6 +4,7 @@
 //! - `overview`: the first screen's chart; `strips`: what it is made of
 //! - `against`: figures against the setting that varies, which `facets` finds
 //! - `curve`: latency by percentile, memory over time, the search for a ceiling
+//! - `kinds`: where a browser's CPU goes
 //! - `table`: every figure
 //! - `metric`: what a chart shows of a row; `series`: how subjects and verdicts look
 //! - `plot`, `scale`: axes; `markup`: elements, escaped
@@ -11,6 +12,7 @@
 mod against;
 mod curve;
 mod facets;
+mod kinds;
 mod markup;
 pub(super) mod metric;
 mod overview;

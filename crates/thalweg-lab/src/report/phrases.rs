@@ -69,6 +69,7 @@ impl PartSummary {
             Metric::Throughput => "events per second",
             Metric::Memory => "memory per connection",
             Metric::Held => "clients held within the objective",
+            Metric::BrowserCpu => "browser's CPU per event",
         }
     }
 
@@ -93,7 +94,7 @@ impl Metric {
     /// What a subject is that has less of it.
     pub(super) fn less(self) -> &'static str {
         match self {
-            Metric::Cpu => "cheaper",
+            Metric::Cpu | Metric::BrowserCpu => "cheaper",
             Metric::P99 | Metric::RoundTrip => "faster",
             Metric::Throughput | Metric::Held => "lower",
             Metric::Memory => "smaller",
@@ -103,7 +104,7 @@ impl Metric {
     /// What a subject is that has more of it.
     pub(super) fn more(self) -> &'static str {
         match self {
-            Metric::Cpu => "dearer",
+            Metric::Cpu | Metric::BrowserCpu => "dearer",
             Metric::P99 | Metric::RoundTrip => "slower",
             Metric::Throughput | Metric::Held => "higher",
             Metric::Memory => "larger",

@@ -1,5 +1,6 @@
 //! One subject in one cell: medians of its samples that count.
 
+use super::browser::BrowserFigures;
 use super::curves::Curves;
 use super::held::HeldFigures;
 use crate::measure::statistics::{Estimate, estimate, median};
@@ -65,6 +66,9 @@ pub struct Row {
     /// How far a ramp came within its objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldFigures>,
+    /// What the browser used, where one was the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub browser: Option<BrowserFigures>,
     /// Of an endpoint that does not cooperate: the middle sample's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<Received>,
@@ -228,6 +232,7 @@ impl Valid<'_> {
         row.load = self.load();
         row.round_trip = self.round_trip();
         row.held = HeldFigures::of(&self.0, settings);
+        row.browser = BrowserFigures::of(&self.0, settings.connections);
         row.received = self.received();
     }
 

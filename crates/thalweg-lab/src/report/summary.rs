@@ -7,7 +7,7 @@ use super::equality::Equality;
 use super::row::{Row, Valid};
 use crate::measure::comparison::Comparison;
 use crate::measure::{MachineNote, Sample, Verdict};
-use crate::scenario::{Cell, Drive, Figure, Part, Plan};
+use crate::scenario::{Blank, Cell, Drive, Figure, LoadIn, Part, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,6 +31,12 @@ pub struct Manifest {
     /// Those of the binary that was measured, which is the lab's own unless
     /// `--thalweg` named another. Empty in older archives.
     pub measured: String,
+    /// The browser that was the load, if one was: its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub browser: Option<String>,
+    /// What it was started with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub browser_flags: Vec<String>,
     /// What was typed, with names instead of paths of this machine.
     pub command_line: String,
     /// The same, word by word, without the program's name.
@@ -103,6 +109,12 @@ pub struct PartSummary {
     pub measured_ms: u64,
     /// Whether the subjects of a cell were measured at the same time.
     pub concurrent: bool,
+    /// Whether a browser was the load.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_browser: bool,
+    /// Who could not take part in which cells, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blanks: Vec<BlankCell>,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
     /// Every subject beside its baseline in every metric, cell by cell.
@@ -123,7 +135,7 @@ impl Summary {
         }
         let parts = plan.parts.iter().enumerate().map(|(index, part)| {
             let own: Vec<&Sample> = samples.iter().filter(|it| it.part == index).collect();
-            summarise_part(part, &own)
+            summarise_part(part, plan.load, &own)
         });
         Summary { name: plan.name.clone(), manifest, parts: parts.collect() }
     }
@@ -134,6 +146,17 @@ impl Summary {
     }
 }
 
+/// A subject that could not take part in a cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct BlankCell {
+    /// The cell.
+    pub cell: String,
+    /// The subject.
+    pub subject: String,
+    /// Why.
+    pub why: String,
+}
+
 impl PartSummary {
     /// Its rows, cell by cell.
     pub fn cells(&self) -> Vec<&[Row]> {
@@ -141,7 +164,7 @@ impl PartSummary {
     }
 }
 
-fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
+fn summarise_part(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartSummary {
     let (mut rows, mut equality) = (Vec::new(), Vec::new());
     for (index, cell) in part.cells.iter().enumerate() {
         let of_cell = samples.iter().copied().filter(|it| it.cell == index).collect::<Vec<_>>();
@@ -160,11 +183,22 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         budget_s: part.budget_s,
         measured_ms: part.measured_ms,
         concurrent: part.concurrent,
+        in_browser: load.is_browser(),
+        blanks: part.cells.iter().flat_map(blanks).collect(),
         rows,
         comparisons,
         pooled,
         equality,
     }
+}
+
+fn blanks(cell: &Cell) -> impl Iterator<Item = BlankCell> {
+    let label = &cell.label;
+    cell.blanks.iter().map(move |Blank { subject, why }| BlankCell {
+        cell: label.clone(),
+        subject: subject.clone(),
+        why: why.clone(),
+    })
 }
 
 /// A row for each subject that has samples.
@@ -182,7 +216,7 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         let choice = Choice::of(&own);
         let valid = Valid(choice.counted.clone());
         let most = choice.most();
-        let ranked = valid.0.iter().filter(|it| it.verdict == Verdict::Subject).count();
+        let ranked = valid.0.iter().filter(|it| it.is_ranked()).count();
         let is_baseline = index == cell.baseline;
         let mut row = Row {
             cell: cell.label.clone(),

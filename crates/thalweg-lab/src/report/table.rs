@@ -1,15 +1,16 @@
 //! The summary as a table for a terminal.
 
 use super::columns::{
-    BESIDE, Column, LATE, LOAD, PROBE, PROCESSES, PROPORTIONAL, RECEIVED, SERVED, STOPPED,
-    TO_BASELINE, TOPICS, withholds_p99,
+    BESIDE, Column, LATE, LIMITED, LOAD, PAINTED, PROBE, PROCESSES, PROPORTIONAL, RECEIVED, SERVED,
+    STOPPED, TO_BASELINE, TOPICS, withholds_p99,
 };
+use super::findings::browser;
 use super::row::Row;
-use super::summary::{PartSummary, Summary};
+use super::summary::{BlankCell, PartSummary, Summary};
 use super::words::{pinned, printable};
 use super::{cost, received, workload};
 use crate::measure::comparison::{Comparison, Word};
-use crate::scenario::Drive;
+use crate::scenario::{Consumer, Drive};
 
 /// The whole summary.
 pub fn table(summary: &Summary) -> String {
@@ -36,6 +37,10 @@ pub fn table(summary: &Summary) -> String {
             text += &received::lines(row);
         }
         text += &notes(part);
+    }
+    let told = browser::sentences(summary);
+    if !told.is_empty() {
+        text += &format!("\n{}\n", told.join("\n"));
     }
     let cost = cost::sentences(summary);
     if !cost.is_empty() {
@@ -87,7 +92,10 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     if part.rows.iter().any(|row| row.cpu.beside_us_per_event.is_some()) {
         groups.push(PROCESSES);
     }
-    groups.push(LOAD);
+    if part.rows.iter().any(|row| row.settings.consumer == Consumer::LivePage) {
+        groups.push(PAINTED);
+    }
+    groups.push(if part.in_browser { LIMITED } else { LOAD });
     let mut columns = groups.concat();
     columns.retain(|(_, name, show)| {
         let is_empty =
@@ -143,8 +151,15 @@ pub(super) fn notes(part: &PartSummary) -> String {
     if workload::of(part).has_throughput
         && part.rows.iter().any(|row| row.throughput.events_per_s.is_some() && !row.is_ranked)
     {
-        text += "(events/s) in brackets: no throughput, for not the subject alone was saturated, or it \
-                 left gaps.\n";
+        text += match part.in_browser {
+            true => {
+                "(events/s) in brackets: what was offered, for the browser was not what gave out.\n"
+            }
+            false => {
+                "(events/s) in brackets: no throughput, for not the subject alone was saturated, or \
+                 it left gaps.\n"
+            }
+        };
     }
     if part.rows.iter().any(|row| row.is_at_least) {
         text += "“≥”: the swarm could not offer more.\n";
@@ -164,6 +179,9 @@ pub(super) fn notes(part: &PartSummary) -> String {
             text += &format!("{} · {}: {}\n", row.cell, row.subject, held.told);
         }
     }
+    for BlankCell { cell, subject, why } in &part.blanks {
+        text += &format!("{cell} · {subject}: blank, for {why}.\n");
+    }
     text += &reasons(part);
     text += &differences(part);
     if !text.is_empty() {
@@ -179,7 +197,7 @@ fn reasons(part: &PartSummary) -> String {
         let Row { cell, subject, why, .. } = row;
         (!why.is_empty()).then(|| format!("{kind}, e.g. {cell} · {subject}: {why}.\n"))
     };
-    ["both", "swarm", "machine", "gaps"].iter().filter_map(example).collect()
+    ["both", "swarm", "browser", "machine", "gaps"].iter().filter_map(example).collect()
 }
 
 /// What subjects differ in: once if it is the same in every cell, else by cell.

@@ -65,6 +65,8 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     };
     let measured = Some(manifest.measured.clone());
     let measured = measured.filter(|it| !it.is_empty() && *it != manifest.version);
+    let flags = manifest.browser_flags.join(" ");
+    let flags = Some(flags).filter(|flags| !flags.is_empty());
     let under = (!manifest.under.is_empty()).then(|| manifest.under.join(" "));
     let added = manifest.continued.iter().map(|Addition { begun, version, measured }| {
         format!("at {begun} with {version}, measured {measured}")
@@ -73,6 +75,8 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         ("Version", vec![manifest.version.clone()]),
         ("Measured", optional(&measured)),
         ("Peers", peers.collect()),
+        ("Load", optional(&manifest.browser.as_ref().map(|it| format!("tabs of {it}")))),
+        ("Browser flags", optional(&flags)),
         ("Plan of", optional(&manifest.rerun_of)),
         ("Time", time),
         ("Samples added", added.collect()),

@@ -2,8 +2,9 @@
 //! in its table, what is compared, what its charts show.
 
 use super::columns::{
-    BATCHING, CEILING, CONNECTING, CONNECTING_LATE, CPU, Column, FROM_INTENDED, HELD, IDLE,
-    LATENCY, MEMORY, RECEIVED, ROUND_TRIP, SCHEDULE, SERVICE, THROUGHPUT, TOTAL,
+    BATCHING, BROWSER_CPU, BROWSER_KINDS, BROWSER_PAGE, CEILING, CONNECTING, CONNECTING_LATE, CPU,
+    Column, FROM_INTENDED, HELD, IDLE, LATENCY, MEMORY, RECEIVED, ROUND_TRIP, SCHEDULE, SERVICE,
+    THROUGHPUT, TOTAL,
 };
 use super::html::metric::{self as chart};
 use super::summary::PartSummary;
@@ -59,6 +60,29 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             columns: vec![CPU, THROUGHPUT, CEILING, LATENCY, BATCHING, MEMORY],
             compared: &[Metric::Cpu, Metric::P99, Metric::Throughput],
             charts: vec![chart::EVENTS, chart::CPU, chart::P99],
+            ..Shown::default()
+        },
+        Drive::GeneratedLoad if part.in_browser => Shown {
+            sentence: "The subject broadcasts by itself, on a schedule it was told at its start, to \
+                tabs of Chromium. Latency is from when a batch was due to when the page had made of \
+                it what it was to. CPU is in cores: 100 % is one.",
+            columns: vec![THROUGHPUT, SCHEDULE, BROWSER_CPU, BROWSER_KINDS, LATENCY, BROWSER_PAGE],
+            compared: &[Metric::BrowserCpu, Metric::Throughput],
+            charts: vec![
+                chart::EVENTS,
+                chart::BROWSER_BUSY,
+                chart::SUBJECT_CORES,
+                chart::BROWSER_CPU,
+            ],
+            ..Shown::default()
+        },
+        Drive::RoundTrip if part.in_browser => Shown {
+            sentence: "A page acks every event, and the subject sends the next one only then: one \
+                round trip after the other, from sending the ack to handling the next event.",
+            columns: vec![ROUND_TRIP, TOTAL, BROWSER_KINDS, BROWSER_PAGE],
+            compared: &[Metric::RoundTrip],
+            charts: vec![chart::ROUND_TRIP, chart::BROWSER_BUSY, chart::SUBJECT_CORES],
+            has_throughput: false,
             ..Shown::default()
         },
         Drive::GeneratedLoad => Shown {

@@ -2,11 +2,11 @@
 //! for those who want none.
 
 use super::{eta::Eta, say};
+use crate::load_generator::Figures;
 use crate::measure::Sample;
 use crate::measure::comparison::Comparison;
 use crate::report::{short, so_far};
 use crate::scenario::{Plan, Slot};
-use crate::swarm::Figures;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

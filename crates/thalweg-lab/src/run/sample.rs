@@ -4,10 +4,13 @@ use super::RunContext;
 use super::progress::Progress;
 use super::start_barrier::StartBarrier;
 use super::watch::{Observations, Watch, WatchOptions, Watched};
-use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
+use crate::load_generator::{
+    self, Cluster, Interrupted, Load, LoadGenerator, Outcome, monotonic_us,
+};
+use crate::measure::{Activity, BrowserEvidence, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Role, Slot, Subject};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
-use crate::swarm::{self, Cluster, Interrupted, Load, Outcome, monotonic_us};
+use crate::swarm;
 use anyhow::Context;
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,6 +27,8 @@ pub(super) struct Bench<'a> {
     pub(super) context: &'a RunContext,
     pub(super) place: &'a Place,
     pub(super) cores: &'a Cores,
+    /// What makes the load.
+    pub(super) generator: &'a dyn LoadGenerator,
     /// Where the subjects print to.
     pub(super) log: File,
     pub(super) interrupted: &'a AtomicBool,
@@ -100,7 +105,7 @@ impl Bench<'_> {
     pub(super) fn take_one(&self, slot: Slot, options: WatchOptions<'_>) -> Option<Sample> {
         let measure = || {
             let mut subject = self.launch(slot, options)?;
-            let outcome = swarm::run(&subject.load, &mut subject.watch)?;
+            let outcome = load_generator::run(self.generator, &subject.load, &mut subject.watch)?;
             let observations = subject.watch.observations();
             subject.stop();
             Ok(self.judge(Span::alone(slot), outcome, observations))
@@ -197,7 +202,8 @@ impl Bench<'_> {
         mut observations: Observations,
     ) -> Sample {
         self.remark(observations.remark.take());
-        let evidence = self.evidence(&outcome, &observations);
+        let mut evidence = self.evidence(&outcome, &observations);
+        evidence.browser = self.browser_evidence(span.slot, &outcome);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;
         negotiated.facts.append(&mut observations.negotiated);
@@ -223,6 +229,7 @@ impl Bench<'_> {
             processes: std::mem::take(&mut observations.processes),
             resources: observations.end.resources,
             kernel: observations.kernel,
+            browser: outcome.browser,
             round_trips: outcome.round_trips,
             beside: outcome.beside,
             pushed: outcome.pushed,
@@ -243,6 +250,21 @@ impl Bench<'_> {
             received: outcome.received,
             ..span.blank()
         }
+    }
+
+    /// What is known of the browser, if the load is in one.
+    fn browser_evidence(&self, slot: Slot, outcome: &Outcome) -> Option<BrowserEvidence> {
+        let used = outcome.browser.as_ref()?;
+        let settings = &self.plan.subject(slot).settings;
+        let scheduled = settings.scheduled_events_per_s(self.plan.part(slot).drive);
+        let per_s = outcome.traffic.events as f64 * 1e6 / outcome.span_us.max(1) as f64;
+        Some(BrowserEvidence {
+            cores: used.cores,
+            busy: used.cpu_in_all() / used.cores.max(1) as f64,
+            busiest: used.busiest(),
+            others: used.others_share,
+            came: scheduled.map(|scheduled| per_s / scheduled),
+        })
     }
 
     /// What the verdict is found from.
@@ -276,6 +298,7 @@ impl Bench<'_> {
                 }
                 None => None,
             },
+            browser: None,
         }
     }
 }

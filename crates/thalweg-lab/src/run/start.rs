@@ -14,9 +14,10 @@ use super::progress::Progress;
 use super::sample::{Bench, Launched, Span};
 use super::start_barrier::StartBarrier;
 use super::watch::Observations;
+use crate::load_generator::{Interrupted, Outcome, Session};
 use crate::measure::Sample;
 use crate::scenario::Slot;
-use crate::swarm::{Interrupted, Outcome, Session, open_files_max};
+use crate::swarm::open_files_max;
 use std::cell::RefCell;
 use std::thread;
 
@@ -61,6 +62,10 @@ impl Bench<'_> {
 
     /// Whether all loads can pause, and there are files enough for all connections.
     fn can_live_side_by_side(&self, turn: &[Slot]) -> bool {
+        // A browser beside another one would take its core from it.
+        if self.plan.load.is_browser() {
+            return false;
+        }
         let drive = self.plan.part(turn[0]).drive;
         let settings = || turn.iter().map(|slot| &self.plan.subject(*slot).settings);
         let connections: u64 = settings().map(|it| u64::from(it.connections)).sum();
@@ -93,7 +98,7 @@ impl Bench<'_> {
         let mut subjects: Vec<Subject<'_, '_>> = Vec::new();
         for (launched, watch) in launched.iter().zip(&mut watches) {
             watch.connects();
-            let session = Session::open(&launched.load, watch).and_then(|mut session| {
+            let session = self.generator.open(&launched.load, watch).and_then(|mut session| {
                 session.pause()?;
                 Ok(session)
             });
@@ -112,7 +117,7 @@ impl Bench<'_> {
     /// Ends a subject's load; `None` if interrupted.
     fn samples_of(&self, subject: Subject<'_, '_>, rounds: u32) -> Option<Vec<Sample>> {
         let Subject { launched: &Launched { slot, .. }, mut taken, session } = subject;
-        let closed = session.and_then(Session::close);
+        let closed = session.and_then(|session| session.close());
         if let (Ok(counts), Some((last, _))) = (&closed, taken.last_mut()) {
             last.ledger = last.ledger.and(counts);
         }
@@ -133,7 +138,7 @@ impl Bench<'_> {
 struct Subject<'a, 'b> {
     launched: &'a Launched<'b>,
     /// Or why it cannot be measured any more.
-    session: anyhow::Result<Session<'a>>,
+    session: anyhow::Result<Box<dyn Session + 'a>>,
     taken: Vec<(Outcome, Observations)>,
 }
 

@@ -2,12 +2,12 @@
 
 use super::progress::Progress;
 use super::start_barrier::StartBarrier;
+use crate::load_generator::{Figures, Moment, Observer, monotonic_us};
 use crate::measure::{
     CoreTimes, KernelMemory, Memory, Point, ProcessUse, Resources, Room, SocketMemory, SystemCalls,
     core_times, dropped_packets, tcp_bytes,
 };
 use crate::subject::{Place, Socket, SystemCallCount, sockets};
-use crate::swarm::{Figures, Moment, Observer, monotonic_us};
 use procfs::ProcError;
 use std::cell::RefCell;
 use std::net::SocketAddr;

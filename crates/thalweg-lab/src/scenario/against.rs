@@ -27,6 +27,7 @@ fn with_twins(cell: Cell, drive: Drive, binary: &Path) -> Vec<Cell> {
             settings: settings.clone(),
             baseline: others.len(),
             subjects: others.iter().cloned().chain([before, subject]).collect(),
+            blanks: cell.blanks.clone(),
         }
     });
     cells.collect()

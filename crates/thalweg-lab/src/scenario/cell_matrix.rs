@@ -1,9 +1,10 @@
 //! Who takes part in which cells: every combination of the axes, checked.
 
+use super::browser;
 use super::check::check;
 use super::error::unknown;
 use super::file::{Axis, Block, ScenarioFile, SubjectBlock};
-use super::plan::{Cell, Subject};
+use super::plan::{Blank, Cell, Subject};
 use super::process;
 use super::uses::expect_used;
 use super::{Drive, Peer, Process, Program, PublishTo, Role, ScenarioError, Settings, Transport};
@@ -25,6 +26,7 @@ pub(super) fn declared(
     text: &str,
     file: &ScenarioFile,
     peers: &[Peer],
+    in_browser: bool,
 ) -> Result<Vec<Declared>, ScenarioError> {
     let plain = |name: &str, program| Declared {
         name: name.to_owned(),
@@ -41,7 +43,7 @@ pub(super) fn declared(
     };
     let declare = |spanned: &Spanned<SubjectBlock>| {
         let block = spanned.get_ref();
-        let program = expect_used(&block.with, file.drive)
+        let program = expect_used(&block.with, file.drive, in_browser)
             .and_then(|()| process::check(&block.processes, &block.arguments))
             .and_then(|()| program(block, peers))
             .map_err(|message| ScenarioError::at(text, &spanned.span(), message))?;
@@ -90,6 +92,8 @@ pub(super) struct CellMatrix<'a> {
     pub(super) drive: Drive,
     /// Only these, by name, unless it is empty.
     pub(super) only: &'a [String],
+    /// Whether a browser is the load.
+    pub(super) in_browser: bool,
 }
 
 impl CellMatrix<'_> {
@@ -118,16 +122,38 @@ impl CellMatrix<'_> {
             .map(|settings| {
                 let subjects: Result<Vec<_>, _> =
                     chosen.iter().map(|subject| self.place(subject, &settings, forced)).collect();
-                let subjects = subjects?;
+                let (mut subjects, mut blanks) = (subjects?, Vec::new());
+                let label = self.label(&settings, &subjects);
+                if self.in_browser {
+                    subjects.retain(|subject| {
+                        let why = browser::blank(&subject.settings, &subject.program);
+                        let can = why.is_none();
+                        blanks.extend(why.map(|why| Blank { subject: subject.name.clone(), why }));
+                        can
+                    });
+                }
                 let baseline = subjects.iter().position(|subject| subject.name == baseline);
-                Ok(Cell {
-                    label: settings.label(self.drive),
-                    settings,
-                    baseline: baseline.unwrap_or(0),
-                    subjects,
-                })
+                Ok(Cell { label, settings, baseline: baseline.unwrap_or(0), subjects, blanks })
             })
             .collect()
+    }
+
+    /// What a cell is called: without a transport where its subjects have one each.
+    fn label(&self, settings: &Settings, subjects: &[Subject]) -> String {
+        let label = settings.label(self.drive);
+        let Settings { transport, connections, .. } = settings;
+        let differ = subjects.iter().any(|it| it.settings.transport != *transport);
+        match self.in_browser && differ {
+            true => label.replacen(
+                &format!("{transport} {connections}"),
+                &match connections {
+                    1 => "1 connection".to_owned(),
+                    several => format!("{several} connections"),
+                },
+                1,
+            ),
+            false => label,
+        }
     }
 
     /// A subject in a cell, with its own settings on top, and on top of these the
@@ -144,6 +170,9 @@ impl CellMatrix<'_> {
             return Err(format!("subject `{name}` needs one value per setting, not a list"));
         };
         check(settings, self.drive, &subject.program)?;
+        if self.in_browser {
+            browser::check(settings, self.drive, &subject.program)?;
+        }
         let has_nats = subject.processes.iter().any(|process| process.role == Role::Nats);
         let wants_nats = self.drive == Drive::Stored || settings.publish_to == PublishTo::Nats;
         if wants_nats && !has_nats {
@@ -206,6 +235,10 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     });
     vary(&mut all, &block.send_buffer_bytes, |settings, value| settings.send_buffer_bytes = value);
     vary(&mut all, &block.unsent_bytes, |settings, value| settings.unsent_bytes = value);
+    vary(&mut all, &block.tabs, |settings, value| settings.tabs = value);
+    vary(&mut all, &block.devtools, |settings, value| settings.devtools = value);
+    vary(&mut all, &block.consumer, |settings, value| settings.consumer = value);
+    vary(&mut all, &block.worker, |settings, value| settings.worker = value);
     vary(&mut all, &block.round, |settings, value| settings.round = value);
     all
 }

@@ -3,7 +3,7 @@
 //! A new workload is an arm here, one in `report/workload.rs`, and a file under
 //! `swarm/workload/`.
 
-use super::{Answers, Figure, PublishTo, Request, Settings, TopicKind};
+use super::{Answers, Consumer, Figure, PublishTo, Request, Settings, TopicKind};
 use serde::{Deserialize, Serialize};
 
 /// What a round trip takes, about.
@@ -203,7 +203,15 @@ impl Drive {
                     if batch == 1 { "1 row".to_owned() } else { format!("{batch} rows") };
                 let per_s = f64::from(batch) * readers * 1e6 / interval_us.max(1) as f64;
                 Kind {
-                    keys: keys(&["streams", "batch", "interval_us"]),
+                    keys: keys(&[
+                        "streams",
+                        "batch",
+                        "interval_us",
+                        "tabs",
+                        "devtools",
+                        "consumer",
+                        "worker",
+                    ]),
                     label: format!(
                         "{subscribers} × {rows_label} / {}",
                         interval_label(interval_us)
@@ -260,7 +268,7 @@ impl Drive {
                 }
             }
             Drive::RoundTrip => Kind {
-                keys: keys(&["requests"]),
+                keys: keys(&["requests", "tabs", "devtools", "consumer", "worker"]),
                 label: format!("{} round trips", settings.requests),
                 figure: Figure::RoundTrip,
                 can_pause: true,
@@ -365,6 +373,23 @@ impl Settings {
         }
         if self.message_events > 1 {
             label += &format!(", {} a message", self.message_events);
+        }
+        if self.tabs > 1 {
+            label += &format!(", {} tabs", self.tabs);
+        }
+        if self.devtools {
+            label += ", DevTools";
+        }
+        match self.consumer {
+            Consumer::Rows => {}
+            Consumer::Raw => label += ", not parsed",
+            Consumer::Columns => label += ", columns",
+            Consumer::Arrow => label += ", Arrow",
+            Consumer::Sdk => label += ", by the SDK",
+            Consumer::LivePage => label += ", live page",
+        }
+        if self.worker {
+            label += ", in a worker";
         }
         if self.shards > 1 {
             label += &format!(", {} shards", self.shards);

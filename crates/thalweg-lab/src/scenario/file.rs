@@ -1,8 +1,8 @@
 //! A scenario file as it is written (TOML).
 
 use super::{
-    Answers, Arrivals, Control, Drive, Figure, Mode, Payload, Process, PublishTo, Request,
-    TopicKind, Transport,
+    Answers, Arrivals, Consumer, Control, Drive, Figure, Mode, Payload, Process, PublishTo,
+    Request, TopicKind, Transport,
 };
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -59,6 +59,69 @@ pub(super) struct ScenarioFile {
     /// What `--quick` changes.
     #[serde(default)]
     pub(super) quick: Quick,
+    /// What `--browser` changes.
+    #[serde(default)]
+    pub(super) browser: Browser,
+}
+
+/// What `--browser` changes: the subjects are loaded by tabs of a browser.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(super) struct Browser {
+    /// Whether it is a scenario of browsers alone.
+    #[serde(default)]
+    pub(super) only: bool,
+    /// What it is about then.
+    pub(super) figure: Option<Figure>,
+    /// Samples of each subject in each cell.
+    pub(super) repeats: Option<u32>,
+    /// Time for all cells together, s.
+    pub(super) budget_s: Option<u64>,
+    /// Time at full load before measuring, ms.
+    pub(super) warm_up_ms: Option<u64>,
+    /// Time measured in each sample, ms.
+    pub(super) measured_ms: Option<u64>,
+    /// Which cells have an A/A control; the first of each scenario, else.
+    pub(super) control: Option<Control>,
+    /// Settings of all cells, where they say nothing else; on top of the scenario's.
+    #[serde(default)]
+    pub(super) defaults: Block,
+    /// In place of all the scenario's cells.
+    #[cfg_attr(test, schemars(with = "Option<Vec<Block>>"))]
+    pub(super) cells: Option<Vec<Spanned<Block>>>,
+    /// In place of all the scenario's subjects.
+    #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
+    pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
+    /// What `--quick` changes then.
+    #[serde(default)]
+    pub(super) quick: Quick,
+}
+
+impl ScenarioFile {
+    /// The same with the load in a browser.
+    pub(super) fn in_browser(self) -> ScenarioFile {
+        let Browser { defaults, cells, subjects, quick, .. } = self.browser.clone();
+        let own = self.browser.clone();
+        // What both say would be said twice: repeats in one, a budget in the other.
+        let says_effort = own.repeats.is_some() || own.budget_s.is_some();
+        ScenarioFile {
+            figure: own.figure.or(self.figure),
+            repeats: if says_effort { own.repeats } else { self.repeats },
+            budget_s: if says_effort { own.budget_s } else { self.budget_s },
+            // A browser is started anew for every span.
+            rounds: 1,
+            warm_up_ms: own.warm_up_ms.unwrap_or(self.warm_up_ms),
+            measured_ms: own.measured_ms.unwrap_or(self.measured_ms),
+            control: own.control.unwrap_or(Control::FirstCell),
+            concurrent: false,
+            defaults: defaults.over(&self.defaults),
+            cells: cells.or(self.cells),
+            subjects: subjects.or(self.subjects),
+            quick: Quick { rounds: None, ..quick },
+            ..self
+        }
+    }
 }
 
 /// A suite: several scenarios run one after the other.
@@ -225,6 +288,15 @@ pub(super) struct Block {
     pub(super) send_buffer_bytes: Option<Axis<u32>>,
     /// `--unsent` of `thalweg serve`; 0 is its default.
     pub(super) unsent_bytes: Option<Axis<u32>>,
+    /// Of a browser: tabs that the connections are spread over.
+    pub(super) tabs: Option<Axis<u32>>,
+    /// Of a browser: whether each tab is observed as DevTools does it (Runtime, Network and
+    /// Performance domains).
+    pub(super) devtools: Option<Axis<bool>>,
+    /// Of a browser: what a page makes of what comes.
+    pub(super) consumer: Option<Axis<Consumer>>,
+    /// Of a browser: whether that happens in a worker.
+    pub(super) worker: Option<Axis<bool>>,
     /// A number that changes nothing and keeps equal cells apart, e.g. to take the same
     /// pair many times.
     pub(super) round: Option<Axis<u32>>,
@@ -302,6 +374,10 @@ of_every_key!(
     receive_buffer_bytes,
     send_buffer_bytes,
     unsent_bytes,
+    tabs,
+    devtools,
+    consumer,
+    worker,
     round,
     subjects,
     baseline,

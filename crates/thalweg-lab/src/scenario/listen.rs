@@ -6,7 +6,7 @@ use super::file::Block;
 use super::plan::{Cell, Part, Plan, Subject};
 use super::read::{Changes, forced_block};
 use super::uses::expect_used;
-use super::{Drive, Endpoint, Program, ScenarioError, Settings, Transport};
+use super::{Drive, Endpoint, LoadIn, Program, ScenarioError, Settings, Transport};
 
 /// Samples of each endpoint, unless told otherwise.
 const REPEATS: u32 = 3;
@@ -33,7 +33,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     }
     let own = forced.only(|key| !matches!(key, "arrivals" | "stay_ms"));
     let sends = if drive == Drive::Send { Drive::Send } else { Drive::Listen };
-    expect_used(&own, sends).map_err(ScenarioError::new)?;
+    expect_used(&own, sends, false).map_err(ScenarioError::new)?;
     let all = combinations_over(&forced, &base);
     for settings in &all {
         expect_possible(settings, drive, endpoints).map_err(ScenarioError::new)?;
@@ -47,7 +47,13 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
             processes: Vec::new(),
         });
         let label = settings.label(drive);
-        Cell { label, settings: settings.clone(), subjects: subjects.collect(), baseline: 0 }
+        Cell {
+            label,
+            settings: settings.clone(),
+            subjects: subjects.collect(),
+            baseline: 0,
+            blanks: Vec::new(),
+        }
     });
     let name = "url".to_owned();
     let title = "an endpoint as it is: what comes, how regularly, at what cost".to_owned();
@@ -68,7 +74,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
         return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
     }
     part.tell_cells_apart();
-    Ok(Plan { name, title, parts: vec![part] })
+    Ok(Plan { name, title, load: LoadIn::Swarm, parts: vec![part] })
 }
 
 /// How connections come to the endpoint.

@@ -16,8 +16,34 @@ pub struct Plan {
     pub name: String,
     /// What it is for.
     pub title: String,
+    /// What makes the load.
+    #[serde(default, skip_serializing_if = "LoadIn::is_swarm")]
+    pub load: LoadIn,
     /// The scenarios, one after the other.
     pub parts: Vec<Part>,
+}
+
+/// What makes the load of a plan: one for all of it, for figures of one are never compared
+/// with figures of the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadIn {
+    /// The lab's own subscribers and publishers.
+    #[default]
+    Swarm,
+    /// Tabs of the system's Chromium.
+    Chromium,
+}
+
+impl LoadIn {
+    fn is_swarm(&self) -> bool {
+        *self == LoadIn::Swarm
+    }
+
+    /// Whether it is a browser.
+    pub fn is_browser(self) -> bool {
+        self == LoadIn::Chromium
+    }
 }
 
 /// One scenario of a plan.
@@ -69,6 +95,18 @@ pub struct Cell {
     pub subjects: Vec<Subject>,
     /// Index of the subject the others are compared with.
     pub baseline: usize,
+    /// Who would take part, and cannot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blanks: Vec<Blank>,
+}
+
+/// A subject that a browser cannot be a load of in a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blank {
+    /// As the report calls it.
+    pub subject: String,
+    /// Why.
+    pub why: String,
 }
 
 /// One server in one cell.

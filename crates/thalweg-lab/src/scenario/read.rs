@@ -5,7 +5,7 @@ use super::cell_matrix::{CellMatrix, declared};
 use super::file::{Block, ScenarioFile, SuiteFile};
 use super::plan::{Cell, Part, Plan};
 use super::uses::expect_used;
-use super::{Control, Drive, Peer, ScenarioError, Subject, find};
+use super::{Control, Drive, LoadIn, Peer, ScenarioError, Subject, find};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -30,6 +30,8 @@ pub struct Changes {
     pub control: Option<Control>,
     /// All connections to an endpoint are lost at once, and come again.
     pub stampede: bool,
+    /// What makes the load.
+    pub load: LoadIn,
     /// The binary of another build of Thalweg, to be measured beside this one.
     pub against: Option<PathBuf>,
 }
@@ -45,7 +47,8 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
     let forced = forced_block(changes)?;
     let part = read_part(text, changes, &forced, peers)?;
     expect_effect(&part, changes, &forced)?;
-    Ok(Plan { name: part.name.clone(), title: part.title.clone(), parts: vec![part] })
+    let (name, title) = (part.name.clone(), part.title.clone());
+    Ok(Plan { name, title, load: changes.load, parts: vec![part] })
 }
 
 fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, ScenarioError> {
@@ -81,7 +84,7 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     if let Some(budget_s) = changes.budget_s {
         share_out(budget_s, &mut parts);
     }
-    Ok(Plan { name: suite.name, title: suite.title, parts })
+    Ok(Plan { name: suite.name, title: suite.title, load: changes.load, parts })
 }
 
 /// Starts of a cell within its budget, at most.
@@ -99,13 +102,23 @@ fn read_part(
 ) -> Result<Part, ScenarioError> {
     let file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
+    let in_browser = changes.load.is_browser();
+    if file.browser.only && !in_browser {
+        return Err(ScenarioError::new(format!(
+            "`{}` is measured in a browser: add --browser chromium",
+            file.name
+        )));
+    }
+    let file = if in_browser { file.in_browser() } else { file };
+    let expect_used = |block: &Block, drive| expect_used(block, drive, in_browser);
     let quick = changes.quick.then_some(&file.quick);
     let blocks = quick.and_then(|quick| quick.cells.as_ref()).or(file.cells.as_ref());
     expect_used(forced, file.drive).map_err(ScenarioError::new)?;
     expect_used(&file.defaults, file.drive)
         .map_err(|message| ScenarioError::new(format!("[defaults]: {message}")))?;
-    let subjects = declared(text, &file, peers)?;
-    let matrix = CellMatrix { subjects: &subjects, drive: file.drive, only: &changes.subjects };
+    let subjects = declared(text, &file, peers, in_browser)?;
+    let matrix =
+        CellMatrix { subjects: &subjects, drive: file.drive, only: &changes.subjects, in_browser };
     let expand = |block: &Block, span: &Range<usize>| {
         expect_used(block, file.drive)
             .and_then(|()| matrix.expand(&block.over(&file.defaults), forced))

@@ -1,6 +1,6 @@
 //! Everything that may differ between two samples.
 
-use super::{Answers, Arrivals, Mode, Payload, PublishTo, Request, TopicKind, Transport};
+use super::{Answers, Arrivals, Consumer, Mode, Payload, PublishTo, Request, TopicKind, Transport};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
@@ -86,6 +86,14 @@ pub struct Settings {
     pub send_buffer_bytes: u32,
     /// `--unsent` of `thalweg serve`; 0 is its default.
     pub unsent_bytes: u32,
+    /// Of a browser: tabs that the connections are spread over.
+    pub tabs: u32,
+    /// Of a browser: whether each tab is observed as DevTools does it.
+    pub devtools: bool,
+    /// Of a browser: what a page makes of what comes.
+    pub consumer: Consumer,
+    /// Of a browser: whether that happens in a worker.
+    pub worker: bool,
     /// Changes nothing: cells that differ in it are measured one by one, where equal
     /// ones would be one.
     pub round: u32,
@@ -130,6 +138,10 @@ impl Default for Settings {
             receive_buffer_bytes: 0,
             send_buffer_bytes: 0,
             unsent_bytes: 0,
+            tabs: 1,
+            devtools: false,
+            consumer: Consumer::Rows,
+            worker: false,
             round: 0,
         }
     }

@@ -190,17 +190,83 @@ fn peers() -> Vec<Peer> {
 fn the_library_reads_in_full_and_quick() {
     for (name, text) in LIBRARY {
         for quick in [false, true] {
-            let plan = read(text, &changes(quick), &peers())
+            let plan = read(text, &of(text, changes(quick)), &peers())
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(plan.name, *name);
         }
     }
 }
 
+/// Those that are measured in a browser alone are read as for one.
+fn of(text: &str, changes: Changes) -> Changes {
+    let load = if text.contains("\nonly = true") { LoadIn::Chromium } else { LoadIn::Swarm };
+    Changes { load, ..changes }
+}
+
+fn in_browser(text: &str) -> Result<Plan, ScenarioError> {
+    read(text, &Changes { load: LoadIn::Chromium, ..changes(false) }, &[])
+}
+
+#[test]
+fn what_a_browser_measures_reads_in_full_and_quick() {
+    for name in ["a1", "a2", "a3-1", "a3-2", "a4", "a5", "decode", "live", "sdk", "b"] {
+        for quick in [false, true] {
+            let changes = Changes { load: LoadIn::Chromium, ..changes(quick) };
+            let plan = read(find(name).unwrap(), &changes, &[])
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(plan.load.is_browser() && plan.parts[0].rounds == 1, "{name}");
+        }
+    }
+}
+
+#[test]
+fn beyond_what_a_browser_opens_over_http_1_a_cell_is_blank() {
+    let plan = in_browser(find("a2").unwrap()).unwrap();
+    let blanks: Vec<String> = plan.parts[0]
+        .cells
+        .iter()
+        .flat_map(|cell| cell.blanks.iter().map(|it| format!("{}: {}", cell.label, it.subject)))
+        .collect();
+    assert_eq!(
+        blanks,
+        [
+            "20 connections × 50 rows / 1 ms: sse",
+            "20 connections × 50 rows / 1 ms: http-streaming",
+            "100 connections × 50 rows / 1 ms: sse",
+            "100 connections × 50 rows / 1 ms: http-streaming",
+        ]
+    );
+    let why = &plan.parts[0].cells.iter().find_map(|it| it.blanks.first()).unwrap().why;
+    assert_eq!(why, "a browser opens 6 connections of HTTP/1.1 to an origin, not 20");
+}
+
+#[test]
+fn what_needs_a_browser_and_what_no_browser_can_do_is_refused() {
+    let text =
+        |drive: &str, cell: &str| format!("name = \"x\"\ndrive = \"{drive}\"\n[[cells]]\n{cell}\n");
+    let native = |cell| read(&text("generated-load", cell), &changes(false), &[]).unwrap_err();
+    let tab = |drive, cell| in_browser(&text(drive, cell)).unwrap_err();
+    let said = [
+        native("tabs = 2"),
+        read(find("a4").unwrap(), &changes(false), &[]).unwrap_err(),
+        tab("published-load", ""),
+        tab("generated-load", "streams = 10\ntransport = \"sse\"\nsubjects = [\"thalweg\"]"),
+        tab("generated-load", "connections = 2\ntabs = 3"),
+        tab(
+            "generated-load",
+            "transport = \"long-polling\"\nconnections = 2\nsubjects = [\"thalweg\"]",
+        ),
+        tab("generated-load", "consumer = \"arrow\""),
+        tab("round-trip", "connections = 1\nworker = true"),
+    ];
+    let said: Vec<String> = said.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(said.join("\n"));
+}
+
 #[test]
 fn titles_of_the_library_are_those_of_its_files() {
     for ((name, text), (listed, title)) in LIBRARY.iter().zip(titles()) {
-        let plan = read(text, &changes(false), &peers()).unwrap();
+        let plan = read(text, &of(text, changes(false)), &peers()).unwrap();
         assert_eq!((*name, &*plan.title), (listed, title));
     }
 }

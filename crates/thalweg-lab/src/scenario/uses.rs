@@ -2,16 +2,25 @@
 //! sets it believes that something else is measured than is.
 
 use super::Drive;
+use super::browser::is_of_browsers;
 use super::file::Block;
 
 /// Refuses settings that this drive does not use; the error names those that it does.
-pub(super) fn expect_used(block: &Block, drive: Drive) -> Result<(), String> {
-    block.keys().find(|key| !drive.uses(key)).map_or(Ok(()), |key| Err(unused(key, drive)))
+/// Those of browsers are used with the load in one.
+pub(super) fn expect_used(block: &Block, drive: Drive, in_browser: bool) -> Result<(), String> {
+    if let Some(key) = block.keys().find(|key| !drive.uses(key)) {
+        return Err(unused(key, drive));
+    }
+    match block.keys().find(|key| is_of_browsers(key) && !in_browser) {
+        Some(key) => Err(format!("{key} has no effect without --browser chromium")),
+        None => Ok(()),
+    }
 }
 
 fn unused(key: &str, drive: Drive) -> String {
     let is_setting = |key: &&&str| !matches!(**key, "subjects" | "baseline");
     let used = Block::KEYS.iter().filter(|key| drive.uses(key)).filter(is_setting);
+    let used = used.filter(|key| !is_of_browsers(key));
     let used: Vec<String> = used.map(|key| named(key)).collect();
     let drive = match drive {
         _ if drive.is_of_endpoints() => "--url".to_owned(),

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,24 +28,38 @@ pub(super) fn kill_all() {
 
 /// A child that leads a group of its own. Dropped, all of the group is killed.
 #[derive(Debug)]
-pub(super) struct OwnedChild(Child);
+pub struct OwnedChild(Child);
 
 impl OwnedChild {
     /// Starts it, without an input.
     pub(super) fn spawn(command: &mut Command) -> io::Result<OwnedChild> {
+        OwnedChild::spawn_in_group(command.stdin(Stdio::null()))
+    }
+
+    /// Starts it with pipes as its input and its output.
+    pub fn spawn_piped(command: &mut Command) -> io::Result<(OwnedChild, ChildStdin, ChildStdout)> {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = OwnedChild::spawn_in_group(command)?;
+        let pipes = child.0.stdin.take().zip(child.0.stdout.take());
+        let (input, output) = pipes.ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok((child, input, output))
+    }
+
+    fn spawn_in_group(command: &mut Command) -> io::Result<OwnedChild> {
         // A Ctrl-C in the terminal is the lab's to handle: it stops the subject itself, after it
         // has saved what it has.
-        let child = command.stdin(Stdio::null()).process_group(0).spawn()?;
+        let child = command.process_group(0).spawn()?;
         running().push(child.id());
         Ok(OwnedChild(child))
     }
 
-    pub(super) fn id(&self) -> u32 {
+    /// Its number.
+    pub fn id(&self) -> u32 {
         self.0.id()
     }
 
     /// How it ended, if it has.
-    pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.0.try_wait()
     }
 
@@ -55,6 +69,11 @@ impl OwnedChild {
             // Fails only if it has ended already.
             let _ = kill_process(pid, Signal::TERM);
         }
+        self.wait();
+    }
+
+    /// Waits a few seconds for its end; it was asked for that.
+    pub fn wait(&mut self) {
         let deadline = Instant::now() + STOP_WITHIN;
         while Instant::now() < deadline && matches!(self.0.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(2));

@@ -1,7 +1,7 @@
 //! How each program is started: its command line is all the lab knows of it
 //! besides the wire.
 
-use crate::scenario::{Drive, Mode, Peer, Process, Program, Settings, Source, TopicKind};
+use crate::scenario::{Consumer, Drive, Mode, Peer, Process, Program, Settings, Source, TopicKind};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -72,7 +72,13 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let (topic, interval) = (topic_name(0), interval(interval_us));
     let start_us = launch.start_us;
     let source = launch.drive.source(launch.settings).map(|source| match source {
-        Source::Rows => format!("constant,batch={batch},interval={interval},start={start_us}"),
+        Source::Rows => {
+            let shape = match launch.settings.consumer {
+                Consumer::Columns => ",shape=columns",
+                _ => "",
+            };
+            format!("constant,batch={batch},interval={interval},start={start_us}{shape}")
+        }
         Source::Dummies => format!("dummy,size={dummy_bytes},interval={interval}"),
         Source::Runners => format!("runner,ack={topic}/acks"),
     });
@@ -191,6 +197,20 @@ mod tests {
         assert_eq!(
             arguments(Program::Thalweg, [10, 0, 0, 1]),
             "serve --listen 10.0.0.1:9 --shards 1 --unsent 4096 --tls-self-signed --open"
+        );
+        let settings = Settings { consumer: Consumer::Columns, ..Settings::default() };
+        let launch = Launch {
+            program: &Program::Thalweg,
+            settings: &settings,
+            drive: Drive::GeneratedLoad,
+            start_us: 7,
+            arguments: &[],
+            processes: &[],
+        };
+        let columns = super::arguments(&launch, SocketAddr::from(([127, 0, 0, 1], 9)));
+        assert_eq!(
+            columns.last().unwrap(),
+            "bench/0=constant,batch=1,interval=1ms,start=7,shape=columns"
         );
         assert_eq!(
             arguments(Program::Limit, [127, 0, 0, 1]),

@@ -44,6 +44,12 @@ impl Cores {
         after.copied().unwrap_or(0)
     }
 
+    /// Where a browser runs: on all cores that the subject leaves, else where it does.
+    pub fn of_browser(&self, shards: u32) -> &[usize] {
+        let after = self.0.get(shards as usize..).unwrap_or_default();
+        if after.is_empty() { &self.0[self.0.len() - 1..] } else { after }
+    }
+
     /// Keeps the calling thread on the swarm's core.
     pub fn pin_swarm(&self, shards: u32) -> io::Result<()> {
         pin(&[self.of_swarm(shards)])
@@ -112,6 +118,8 @@ mod tests {
         assert_eq!((two.of_subject(1), two.of_swarm(1)), (&[0][..], 1));
         assert!(two.are_disjoint(1));
         assert_eq!(two.of_processes_beside(1), [1]);
+        assert_eq!((two.of_browser(1), two.of_browser(2)), (&[1][..], &[1][..]));
+        assert_eq!(Cores(vec![0, 1, 2, 3]).of_browser(1), [1, 2, 3]);
         assert_eq!(Cores(vec![0, 1, 2, 3]).of_processes_beside(1), [2, 3]);
         assert_eq!((two.of_subject(2), two.of_swarm(2)), (&[0, 1][..], 1));
         assert!(!two.are_disjoint(2));

@@ -8,21 +8,35 @@ use std::time::Duration;
 
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// More is no answer to anything that is asked here.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+const OK: [u8; 12] = *b"HTTP/1.1 200";
 
 /// Whether `GET` of this path is answered with 200.
 pub(super) fn answers(address: SocketAddr, path: &str, is_tls: bool) -> bool {
-    let probe = || -> io::Result<bool> {
-        let mut socket = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
-        socket.set_read_timeout(Some(ANSWER_WITHIN))?;
-        if !is_tls {
-            return ask(&mut socket, address, path);
-        }
-        let config = tls::client_config(tls::HTTP_1).map_err(io::Error::other)?;
-        let session = ClientConnection::new(config, tls::server_name());
-        let mut session = session.map_err(io::Error::other)?;
-        ask(&mut Stream::new(&mut session, &mut socket), address, path)
+    let is_200 = |connection: &mut dyn Connection| {
+        let mut status = [0; OK.len()];
+        connection.read_exact(&mut status)?;
+        Ok(status == OK)
     };
-    probe().unwrap_or(false)
+    ask(address, path, is_tls, is_200).unwrap_or(false)
+}
+
+/// What a server answers to `GET` of a path, without the head; an error of anything but 200.
+pub fn get(address: SocketAddr, path: &str, is_tls: bool) -> io::Result<String> {
+    let answer = ask(address, path, is_tls, |connection| {
+        let mut answer = Vec::new();
+        // One that closes its connection without TLS's own end has said all, too.
+        match connection.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+            _ => Ok(answer),
+        }
+    })?;
+    let text = String::from_utf8_lossy(&answer);
+    match text.split_once("\r\n\r\n") {
+        Some((head, body)) if head.as_bytes().starts_with(&OK) => Ok(body.to_owned()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 /// Whether whoever listens there begins as a NATS server does.
@@ -37,11 +51,29 @@ pub(super) fn greets_as_nats(address: SocketAddr) -> bool {
     probe().unwrap_or(false)
 }
 
-fn ask(connection: &mut (impl Read + Write), address: SocketAddr, path: &str) -> io::Result<bool> {
+trait Connection: Read + Write {}
+
+impl<T: Read + Write> Connection for T {}
+
+/// Asks on a connection of its own, and has what comes read.
+fn ask<T>(
+    address: SocketAddr,
+    path: &str,
+    is_tls: bool,
+    read: impl FnOnce(&mut dyn Connection) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut socket = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
+    socket.set_read_timeout(Some(ANSWER_WITHIN))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    if !is_tls {
+        socket.write_all(request.as_bytes())?;
+        return read(&mut socket);
+    }
+    let config = tls::client_config(tls::HTTP_1).map_err(io::Error::other)?;
+    let session = ClientConnection::new(config, tls::server_name());
+    let mut session = session.map_err(io::Error::other)?;
+    let mut connection = Stream::new(&mut session, &mut socket);
     // One write: the request is one TLS record, too.
     connection.write_all(request.as_bytes())?;
-    let mut status = [0; 12];
-    connection.read_exact(&mut status)?;
-    Ok(&status == b"HTTP/1.1 200")
+    read(&mut connection)
 }

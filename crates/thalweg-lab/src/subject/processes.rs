@@ -2,6 +2,7 @@
 //! before it, in order, each when the one before is ready, and end with it.
 
 use super::child::OwnedChild;
+use super::temporary_folder::TemporaryFolder;
 use super::{Cores, probe};
 use crate::scenario::{Process, Role};
 use anyhow::{Context, bail};
@@ -11,8 +12,6 @@ use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A node waits 30 s for NATS by itself, and says then why.
@@ -24,21 +23,6 @@ const NATS_INSTALLED: &str = "target/nats/nats-server";
 /// So much of a log is said with an error.
 const TAIL_LINES: usize = 5;
 const TAIL_BYTES: usize = 2000;
-
-/// The folders of all running processes.
-static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn folders_in_use() -> MutexGuard<'static, Vec<PathBuf>> {
-    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Removes the folders of processes that were killed.
-pub(super) fn remove_folders() {
-    for folder in folders_in_use().drain(..) {
-        // What cannot be removed is in the system's folder for such files.
-        let _ = fs::remove_dir_all(&folder);
-    }
-}
 
 /// Running processes, in the order of the scenario.
 #[derive(Debug, Default)]
@@ -123,12 +107,12 @@ impl RunningProcess {
         places: &mut Places,
     ) -> anyhow::Result<RunningProcess> {
         let Process { name, role, command } = process;
-        let folder = places.folder.join(name);
+        let folder = places.folder.path().join(name);
         fs::create_dir(&folder).context("its folder cannot be made")?;
         let words = command.iter().map(|word| places.fill(word, name, program));
         let words = words.collect::<anyhow::Result<Vec<String>>>()?;
         let (first, rest) = words.split_first().context("it has no command")?;
-        let log = places.folder.join(format!("{name}.log"));
+        let log = places.folder.path().join(format!("{name}.log"));
         let out = File::create(&log).context("its log cannot be made")?;
         let mut command = Command::new(first);
         command.args(rest).stdout(out.try_clone()?).stderr(out);
@@ -186,20 +170,17 @@ fn tail_of(text: &str) -> String {
     if last.is_empty() { String::new() } else { format!(": {}", last.join("\n")) }
 }
 
-/// Ports and folders of one start. Dropped, the folders are removed.
+/// Ports and folders of one start.
 #[derive(Debug)]
 struct Places {
-    folder: PathBuf,
+    folder: TemporaryFolder,
     ports: HashMap<String, u16>,
 }
 
 impl Places {
     fn new() -> anyhow::Result<Places> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("thalweg-beside-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir(&folder).context("the folder of a subject's processes cannot be made")?;
-        folders_in_use().push(folder.clone());
+        let folder = TemporaryFolder::new("beside")
+            .context("the folder of a subject's processes cannot be made")?;
         Ok(Places { folder, ports: HashMap::new() })
     }
 
@@ -234,16 +215,8 @@ impl Places {
             filled = filled.replace("{nats}", &nats_server()?);
         }
         Ok(filled
-            .replace("{dir}", &self.folder.join(name).to_string_lossy())
+            .replace("{dir}", &self.folder.path().join(name).to_string_lossy())
             .replace("{thalweg}", &program.to_string_lossy()))
-    }
-}
-
-impl Drop for Places {
-    fn drop(&mut self) {
-        // What cannot be removed is in the system's folder for such files.
-        let _ = fs::remove_dir_all(&self.folder);
-        folders_in_use().retain(|folder| *folder != self.folder);
     }
 }
 

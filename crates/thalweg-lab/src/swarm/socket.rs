@@ -25,12 +25,7 @@ const TIMER: u64 = u64::MAX;
 /// virtual machine half of the wakes are 0.1 ms late, and one of a hundred 0.4 ms.
 const AWAKE_BEFORE_US: u64 = 500;
 
-/// `CLOCK_MONOTONIC` in µs, which every process of the machine shares.
-#[inline]
-pub(super) fn now_us() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
-}
+pub(super) use crate::load_generator::monotonic_us as now_us;
 
 /// The machine's time of day, in ns since 1970.
 #[inline]

@@ -6,8 +6,9 @@ use crate::swarm::Blind;
 use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
+use thalweg_lab::load_generator::{Cluster, Figures, Load, Moment, Observer, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings};
-use thalweg_lab::swarm::{Cluster, Figures, Load, Moment, Observer, Outcome, run};
+use thalweg_lab::swarm::Swarm;
 
 /// A subject takes so long for an event: it can do 500 a second.
 const EACH: Duration = Duration::from_millis(2);
@@ -39,7 +40,7 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
         measured: Duration::from_millis(150),
         cluster: Cluster::default(),
     };
-    run(&load, observer).expect("a search")
+    run(&Swarm, &load, observer).expect("a search")
 }
 
 #[test]

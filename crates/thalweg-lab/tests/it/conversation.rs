@@ -10,8 +10,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
-use thalweg_lab::swarm::{Cluster, Load, Outcome, run};
+use thalweg_lab::swarm::Swarm;
 
 const DELAY: Duration = Duration::from_millis(3);
 const DELAY_US: f64 = 3000.0;
@@ -68,7 +69,7 @@ fn converse(
         measured: Duration::from_millis(50),
         cluster: Cluster::default(),
     };
-    run(&load, &mut Blind)
+    run(&Swarm, &load, &mut Blind)
 }
 
 fn same(_: u64, message: &str) -> Vec<String> {

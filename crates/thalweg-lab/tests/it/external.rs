@@ -16,9 +16,12 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use thalweg_lab::load_generator::{
+    self, Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome,
+};
 use thalweg_lab::measure::Received;
 use thalweg_lab::scenario::{Drive, Endpoint, Program, Settings, Typed};
-use thalweg_lab::swarm::{self, Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome};
+use thalweg_lab::swarm::Swarm;
 
 const PACE: Duration = Duration::from_millis(1);
 
@@ -71,7 +74,7 @@ fn run_with(
         measured: Duration::from_millis(measured_ms),
         cluster: Cluster::default(),
     };
-    swarm::run(&load, observer)
+    load_generator::run(&Swarm, &load, observer)
 }
 
 fn received(typed: &Typed, connections: u32) -> Received {

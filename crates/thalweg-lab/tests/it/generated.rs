@@ -7,8 +7,9 @@ use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
+use thalweg_lab::load_generator::{Cluster, Load, Outcome, monotonic_us, run};
 use thalweg_lab::scenario::{Drive, Program, Settings};
-use thalweg_lab::swarm::{Cluster, Load, Outcome, monotonic_us, run};
+use thalweg_lab::swarm::Swarm;
 
 const BATCH: u64 = 2;
 const INTERVAL_US: u64 = 5000;
@@ -86,7 +87,7 @@ fn measure_as(drive: Drive, tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Out
         measured: Duration::from_millis(200),
         cluster: Cluster::default(),
     };
-    run(&load, &mut Blind)
+    run(&Swarm, &load, &mut Blind)
 }
 
 /// Latencies of rows that were due in the span, and how many rows were.

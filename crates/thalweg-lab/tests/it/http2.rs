@@ -8,8 +8,9 @@ use h2::{SendStream, server};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
-use thalweg_lab::swarm::{Cluster, Load, Outcome, run};
+use thalweg_lab::swarm::Swarm;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -193,7 +194,7 @@ fn measure(settings: &Settings, fault: Fault) -> anyhow::Result<Outcome> {
         measured: Duration::from_millis(150),
         cluster: Cluster::default(),
     };
-    run(&load, &mut Blind)
+    run(&Swarm, &load, &mut Blind)
 }
 
 fn intact(_: u64, event: String) -> Vec<String> {

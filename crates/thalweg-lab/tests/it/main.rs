@@ -1,6 +1,7 @@
 //! The lab against subjects that live in the test: a small server of the wire
 //! that can be told to misbehave.
 
+mod browser;
 mod ceiling;
 mod cheating;
 mod conversation;

@@ -6,8 +6,9 @@ use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Request, Settings};
-use thalweg_lab::swarm::{Cluster, Load, Outcome, run};
+use thalweg_lab::swarm::Swarm;
 
 const CONNECTIONS: u32 = 2;
 
@@ -60,7 +61,7 @@ fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
         measured: Duration::from_millis(50),
         cluster: Cluster::default(),
     };
-    run(&load, &mut Blind)
+    run(&Swarm, &load, &mut Blind)
 }
 
 #[test]

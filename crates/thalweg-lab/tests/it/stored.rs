@@ -7,8 +7,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, PublishTo, Settings};
-use thalweg_lab::swarm::{Cluster, Load, Outcome, run};
+use thalweg_lab::swarm::Swarm;
 
 /// Makes of the messages that were stored what the subject says it has read.
 type Count = fn(u64) -> u64;
@@ -69,7 +70,7 @@ fn measure(rate: u32, count: Count) -> anyhow::Result<Outcome> {
         measured: Duration::from_millis(50),
         cluster,
     };
-    run(&load, &mut Blind)
+    run(&Swarm, &load, &mut Blind)
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn without_a_nats_server_there_is_nothing_to_publish_to() {
         measured: Duration::from_millis(1),
         cluster: Cluster::default(),
     };
-    let error = run(&load, &mut Blind).unwrap_err().to_string();
+    let error = run(&Swarm, &load, &mut Blind).unwrap_err().to_string();
     assert_eq!(error, "this subject has no NATS server to publish to");
 }
 

@@ -5,8 +5,11 @@ use crate::quiet::undisturbed;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
+use thalweg_lab::load_generator::{
+    Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome, run,
+};
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
-use thalweg_lab::swarm::{Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome, run};
+use thalweg_lab::swarm::Swarm;
 
 pub(crate) struct Blind;
 
@@ -51,7 +54,7 @@ pub(crate) fn measure_at(
         measured: Duration::from_millis(150),
         cluster: Cluster::default(),
     };
-    run(&load, &mut Blind)
+    run(&Swarm, &load, &mut Blind)
 }
 
 #[test]
@@ -102,7 +105,7 @@ fn a_search_for_the_ceiling_knows_what_was_agreed() {
             measured: Duration::from_millis(50),
             cluster: Cluster::default(),
         };
-        knows_what_was_agreed(&run(&load, &mut Blind).unwrap());
+        knows_what_was_agreed(&run(&Swarm, &load, &mut Blind).unwrap());
     });
 }
 
@@ -192,7 +195,7 @@ fn an_observer_can_end_it() {
             measured: Duration::from_secs(60),
             cluster: Cluster::default(),
         };
-        assert!(run(&load, &mut Impatient).unwrap_err().is::<Interrupted>());
+        assert!(run(&Swarm, &load, &mut Impatient).unwrap_err().is::<Interrupted>());
     });
 }
 
@@ -227,7 +230,7 @@ fn long_looks_are_in_no_latency() {
             measured: Duration::from_millis(200),
             cluster: Cluster::default(),
         };
-        let outcome = run(&load, &mut Thorough(look)).unwrap();
+        let outcome = run(&Swarm, &load, &mut Thorough(look)).unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole");
         let max_us = outcome.latency.quantile_us(1.0).unwrap();
         assert!(u128::from(max_us) < look.as_micros(), "{max_us}");

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_lab::run::{self, Ended, Misuse, PlanSource, RunContext, RunRequest};
-use thalweg_lab::scenario::{Changes, Control, Endpoint, Typed};
+use thalweg_lab::scenario::{Changes, Control, Endpoint, LoadIn, Typed};
 use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
 
@@ -57,6 +57,10 @@ pub(super) struct ScenarioArgs {
     /// Take any certificate.
     #[arg(long, requires = "url")]
     insecure: bool,
+    /// Have tabs of a browser be the load: of a1 to a5, b, decode, and scenarios like these.
+    /// The system's Chromium, or the one that THALWEG_CHROMIUM names.
+    #[arg(long, value_name = "NAME", conflicts_with = "url")]
+    browser: Option<Browser>,
     /// Take the scenario's quick form: fewer cells, shorter spans.
     #[arg(long)]
     quick: bool,
@@ -118,6 +122,12 @@ pub(super) struct ScenarioArgs {
     out: Option<PathBuf>,
     #[command(flatten)]
     context: ContextArgs,
+}
+
+/// A browser that can be the load.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Browser {
+    Chromium,
 }
 
 /// What every way to measure has.
@@ -255,6 +265,10 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
             control: args.no_control.then_some(Control::None),
             set,
             stampede: args.stampede,
+            load: match args.browser {
+                None => LoadIn::Swarm,
+                Some(Browser::Chromium) => LoadIn::Chromium,
+            },
             transports,
         },
         place: Place {

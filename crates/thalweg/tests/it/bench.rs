@@ -1,6 +1,7 @@
 //! `thalweg bench`, small: every subject it can start, over TLS, HTTP/2 and in
 //! conversation, with a whole ledger. No figure is looked at.
 
+mod browser;
 mod cluster;
 mod socketio;
 

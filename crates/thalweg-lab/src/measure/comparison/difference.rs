@@ -25,17 +25,20 @@ pub enum Metric {
     Memory,
     /// Connections that a ramp held within its objective.
     Held,
+    /// The browser's CPU time per event, where one is the load.
+    BrowserCpu,
 }
 
 impl Metric {
     /// All there are.
-    pub const ALL: [Metric; 6] = [
+    pub const ALL: [Metric; 7] = [
         Metric::Cpu,
         Metric::P99,
         Metric::RoundTrip,
         Metric::Throughput,
         Metric::Memory,
         Metric::Held,
+        Metric::BrowserCpu,
     ];
 
     /// Whether more of it is to a subject's credit.
@@ -56,6 +59,7 @@ impl Metric {
             Metric::Throughput => sample.is_ranked().then(|| sample.events_per_s()),
             Metric::Memory => Some(sample.rss_bytes_per_connection(connections)),
             Metric::Held => Some(f64::from(sample.held?.connections)),
+            Metric::BrowserCpu => sample.browser_us_per_event(),
         }
         .filter(|value| value.is_finite() && *value > 0.0)
     }

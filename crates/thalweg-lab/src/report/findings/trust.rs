@@ -128,6 +128,12 @@ fn throughput(summary: &Summary) -> Option<String> {
     if told == 0 || ranked == told {
         return None;
     }
+    if summary.parts.iter().any(|part| part.in_browser) {
+        return Some(format!(
+            "In {ranked} of {told} rows the browser was what gave out: there events per second are \
+             what it can take; in the others they are what was offered."
+        ));
+    }
     Some(match ranked {
         0 => "No subject was saturated: events per second are what was offered, not what could be."
             .to_owned(),

@@ -167,7 +167,8 @@ impl Against<'_> {
         };
         marks
             .filter(|mark| mark.metric == metric.key && mark.axis == self.axis.key)
-            .filter(|mark| mark.is_of(facet.settings) && on_axis(mark))
+            // In a browser each subject has a transport of its own.
+            .filter(|mark| facet.rows().any(|row| mark.is_of(&row.settings)) && on_axis(mark))
             .collect()
     }
 }

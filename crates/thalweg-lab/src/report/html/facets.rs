@@ -138,8 +138,6 @@ fn every(us: f64) -> String {
 pub(super) struct Facet<'a> {
     /// What else they are, as far as it differs from other facets.
     pub(super) label: String,
-    /// Of the first of them.
-    pub(super) settings: &'a Settings,
     pub(super) cells: Vec<&'a [Row]>,
 }
 
@@ -191,7 +189,7 @@ fn groups<'a>(cells: &[&'a [Row]], axis: Option<&'static Axis>) -> Vec<Facet<'a>
         });
         match same {
             Some(group) if axis.is_some() => group.cells.push(cell),
-            _ => groups.push(Facet { label, settings, cells: vec![cell] }),
+            _ => groups.push(Facet { label, cells: vec![cell] }),
         }
     }
     groups

@@ -112,6 +112,28 @@ pub(in crate::report) const OPENED: Metric = Metric {
     show: |it| format!("{} ms", digits(it)),
 };
 
+pub(in crate::report) const BROWSER_CPU: Metric = Metric {
+    key: "browser-cpu-us",
+    title: "Browser’s CPU per event, µs",
+    of: |row| row.browser.as_ref()?.us_per_event,
+    tick: round,
+    show: |it| format!("{} µs", digits(it)),
+};
+pub(in crate::report) const BROWSER_BUSY: Metric = Metric {
+    key: "browser-busy",
+    title: "Browser’s CPU, % of a core",
+    of: |row| scaled(row.browser.as_ref()?.cpu, 100.0),
+    tick: round,
+    show: |it| format!("{} %", digits(it)),
+};
+pub(in crate::report) const SUBJECT_CORES: Metric = Metric {
+    key: "subject-cores",
+    title: "Server’s CPU, % of a core",
+    of: |row| scaled(row.browser.as_ref()?.subject_cpu, 100.0),
+    tick: round,
+    show: |it| format!("{} %", digits(it)),
+};
+
 fn micros(us: f64) -> String {
     if us >= 10_000.0 {
         format!("{} ms", digits(us / 1000.0))

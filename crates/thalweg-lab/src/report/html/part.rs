@@ -4,7 +4,7 @@ use super::against::Against;
 use super::facets::facets;
 use super::markup::Markup;
 use super::series::{legend, series};
-use super::{curve, overview, table};
+use super::{curve, kinds, overview, table};
 use crate::report::published::{Published, published};
 use crate::report::received;
 use crate::report::row::Row;
@@ -69,6 +69,7 @@ fn charts(markup: &mut Markup, part: &PartSummary) {
             }
         }
     }
+    kinds::draw(markup, part);
     curve::draw(markup, part, &series);
 }
 

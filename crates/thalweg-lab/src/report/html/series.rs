@@ -59,6 +59,7 @@ pub(super) fn series(part: &PartSummary) -> Vec<Series> {
 pub(super) fn mark(markup: &mut Markup, shape: &str, limited_by: &Verdict) {
     let (class, over) = match limited_by {
         Verdict::Subject => ("full", None),
+        Verdict::Browser => ("full", Some("M-7 0H7")),
         Verdict::Both => ("hollow", Some("M0-6V6")),
         Verdict::Schedule => ("hollow", None),
         Verdict::Swarm => ("hollow", Some("M-1.2 0H1.2")),
@@ -128,10 +129,11 @@ pub(super) fn legend(
 }
 
 /// Every verdict in a few words.
-fn meanings() -> [(Verdict, &'static str); 7] {
+fn meanings() -> [(Verdict, &'static str); 8] {
     [
         (Verdict::Subject, "limited by the subject"),
-        (Verdict::Both, "limited by subject and swarm: unranked"),
+        (Verdict::Browser, "limited by the browser"),
+        (Verdict::Both, "limited by subject and load: unranked"),
         (Verdict::Schedule, "limited by nobody: schedule or window"),
         (Verdict::Swarm, "limited by the swarm"),
         (Verdict::Machine, "disturbed by the machine"),

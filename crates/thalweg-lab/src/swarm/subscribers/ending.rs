@@ -198,7 +198,7 @@ mod tests {
             start_us: 0,
             warm_up: Duration::ZERO,
             measured: Duration::ZERO,
-            cluster: crate::swarm::Cluster::default(),
+            cluster: crate::load_generator::Cluster::default(),
         })?;
         subscribers.dialer.redirect(addresses);
         let mut poller = Poller::new()?;

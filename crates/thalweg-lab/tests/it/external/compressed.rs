@@ -7,8 +7,8 @@ use crate::swarm::Blind;
 use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use std::io::{Error, Write};
+use thalweg_lab::load_generator::Outcome;
 use thalweg_lab::scenario::{Settings, Typed};
-use thalweg_lab::swarm::Outcome;
 
 const EXTENSION: &str = "permessage-deflate; server_no_context_takeover";
 

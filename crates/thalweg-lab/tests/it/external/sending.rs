@@ -6,9 +6,9 @@ use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use thalweg_lab::load_generator::Outcome;
 use thalweg_lab::measure::Exchanged;
 use thalweg_lab::scenario::{Settings, Typed};
-use thalweg_lab::swarm::Outcome;
 
 const CONNECTIONS: u32 = 3;
 const RATE: u32 = 200;

@@ -1,0 +1,114 @@
+//! Subscribers in tabs, of a subject that broadcasts by itself.
+
+use super::tabs::{Tabs, wait_until};
+use crate::load_generator::{Load, Moment, Observer, Outcome, Session, monotonic_us};
+use crate::measure::{Counts, Negotiated, Reported, Traffic, WarmUp};
+use crate::scenario::Consumer;
+use crate::subject::topic_name;
+use serde_json::json;
+use std::time::Duration;
+
+/// After a long look of the observer, µs.
+const CALM_US: u64 = 20_000;
+/// How often it is asked whether the span may begin, µs.
+const MOMENT_US: u64 = 5000;
+
+/// All connections of a sample, in the tabs.
+pub(super) struct Broadcast<'a> {
+    load: Load<'a>,
+    observer: &'a mut dyn Observer,
+    tabs: Tabs,
+    open_us: u64,
+    /// What spans before have reported of the ledger.
+    reported: Reported,
+}
+
+impl<'a> Broadcast<'a> {
+    /// Opens all connections and gets subject and tabs warm.
+    pub(super) fn open(
+        load: &Load<'a>,
+        observer: &'a mut dyn Observer,
+        tabs: Tabs,
+    ) -> anyhow::Result<Broadcast<'a>> {
+        let load = load.clone();
+        let mut broadcast =
+            Broadcast { load, observer, tabs, open_us: 0, reported: Reported::default() };
+        broadcast.connect()?;
+        let Broadcast { load, observer, .. } = &mut broadcast;
+        observer.at(Moment::Open);
+        let loaded_us = monotonic_us().max(load.start_us);
+        let warm_us = loaded_us + load.warm_up.as_micros() as u64;
+        wait_until(warm_us, *observer, load.settings.connections)?;
+        while !observer.may_begin() {
+            wait_until(monotonic_us() + MOMENT_US, *observer, load.settings.connections)?;
+        }
+        Ok(broadcast)
+    }
+
+    fn connect(&mut self) -> anyhow::Result<()> {
+        let settings = self.load.settings;
+        // It has opened its connection by itself.
+        if settings.consumer == Consumer::LivePage {
+            return Ok(());
+        }
+        let begun_us = monotonic_us();
+        let (tabs, all) = (settings.tabs, settings.connections);
+        self.tabs.each(|number| {
+            let number = number as u32;
+            let wanted = json!({
+                "transport": settings.transport,
+                "url": format!("/v1/topics/{}", topic_name(0)),
+                "connections": all / tabs + u32::from(number < all % tabs),
+                "consumer": settings.consumer,
+                "worker": settings.worker,
+            });
+            format!("lab.open({wanted})")
+        })?;
+        self.open_us = monotonic_us() - begun_us;
+        Ok(())
+    }
+}
+
+impl Session for Broadcast<'_> {
+    fn span(&mut self, time: Duration) -> anyhow::Result<Outcome> {
+        let Broadcast { load, observer, tabs, reported, .. } = self;
+        let connections = load.settings.connections;
+        observer.at(Moment::Warm);
+        wait_until(monotonic_us() + CALM_US, *observer, connections)?;
+        let begin = tabs.edge(load, true, || observer.at(Moment::Begin));
+        wait_until(begin.at_us + time.as_micros() as u64, *observer, connections)?;
+        let end = tabs.edge(load, false, || observer.at(Moment::End));
+        let said = tabs.said(begin.at_us, end.at_us)?;
+        observer.at(Moment::Over { stopped_ports: &[] });
+        let traffic = Traffic {
+            events: said.came.events.round() as u64,
+            envelopes: said.came.messages.round() as u64,
+            wire_bytes: said.came.bytes.round() as u64,
+            ..Traffic::default()
+        };
+        Ok(Outcome {
+            traffic,
+            browser: Some(tabs.used(&begin, &end, &said)),
+            negotiated: Negotiated { facts: tabs.facts(&said) },
+            failure: said.why.map(|why| format!("a connection of a tab ended by itself: {why}")),
+            ledger: reported.new_in(said.counts),
+            latency: said.latency,
+            span_us: end.at_us - begin.at_us,
+            open_us: self.open_us,
+            warm_up: WarmUp::default(),
+            ..Outcome::default()
+        })
+    }
+
+    fn pause(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn close(mut self: Box<Self>) -> anyhow::Result<Counts> {
+        let now_us = monotonic_us();
+        let said = self.tabs.said(now_us, now_us)?;
+        let counts = self.reported.new_in(said.counts);
+        self.tabs.stop();
+        Ok(counts)
+    }
+}

@@ -1,0 +1,112 @@
+//! The Chrome DevTools Protocol, over a pair of pipes: messages are JSON, each with a NUL
+//! behind it. What is asked is answered; what Chromium tells by itself is read and dropped.
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// A tab that is drowning in messages answers late.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// Longer is nothing that the lab has asked for. An event of a tab that is observed has all of
+/// a message in it.
+const MESSAGE_BYTES_MAX: u64 = 64 << 20;
+/// What answers begin with: Chromium writes `id` first, and `method` first in what it tells.
+const ANSWER: &[u8] = b"{\"id\":";
+
+/// The lab's end of it.
+#[derive(Debug)]
+pub(super) struct Cdp {
+    input: ChildStdin,
+    answers: Receiver<Vec<u8>>,
+    last_id: u64,
+    /// Answers that came before they were waited for.
+    early: HashMap<u64, Value>,
+}
+
+/// What was asked, and is still to be answered.
+#[derive(Debug)]
+pub(super) struct Asked {
+    id: u64,
+    method: &'static str,
+}
+
+impl Cdp {
+    pub(super) fn new(input: ChildStdin, output: ChildStdout) -> Cdp {
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            let mut output = BufReader::with_capacity(1 << 20, output);
+            let mut message = Vec::new();
+            loop {
+                message.clear();
+                let read = output.by_ref().take(MESSAGE_BYTES_MAX).read_until(0, &mut message);
+                let is_whole = matches!(read, Ok(1..)) && message.pop() == Some(0);
+                // Ended, or nobody is there any more who has asked.
+                if !is_whole || message.starts_with(ANSWER) && sender.send(message.clone()).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Cdp { input, answers, last_id: 0, early: HashMap::new() }
+    }
+
+    /// Asks the browser, or in a session one of its targets.
+    pub(super) fn ask(
+        &mut self,
+        session: Option<&str>,
+        method: &'static str,
+        params: &Value,
+    ) -> anyhow::Result<Asked> {
+        self.last_id += 1;
+        let mut message = json!({ "id": self.last_id, "method": method, "params": params });
+        if let Some(session) = session {
+            message["sessionId"] = session.into();
+        }
+        let text = format!("{message}\0");
+        self.input.write_all(text.as_bytes()).context("Chromium has ended")?;
+        Ok(Asked { id: self.last_id, method })
+    }
+
+    /// Waits for an answer.
+    pub(super) fn answer(&mut self, asked: &Asked) -> anyhow::Result<Value> {
+        let Asked { id, method } = asked;
+        let answer = loop {
+            if let Some(answer) = self.early.remove(id) {
+                break answer;
+            }
+            let message = match self.answers.recv_timeout(ANSWER_WITHIN) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => {
+                    let seconds = ANSWER_WITHIN.as_secs();
+                    bail!("Chromium did not answer {method} within {seconds} s");
+                }
+                Err(RecvTimeoutError::Disconnected) => bail!("Chromium has ended"),
+            };
+            let answer: Value =
+                serde_json::from_slice(&message).context("what Chromium answers is no JSON")?;
+            if let Some(id) = answer["id"].as_u64() {
+                self.early.insert(id, answer);
+            }
+        };
+        if let Some(error) = answer["error"]["message"].as_str() {
+            bail!("Chromium refuses {method}: {error}");
+        }
+        Ok(answer["result"].clone())
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn call(
+        &mut self,
+        session: Option<&str>,
+        method: &'static str,
+        params: &Value,
+    ) -> anyhow::Result<Value> {
+        let asked = self.ask(session, method, params)?;
+        self.answer(&asked)
+    }
+}

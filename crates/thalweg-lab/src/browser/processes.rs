@@ -1,0 +1,128 @@
+//! What Chromium's processes use, by their kinds, as the kernel counts it.
+
+use crate::measure::{KindUse, ProcessKind, Resources};
+use procfs::process::Process;
+use std::collections::HashMap;
+
+/// The counts of all processes at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    processes: HashMap<u32, One>,
+}
+
+/// One process.
+#[derive(Clone, Debug)]
+struct One {
+    kind: ProcessKind,
+    cpu_ns: u64,
+    /// By thread: its name and its time.
+    threads: HashMap<i32, (String, u64)>,
+}
+
+impl Snapshot {
+    /// Of all processes of the browser with this root.
+    pub(super) fn of(root: u32) -> Snapshot {
+        let read = |pid: u32| Some((pid, One::read(pid)?));
+        Snapshot { processes: Resources::tree(&[root]).into_iter().filter_map(read).collect() }
+    }
+
+    /// CPU time of a process so far, and what it is.
+    #[cfg(test)]
+    pub(super) fn process(&self, pid: u32) -> Option<(ProcessKind, u64)> {
+        self.processes.get(&pid).map(|one| (one.kind, one.cpu_ns))
+    }
+
+    /// What each kind used since then.
+    pub(super) fn since(&self, before: &Snapshot) -> Vec<KindUse> {
+        let mut all = Vec::new();
+        for kind in ProcessKind::ALL {
+            let mut used = KindUse { kind, cpu_ns: 0, thread_cpu_ns_max: 0, thread: String::new() };
+            for (pid, now) in self.processes.iter().filter(|(_, one)| one.kind == kind) {
+                let before = before.processes.get(pid);
+                used.cpu_ns += now.cpu_ns.saturating_sub(before.map_or(0, |it| it.cpu_ns));
+                for (id, (name, cpu_ns)) in &now.threads {
+                    let before = before.and_then(|it| it.threads.get(id)).map_or(0, |it| it.1);
+                    let cpu_ns = cpu_ns.saturating_sub(before);
+                    if cpu_ns > used.thread_cpu_ns_max {
+                        used.thread_cpu_ns_max = cpu_ns;
+                        let is_main = *id == *pid as i32;
+                        used.thread = if is_main { "main".to_owned() } else { name.clone() };
+                    }
+                }
+            }
+            if self.processes.values().any(|one| one.kind == kind) {
+                all.push(used);
+            }
+        }
+        all
+    }
+}
+
+impl One {
+    /// `None` if it has ended.
+    fn read(pid: u32) -> Option<One> {
+        let process = Process::new(pid as i32).ok()?;
+        let kind = kind_of(&process.cmdline().ok()?);
+        let mut threads = HashMap::new();
+        for task in process.tasks().ok()?.flatten() {
+            let (Ok(used), Ok(stat)) = (task.schedstat(), task.stat()) else { continue };
+            threads.insert(task.tid, (stat.comm, used.sum_exec_runtime));
+        }
+        let living_ns = threads.values().map(|(_, cpu_ns)| cpu_ns).sum::<u64>();
+        let stat = process.stat().ok()?;
+        // The process's own count is in ticks, but does not forget a thread that has ended.
+        let ticks_ns = 1_000_000_000 / procfs::ticks_per_second().max(1);
+        let cpu_ns = living_ns.max((stat.utime + stat.stime) * ticks_ns);
+        Some(One { kind, cpu_ns, threads })
+    }
+}
+
+/// By its command line: `--type=`, and of utilities `--utility-sub-type=`. A process that was
+/// forked from a zygote has one word with everything.
+fn kind_of(command_line: &[String]) -> ProcessKind {
+    let words = || command_line.iter().flat_map(|word| word.split(' '));
+    let value = |name: &str| words().find_map(|word| word.strip_prefix(name));
+    match (value("--type="), value("--utility-sub-type=")) {
+        (None, _) => ProcessKind::Browser,
+        (Some("renderer"), _) => ProcessKind::Tab,
+        (Some("gpu-process"), _) => ProcessKind::Gpu,
+        (Some("utility"), Some("network.mojom.NetworkService")) => ProcessKind::Network,
+        (Some(_), _) => ProcessKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(words: &[&str], expected: ProcessKind) {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(kind_of(&words), expected, "{words:?}");
+    }
+
+    #[test]
+    fn kinds_are_known_by_command_lines() {
+        check(&["/usr/lib/chromium/chromium", "--headless=new"], ProcessKind::Browser);
+        check(&["/chromium", "--type=gpu-process", "--no-sandbox"], ProcessKind::Gpu);
+        check(&["/chromium --type=renderer --lang=en --renderer-client-id=5"], ProcessKind::Tab);
+        let network = "--utility-sub-type=network.mojom.NetworkService";
+        check(&["/chromium", "--type=utility", network], ProcessKind::Network);
+        let storage = "--utility-sub-type=storage.mojom.StorageService";
+        check(&["/chromium", "--type=utility", storage], ProcessKind::Other);
+        check(&["/chromium", "--type=zygote"], ProcessKind::Other);
+    }
+
+    #[test]
+    fn what_was_used_is_what_came_to_it() {
+        let before = Snapshot::of(std::process::id());
+        let begun = std::time::Instant::now();
+        let mut sum = 0u64;
+        while begun.elapsed().as_millis() < 20 {
+            sum = sum.wrapping_mul(31).wrapping_add(begun.elapsed().as_nanos() as u64);
+        }
+        assert!(sum != 1);
+        let used = Snapshot::of(std::process::id()).since(&before);
+        let own = used.iter().find(|it| it.kind == ProcessKind::Browser).unwrap();
+        assert!(own.cpu_ns >= own.thread_cpu_ns_max && own.thread_cpu_ns_max > 0, "{used:?}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Round trips that a page makes: it acks an event, and the subject sends the next.
+
+use super::tabs::{Tabs, wait_until};
+use crate::load_generator::{Load, Moment, Observer, Outcome, Session, monotonic_us};
+use crate::measure::{Counts, Latency, Negotiated, Reported, RoundTrips, Traffic};
+use crate::scenario::Dialect;
+use crate::subject::topic_name;
+use serde::Deserialize;
+use serde_json::json;
+use std::time::Duration;
+
+/// Before the span, so that what is hot is compiled.
+const WARMING: u32 = 100;
+/// After a long look of the observer, µs.
+const CALM_US: u64 = 20_000;
+
+/// One page, and the subject that waits for its acks.
+pub(super) struct Conversation<'a> {
+    load: Load<'a>,
+    observer: &'a mut dyn Observer,
+    tabs: Tabs,
+    open_us: u64,
+    reported: Reported,
+}
+
+/// What a page says of its trips.
+#[derive(Debug, Deserialize)]
+struct Trips {
+    /// How long each took, ms.
+    each: Vec<f64>,
+    counts: super::tabs::PageCounts,
+    why: String,
+}
+
+impl<'a> Conversation<'a> {
+    /// Opens it and gets page and subject warm.
+    pub(super) fn open(
+        load: &Load<'a>,
+        observer: &'a mut dyn Observer,
+        mut tabs: Tabs,
+    ) -> anyhow::Result<Conversation<'a>> {
+        let begun_us = monotonic_us();
+        let wanted = json!({
+            "transport": load.settings.transport,
+            "topic": topic_name(0),
+            "makesRunners": load.program.dialect() == Dialect::Thalweg,
+        });
+        tabs.each(|_| format!("lab.talk({wanted})"))?;
+        let open_us = monotonic_us() - begun_us;
+        observer.at(Moment::Open);
+        let (load, reported) = (load.clone(), Reported::default());
+        let mut conversation = Conversation { load, observer, tabs, open_us, reported };
+        let until_us = monotonic_us() + conversation.load.warm_up.as_micros() as u64;
+        conversation.trips(WARMING)?;
+        wait_until(until_us, conversation.observer, 1)?;
+        Ok(conversation)
+    }
+
+    fn trips(&mut self, count: u32) -> anyhow::Result<Trips> {
+        let trips: Trips = self.tabs.first(&format!("lab.roundTrips({count})"))?;
+        match trips.why.as_str() {
+            "" => Ok(trips),
+            why => anyhow::bail!("the page's connection ended by itself: {why}"),
+        }
+    }
+}
+
+impl Session for Conversation<'_> {
+    /// Makes as many round trips as the settings say.
+    fn span(&mut self, _: Duration) -> anyhow::Result<Outcome> {
+        self.observer.at(Moment::Warm);
+        wait_until(monotonic_us() + CALM_US, self.observer, 1)?;
+        let begin = {
+            let Conversation { load, observer, tabs, .. } = self;
+            tabs.edge(load, true, || observer.at(Moment::Begin))
+        };
+        let trips = self.trips(self.load.settings.requests)?;
+        let Conversation { load, observer, tabs, reported, .. } = self;
+        let end = tabs.edge(load, false, || observer.at(Moment::End));
+        let said = tabs.said(begin.at_us, end.at_us)?;
+        observer.at(Moment::Over { stopped_ports: &[] });
+        let each_us: Vec<u64> = trips.each.iter().map(|ms| (ms * 1000.0) as u64).collect();
+        let mut latency = Latency::default();
+        each_us.iter().for_each(|us| latency.record(*us, 1));
+        let events = each_us.len() as u64;
+        Ok(Outcome {
+            traffic: Traffic { events, envelopes: events, ..Traffic::default() },
+            latency,
+            round_trips: RoundTrips::of(each_us, end.at_us - begin.at_us),
+            browser: Some(tabs.used(&begin, &end, &said)),
+            negotiated: Negotiated { facts: tabs.facts(&said) },
+            ledger: reported.new_in(trips.counts.into()),
+            span_us: end.at_us - begin.at_us,
+            open_us: self.open_us,
+            ..Outcome::default()
+        })
+    }
+
+    fn pause(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> anyhow::Result<Counts> {
+        self.tabs.stop();
+        Ok(Counts::default())
+    }
+}

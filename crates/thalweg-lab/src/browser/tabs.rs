@@ -1,0 +1,340 @@
+//! The tabs of a sample, and what all of them say of a span.
+
+use super::process::Process;
+use super::processes::Snapshot;
+use super::tab::Tab;
+use super::timeline::{Came, Point, came, latency};
+use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us};
+use crate::measure::{BrowserUse, CoreTimes, Counts, Delays, Latency, Painted, core_times};
+use crate::scenario::{Consumer, Program};
+use crate::subject::{self, topic_name};
+use serde::Deserialize;
+use std::ops::ControlFlow;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How often the observer hears of progress.
+const PROGRESS_EVERY_US: u64 = 100_000;
+/// A page's points begin so long before a span, so that one lies before it.
+const BEFORE_MS: f64 = 100.0;
+
+/// A running browser, and its tabs.
+pub(super) struct Tabs {
+    process: Process,
+    pub(super) all: Vec<Tab>,
+    /// Cores that it may run on.
+    cores: Vec<usize>,
+    version: String,
+}
+
+/// What was counted at an edge of a span.
+pub(super) struct Edge {
+    pub(super) at_us: u64,
+    snapshot: Snapshot,
+    cores: CoreTimes,
+    own: Own,
+}
+
+/// The subject's own counts, where it has some.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    /// When it was asked, in the middle of asking.
+    at_us: u64,
+    sent_bytes: Option<u64>,
+    published: Option<u64>,
+}
+
+/// What whoever has the connections says.
+#[derive(Debug, Deserialize)]
+struct Report {
+    points: Vec<Point>,
+    counts: PageCounts,
+    why: String,
+    looks: Vec<Look>,
+}
+
+/// Of a live page: when a message's newest row was painted, when it was due, on the machine's
+/// clock, when it came and when it was handled; ms.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Look(f64, f64, f64, f64);
+
+/// The page's ledger.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct PageCounts {
+    delivered: u64,
+    missing: u64,
+    duplicated: u64,
+    corrupt: u64,
+    gaps: u64,
+    cut: u64,
+}
+
+/// What a page says of itself.
+#[derive(Debug, Deserialize)]
+struct Page {
+    heap: f64,
+    /// From when to how long, ms.
+    tasks: Vec<(f64, f64)>,
+    protocol: String,
+}
+
+/// What all tabs together say of a span.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) came: Came,
+    pub(super) latency: Latency,
+    /// Since the connections were opened.
+    pub(super) counts: Counts,
+    /// Why a connection ended by itself.
+    pub(super) why: Option<String>,
+    /// Of live pages: from due to received, to handled, to painted, and all of it.
+    painted: [Latency; 4],
+    pub(super) long_tasks: u64,
+    pub(super) long_task_us: u64,
+    pub(super) heap_bytes: u64,
+    /// What the page itself was loaded by.
+    pub(super) protocol: String,
+}
+
+impl Tabs {
+    /// Opens as many as the settings say.
+    pub(super) fn open(
+        mut process: Process,
+        load: &Load<'_>,
+        cores: Vec<usize>,
+    ) -> anyhow::Result<Tabs> {
+        let scheme = if load.settings.tls { "https" } else { "http" };
+        let origin = format!("{scheme}://{}", load.address);
+        let version = process.version()?;
+        let mut all = Vec::new();
+        let settings = load.settings;
+        for _ in 0..settings.tabs {
+            let cdp = &mut process.cdp;
+            all.push(match settings.consumer {
+                Consumer::LivePage => Tab::open_live(cdp, &origin, &topic_name(0))?,
+                _ => Tab::open(cdp, &origin, settings.devtools)?,
+            });
+        }
+        Ok(Tabs { process, all, cores, version })
+    }
+
+    /// Has all tabs do something at the same time, each what is asked of the one with its number.
+    pub(super) fn each(&mut self, expression: impl Fn(usize) -> String) -> anyhow::Result<()> {
+        let mut asked = Vec::new();
+        for (number, tab) in self.all.iter().enumerate() {
+            asked.push(tab.ask(&mut self.process.cdp, &expression(number))?);
+        }
+        for asked in &asked {
+            Tab::answer::<serde_json::Value>(&mut self.process.cdp, asked)?;
+        }
+        Ok(())
+    }
+
+    /// What the only tab makes of an expression.
+    pub(super) fn first<T: serde::de::DeserializeOwned>(
+        &mut self,
+        expression: &str,
+    ) -> anyhow::Result<T> {
+        self.all[0].evaluate(&mut self.process.cdp, expression)
+    }
+
+    /// The counts at an edge of a span; `observe` looks at the subject next to it.
+    pub(super) fn edge(&mut self, load: &Load<'_>, is_begin: bool, observe: impl FnOnce()) -> Edge {
+        let pid = self.process.pid();
+        // The subject's answer is no part of the span.
+        let before = if is_begin { Own::ask(load) } else { Own::default() };
+        let look = || (Snapshot::of(pid), core_times(&self.cores), monotonic_us());
+        let (snapshot, cores, at_us) = if is_begin {
+            observe();
+            look()
+        } else {
+            let looked = look();
+            observe();
+            looked
+        };
+        let own = if is_begin { before } else { Own::ask(load) };
+        Edge { at_us, snapshot, cores, own }
+    }
+
+    /// What all tabs say of what was between.
+    pub(super) fn said(&mut self, from_us: u64, to_us: u64) -> anyhow::Result<Said> {
+        let mut said = Said::default();
+        let cdp = &mut self.process.cdp;
+        let mut asked = Vec::new();
+        for tab in &self.all {
+            let from_ms = tab.page_ms(from_us);
+            let report = tab.ask(cdp, &format!("lab.report({})", from_ms - BEFORE_MS))?;
+            asked.push((report, tab.ask(cdp, &format!("lab.page({from_ms})"))?));
+        }
+        for (tab, (report, page)) in self.all.iter().zip(&asked) {
+            let (from_ms, to_ms) = (tab.page_ms(from_us), tab.page_ms(to_us));
+            let report: Option<Report> = Tab::answer(cdp, report)?;
+            let page: Page = Tab::answer(cdp, page)?;
+            if let Some(report) = report {
+                said.report(report, from_ms, to_ms, tab.ahead_us);
+            }
+            said.page(page, from_ms, to_ms);
+        }
+        Ok(said)
+    }
+
+    /// What the browser used between two edges.
+    pub(super) fn used(&self, begin: &Edge, end: &Edge, said: &Said) -> BrowserUse {
+        let span_us = end.at_us - begin.at_us;
+        let processes = end.snapshot.since(&begin.snapshot);
+        let own_us = end.own.at_us.saturating_sub(begin.own.at_us).max(1);
+        let per_s = |of: fn(&Own) -> Option<u64>| {
+            Some(of(&end.own)?.saturating_sub(of(&begin.own)?) as f64 * 1e6 / own_us as f64)
+        };
+        let mut used = BrowserUse {
+            span_us,
+            cores: self.cores.len(),
+            processes,
+            others_share: 0.0,
+            long_tasks: said.long_tasks,
+            long_task_us: said.long_task_us,
+            heap_bytes: said.heap_bytes,
+            message_bytes: said.came.bytes as u64,
+            painted: said.painted(),
+            sent_bytes_per_s: per_s(|own| own.sent_bytes),
+            published_per_s: per_s(|own| own.published),
+        };
+        let busy_s = end.cores.busy_s - begin.cores.busy_s;
+        let all_s = span_us as f64 / 1e6 * self.cores.len().max(1) as f64;
+        used.others_share = ((busy_s - used.cpu_ns() as f64 / 1e9) / all_s).max(0.0);
+        used
+    }
+
+    /// What was agreed on, and with which browser.
+    pub(super) fn facts(&self, said: &Said) -> Vec<(String, String)> {
+        let facts = [("browser", &self.version), ("HTTP of the page", &said.protocol)];
+        facts.map(|(name, value)| (name.to_owned(), value.clone())).into()
+    }
+
+    /// Ends all of it.
+    pub(super) fn stop(self) {
+        self.process.stop();
+    }
+}
+
+impl Said {
+    fn painted(&self) -> Option<Painted> {
+        let [received, handled, painted, in_all] = &self.painted;
+        Some(Painted {
+            messages: in_all.buckets().map(|(_, count)| count).sum(),
+            received: Delays::of(received)?,
+            handled: Delays::of(handled)?,
+            painted: Delays::of(painted)?,
+            in_all: Delays::of(in_all)?,
+        })
+    }
+
+    fn report(&mut self, report: Report, from_ms: f64, to_ms: f64, ahead_us: f64) {
+        let Report { points, counts, why, looks } = report;
+        let one = came(&points, from_ms, to_ms);
+        self.came.events += one.events;
+        self.came.bytes += one.bytes;
+        self.came.messages += one.messages;
+        latency(&points, from_ms, to_ms, ahead_us, &mut self.latency);
+        for Look(painted_ms, due_ms, came_ms, handled_ms) in looks {
+            if (from_ms..to_ms).contains(&painted_ms) {
+                let due_ms = due_ms - ahead_us / 1000.0;
+                let each = [
+                    came_ms - due_ms,
+                    handled_ms - came_ms,
+                    painted_ms - handled_ms,
+                    painted_ms - due_ms,
+                ];
+                for (latency, ms) in self.painted.iter_mut().zip(each) {
+                    latency.record((ms * 1000.0).max(0.0) as u64, 1);
+                }
+            }
+        }
+        self.counts = self.counts.and(&counts.into());
+        self.why = self.why.take().or(Some(why).filter(|why| !why.is_empty()));
+    }
+
+    fn page(&mut self, page: Page, from_ms: f64, to_ms: f64) {
+        for (at_ms, lasts_ms) in page.tasks {
+            let within_ms = (at_ms + lasts_ms).min(to_ms) - at_ms.max(from_ms);
+            if within_ms > 0.0 {
+                self.long_tasks += 1;
+                self.long_task_us += (within_ms * 1000.0) as u64;
+            }
+        }
+        self.heap_bytes += page.heap as u64;
+        self.protocol = page.protocol;
+    }
+}
+
+impl Own {
+    /// Asks a server that counts for its counts.
+    fn ask(load: &Load<'_>) -> Own {
+        if !matches!(load.program, Program::Thalweg | Program::Build(_)) {
+            return Own::default();
+        }
+        let asked_us = monotonic_us();
+        let Ok(metrics) = subject::get(load.address, "/metrics", load.settings.tls) else {
+            return Own::default();
+        };
+        Own {
+            at_us: asked_us.midpoint(monotonic_us()),
+            sent_bytes: total(&metrics, "thalweg_sent_bytes_total{"),
+            published: total(&metrics, "thalweg_events_published_total{"),
+        }
+    }
+}
+
+/// The sum of a metric over all shards.
+fn total(metrics: &str, name: &str) -> Option<u64> {
+    let lines = metrics.lines().filter(|line| line.starts_with(name));
+    let values: Vec<u64> = lines.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+    (!values.is_empty()).then(|| values.iter().sum())
+}
+
+impl From<PageCounts> for Counts {
+    fn from(it: PageCounts) -> Counts {
+        let PageCounts { delivered, missing, duplicated, corrupt, gaps, cut } = it;
+        Counts { delivered, missing, duplicated, corrupt, gaps, cut, ..Counts::default() }
+    }
+}
+
+/// Lets time pass until then; the observer hears of it, and may end it.
+pub(super) fn wait_until(
+    until_us: u64,
+    observer: &mut dyn Observer,
+    connections: u32,
+) -> anyhow::Result<()> {
+    let figures = Figures { connections: connections as usize, ..Figures::default() };
+    loop {
+        if observer.progress(figures) == ControlFlow::Break(()) {
+            return Err(Interrupted.into());
+        }
+        let left_us = until_us.saturating_sub(monotonic_us());
+        if left_us == 0 {
+            return Ok(());
+        }
+        sleep(Duration::from_micros(left_us.min(PROGRESS_EVERY_US)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_summed_over_shards() {
+        let text =
+            "# HELP a_total x\na_total{shard=\"0\"} 3\na_total{shard=\"1\"} 4\nb_total{} 9\n";
+        assert_eq!((total(text, "a_total{"), total(text, "c_total{")), (Some(7), None));
+    }
+
+    #[test]
+    fn long_tasks_count_as_far_as_they_lie_in_the_span() {
+        let mut said = Said::default();
+        let tasks = vec![(900.0, 60.0), (980.0, 60.0), (1200.0, 100.0), (1950.0, 80.0)];
+        let page = Page { heap: 5.0, tasks, protocol: "h2".to_owned() };
+        said.page(page, 1000.0, 2000.0);
+        assert_eq!((said.long_tasks, said.long_task_us, said.heap_bytes), (3, 190_000, 5));
+    }
+}

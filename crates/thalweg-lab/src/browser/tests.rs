@@ -1,0 +1,91 @@
+//! Chromium itself, where there is one: who has none is told so by the tests of what it is
+//! the load of.
+
+use super::process::Process;
+use super::processes::Snapshot;
+use super::tab::Tab;
+use super::{Chromium, find};
+use crate::measure::ProcessKind;
+use crate::subject::Cores;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+/// CPU by /proc may differ from Chromium's own by so much…
+const APART_MAX: f64 = 0.05;
+/// …and by the ticks in which that is counted.
+const TICKS_S: f64 = 0.03;
+/// A page that is busy for a while, and its browser with it.
+const BUSY: &str = "(async () => { \
+    const until = performance.now() + 1500; \
+    while (performance.now() < until) { \
+        await fetch('/healthz').then((it) => it.text()); \
+        for (let i = 0; i < 1e6; i++) Math.sqrt(i); \
+    } })()";
+
+fn serve() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
+                let mut request = [0; 4096];
+                while socket.read(&mut request).is_ok_and(|read| read > 0) {
+                    if socket.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    origin
+}
+
+fn start() -> Option<Process> {
+    let (cores, log) = (Cores::allowed().unwrap(), File::create("/dev/null").unwrap());
+    Some(Process::start(&find().ok()?, &cores, 1, &log).unwrap())
+}
+
+#[test]
+fn cpu_by_process_kind_agrees_with_what_chromium_says() {
+    let Some(mut process) = start() else { return };
+    let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
+    tab.evaluate::<Value>(&mut process.cdp, BUSY).unwrap();
+    let seen = Snapshot::of(process.pid());
+    let said = process.cdp.call(None, "SystemInfo.getProcessInfo", &json!({})).unwrap();
+    let mut compared = Vec::new();
+    for info in said["processInfo"].as_array().unwrap() {
+        let pid = info["id"].as_u64().unwrap() as u32;
+        let said_s = info["cpuTime"].as_f64().unwrap();
+        let (kind, cpu_ns) = seen.process(pid).unwrap();
+        let seen_s = cpu_ns as f64 / 1e9;
+        assert!((seen_s - said_s).abs() <= said_s * APART_MAX + TICKS_S, "{info}: {seen_s} s");
+        let expected = match info["type"].as_str().unwrap() {
+            "browser" => ProcessKind::Browser,
+            "renderer" => ProcessKind::Tab,
+            "GPU" => ProcessKind::Gpu,
+            "network.mojom.NetworkService" => ProcessKind::Network,
+            _ => ProcessKind::Other,
+        };
+        assert_eq!(kind, expected, "{info}");
+        compared.push((kind, said_s));
+    }
+    let busy = |kind| compared.iter().any(|(known, s)| *known == kind && *s > 0.1);
+    assert!(busy(ProcessKind::Tab) && busy(ProcessKind::Network), "{compared:?}");
+    process.stop();
+}
+
+#[test]
+fn nothing_is_left_of_a_browser_that_was_stopped() {
+    let Some(process) = start() else { return };
+    let (pid, folder) = (process.pid(), process.folder().to_owned());
+    assert!(folder.exists());
+    process.stop();
+    assert!(Snapshot::of(pid).process(pid).is_none() && !folder.exists());
+    let (cores, log) = (Cores::allowed().unwrap(), File::create("/dev/null").unwrap());
+    let version = Chromium::new(find().unwrap(), cores, log).version().unwrap();
+    assert!(version.starts_with("Chromium "), "{version}");
+}

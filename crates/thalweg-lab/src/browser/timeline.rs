@@ -1,0 +1,103 @@
+//! What came in a span, by the points that a page has kept: it may have been too busy to be
+//! asked at the span's edges. Pure.
+
+use crate::measure::Latency;
+use serde::Deserialize;
+
+/// How far a page was at a moment: ms of its clock; events, bytes and messages since it began;
+/// and when the first event of the message was due, µs of the machine's monotonic clock, or 0.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub(super) struct Point(
+    pub(super) f64,
+    pub(super) f64,
+    pub(super) f64,
+    pub(super) f64,
+    pub(super) f64,
+);
+
+/// What came in a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Came {
+    pub(super) events: f64,
+    pub(super) bytes: f64,
+    pub(super) messages: f64,
+}
+
+/// Between two moments of the page's clock, ms; at either between two points, in proportion.
+pub(super) fn came(points: &[Point], from_ms: f64, to_ms: f64) -> Came {
+    let (from, to) = (at(points, from_ms), at(points, to_ms));
+    Came {
+        events: to.events - from.events,
+        bytes: to.bytes - from.bytes,
+        messages: to.messages - from.messages,
+    }
+}
+
+/// How late the messages were that came then; `ahead_us` is what the machine's clock is ahead
+/// of the page's. Those between two points count as the later one.
+pub(super) fn latency(
+    points: &[Point],
+    from_ms: f64,
+    to_ms: f64,
+    ahead_us: f64,
+    into: &mut Latency,
+) {
+    for pair in points.windows(2) {
+        let (before, point) = (pair[0], pair[1]);
+        let events = point.1 - before.1;
+        if point.4 > 0.0 && events >= 1.0 && (from_ms..to_ms).contains(&point.0) {
+            let late_us = point.0 * 1000.0 + ahead_us - point.4;
+            into.record(late_us.max(0.0) as u64, events as u64);
+        }
+    }
+}
+
+fn at(points: &[Point], ms: f64) -> Came {
+    let of = |point: &Point| Came { events: point.1, bytes: point.2, messages: point.3 };
+    let next = points.partition_point(|point| point.0 <= ms);
+    match (next.checked_sub(1).map(|last| &points[last]), points.get(next)) {
+        (Some(before), Some(after)) => {
+            let share = (ms - before.0) / (after.0 - before.0);
+            let between = |of: fn(&Point) -> f64| of(before) + share * (of(after) - of(before));
+            Came {
+                events: between(|it| it.1),
+                bytes: between(|it| it.2),
+                messages: between(|it| it.3),
+            }
+        }
+        (Some(one), None) | (None, Some(one)) => of(one),
+        (None, None) => Came::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POINTS: [Point; 3] = [
+        Point(1000.0, 100.0, 1000.0, 10.0, 995_000.0),
+        Point(1100.0, 200.0, 2000.0, 20.0, 1_098_000.0),
+        Point(1300.0, 300.0, 3000.0, 30.0, 1_299_000.0),
+    ];
+
+    #[test]
+    fn what_came_at_an_edge_counts_in_proportion() {
+        let check = |from, to, events| {
+            let found = came(&POINTS, from, to);
+            let expected = Came { events, bytes: 10.0 * events, messages: events / 10.0 };
+            assert_eq!(found, expected, "{from} to {to}");
+        };
+        check(1000.0, 1100.0, 100.0);
+        check(1050.0, 1200.0, 100.0);
+        // What is before the first point or behind the last has not changed anything.
+        check(0.0, 2000.0, 200.0);
+        assert_eq!(came(&[], 0.0, 1.0), Came::default());
+    }
+
+    #[test]
+    fn messages_are_as_late_as_they_came_behind_their_time() {
+        let mut found = Latency::default();
+        latency(&POINTS, 1050.0, 1400.0, -1500.0, &mut found);
+        assert_eq!(found.buckets().collect::<Vec<_>>(), [(0, 100), (500, 100)]);
+    }
+}

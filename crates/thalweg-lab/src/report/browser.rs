@@ -1,0 +1,81 @@
+//! What a browser used where it was the load.
+
+use crate::measure::statistics::{Estimate, estimate, median};
+use crate::measure::{Delays, Painted, ProcessKind, Sample};
+use serde::Serialize;
+
+/// What a browser used, medians of samples. CPU is in cores.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BrowserFigures {
+    /// CPU of all its processes per event.
+    pub us_per_event: Option<Estimate>,
+    /// CPU of all its processes.
+    pub cpu: Option<Estimate>,
+    /// Of the tabs' processes.
+    pub tab_cpu: Option<f64>,
+    /// Of the network process.
+    pub network_cpu: Option<f64>,
+    /// Of the browser process.
+    pub browser_cpu: Option<f64>,
+    /// Of the GPU process.
+    pub gpu_cpu: Option<f64>,
+    /// Of all others.
+    pub other_cpu: Option<f64>,
+    /// CPU of the subject.
+    pub subject_cpu: Option<Estimate>,
+    /// Tasks of 50 ms or more of the pages' main threads.
+    pub long_tasks_per_s: Option<f64>,
+    /// Share of the time that these took, over all tabs.
+    pub long_task_share: Option<f64>,
+    /// JavaScript's heap in use, over all tabs, without workers.
+    pub heap_bytes: Option<f64>,
+    /// Of live pages, µs: from due to received, half and 99 of 100 messages.
+    pub received_us: Option<(f64, f64)>,
+    /// From received to handled.
+    pub handled_us: Option<(f64, f64)>,
+    /// From handled to painted.
+    pub painted_us: Option<(f64, f64)>,
+    /// Events that the subject made by its own count for each connection, over those that
+    /// the tabs received on each, where it counts.
+    pub published_to_received: Option<f64>,
+}
+
+impl BrowserFigures {
+    /// `None` where no browser was the load.
+    pub(super) fn of(samples: &[&Sample], connections: u32) -> Option<BrowserFigures> {
+        samples.iter().find(|it| it.browser.is_some())?;
+        let values = |of: &dyn Fn(&Sample) -> Option<f64>| -> Vec<f64> {
+            samples.iter().filter_map(|sample| of(sample)).collect()
+        };
+        let delays = |of: fn(&Painted) -> Delays| {
+            let of = |it: &Sample| it.browser.as_ref()?.painted.as_ref().map(of);
+            let p50 = median(&values(&|it| Some(of(it)?.p50_us as f64)))?;
+            Some((p50, median(&values(&|it| Some(of(it)?.p99_us as f64)))?))
+        };
+        let cpu = |kind| median(&values(&|it| Some(it.browser.as_ref()?.cpu(kind))));
+        Some(BrowserFigures {
+            us_per_event: estimate(&values(&Sample::browser_us_per_event)),
+            cpu: estimate(&values(&|it| Some(it.browser.as_ref()?.cpu_in_all()))),
+            tab_cpu: cpu(ProcessKind::Tab),
+            network_cpu: cpu(ProcessKind::Network),
+            browser_cpu: cpu(ProcessKind::Browser),
+            gpu_cpu: cpu(ProcessKind::Gpu),
+            other_cpu: cpu(ProcessKind::Other),
+            subject_cpu: estimate(&values(&|it| {
+                Some(it.subject_cpu_ns as f64 / 1000.0 / it.span_us.max(1) as f64)
+            })),
+            long_tasks_per_s: median(&values(&|it| {
+                Some(it.browser.as_ref()?.long_tasks as f64 * 1e6 / it.span_us.max(1) as f64)
+            })),
+            long_task_share: median(&values(&|it| Some(it.browser.as_ref()?.long_task_share()))),
+            heap_bytes: median(&values(&|it| Some(it.browser.as_ref()?.heap_bytes as f64))),
+            received_us: delays(|it| it.received),
+            handled_us: delays(|it| it.handled),
+            painted_us: delays(|it| it.painted),
+            published_to_received: median(&values(&|it| {
+                let published = it.browser.as_ref()?.published_per_s? * f64::from(connections);
+                (it.traffic.events > 0).then(|| published / it.events_per_s())
+            })),
+        })
+    }
+}

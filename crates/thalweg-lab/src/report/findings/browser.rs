@@ -1,0 +1,163 @@
+//! What tabs took, and of how much CPU, where a browser was the load.
+
+use crate::report::number::{digits, short};
+use crate::report::row::Row;
+use crate::report::summary::{PartSummary, Summary};
+use crate::scenario::{Consumer, Drive, Settings, Transport};
+
+/// From this share on what came is the schedule's, and not what a browser can take.
+const ALL_CAME: f64 = 0.98;
+
+/// What browsers did, scenario by scenario.
+pub(in crate::report) fn sentences(summary: &Summary) -> Vec<String> {
+    let parts = summary.parts.iter().filter(|part| part.in_browser);
+    parts.flat_map(of_part).collect()
+}
+
+fn of_part(part: &PartSummary) -> Vec<String> {
+    let mut told = Vec::new();
+    if part.drive == Drive::GeneratedLoad {
+        told.extend(at_equal_rate(part));
+        told.extend(at_most(part));
+        told.extend(decoding(part));
+    }
+    told
+}
+
+/// CPU at equal events per second: where all of the schedule came to every subject.
+fn at_equal_rate(part: &PartSummary) -> Vec<String> {
+    let of_cell = |cell: &&[Row]| {
+        let all_came = cell.iter().all(|row| came(row) >= ALL_CAME);
+        if !all_came || cell.len() < 2 {
+            return None;
+        }
+        let per_s = cell[0].throughput.events_per_s?.median;
+        let each = cell.iter().filter(|row| !row.is_noise).filter_map(|row| {
+            let figures = row.browser.as_ref()?;
+            Some(format!(
+                "{} {}\u{a0}% and {}\u{a0}%",
+                row.subject,
+                percent(figures.cpu?.median),
+                percent(figures.subject_cpu?.median)
+            ))
+        });
+        let each: Vec<String> = each.collect();
+        Some(format!(
+            "{}: at the same {} events per second, browser and server take of a core: {}.",
+            cell[0].cell,
+            short(per_s),
+            each.join("; ")
+        ))
+    };
+    // Of several cells the one with most events says most.
+    let cells = part.cells();
+    let said = cells.iter().filter_map(|cell| Some((rate(cell), of_cell(cell)?)));
+    said.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, said)| said).into_iter().collect()
+}
+
+fn rate(cell: &[Row]) -> f64 {
+    cell.first().and_then(|row| row.throughput.events_per_s).map_or(0.0, |it| it.median)
+}
+
+/// What the browser takes at most by each subject.
+fn at_most(part: &PartSummary) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in part.rows.iter().filter(|row| !row.is_noise) {
+        if !names.contains(&&*row.subject) {
+            names.push(&row.subject);
+        }
+    }
+    let most = |name: &&str| {
+        let rows = part.rows.iter().filter(|row| row.subject == *name && row.is_ranked);
+        let events = |row: &Row| row.throughput.events_per_s.map_or(0.0, |it| it.median);
+        let most = rows.max_by(|one, other| events(one).total_cmp(&events(other)))?;
+        Some(format!("{name} {}/s ({})", short(events(most)), most.cell))
+    };
+    let said: Vec<String> = names.iter().filter_map(most).collect();
+    (!said.is_empty()).then(|| {
+        format!("The most events that the browser took, in any cell: {}.", said.join("; "))
+    })
+}
+
+/// What each encoding, each transport and a worker buy, where subjects differ in what a page
+/// makes of the messages: events for the same CPU of the browser, at the largest batches.
+fn decoding(part: &PartSummary) -> Vec<String> {
+    let cells = part.cells();
+    let largest = cells.iter().max_by_key(|cell| cell.first().map_or(0, |row| row.settings.batch));
+    let Some(cell) = largest else { return Vec::new() };
+    let rows: Vec<&Row> = cell.iter().filter(|row| !row.is_noise && row.valid > 0).collect();
+    let Some(first) = rows.first() else { return Vec::new() };
+    if rows.iter().all(|row| row.settings.consumer == first.settings.consumer) {
+        return Vec::new();
+    }
+    let mut told =
+        vec![format!("{}: so many times the events for the same CPU of the browser.", first.cell)];
+    for transport in TRANSPORTS {
+        told.extend(bought(&rows, "What an encoding buys", |row| {
+            let Settings { consumer, worker, .. } = row.settings;
+            (row.settings.transport == transport && !worker)
+                .then(|| (consumer == Consumer::Rows, named(consumer).to_owned()))
+        }));
+    }
+    for consumer in CONSUMERS {
+        told.extend(bought(&rows, "What a transport buys", |row| {
+            let Settings { transport, worker, .. } = row.settings;
+            (row.settings.consumer == consumer && !worker)
+                .then(|| (transport == Transport::Websocket, transport.to_string()))
+        }));
+    }
+    for (transport, consumer) in TRANSPORTS.iter().flat_map(|it| CONSUMERS.map(|to| (*it, to))) {
+        told.extend(bought(&rows, "What a worker buys", |row| {
+            let is_own = (row.settings.transport, row.settings.consumer) == (transport, consumer);
+            is_own.then(|| (!row.settings.worker, "in a worker".to_owned()))
+        }));
+    }
+    told
+}
+
+const TRANSPORTS: [Transport; 3] = [Transport::Websocket, Transport::Sse, Transport::HttpStreaming];
+const CONSUMERS: [Consumer; 5] =
+    [Consumer::Raw, Consumer::Rows, Consumer::Columns, Consumer::Arrow, Consumer::Sdk];
+
+/// Of the rows that take part, which `of` says with whether it is the one that the others stand
+/// beside, and what a row is called there.
+fn bought(
+    rows: &[&Row],
+    what: &str,
+    of: impl Fn(&Row) -> Option<(bool, String)>,
+) -> Option<String> {
+    let own = rows.iter().filter_map(|row| Some((row, of(row)?, us_per_event(row)?)));
+    let own: Vec<_> = own.collect();
+    let (base, _, base_us) = own.iter().find(|(_, (is_base, _), _)| *is_base)?;
+    let others = own.iter().filter(|(_, (is_base, _), _)| !is_base);
+    let others: Vec<String> = others
+        .map(|(_, (_, name), us)| format!("{name} {}\u{a0}×", digits(base_us / us)))
+        .collect();
+    (!others.is_empty()).then(|| {
+        let us = digits(*base_us);
+        format!("{what} beside {} ({us} µs per event): {}.", base.subject, others.join(", "))
+    })
+}
+
+fn us_per_event(row: &Row) -> Option<f64> {
+    row.browser.as_ref()?.us_per_event.map(|it| it.median).filter(|it| *it > 0.0)
+}
+
+fn came(row: &Row) -> f64 {
+    row.throughput.share_of_schedule.unwrap_or(0.0)
+}
+
+fn named(consumer: Consumer) -> &'static str {
+    match consumer {
+        Consumer::Raw => "receiving alone",
+        Consumer::Rows => "JSON rows",
+        Consumer::Columns => "JSON columns",
+        Consumer::Arrow => "Arrow",
+        Consumer::Sdk => "the SDK",
+        Consumer::LivePage => "the live page",
+    }
+}
+
+fn percent(cores: f64) -> String {
+    digits(cores * 100.0)
+}

@@ -1,0 +1,79 @@
+//! What a browser cannot be the load of, and what to do about it.
+
+use super::{Consumer, Dialect, Drive, Program, Settings, Transport};
+
+/// Connections of HTTP/1.1 that a browser opens to an origin, over all of its tabs. WebSockets
+/// are not counted in.
+const HTTP_1_CONNECTIONS_MAX: u32 = 6;
+/// Settings that only a browser has.
+const OF_BROWSERS: [&str; 4] = ["tabs", "devtools", "consumer", "worker"];
+
+/// Whether a setting has no effect but in a browser.
+pub(super) fn is_of_browsers(key: &str) -> bool {
+    OF_BROWSERS.contains(&key)
+}
+
+/// Whether `program` can be measured so; if not, why.
+pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
+    let Settings { transport, connections, tabs, consumer, .. } = *settings;
+    let is_conversation = match drive {
+        Drive::GeneratedLoad => false,
+        Drive::RoundTrip => true,
+        _ => {
+            return Err(
+                "a browser is the load of scenarios whose subjects broadcast by themselves \
+                        (a1 to a5, decode) or make round trips (b): leave --browser out"
+                    .to_owned(),
+            );
+        }
+    };
+    if !matches!(program.dialect(), Dialect::Thalweg | Dialect::Limit) {
+        return Err("in a browser only Thalweg and `limit` are subscribed to".to_owned());
+    }
+    if settings.streams > 0 {
+        return Err(
+            "a browser shares one HTTP/2 connection by itself: set tls, leave streams out".into()
+        );
+    }
+    if tabs == 0 || tabs > connections {
+        return Err(format!("{connections} connections are in 1 to {connections} tabs"));
+    }
+    let comes_again = matches!(transport, Transport::ForeverFrame | Transport::LongPolling);
+    if comes_again && !is_conversation {
+        return Err(format!("in a browser {transport} is measured in round trips alone: see b"));
+    }
+    if is_conversation && (settings.worker || settings.devtools || consumer != Consumer::Rows) {
+        return Err("round trips are made by the page itself: leave worker, devtools and \
+                    consumer out"
+            .to_owned());
+    }
+    if consumer == Consumer::Arrow && transport != Transport::HttpStreaming {
+        return Err(format!("Arrow comes over http-streaming, not {transport}"));
+    }
+    if !matches!(consumer, Consumer::Raw | Consumer::Rows) && *program == Program::Limit {
+        return Err(
+            "`limit` makes JSON rows alone, and serves no scripts: leave consumer out for it"
+                .to_owned(),
+        );
+    }
+    let is_page = consumer == Consumer::LivePage;
+    if is_page && (transport != Transport::Websocket || connections != tabs || settings.worker) {
+        return Err("a live page has one WebSocket in each tab: set connections to the number of \
+                    tabs, and leave worker out"
+            .to_owned());
+    }
+    Ok(())
+}
+
+/// Why no browser can do this, though a scenario that goes through many cells may ask for it.
+pub(super) fn blank(settings: &Settings, program: &Program) -> Option<String> {
+    let Settings { transport, connections, tls, .. } = *settings;
+    let is_http_2 = tls && *program != Program::Limit;
+    let is_bound = transport != Transport::Websocket && !is_http_2;
+    (is_bound && connections > HTTP_1_CONNECTIONS_MAX).then(|| {
+        format!(
+            "a browser opens {HTTP_1_CONNECTIONS_MAX} connections of HTTP/1.1 to an origin, not \
+             {connections}"
+        )
+    })
+}

@@ -1,0 +1,51 @@
+//! A folder that is removed with the value that stands for it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{fs, io};
+
+/// Those that are in use: what must go with this process, however that ends.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn in_use() -> MutexGuard<'static, Vec<PathBuf>> {
+    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all of them.
+pub(super) fn remove_all() {
+    for folder in in_use().drain(..) {
+        // What cannot be removed is in the system's folder for such files.
+        let _ = fs::remove_dir_all(&folder);
+    }
+}
+
+/// A new folder among the system's temporary ones. Dropped, it is removed with what is in it.
+#[derive(Debug)]
+pub struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    /// Makes one; `purpose` is part of its name.
+    pub fn new(purpose: &str) -> io::Result<TemporaryFolder> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let name = format!("thalweg-{purpose}-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder)?;
+        in_use().push(folder.clone());
+        Ok(TemporaryFolder(folder))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // What cannot be removed is in the system's folder for such files.
+        let _ = fs::remove_dir_all(&self.0);
+        in_use().retain(|folder| *folder != self.0);
+    }
+}

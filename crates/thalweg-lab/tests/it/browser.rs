@@ -1,0 +1,145 @@
+//! A subject that broadcasts to a tab of Chromium: what the page's ledger says of it.
+
+use crate::listen::{listen, read_head, text_frame, upgraded};
+use std::fs::OpenOptions;
+use std::io::{BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+use thalweg_lab::browser::{Chromium, find};
+use thalweg_lab::load_generator::{
+    Cluster, Figures, Load, Moment, Observer, Outcome, monotonic_us, run,
+};
+use thalweg_lab::scenario::{Consumer, Drive, Program, Settings};
+use thalweg_lab::subject::Cores;
+
+const BATCH: u64 = 10;
+const INTERVAL: Duration = Duration::from_millis(5);
+/// The batch that is cheated with: nobody takes it for the first.
+const CHEATED: u64 = 30;
+
+struct Blind;
+
+impl Observer for Blind {
+    fn at(&mut self, _: Moment<'_>) {}
+
+    fn progress(&mut self, _: Figures) -> std::ops::ControlFlow<()> {
+        std::ops::ControlFlow::Continue(())
+    }
+}
+
+/// Batches of rows, each made something else of.
+type Cheat = fn(u64, Vec<String>) -> Vec<Vec<String>>;
+
+fn serve(cheat: Cheat) -> std::io::Result<SocketAddr> {
+    listen(move |connection| attend(connection, cheat))
+}
+
+fn attend(mut socket: TcpStream, cheat: Cheat) -> std::io::Result<()> {
+    let head = read_head(&mut BufReader::new(socket.try_clone()?))?;
+    if !head.contains("Upgrade: websocket") {
+        return socket.write_all(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\
+              Connection: close\r\n\r\nok\n",
+        );
+    }
+    socket.write_all(upgraded(&head, "").as_bytes())?;
+    let mut begun = 0;
+    for number in 0.. {
+        let due_us = monotonic_us();
+        let row = |seq| format!(r#"[{seq},{due_us},1,116.92,40.67,"rest"]"#);
+        let rows = (begun + 1..=begun + BATCH).map(row).collect();
+        begun += BATCH;
+        for rows in cheat(number, rows) {
+            let (first, rows) = (begun + 1 - BATCH, rows.join(","));
+            let envelope = format!(
+                r#"{{"topic":"bench/0","position":"1.{begun}","first":{first},"events":[{rows}]}}"#
+            );
+            socket.write_all(&text_frame(&envelope))?;
+        }
+        thread::sleep(INTERVAL);
+    }
+    Ok(())
+}
+
+/// `None` where there is no Chromium, which is noted where `make test` counts such tests.
+fn measure(cheat: Cheat, consumer: Consumer) -> Option<Outcome> {
+    let program = match find() {
+        Ok(program) => program,
+        Err(why) => {
+            eprintln!("skipped: {why}");
+            if let Some(path) = std::env::var_os("THALWEG_SKIPPED") {
+                let file = OpenOptions::new().append(true).create(true).open(path);
+                file.and_then(|mut file| writeln!(file, "{why}")).expect("note what is skipped");
+            }
+            return None;
+        }
+    };
+    let log = OpenOptions::new().write(true).open("/dev/null").expect("nowhere");
+    let chromium = Chromium::new(program, Cores::allowed().expect("cores"), log);
+    let settings = Settings {
+        connections: 2,
+        batch: BATCH as u32,
+        interval_us: INTERVAL.as_micros() as u64,
+        consumer,
+        ..Settings::default()
+    };
+    let load = Load {
+        address: serve(cheat).expect("a server"),
+        program: &Program::Limit,
+        settings: &settings,
+        drive: Drive::GeneratedLoad,
+        start_us: 0,
+        warm_up: Duration::from_millis(100),
+        measured: Duration::from_millis(400),
+        cluster: Cluster::default(),
+    };
+    Some(run(&chromium, &load, &mut Blind).expect("a sample"))
+}
+
+fn check(cheat: Cheat, consumer: Consumer, expected: &str) {
+    if let Some(outcome) = measure(cheat, consumer) {
+        assert_eq!(outcome.ledger.to_string(), expected, "{:?}", outcome.failure);
+    }
+}
+
+#[test]
+fn an_honest_subject_has_a_whole_ledger_and_the_browser_is_seen() {
+    for consumer in [Consumer::Rows, Consumer::Raw] {
+        let Some(outcome) = measure(|_, rows| vec![rows], consumer) else { return };
+        assert_eq!(outcome.ledger.to_string(), "whole");
+        assert!(outcome.traffic.events > 0 && outcome.ledger.delivered >= outcome.traffic.events);
+        // At the span's edges a batch counts in proportion.
+        let per_envelope = outcome.traffic.events as f64 / outcome.traffic.envelopes as f64;
+        assert_eq!(per_envelope.round(), BATCH as f64);
+        let used = outcome.browser.expect("what the browser used");
+        assert!(used.cpu_ns() > 0 && used.heap_bytes > 0, "{used:?}");
+        let late_us = outcome.latency.quantile_us(0.5).expect("latencies");
+        // The clocks of page and machine are compared; here both are this machine's.
+        assert!(late_us < 1_000_000, "{late_us}");
+    }
+}
+
+#[test]
+fn a_subject_that_cheats_is_caught_in_the_tab() {
+    check(
+        |number, rows| if number == CHEATED { vec![] } else { vec![rows] },
+        Consumer::Rows,
+        "20 missing",
+    );
+    check(
+        |number, rows| if number == CHEATED { vec![rows.clone(), rows] } else { vec![rows] },
+        Consumer::Raw,
+        "20 duplicated",
+    );
+    check(
+        |number, mut rows| {
+            if number == CHEATED {
+                rows.pop();
+            }
+            vec![rows]
+        },
+        Consumer::Rows,
+        "20 missing, 2 corrupt",
+    );
+}

@@ -1,0 +1,139 @@
+//! `thalweg bench --browser chromium`, small: what tabs received is what the server sent. No
+//! figure of speed is looked at.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::{CORES, THALWEG, assert_whole, folder};
+use crate::harness::skipped;
+
+/// Counts of the tabs and of the server, over about the same time.
+const APART_MAX: f64 = 0.05;
+
+fn run(name: &str, scenario: &str) -> Option<Vec<Value>> {
+    if !has_chromium() {
+        skipped("no Chromium: apt-get install chromium");
+        return None;
+    }
+    let _alone = CORES.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let folder = folder(name);
+    let file = folder.join("scenario.toml");
+    std::fs::write(&file, scenario).expect("write the scenario");
+    let out = folder.join("run");
+    let mut command = Command::new(THALWEG);
+    command.arg("bench").arg(&file).args(["--browser", "chromium", "--out"]).arg(&out);
+    let ran = command.output().expect("start the binary");
+    let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
+    let samples: Vec<Value> =
+        samples.lines().map(|line| serde_json::from_str(line).expect("a sample")).collect();
+    assert!(!samples.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let manifest = std::fs::read_to_string(out.join("manifest.json")).expect("a manifest");
+    assert!(manifest.contains("\"browser\": \"Chromium "), "{manifest}");
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap_or_default();
+    assert!(report.is_empty() || report.contains("tabs of Chromium"), "no word of the browser");
+    Some(samples)
+}
+
+fn has_chromium() -> bool {
+    let ran = Command::new("chromium").arg("--version").output();
+    ran.is_ok_and(|ran| ran.status.success())
+}
+
+#[test]
+fn tabs_have_received_what_the_server_has_sent() {
+    let scenario = r#"
+name = "tabs"
+drive = "generated-load"
+[defaults]
+connections = 3
+batch = 10
+interval_us = 5000
+[browser]
+repeats = 1
+control = "none"
+warm_up_ms = 200
+measured_ms = 600
+[[browser.cells]]
+tls = true
+tabs = 2
+[[browser.subjects]]
+name = "websocket"
+program = "thalweg"
+[[browser.subjects]]
+name = "sse"
+program = "thalweg"
+with = { transport = "sse" }
+[[browser.subjects]]
+name = "http-streaming"
+program = "thalweg"
+with = { transport = "http-streaming", consumer = "raw", worker = true }
+"#;
+    let Some(samples) = run("tabs", scenario) else { return };
+    assert_whole(&samples, 3);
+    for sample in samples {
+        let number = |path: &str| sample.pointer(path).and_then(Value::as_f64).expect("a number");
+        let span_s = number("/span_us") / 1e6;
+        let received_per_s = number("/traffic/events") / span_s;
+        let published_per_s = number("/browser/published_per_s") * 3.0;
+        let ratio = received_per_s / published_per_s;
+        assert!((ratio - 1.0).abs() <= APART_MAX, "{ratio}: {sample}");
+        // What is sent has framing around the messages, or the lines' ends.
+        let ratio = number("/browser/message_bytes") / span_s / number("/browser/sent_bytes_per_s");
+        assert!((0.85..=1.0 + APART_MAX).contains(&ratio), "{ratio}: {sample}");
+        let kinds: Vec<&str> = sample["browser"]["processes"]
+            .as_array()
+            .expect("processes")
+            .iter()
+            .filter(|kind| kind["cpu_ns"].as_u64() > Some(0))
+            .filter_map(|kind| kind["kind"].as_str())
+            .collect();
+        assert!(kinds.starts_with(&["tab", "network", "browser"]), "{sample}");
+        assert!(number("/browser/heap_bytes") > 0.0 && number("/subject_cpu_ns") > 0.0);
+        let http_2 = serde_json::json!(["HTTP of the page", "h2"]);
+        assert!(sample["negotiated"]["facts"].as_array().expect("facts").contains(&http_2));
+    }
+}
+
+#[test]
+fn a_page_makes_round_trips_over_every_transport() {
+    let subjects = ["websocket", "sse", "http-streaming", "forever-frame", "long-polling"];
+    let subject = |transport: &&str| {
+        format!(
+            "[[browser.subjects]]\nname = \"{transport}\"\nprogram = \"thalweg\"\n\
+             with = {{ transport = \"{transport}\" }}\n"
+        )
+    };
+    let limit = "[[browser.subjects]]\nname = \"limit\"\nprogram = \"limit\"\n";
+    let scenario = "name = \"trips\"\ndrive = \"round-trip\"\n[defaults]\nconnections = 1\n\
+                    requests = 50\n[browser]\nrepeats = 1\ncontrol = \"none\"\nwarm_up_ms = 10\n";
+    let subjects: String = subjects.iter().map(subject).collect();
+    let Some(samples) = run("trips", &format!("{scenario}{limit}{subjects}")) else { return };
+    assert_whole(&samples, 6);
+    for sample in samples {
+        assert_eq!(sample["round_trips"]["count"], 50, "{sample}");
+    }
+}
+
+fn said(arguments: &[&str], chromium: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(THALWEG);
+    let Output { status, stderr, .. } = command
+        .arg("bench")
+        .args(arguments)
+        .env("THALWEG_CHROMIUM", chromium)
+        .output()
+        .expect("start the binary");
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+#[test]
+fn without_a_browser_there_is_a_sentence_and_no_run() {
+    let (code, text) = said(&["a1", "--browser", "chromium", "--quick"], "/no/chromium");
+    assert_eq!(
+        (code, text.trim()),
+        (Some(2), "thalweg: there is no Chromium at /no/chromium, which THALWEG_CHROMIUM names")
+    );
+    let (code, text) = said(&["decode"], "/no/chromium");
+    assert_eq!(code, Some(2));
+    assert!(text.contains("`decode` is measured in a browser: add --browser chromium"), "{text}");
+}

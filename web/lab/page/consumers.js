@@ -1,0 +1,146 @@
+/**
+ * What a page makes of the messages: each consumer enters the events of a connection in the
+ * ledger, and reads one column of every row.
+ *
+ * - `raw`: nothing; positions are found in the first bytes
+ * - `rows`: JSON, an array for each row
+ * - `columns`: JSON, an object of arrays for each batch
+ *
+ * @typedef {object} Taken
+ * @property {number} events - new ones.
+ * @property {number} dueUs - when the first of them was due, µs of the machine's monotonic clock.
+ *
+ * @typedef {(connection: number, message: string) => Taken} Consumer
+ */
+
+/** The envelope's head, and number and due time of its first row, lie within. */
+const HEAD_MAX = 400;
+/** A gap: the events up to this position will not come. */
+const GAP = /^\{"topic":"[^"]*","position":"[0-9a-f]+\.(\d+)","gap":/;
+const HEAD =
+  /^\{"topic":"[^"]*","position":"[0-9a-f]+\.(\d+)","first":(\d+),(?:"after":\d+,)?"events":(?:\[\[\d+,(\d+))?/;
+/** What says nothing of events. */
+const OTHER = /^\{"(?:heartbeat|close|answer)":/;
+const NOTHING = { events: 0, dueUs: 0 };
+/** Column of a row that is read: a number. */
+const READ = 4;
+
+/**
+ * @param {Ledger} ledger
+ * @returns {Record<string, Consumer>}
+ */
+function consumers(ledger) {
+  /**
+   * By connection, what the rows' own numbers are ahead of the offsets.
+   * @type {number[]}
+   */
+  const shifts = [];
+  let sum = 0;
+
+  /** @type {Consumer} */
+  const raw = (connection, message) => {
+    const start = message.slice(0, HEAD_MAX);
+    const head = HEAD.exec(start);
+    if (head) {
+      const [, last, first, due] = head;
+      return { events: ledger.arrived(connection, Number(first), Number(last)), dueUs: Number(due ?? 0) };
+    }
+    return special(connection, start);
+  };
+
+  /**
+   * @param {number} connection
+   * @param {string} start
+   * @param {boolean} [isNumbered] - whether rows have the offsets as their numbers.
+   */
+  const special = (connection, start, isNumbered = true) => {
+    const gap = GAP.exec(start);
+    if (gap) ledger.gap(connection, isNumbered ? Number(gap[1]) : undefined);
+    else if (start !== "" && !OTHER.test(start)) ledger.corrupt();
+    return NOTHING;
+  };
+
+  /**
+   * @param {number} connection
+   * @param {string} message
+   * @param {boolean} isNumbered
+   * @returns {any} the envelope, if it has events.
+   */
+  const parsed = (connection, message, isNumbered) => {
+    const envelope = JSON.parse(message);
+    if (!envelope.events) {
+      special(connection, message.slice(0, HEAD_MAX), isNumbered);
+      return null;
+    }
+    if (envelope.events.length > 0) return envelope;
+    // From where the subscription stands nothing is to be missed.
+    if (isNumbered) ledger.arrived(connection, envelope.first, envelope.first - 1);
+    return null;
+  };
+
+  /** @param {{ position: string }} envelope */
+  const offset = ({ position }) => Number(position.slice(position.indexOf(".") + 1));
+
+  return {
+    raw,
+
+    rows(connection, message) {
+      const envelope = parsed(connection, message, true);
+      if (!envelope) return NOTHING;
+      const { events, first } = envelope;
+      const last = offset(envelope);
+      for (const row of events) sum += row[READ];
+      const shift = (shifts[connection] ??= events[0][0] - first);
+      const isWhole =
+        events.length === last - first + 1 &&
+        events[0][0] === first + shift &&
+        events[events.length - 1][0] === last + shift;
+      if (!isWhole) {
+        ledger.corrupt();
+        return NOTHING;
+      }
+      return { events: ledger.arrived(connection, first, last), dueUs: events[0][1] };
+    },
+
+    columns(connection, message) {
+      const envelope = parsed(connection, message, false);
+      if (!envelope) return NOTHING;
+      let fresh = 0;
+      for (const { column0: seq, column4: read } of envelope.events) {
+        for (const value of read) sum += value;
+        const [first, last] = [seq[0], seq[seq.length - 1]];
+        if (seq.length !== last - first + 1 || read.length !== seq.length) ledger.corrupt();
+        else fresh += ledger.arrived(connection, first, last);
+      }
+      return { events: fresh, dueUs: envelope.events[0].column1[0] };
+    },
+  };
+}
+
+/**
+ * Lines of a streamed body that nobody parses: of each, only the first bytes become text.
+ * @param {(message: string, bytes: number) => void} hear
+ * @returns {(bytes: Uint8Array) => void}
+ */
+function rawLines(hear) {
+  const decoder = new TextDecoder();
+  let start = "";
+  let length = 0;
+  return (bytes) => {
+    let begin = 0;
+    for (;;) {
+      const end = bytes.indexOf(10, begin);
+      const until = end < 0 ? bytes.length : end;
+      if (start.length < HEAD_MAX) {
+        // ASCII: a character is a byte, wherever it is cut.
+        start += decoder.decode(bytes.subarray(begin, Math.min(until, begin + HEAD_MAX - start.length)));
+      }
+      length += until - begin;
+      if (end < 0) return;
+      hear(start, length);
+      start = "";
+      length = 0;
+      begin = end + 1;
+    }
+  };
+}

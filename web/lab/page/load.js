@@ -1,0 +1,245 @@
+/**
+ * The load in a page, or in a worker of it: so many connections to the server that the page is
+ * of. `thalweg bench --browser` calls what is at the end, by `Runtime.evaluate`.
+ *
+ * @typedef {object} Wanted
+ * @property {string} transport
+ * @property {string} url - path and query of a subscription.
+ * @property {number} connections
+ * @property {string} consumer
+ * @property {boolean} worker - whether they are in a worker.
+ */
+
+/** Where topics are. */
+const TOPICS = "/v1/topics/";
+/** How many connections are opened at a time. */
+const OPENING_MAX = 20;
+
+class Load {
+  /** @param {Wanted} wanted */
+  constructor(wanted) {
+    this.wanted = wanted;
+    this.ledger = new Ledger();
+    this.timeline = new Timeline();
+    /** @type {(() => void)[]} */
+    this.closes = [];
+    this.standing = 0;
+    this.why = "";
+    /** @type {LiveLooks | undefined} */
+    this.live = undefined;
+  }
+
+  /** Opens all connections. */
+  async open() {
+    if (this.wanted.consumer === "sdk") {
+      const { connect } = await import(`${ORIGIN}/sdk/thalweg.js`);
+      const all = Array.from({ length: this.wanted.connections }, (_, number) => this.bySdk(connect, number));
+      return void (await Promise.all(all));
+    }
+    const consumer = consumers(this.ledger)[this.wanted.consumer];
+    if (!consumer) throw new Error(`there is no consumer ${this.wanted.consumer}`);
+    const url = new URL(this.wanted.url, ORIGIN).href;
+    const numbers = Array.from({ length: this.wanted.connections }, (_, number) => number);
+    while (numbers.length > 0) {
+      await Promise.all(numbers.splice(0, OPENING_MAX).map((number) => this.connect(number, url, consumer)));
+    }
+  }
+
+  /**
+   * @param {number} number
+   * @param {string} url
+   * @param {Consumer} consumer
+   * @returns {Promise<void>} when it stands.
+   */
+  connect(number, url, consumer) {
+    const open = /** @type {(typeof TRANSPORTS)[string]} */ (TRANSPORTS[this.wanted.transport]);
+    return new Promise((resolve, reject) => {
+      const hear = (/** @type {string} */ message, /** @type {number} */ bytes) => {
+        try {
+          this.timeline.came(consumer(number, message), bytes);
+        } catch {
+          this.ledger.corrupt();
+        }
+      };
+      const ear = {
+        stands: () => {
+          this.standing += 1;
+          resolve();
+        },
+        text: (/** @type {string} */ message) => hear(message, message.length),
+        ...(this.wanted.consumer === "raw" ? { bytes: rawLines(hear) } : {}),
+        ended: (/** @type {string} */ why) => {
+          this.ledger.cut();
+          this.standing -= 1;
+          this.why ||= why;
+          reject(new Error(why));
+        },
+      };
+      this.closes.push(open(url, ear));
+    });
+  }
+
+  /**
+   * The same with the npm package, which says what was missed by itself.
+   * @param {any} connect
+   * @param {number} number
+   * @returns {Promise<void>} when the first events have come.
+   */
+  bySdk(connect, number) {
+    const { transport, url } = this.wanted;
+    const session = connect(ORIGIN, { transports: [transport] });
+    this.closes.push(() => session.close());
+    let sum = 0;
+    return /** @type {Promise<void>} */ (
+      new Promise((resolve) => {
+        const take = (/** @type {any} */ { first, events, gap, bytes }) => {
+          if (gap) this.ledger.gap(number, first - 1);
+          for (const row of events) sum += row[READ];
+          const fresh = this.ledger.arrived(number, first, first + events.length - 1);
+          this.timeline.came({ events: fresh, dueUs: events[0]?.[1] ?? 0 }, bytes);
+          if (events.length > 0) resolve();
+        };
+        session.subscribe(url.slice(TOPICS.length), {}, take);
+      })
+    ).then(() => {
+      this.standing += 1;
+    });
+  }
+
+  /** Looks on at the live page, whose only connection it counts. */
+  watch() {
+    const read = consumers(this.ledger)["raw"];
+    this.live = new LiveLooks();
+    this.live.watch((message) => {
+      const taken = /** @type {Consumer} */ (read)(0, message);
+      this.timeline.came(taken, message.length);
+      this.standing = 1;
+      return { last: /** @type {number} */ (this.ledger.next[0]) - 1, dueUs: taken.dueUs };
+    });
+  }
+
+  /** @param {number} fromMs */
+  report(fromMs) {
+    const { counts } = this.ledger;
+    const looks = this.live?.since(fromMs) ?? [];
+    return { points: this.timeline.since(fromMs), counts, standing: this.standing, why: this.why, looks };
+  }
+
+  close() {
+    for (const close of this.closes) close();
+  }
+}
+
+const isWorker = typeof document === "undefined";
+/** A worker made of a text has no address of its own: the page says its. */
+let ORIGIN = isWorker ? "" : location.origin;
+
+/** Long tasks of the page, from when to how long, ms; the newest. @type {[number, number][]} */
+const tasks = [];
+const TASKS_MAX = 10_000;
+if (!isWorker) {
+  new PerformanceObserver((list) => {
+    for (const { startTime, duration } of list.getEntries()) {
+      tasks.push([performance.timeOrigin + startTime, duration]);
+      if (tasks.length > TASKS_MAX) tasks.shift();
+    }
+  }).observe({ type: "longtask", buffered: true });
+}
+
+/** @type {Load | undefined} */
+let load;
+/** @type {RoundTrips | undefined} */
+let trips;
+/** @type {Worker | undefined} */
+let worker;
+/** @type {((answer: any) => void) | undefined} */
+let answered;
+
+/**
+ * Asks the worker, one question at a time.
+ * @param {object} question
+ * @returns {Promise<any>}
+ */
+async function ask(question) {
+  const answer = new Promise((resolve) => (answered = resolve));
+  worker?.postMessage(question);
+  const { error, result } = await answer;
+  if (error) throw new Error(error);
+  return result;
+}
+
+/** What the lab calls. */
+const commands = {
+  /** @param {Wanted} wanted */
+  async open(wanted) {
+    if (wanted.worker) {
+      worker = new Worker(URL.createObjectURL(new Blob([SOURCE], { type: "text/javascript" })));
+      worker.onmessage = ({ data }) => answered?.(data);
+      return ask({ open: { ...wanted, worker: false }, origin: ORIGIN });
+    }
+    load = new Load(wanted);
+    await load.open();
+    return null;
+  },
+
+  /** Before the live page's own script runs. */
+  watch() {
+    load = new Load({ transport: "websocket", url: "", connections: 1, consumer: "live-page", worker: false });
+    load.watch();
+  },
+
+  /** Whether the live page has a connection. */
+  standing: () => load?.standing ?? 0,
+
+  /** How it went since then, ms of the page's clock. @param {number} fromMs */
+  async report(fromMs) {
+    if (worker) return ask({ report: fromMs });
+    return load?.report(fromMs);
+  },
+
+  async close() {
+    if (worker) return ask({ close: true });
+    load?.close();
+    return null;
+  },
+
+  /** Of the page, whoever has the connections. @param {number} fromMs */
+  page(fromMs) {
+    const heap = /** @type {any} */ (performance).memory?.usedJSHeapSize ?? 0;
+    const [entry] = /** @type {any[]} */ (performance.getEntriesByType("navigation"));
+    const long = tasks.filter(([at, lasts]) => at + lasts >= fromMs);
+    return { heap, tasks: long, protocol: entry?.nextHopProtocol ?? "" };
+  },
+
+  /** Opens a conversation. @param {Talk} talk */
+  async talk(talk) {
+    trips = new RoundTrips(talk);
+    await trips.open();
+    return null;
+  },
+
+  /** Makes so many round trips. @param {number} count */
+  async roundTrips(count) {
+    return trips?.run(count);
+  },
+
+  clockMs,
+};
+
+if (isWorker) {
+  globalThis.onmessage = async ({ data }) => {
+    ORIGIN = data.origin ?? ORIGIN;
+    try {
+      const result = data.open
+        ? await commands.open(data.open)
+        : data.close
+          ? await commands.close()
+          : await commands.report(data.report);
+      postMessage({ result });
+    } catch (error) {
+      postMessage({ error: String(error) });
+    }
+  };
+} else {
+  Object.assign(globalThis, { lab: commands });
+}

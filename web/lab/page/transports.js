@@ -1,0 +1,93 @@
+/**
+ * A connection of each transport, as a page without a library would open it. Each returns what
+ * closes it.
+ *
+ * @typedef {object} Ear
+ * @property {() => void} stands - the transport is open.
+ * @property {(message: string) => void} text - a message.
+ * @property {(bytes: Uint8Array) => void} [bytes] - what of a streamed body has come, as it is;
+ *   without it, it is taken apart into lines.
+ * @property {(why: string) => void} ended - nothing more comes.
+ */
+
+/** @type {Record<string, (url: string, ear: Ear) => () => void>} */
+const TRANSPORTS = {
+  websocket(url, ear) {
+    const socket = new WebSocket(url.replace("http", "ws"));
+    socket.onopen = ear.stands;
+    socket.onmessage = ({ data }) => ear.text(data);
+    socket.onclose = ({ code, reason }) => ear.ended(`closed: ${code} ${reason}`);
+    return () => {
+      socket.onclose = null;
+      socket.close();
+    };
+  },
+
+  sse(url, ear) {
+    const source = new EventSource(url);
+    const hear = (/** @type {MessageEvent} */ { data }) => ear.text(data);
+    source.onopen = ear.stands;
+    source.onmessage = hear;
+    for (const kind of ["gap", "end", "close"]) source.addEventListener(kind, hear);
+    // It would come back by itself, and so hide what was cut.
+    source.onerror = () => {
+      source.close();
+      ear.ended("the event source was cut");
+    };
+    return () => source.close();
+  },
+
+  "http-streaming"(url, ear) {
+    const stop = new AbortController();
+    const take = ear.bytes ?? lines(ear.text);
+    streamed(url, "application/x-ndjson", stop.signal, ear.stands, take).then(
+      () => ear.ended("the response ended"),
+      (error) => stop.signal.aborted || ear.ended(String(error)),
+    );
+    return () => stop.abort();
+  },
+};
+
+/**
+ * Reads a body to its end.
+ * @param {string} url
+ * @param {string} type
+ * @param {AbortSignal} signal
+ * @param {() => void} stands
+ * @param {(bytes: Uint8Array) => void} take
+ */
+async function streamed(url, type, signal, stands, take) {
+  const response = await fetch(url, { headers: { Accept: type }, signal, cache: "no-store" });
+  if (!response.ok || !response.body) throw new Error(`${response.status} ${await response.text()}`);
+  stands();
+  const reader = response.body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    take(value);
+  }
+}
+
+/**
+ * Takes bytes apart into lines.
+ * @param {(line: string) => void} hear
+ * @returns {(bytes: Uint8Array) => void}
+ */
+function lines(hear) {
+  const decoder = new TextDecoder();
+  let line = "";
+  // Each line is decoded by itself: one that was cut out of a longer text would keep all of that.
+  return (bytes) => {
+    let begin = 0;
+    for (;;) {
+      const end = bytes.indexOf(10, begin);
+      if (end < 0) {
+        line += decoder.decode(bytes.subarray(begin), { stream: true });
+        return;
+      }
+      hear(line + decoder.decode(bytes.subarray(begin, end)));
+      line = "";
+      begin = end + 1;
+    }
+  };
+}
