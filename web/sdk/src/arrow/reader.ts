@@ -29,6 +29,7 @@ interface Ended extends End {
 
 export class ColumnReader implements ColumnStream {
   readonly #topic: string;
+  readonly #url: URL;
   readonly #settings: RequestSettings;
   readonly #options: ColumnOptions;
   readonly #listener: ColumnListener;
@@ -51,7 +52,8 @@ export class ColumnReader implements ColumnStream {
   constructor(base: URL, topic: string, options: ColumnOptions, listener: ColumnListener) {
     this.#topic = topic;
     this.#options = options;
-    this.#settings = requestSettings(base, options);
+    this.#url = new URL(`v1/topics/${topic}`, base);
+    this.#settings = requestSettings(options);
     this.#listener = listener;
     this.#cursor = options.from ?? "latest";
     this.#unwatchPage = thisPage.watch({ woke: () => this.#wake(), hidden() {} });
@@ -128,7 +130,9 @@ export class ColumnReader implements ColumnStream {
     try {
       const token = await freshToken();
       const headers = { Accept: TYPE, ...(token && { Authorization: `Bearer ${token}` }) };
-      const response = await fetch(this.#url(), { headers, cache: "no-store", signal: abort.signal });
+      const url = new URL(this.#url);
+      url.searchParams.set("cursor", this.#cursor);
+      const response = await fetch(url, { headers, cache: "no-store", signal: abort.signal });
       const { ok, status, body } = response;
       if (!ok || !body) {
         // One that is not ours is of whoever stands in between.
@@ -145,12 +149,6 @@ export class ColumnReader implements ColumnStream {
       quiet.stop();
       abort.abort();
     }
-  }
-
-  #url(): URL {
-    const url = new URL(`v1/topics/${this.#topic}`, this.#settings.base);
-    url.searchParams.set("cursor", this.#cursor);
-    return url;
   }
 
   #begin(start: Start): void {
