@@ -77,6 +77,7 @@ test("other columns are said, and nothing is lost for them", async ({ page, serv
   const book = await until(page, 4);
   expectAll(book, 4);
   expect(book.schemas).toEqual([["seq", "car", "speed"]]);
+  expect(book.statuses.map(({ state }) => state)).not.toContain("waiting");
 });
 
 test.describe("of a value topic", () => {

@@ -21,6 +21,7 @@ export type {
   ColumnStream,
 } from "./arrow/column-stream.js";
 export type { Column, ColumnField, ColumnSchema, ColumnTable } from "./arrow/table.js";
+export type { Policy } from "./subscription.js";
 export type { Cursor, Gap, Position } from "./wire.js";
 export { ThalwegError };
 

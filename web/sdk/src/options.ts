@@ -45,8 +45,6 @@ const TIMEOUT_MS_MAX = 1e9;
 
 /** What each request needs. @internal */
 export interface RequestSettings extends Timeouts {
-  /** The server's root. */
-  readonly base: URL;
   readonly fetch: typeof fetch;
   /** The page's token as of now; `null` if it has none. */
   token(): Promise<string | null>;
@@ -54,11 +52,9 @@ export interface RequestSettings extends Timeouts {
 
 /** @internal */
 export function requestSettings(
-  base: URL,
   options: Pick<ConnectOptions, "connectTimeout" | "idleTimeout" | "fetch" | "token">,
 ): RequestSettings {
   return {
-    base,
     connectTimeout: Math.min(options.connectTimeout ?? CONNECT_TIMEOUT_MS, TIMEOUT_MS_MAX),
     idleTimeout: Math.min(options.idleTimeout ?? IDLE_TIMEOUT_MS, TIMEOUT_MS_MAX),
     fetch: options.fetch ?? ((...given) => fetch(...given)),
@@ -68,6 +64,8 @@ export function requestSettings(
 
 /** Where to connect, and how: the options, each with a value. @internal */
 export interface Settings extends RequestSettings {
+  /** The server's root. */
+  readonly base: URL;
   readonly transports: readonly Transport[];
   readonly window: number;
   readonly hiddenInterval: number;
@@ -79,11 +77,12 @@ export interface Settings extends RequestSettings {
 /** @throws TypeError if no transport has the name of one of them. @internal */
 export function settings(base: URL, options: ConnectOptions): Settings {
   return {
+    base,
     transports: options.transports?.map(transport) ?? (options.volume === "high" ? HIGH_VOLUME_ORDER : DEFAULT_ORDER),
     window: options.window ?? WINDOW_BYTES,
     hiddenInterval: options.hiddenInterval ?? HIDDEN_INTERVAL_MS,
     deltas: "patch",
     onStatus: (status) => options.onStatus?.(status),
-    ...requestSettings(base, options),
+    ...requestSettings(options),
   };
 }

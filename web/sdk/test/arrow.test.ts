@@ -51,6 +51,9 @@ it("asks for columns of a topic, with its token, from where it is told", async (
   expect(headers).toEqual({ Accept: TYPE, Authorization: "Bearer secret" });
   expect(page.stream.position).toBe(BEFORE);
   expect(page.batches).toEqual([]);
+  const other = receive([], { interval: 249.5, policy: "latest" });
+  await until(() => other.requests.length === 1);
+  expect(other.requests[0]?.url.search).toBe("?cursor=latest&interval=250ms&policy=latest");
 });
 
 it("a connection that is cut goes on behind the last row, with a token of its own", async () => {
@@ -72,8 +75,20 @@ it("a connection that is cut goes on behind the last row, with a token of its ow
   expect(page.statuses).toEqual(["open", "waiting: TypeError: network", "connecting", "open"]);
 });
 
-it("a stream that the server ends to begin another one is opened again at once", async () => {
-  const first = answer([PREAMBLE, FRAMES[0], EOS]);
+/** The close of the stream with another code, in as many bytes. */
+function closing(code: number, isForGood = false): Uint8Array {
+  const said = '{"code": 1012, "reason": "draining", "reconnect": true}';
+  const other = isForGood
+    ? `{"code": ${code}, "reason": "drained", "reconnect": false}`
+    : `{"code": ${code}, "reason": "draining", "reconnect": true}`;
+  return Uint8Array.from(Buffer.from(Buffer.from(CLOSE).toString("latin1").replace(said, other), "latin1"));
+}
+
+it.each([
+  ["close 4003", closing(4003)],
+  ["nothing but its end", EOS],
+])("a stream that ends with %s, so that another one begins, is opened again at once", async (_, end) => {
+  const first = answer([PREAMBLE, FRAMES[0], end]);
   const other = answer(
     [FIGURES.slice(0, -8)],
     { "Thalweg-Position": AFTER[2], "Thalweg-Resume": "gap; reason=slow; missed=22" },
@@ -89,8 +104,11 @@ it("a stream that the server ends to begin another one is opened again at once",
   expect(page.statuses).toEqual(["open", "connecting: the stream begins anew", "open"]);
 });
 
-it("one that ends again and again without a frame is not opened again at once", async () => {
-  const page = receive(Array(5).fill(answer([EOS])));
+it.each([
+  ["nothing at all", [EOS]],
+  ["no rows", [PREAMBLE, closing(4003)]],
+])("one that ends again and again with %s is not opened again at once", async (_, pieces) => {
+  const page = receive(Array(5).fill(answer(pieces)));
   await until(() => page.stream.status.state === "waiting");
   expect(page.requests.length).toBe(1);
 });
@@ -156,10 +174,7 @@ describe("an end", () => {
     [1008, "close_1008"],
     [4500, "close_4500"],
   ])("with %i is for good", async (code, error) => {
-    const said = '{"code": 1012, "reason": "draining", "reconnect": true}';
-    const other = `{"code": ${code}, "reason": "drained", "reconnect": false}`;
-    const close = Buffer.from(Buffer.from(CLOSE).toString("latin1").replace(said, other), "latin1");
-    const page = receive([answer([PREAMBLE, FRAMES[0], close])]);
+    const page = receive([answer([PREAMBLE, FRAMES[0], closing(code, true)])]);
     await until(() => page.stream.status.state === "closed");
     expect(page.errors).toMatchObject([{ code: error, message: "drained", status: null }]);
     expect(page.errors[0]).toBeInstanceOf(ThalwegError);

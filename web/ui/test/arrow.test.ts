@@ -58,6 +58,7 @@ describe("an event of columns", () => {
       return receivedColumns(table(names), columns.all).events.event(0);
     };
     expect(event(["a", "b"])).toEqual({ a: 1, b: 2 });
+    expect(event(["__offset", "offset", "___offset"])).toEqual({ _offset: 1, offset: 2, __offset: 3 });
     expect(event(["column0", "column1"])).toEqual([1, 2]);
     expect(event(["value"])).toBe(1);
     expect(event(["a", "b"], [3, 4])).toEqual([1, 2]);

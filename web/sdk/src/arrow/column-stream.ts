@@ -3,13 +3,14 @@
 import type { ThalwegError } from "../errors.js";
 import type { ConnectOptions } from "../options.js";
 import type { Status } from "../route.js";
-import type { Cursor, Gap, Position } from "../wire.js";
+import type { SubscribeOptions } from "../subscription.js";
+import type { Gap, Position } from "../wire.js";
 import type { ColumnTable } from "./table.js";
 
 /** The options of `columns`. All of them can be left out. */
-export interface ColumnOptions extends Pick<ConnectOptions, "token" | "connectTimeout" | "idleTimeout" | "fetch"> {
-  /** Where to begin: usually the `position` of the last batch that was processed. `latest` if left out. */
-  from?: Cursor;
+export interface ColumnOptions
+  extends Pick<ConnectOptions, "token" | "connectTimeout" | "idleTimeout" | "fetch">,
+    Pick<SubscribeOptions, "from" | "interval" | "policy"> {
   /** Called with each new status; never twice with the same. */
   onStatus?: (status: ColumnStatus) => void;
   /** Called once if something else than {@link ColumnStream.close} ends the stream. Its status then says so, too. */

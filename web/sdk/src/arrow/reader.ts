@@ -12,13 +12,16 @@ import { ENDED, finalError, safely, ThalwegError } from "../errors.js";
 import { type RequestSettings, requestSettings } from "../options.js";
 import { thisPage } from "../page.js";
 import type { End } from "../transports/transport.js";
-import { type Close, type Cursor, type Message, type Position, reconnects } from "../wire.js";
+import { type Close, type Cursor, type Message, type Position, quantity, reconnects } from "../wire.js";
 import type { ColumnBatch, ColumnListener, ColumnOptions, ColumnStatus, ColumnStream } from "./column-stream.js";
 import { type Frame, Frames } from "./frames.js";
 import { Messages } from "./messages.js";
 import { type Silence, silence } from "./silence.js";
 import { type Start, startOf, TYPE } from "./start.js";
 import { Turns } from "./turns.js";
+
+/** Events are missing, or the next ones have other columns: another stream says which. */
+const RELOAD = 4003;
 
 /** How a connection ended, in words as well. */
 interface Ended extends End {
@@ -29,6 +32,7 @@ interface Ended extends End {
 
 export class ColumnReader implements ColumnStream {
   readonly #topic: string;
+  readonly #url: URL;
   readonly #settings: RequestSettings;
   readonly #options: ColumnOptions;
   readonly #listener: ColumnListener;
@@ -51,7 +55,8 @@ export class ColumnReader implements ColumnStream {
   constructor(base: URL, topic: string, options: ColumnOptions, listener: ColumnListener) {
     this.#topic = topic;
     this.#options = options;
-    this.#settings = requestSettings(base, options);
+    this.#url = new URL(`v1/topics/${topic}`, base);
+    this.#settings = requestSettings(options);
     this.#listener = listener;
     this.#cursor = options.from ?? "latest";
     this.#unwatchPage = thisPage.watch({ woke: () => this.#wake(), hidden() {} });
@@ -128,7 +133,7 @@ export class ColumnReader implements ColumnStream {
     try {
       const token = await freshToken();
       const headers = { Accept: TYPE, ...(token && { Authorization: `Bearer ${token}` }) };
-      const response = await fetch(this.#url(), { headers, cache: "no-store", signal: abort.signal });
+      const response = await fetch(this.#requestUrl(), { headers, cache: "no-store", signal: abort.signal });
       const { ok, status, body } = response;
       if (!ok || !body) {
         // One that is not ours is of whoever stands in between.
@@ -147,9 +152,11 @@ export class ColumnReader implements ColumnStream {
     }
   }
 
-  #url(): URL {
-    const url = new URL(`v1/topics/${this.#topic}`, this.#settings.base);
-    url.searchParams.set("cursor", this.#cursor);
+  #requestUrl(): URL {
+    const url = new URL(this.#url);
+    const { interval = 0, policy } = this.#options;
+    const parameters = { cursor: this.#cursor, interval: quantity(Math.ceil(interval), "ms"), policy };
+    for (const [name, value] of Object.entries(parameters)) if (value) url.searchParams.set(name, value);
     return url;
   }
 
@@ -184,7 +191,8 @@ export class ColumnReader implements ColumnStream {
         if (this.#isOver) return { why: "closed" };
       }
     }
-    return close ? { close, why: close.reason } : { isTurn: hasCome, why: "the stream begins anew" };
+    if (close && close.code !== RELOAD) return { close, why: close.reason };
+    return { isTurn: hasCome, why: "the stream begins anew" };
   }
 
   /** Hands the page what is new, if anything is. @returns what to wait for, if the page is not done with it. */

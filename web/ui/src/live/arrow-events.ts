@@ -76,7 +76,8 @@ function time(ms: number): string {
 
 /** What each column but the first is in JSON: as it was before, if that is known, or as it is called. */
 function keys({ names }: ColumnTable, known: readonly Column[]): Key[] {
-  const named = names.slice(1);
+  // A member that is called like the first column has a longer name there.
+  const named = names.slice(1).map((name) => name.replace(/^_(_+offset)$/, "$1"));
   if (named.length === 1 && named[0] === "value") return known.some(({ key }) => key === "value") ? named : [null];
   const before = known[0]?.key;
   const isNumbered = named.every((name, index) => name === `column${index}`);

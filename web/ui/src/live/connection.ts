@@ -3,7 +3,15 @@
  * goes on where the other was.
  */
 
-import { type Cursor, connect, type Status, type Subscription, type ThalwegError, type TransportName } from "thalweg";
+import {
+  type Cursor,
+  connect,
+  type Policy,
+  type Status,
+  type Subscription,
+  type ThalwegError,
+  type TransportName,
+} from "thalweg";
 import type { ColumnBatch, ColumnStatus, ColumnStream } from "thalweg/arrow";
 import { foreverFrame } from "thalweg/forever-frame";
 import { sentence, token } from "../server.js";
@@ -41,6 +49,9 @@ type Arrow = typeof import("thalweg/arrow");
  */
 const BEFORE = 20_000;
 const FEW = 10_000;
+
+/** A page that has fallen off the history wants what is new, not what is old. */
+const POLICY: Policy = "latest";
 
 export class Live {
   readonly feed: Feed;
@@ -135,8 +146,7 @@ export class Live {
 
   /** Until it is closed. @throws ThalwegError when the server, or the name, allows no more. */
   async #receiveEvents(): Promise<void> {
-    // A page that has fallen off the history wants what is new, not what is old.
-    this.#subscription = this.#session.subscribe(this.#topic, { from: this.#cursor as Cursor, policy: "latest" });
+    this.#subscription = this.#session.subscribe(this.#topic, { from: this.#cursor as Cursor, policy: POLICY });
     for await (const batch of this.#subscription) {
       this.#take(received(batch));
       if (this.#isHigh(batch.events.length)) void this.#load();
@@ -178,7 +188,8 @@ export class Live {
       if (error.status === null) this.failure = sentence(error);
       else this.#refused();
     };
-    this.#columns = columns(".", this.#topic, { from: this.#cursor as Cursor, token, onStatus, onError }, take);
+    const options = { from: this.#cursor as Cursor, policy: POLICY, token, onStatus, onError };
+    this.#columns = columns(".", this.#topic, options, take);
     this.status = { ...this.#columns.status, transport: "arrow" };
   }
 
