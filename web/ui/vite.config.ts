@@ -13,7 +13,7 @@ const shipped: Plugin = {
   name: "shipped-sdk",
   apply: "build",
   generateBundle() {
-    for (const entry of ["thalweg", "deltas", "forever-frame", "worker", "worker-host"]) {
+    for (const entry of ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"]) {
       const from = new URL(`../sdk/dist/${entry}.js`, import.meta.url);
       // Without what names its source map, which is not in the server.
       const source = readFileSync(from, "utf8").replace(/\n\/\/# sourceMappingURL=.*\n?$/, "\n");
@@ -29,6 +29,7 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^thalweg$/, replacement: sdk("thalweg.ts") },
+      { find: /^thalweg\/arrow$/, replacement: sdk("arrow.ts") },
       { find: /^thalweg\/forever-frame$/, replacement: sdk("forever-frame.ts") },
     ],
   },

@@ -7,8 +7,9 @@ mod stream;
 mod units;
 mod upstream;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use thalweg_columns::Columns;
 use thalweg_wire::{Pattern, Topic};
 
 use crate::{
@@ -91,10 +92,12 @@ pub enum Subscribing {
 }
 
 /// What a topic is, and its bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicSettings {
     /// What its subscribers read.
     pub kind: FeedKind,
+    /// Its columns, if they are declared: otherwise they are inferred when somebody asks for columns.
+    pub columns: Option<Arc<Columns>>,
     /// What is retained.
     pub history: HistoryBounds,
     /// When a batch is sealed.
@@ -199,6 +202,7 @@ impl Default for TopicSettings {
     fn default() -> Self {
         Self {
             kind: FeedKind::Log,
+            columns: None,
             history: HistoryBounds {
                 events_max: 100_000,
                 bytes_max: 8 << 20,
@@ -250,11 +254,26 @@ impl Config {
     /// The settings of a topic. One that is fetched is a value topic by that.
     pub fn topic(&self, topic: &Topic) -> TopicSettings {
         let named = self.topics.iter().find(|(pattern, _)| pattern.matches(topic));
-        let settings = named.map_or(self.topic_defaults, |(_, settings)| *settings);
+        let settings = named.map_or(&self.topic_defaults, |(_, settings)| settings).clone();
         match self.upstream(topic) {
             Some(_) => TopicSettings { kind: FeedKind::Value, ..settings },
             None => settings,
         }
+    }
+
+    /// Declares the columns of a topic, unless they are declared already.
+    pub(crate) fn declare(&mut self, topic: &Topic, columns: Columns) {
+        let settings = self.topic(topic);
+        if settings.columns.is_none() {
+            let columns = Some(Arc::new(columns));
+            self.topics.insert(0, (topic.clone().into(), TopicSettings { columns, ..settings }));
+        }
+    }
+
+    /// Whether it is a value topic.
+    pub(crate) fn has_values(&self, topic: &Topic) -> bool {
+        let stream = self.streams.iter().find(|stream| stream.pattern.matches(topic));
+        stream.map_or_else(|| self.topic(topic).kind, |stream| stream.kind) == FeedKind::Value
     }
 
     /// Where a topic is fetched from, if it is: the index of an upstream.
@@ -271,6 +290,7 @@ impl TopicSettings {
     pub fn apply(mut self, options: &Options) -> Result<Self, String> {
         options.check_keys(&[
             "kind",
+            "columns",
             "flush",
             "batch-events",
             "batch-bytes",
@@ -279,6 +299,13 @@ impl TopicSettings {
             "history-age",
         ])?;
         self.kind = options.kind()?.unwrap_or(self.kind);
+        if let Some(columns) = options.text("columns") {
+            let columns = Columns::declared(columns.split_whitespace());
+            self.columns = Some(Arc::new(columns.map_err(|error| format!("columns: {error}"))?));
+        }
+        if self.kind == FeedKind::Value && self.columns.is_some() {
+            return Err("columns: a topic of kind=value has documents, not rows".into());
+        }
         if let Some(flush) = options.duration("flush")? {
             self.batch.flush_us = flush.as_micros() as u64;
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! subscription    topic + cursor + policy
 //! subscriber      one connection's subscriptions and its control messages
+//! columns         streams of columns: how they begin and end
 //! ids             when several topics' cursors are named
 //! window          how far one may be sent ahead of its acks
 //! transmit        one send: planned, sent, committed
@@ -77,6 +78,7 @@
 //! # }
 //! ```
 
+mod columns;
 mod control;
 mod deliver;
 mod ids;

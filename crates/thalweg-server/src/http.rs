@@ -68,6 +68,7 @@ use crate::{
     answers::AnswerAccount,
     config::{Config, DISCARDED_BODIES, Limits},
     connection_limits::{Address, ConnectionPermit},
+    fanout::ResponseMode,
     runs::Runs,
     shard::{Arrival, Handle, NewSubscriber},
     transport::{Certificate, Socket, TlsSocket, Writer, head},
@@ -335,7 +336,10 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         Err(error) if error.is_timeout() && read_buf.is_empty() => return,
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
-    let Takeover { request, feeds, client, requester } = taken;
+    let Takeover { mut request, feeds, client, requester } = taken;
+    if let ResponseMode::Columns { is_head_open, .. } = &mut request.mode {
+        *is_head_open = true;
+    }
     let permit = Some(via.permit.transferred_to(requester));
     let subscribed = stream.into_inner().into_writer().and_then(|writer| {
         let head = head::to_bytes(&request.head, request.format);

@@ -133,6 +133,10 @@ counts! {
         patches_made: Counter,
         /// Patches given up: too slow, larger than the document, or of what JSON readers change.
         patches_given_up: Counter,
+        /// Values that could not be read as their columns are declared: they are null.
+        columns_unreadable: Counter,
+        /// Changes of an inferred schema, which end the streams of its readers.
+        columns_changed: Counter,
         /// Visits to connections.
         visits: Counter,
         /// Send system calls.

@@ -13,6 +13,7 @@ use std::{
 };
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use thalweg_columns::Columns;
 use thiserror::Error;
 use tokio::{
     net::TcpListener,
@@ -94,7 +95,14 @@ pub struct Server {
 pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server, ServeError> {
     let Prepared { access, admin, certificate, runs, mut sources } = prepare(&config)?;
     let limits = listener::within_descriptors(config.limits);
-    let config = Arc::new(Config { limits, ..config });
+    let mut config = Config { limits, ..config };
+    for source in &sources {
+        // Those that a source has of its own are right: a test holds them to be.
+        if let Ok(columns) = Columns::declared(source.source.columns().iter().copied()) {
+            config.declare(&source.output, columns);
+        }
+    }
+    let config = Arc::new(config);
     let patterns = config.upstreams.iter().map(|upstream| &upstream.pattern);
     let metrics =
         Metrics::new(config.shards, patterns, backend.as_ref().map(|backend| backend.counts()));

@@ -43,6 +43,11 @@ pub(crate) trait Source: Send {
     /// Reads an input; may append events.
     fn input(&mut self, _input: Input<'_>, _now_us: u64, _out: &mut Payloads) {}
 
+    /// The columns of its rows, if it has rows, as they are declared.
+    fn columns(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Goes on after it was idle, as if no time had passed since its last tick.
     fn resume(&mut self) {}
 }

@@ -18,6 +18,8 @@
 //! kept_frames  its finished frames
 //! value_frames  the same as subscribers of one format read it
 //! version_patch  what makes a version of the one before, and the short chain of these
+//! encoding    how a frame is made: a format, and the schema of its columns
+//! log_columns the schema of a log's rows
 //! cold        a frame made for one subscriber alone
 //! start       how a subscription begins
 //! next        what comes after a cursor
@@ -35,11 +37,13 @@ mod batch;
 mod beyond;
 mod cold;
 mod cursor;
+mod encoding;
 mod feed;
 mod format_map;
 mod history;
 mod kept_frames;
 mod log;
+mod log_columns;
 mod log_frames;
 mod lost;
 mod next;
@@ -59,10 +63,12 @@ mod version_patch;
 
 pub use batch::Batch;
 pub use cursor::Cursor;
+pub use encoding::Encoding;
 pub use feed::{Feed, FeedKind, Frames};
 pub(crate) use format_map::FormatMap;
 pub use history::HistoryBounds;
 pub use log::Log;
+pub use log_columns::ColumnCounts;
 pub use log_frames::LogFrames;
 pub use lost::Lost;
 pub use next::Next;

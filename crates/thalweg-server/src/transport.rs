@@ -85,7 +85,8 @@ impl Transport {
         if has_token(headers, header::ACCEPT, "text/event-stream") {
             return Some(Self::Sse);
         }
-        if has_token(headers, header::ACCEPT, "application/x-ndjson") {
+        let lines_or_columns = ["application/x-ndjson", head::ARROW];
+        if lines_or_columns.iter().any(|media| has_token(headers, header::ACCEPT, media)) {
             return Some(Self::HttpStreaming);
         }
         // A handshake that came without its Upgrade, which `of` answers.
@@ -111,7 +112,8 @@ impl Transport {
             Refusal::new(
                 ErrorCode::NotAcceptable,
                 "choose a transport: Upgrade: websocket, Accept: text/event-stream, \
-                 Accept: application/x-ndjson, ?wait=25s, or ?transport= with a name",
+                 Accept: application/x-ndjson, Accept: application/vnd.apache.arrow.stream, \
+                 ?wait=25s, or ?transport= with a name",
             )
         })
     }

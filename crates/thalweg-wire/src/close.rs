@@ -31,7 +31,8 @@ pub const BUSY: Close = Close { code: 1013, reason: "busy", reconnect: true };
 pub const SLOW: Close = Close { code: 4001, reason: "slow", reconnect: true };
 /// A frame partly sent could not be finished in time.
 pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: true };
-/// A forever frame has grown large: its document is to be loaded again.
+/// It goes on in another response: a forever frame has grown large, or a stream of columns cannot go on
+/// with its schema, or has lost events.
 pub const RELOAD: Close = Close { code: 4003, reason: "reload", reconnect: true };
 /// A stream that others keep was lost or replaced: a topic's offsets mean other events now.
 pub const RESTARTED: Close = Close { code: 4004, reason: "restarted", reconnect: true };

@@ -34,6 +34,10 @@ pub enum Codec {
     Json,
     /// The same, and a version of a value topic may be a patch of the one before.
     JsonPatch,
+    /// Columns of rows, as an Arrow IPC stream. What is said depends on the topic's schema, so it is
+    /// not made here: whoever knows the schema gives it to [`Format::own`]. All other messages are
+    /// nothing in this codec.
+    Arrow,
 }
 
 /// How messages are told apart.
@@ -51,6 +55,8 @@ pub enum Framing {
     /// One script of an endless HTML document: the opening tag of the next one,
     /// with the document's nonce, is the connection's own.
     ForeverFrame,
+    /// Arrow's encapsulated messages, each of which says how long it is.
+    ArrowMessages,
 }
 
 /// Whether batches are compressed, each by itself.
@@ -85,13 +91,15 @@ impl Format {
     pub const NDJSON: Self = Self::plain(Framing::Ndjson);
     /// Scripts of a forever frame.
     pub const FOREVER_FRAME: Self = Self::plain(Framing::ForeverFrame);
+    /// HTTP streaming of columns.
+    pub const ARROW: Self = Self { codec: Codec::Arrow, ..Self::plain(Framing::ArrowMessages) };
 
     const fn plain(framing: Framing) -> Self {
         let (compression, transfer) = (Compression::None, TransferCoding::Identity);
         Self { codec: Codec::Json, framing, compression, transfer }
     }
 
-    /// All formats that there are.
+    /// All formats that there are of JSON.
     pub fn all() -> impl Iterator<Item = Self> {
         let plain = [Self::WEBSOCKET, Self::SSE, Self::SSE_MANY, Self::NDJSON, Self::FOREVER_FRAME];
         let encoded = plain.into_iter().flat_map(|plain| [Some(plain), plain.compressed()]);
@@ -106,14 +114,23 @@ impl Format {
     /// older version than it has, and a patch of that is no use to it.
     pub const fn with_patches(self) -> Self {
         match self.framing {
-            Framing::SseMany => self,
+            Framing::SseMany | Framing::ArrowMessages => self,
             _ => Self { codec: Codec::JsonPatch, ..self },
         }
     }
 
     /// The same for whoever does not: of whatever has no versions the bytes are the same.
     pub const fn without_patches(self) -> Self {
-        Self { codec: Codec::Json, ..self }
+        match self.codec {
+            Codec::JsonPatch => Self { codec: Codec::Json, ..self },
+            Codec::Json | Codec::Arrow => self,
+        }
+    }
+
+    /// Whether it is one of columns.
+    #[inline]
+    pub fn has_columns(self) -> bool {
+        self.codec == Codec::Arrow
     }
 
     /// Whether a version may be a patch.
@@ -128,7 +145,7 @@ impl Format {
             Framing::WebSocket | Framing::Sse | Framing::Ndjson => {
                 Some(Self { compression: Compression::Deflate, ..self })
             }
-            Framing::SseMany | Framing::ForeverFrame => None,
+            Framing::SseMany | Framing::ForeverFrame | Framing::ArrowMessages => None,
         }
     }
 
@@ -136,9 +153,11 @@ impl Format {
     pub const fn chunked(self) -> Option<Self> {
         match self.framing {
             Framing::WebSocket => None,
-            Framing::Sse | Framing::SseMany | Framing::Ndjson | Framing::ForeverFrame => {
-                Some(Self { transfer: TransferCoding::Chunked, ..self })
-            }
+            Framing::Sse
+            | Framing::SseMany
+            | Framing::Ndjson
+            | Framing::ForeverFrame
+            | Framing::ArrowMessages => Some(Self { transfer: TransferCoding::Chunked, ..self }),
         }
     }
 
@@ -165,7 +184,8 @@ impl Format {
 
     /// Whether events stand in a frame as they are: [`Self::around`] says where.
     pub fn keeps_events(self) -> bool {
-        self.compression == Compression::None && self.framing != Framing::ForeverFrame
+        self.compression == Compression::None
+            && !matches!(self.framing, Framing::ForeverFrame | Framing::ArrowMessages)
     }
 
     /// Appends a batch: always the same bytes for the same envelope. One without
@@ -276,6 +296,7 @@ impl Framing {
             Self::SseMany => sse::event(message, false, out, write),
             Self::Ndjson => ndjson::line(out, write),
             Self::ForeverFrame => forever_frame::script(out, write),
+            Self::ArrowMessages => write(out),
         }
     }
 
@@ -290,13 +311,14 @@ impl Framing {
     /// in `out` they belong.
     fn around(self, codec: Codec, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
         let mut events_at = out.len();
-        let write = |out: &mut Vec<u8>| events_at = codec.write_around(envelope, out);
+        let mut write = |out: &mut Vec<u8>| events_at = codec.write_around(envelope, out);
         match self {
             Self::WebSocket => websocket::around(codec, envelope, out, write),
             Self::Sse => sse::event(Message::Batch(envelope), true, out, write),
             Self::SseMany => sse::event(Message::Batch(envelope), false, out, write),
             Self::Ndjson => ndjson::line(out, write),
             Self::ForeverFrame => forever_frame::script(out, write),
+            Self::ArrowMessages => write(out),
         }
         events_at
     }
@@ -312,6 +334,7 @@ impl Framing {
                 Self::SseMany => sse::around_len(false),
                 Self::Ndjson => 1,
                 Self::ForeverFrame => forever_frame::AROUND_LEN,
+                Self::ArrowMessages => 0,
             }
     }
 }

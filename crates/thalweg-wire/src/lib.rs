@@ -5,6 +5,7 @@
 //! topic, pattern, position,
 //! event                       the nouns, checked where they enter
 //! envelope, notice            what a subscriber is told, as JSON
+//! stream_start                where a stream of columns begins, as header fields
 //! format                      the same, as one transport's frames
 //! command, answer             what a client asks for, and what it is told
 //! incoming                    a subscriber's reading of all that
@@ -26,6 +27,7 @@ pub mod limits;
 pub mod notice;
 pub mod pattern;
 pub mod position;
+pub mod stream_start;
 pub mod topic;
 pub mod websocket;
 
@@ -37,4 +39,5 @@ pub use format::{Format, Framing};
 pub use notice::{End, EndCode, Gap, GapReason};
 pub use pattern::Pattern;
 pub use position::{Epoch, Offset, Position, StartAt};
+pub use stream_start::{Resume, StreamStart};
 pub use topic::Topic;

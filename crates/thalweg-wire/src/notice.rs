@@ -116,11 +116,18 @@ impl End<'_> {
 impl Close {
     /// Appends the close to `out` as a one-way transport says it.
     pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(br#"{"close":{"code":"#);
+        out.extend_from_slice(br#"{"close":"#);
+        self.write_members(out);
+        out.push(b'}');
+    }
+
+    /// Appends what it says, as an object.
+    pub fn write_members(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"code":"#);
         write_decimal(u64::from(self.code), out);
         out.extend_from_slice(br#","reason":""#);
         out.extend_from_slice(self.reason.as_bytes());
         out.extend_from_slice(br#"","reconnect":"#);
-        out.extend_from_slice(if self.reconnect { b"true}}" } else { b"false}}" });
+        out.extend_from_slice(if self.reconnect { b"true}" } else { b"false}" });
     }
 }

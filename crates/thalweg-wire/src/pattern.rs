@@ -64,6 +64,13 @@ impl Pattern {
     }
 }
 
+/// A topic means itself.
+impl From<Topic> for Pattern {
+    fn from(topic: Topic) -> Self {
+        Self(topic.as_str().into())
+    }
+}
+
 impl FromStr for Pattern {
     type Err = PatternError;
 

@@ -2,8 +2,8 @@
 
 import type { IncomingMessage } from "node:http";
 
-/** A transport (docs/wire.md), or something else. */
-export type Kind = "websocket" | "http-streaming" | "sse" | "forever-frame" | "long-polling" | "other";
+/** A transport (docs/wire.md), columns, or something else. */
+export type Kind = "websocket" | "http-streaming" | "sse" | "forever-frame" | "long-polling" | "arrow" | "other";
 
 /** A request that came by. */
 export interface Asked {
@@ -26,6 +26,7 @@ function kind(method: string, url: URL, headers: IncomingMessage["headers"]): Ki
   if (method !== "GET" || !url.pathname.startsWith("/v1/topics")) return "other";
   const named = url.searchParams.get("transport");
   if (named && NAMED.includes(named)) return named as Kind;
+  if (headers.accept === "application/vnd.apache.arrow.stream") return "arrow";
   if (headers.accept === "text/event-stream") return "sse";
   if (headers.accept === "application/x-ndjson") return "http-streaming";
   return url.searchParams.has("wait") ? "long-polling" : "other";

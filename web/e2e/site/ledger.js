@@ -7,7 +7,7 @@
 const FAULTS_MAX = 20;
 
 export function ledger() {
-  return { count: 0, batches: 0, first: null, last: null, next: null, faults: [], gaps: [], statuses: [] };
+  return { count: 0, batches: 0, first: null, last: null, next: null, faults: [], gaps: [], schemas: [], statuses: [] };
 }
 
 /** The number of an event: itself, the first column of a row, or what a dummy says. */

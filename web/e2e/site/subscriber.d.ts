@@ -1,6 +1,7 @@
 /** What the page of `subscriber.js` offers to whoever drives it. */
 
 import type { ConnectOptions, Gap, Session, Status, SubscribeOptions, Subscription, TransportName } from "thalweg";
+import type { ColumnOptions } from "thalweg/arrow";
 
 export interface Book {
   /** Events, and batches of them. */
@@ -11,6 +12,8 @@ export interface Book {
   /** What did not follow what came before it. */
   readonly faults: readonly { expected: number; came: number }[];
   readonly gaps: readonly Gap[];
+  /** The columns of a table that had others than the one before. */
+  readonly schemas: readonly (readonly string[])[];
   readonly statuses: readonly Status[];
 }
 
@@ -23,12 +26,18 @@ export interface Opening extends Omit<ConnectOptions, "transports" | "token" | "
   isInWorker?: boolean;
 }
 
+/** As {@link Opening}, of columns. */
+export interface ColumnOpening extends Omit<ColumnOptions, "token" | "onStatus" | "onError" | "fetch"> {
+  token?: string;
+}
+
 export interface Page {
   readonly book: Book;
   readonly session: Session;
   readonly subscription: Subscription<unknown>;
   open(opening?: Opening): void;
   subscribe(topic: string, options?: SubscribeOptions): void;
+  columns(topic: string, options?: ColumnOpening): void;
   again(topic: string, options?: SubscribeOptions): void;
   use(name: TransportName | null): void;
   rest(): void;

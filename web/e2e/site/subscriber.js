@@ -1,6 +1,7 @@
 /** A page that subscribes to one numbered topic, and keeps a ledger of what comes. */
 
 import { enter, ledger } from "/e2e/ledger.js";
+import { columns } from "/sdk/arrow.js";
 import { foreverFrame } from "/sdk/forever-frame.js";
 import { connect } from "/sdk/thalweg.js";
 import { connectInWorker } from "/sdk/worker.js";
@@ -39,6 +40,26 @@ const e2e = {
   subscribe(topic, options = {}) {
     e2e.subscription = e2e.session.subscribe(topic, options, (batch) => {
       enter(e2e.book, batch);
+      changed();
+      if (e2e.busy) return e2e.busy;
+    });
+  },
+
+  /** The same as columns; the first one behind the offsets has the numbers. */
+  columns(topic, { token, ...options } = {}) {
+    e2e.book = ledger();
+    let asked = 0;
+    const all = {
+      ...options,
+      ...(token && { token: () => token.replace("#", `${++asked}`) }),
+      onStatus: (status) => {
+        e2e.book.statuses.push(status);
+        changed();
+      },
+    };
+    e2e.session = columns("/", topic, all, ({ table, gap, schemaChanged }) => {
+      if (schemaChanged) e2e.book.schemas.push(table.names.slice(1));
+      enter(e2e.book, { events: table.children[1].toArray(), gap });
       changed();
       if (e2e.busy) return e2e.busy;
     });

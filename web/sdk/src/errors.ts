@@ -1,5 +1,7 @@
 /** What goes wrong. */
 
+import type { End } from "./transports/transport.js";
+
 /**
  * Why a session, a subscription or a call has failed. `code` is for programs and `message`
  * for people: a sentence, mostly with the remedy.
@@ -35,6 +37,28 @@ export class ThalwegError extends Error {
 /** Whether another attempt may fare better than one with this status. @internal */
 export function isTransient(status: number): boolean {
   return status >= 500 || [408, 425, 429].includes(status);
+}
+
+/** So often a token may be refused before that is taken for the answer. */
+const UNAUTHORIZED_MAX = 2;
+
+/** All topics of a connection have ended: nothing is wrong, and others may be wanted. @internal */
+export const ENDED = 4500;
+
+/**
+ * Why there will be no other connection after one that ended like this: the server says so, or
+ * would refuse it as well. `null`: another one may fare better.
+ *
+ * @param unauthorized - counts, and says how often a token was refused since something last arrived. @internal
+ */
+export function finalError({ close, refusal }: End, unauthorized: () => number): ThalwegError | null {
+  const { status = 0, error } = refusal ?? {};
+  if (error && !isTransient(status) && (status !== 401 || unauthorized() >= UNAUTHORIZED_MAX)) {
+    return new ThalwegError(error.code, error.message, status);
+  }
+  return close && !close.reconnect && close.code !== ENDED
+    ? new ThalwegError(`close_${close.code}`, close.reason)
+    : null;
 }
 
 /**

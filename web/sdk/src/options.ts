@@ -43,34 +43,47 @@ const IDLE_TIMEOUT_MS = 60_000;
 /** Eleven days: a timer for more than 24 would end at once. */
 const TIMEOUT_MS_MAX = 1e9;
 
-/** Where to connect, and how: the options, each with a value. @internal */
-export interface Settings extends Timeouts {
+/** What each request needs. @internal */
+export interface RequestSettings extends Timeouts {
   /** The server's root. */
   readonly base: URL;
+  readonly fetch: typeof fetch;
+  /** The page's token as of now; `null` if it has none. */
+  token(): Promise<string | null>;
+}
+
+/** @internal */
+export function requestSettings(
+  base: URL,
+  options: Pick<ConnectOptions, "connectTimeout" | "idleTimeout" | "fetch" | "token">,
+): RequestSettings {
+  return {
+    base,
+    connectTimeout: Math.min(options.connectTimeout ?? CONNECT_TIMEOUT_MS, TIMEOUT_MS_MAX),
+    idleTimeout: Math.min(options.idleTimeout ?? IDLE_TIMEOUT_MS, TIMEOUT_MS_MAX),
+    fetch: options.fetch ?? ((...given) => fetch(...given)),
+    token: async () => (await options.token?.()) ?? null,
+  };
+}
+
+/** Where to connect, and how: the options, each with a value. @internal */
+export interface Settings extends RequestSettings {
   readonly transports: readonly Transport[];
   readonly window: number;
   readonly hiddenInterval: number;
-  readonly fetch: typeof fetch;
   /** Whether value topics may come as patches: asked by each new connection. */
   deltas: "patch" | undefined;
-  /** The page's token as of now; `null` if it has none. */
-  token(): Promise<string | null>;
   onStatus(status: Status): void;
 }
 
 /** @throws TypeError if no transport has the name of one of them. @internal */
 export function settings(base: URL, options: ConnectOptions): Settings {
-  const { connectTimeout = CONNECT_TIMEOUT_MS, idleTimeout = IDLE_TIMEOUT_MS } = options;
   return {
-    base,
     transports: options.transports?.map(transport) ?? (options.volume === "high" ? HIGH_VOLUME_ORDER : DEFAULT_ORDER),
     window: options.window ?? WINDOW_BYTES,
     hiddenInterval: options.hiddenInterval ?? HIDDEN_INTERVAL_MS,
-    connectTimeout: Math.min(connectTimeout, TIMEOUT_MS_MAX),
-    idleTimeout: Math.min(idleTimeout, TIMEOUT_MS_MAX),
-    fetch: options.fetch ?? ((...given) => fetch(...given)),
     deltas: "patch",
-    token: async () => (await options.token?.()) ?? null,
     onStatus: (status) => options.onStatus?.(status),
+    ...requestSettings(base, options),
   };
 }

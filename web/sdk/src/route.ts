@@ -10,7 +10,7 @@
 
 import { delay } from "./backoff.js";
 import { type Connection, type ConnectionHooks, connection } from "./connection.js";
-import { isTransient, ThalwegError } from "./errors.js";
+import { finalError, ThalwegError } from "./errors.js";
 import { type TransportFallback, transportFallback } from "./fallback.js";
 import type { Settings } from "./options.js";
 import type { Page } from "./page.js";
@@ -38,12 +38,6 @@ export interface Status {
   /** Why the session is in this state, in words; `null` if nothing happened to it. */
   readonly reason: string | null;
 }
-
-/** So often a token may be refused before that is taken for the answer. */
-const UNAUTHORIZED_MAX = 2;
-
-/** All topics of a connection have ended: nothing is wrong, and other topics may be wanted. */
-const ENDED = 4500;
 
 /** What a route tells its session, and asks of it. @internal */
 export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "received" | "drained"> {
@@ -268,7 +262,7 @@ export class Route implements ConnectionHooks {
   /** The connection in use is over, or cannot stay: gives up for good, or finds the next one. */
   #recover(end: End, why: string): void {
     this.#changeTo(null);
-    const error = this.#finalError(end);
+    const error = finalError(end, () => ++this.#unauthorized);
     if (error) this.#hooks.end(error);
     else if (this.#candidate) {
       this.#changeTo(this.#candidate);
@@ -277,17 +271,6 @@ export class Route implements ConnectionHooks {
       this.#retryTimer = setTimeout(() => this.#connect(), delay(this.#retries++));
       this.#report("waiting", end.refusal?.error?.message ?? why);
     } else this.#connect();
-  }
-
-  /** Why there will be no other connection: the server says so, or would refuse it as well. */
-  #finalError({ close, refusal }: End): ThalwegError | null {
-    const { status = 0, error } = refusal ?? {};
-    if (error && !isTransient(status) && (status !== 401 || ++this.#unauthorized >= UNAUTHORIZED_MAX)) {
-      return new ThalwegError(error.code, error.message, status);
-    }
-    return close && !close.reconnect && close.code !== ENDED
-      ? new ThalwegError(`close_${close.code}`, close.reason)
-      : null;
   }
 }
 

@@ -1,6 +1,7 @@
 /** The shipped bundle in Node against the real server: `THALWEG_BIN` says which. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { columns, type ThalwegError } from "../dist/arrow.js";
 import { type Batch, connect, type Session, type Subscription, type TransportName } from "../dist/thalweg.js";
 import { connectInWorker } from "../dist/worker.js";
 import { host } from "../dist/worker-host.js";
@@ -165,5 +166,41 @@ describe.runIf(BINARY)("against the real server", { timeout: 60_000 }, () => {
     await publish;
     expect(seen).toEqual(upTo(count));
     session.close();
+  });
+});
+
+describe.runIf(BINARY)("columns of the real server", { timeout: 60_000 }, () => {
+  it("are received in Node, and gone on with behind what was processed", async () => {
+    const server = await serve();
+    const session = connect(server.url);
+    const receive = (from: string, count: number): Promise<{ rows: unknown[]; position: string }> =>
+      new Promise((done, fail) => {
+        const rows: unknown[] = [];
+        const stream = columns(server.url, "cars", { from, onError: fail }, ({ table, position }) => {
+          for (let row = 0; row < table.numRows; row++) rows.push(table.at(row));
+          if (rows.length < count) return;
+          stream.close();
+          done({ rows, position });
+        });
+      });
+    await session.publish("cars", { car: "ü", speed: 1.5, at: "2022-07-13T21:04:08.419Z" }, { car: "b", speed: null });
+    const { rows, position } = await receive("earliest", 2);
+    expect(rows).toEqual([
+      { _offset: 1, car: "ü", speed: 1.5, at: Date.UTC(2022, 6, 13, 21, 4, 8, 419) },
+      { _offset: 2, car: "b", speed: null, at: null },
+    ]);
+    await session.publish("cars", { car: "c", speed: 2, at: null });
+    expect((await receive(position, 1)).rows).toEqual([{ _offset: 3, car: "c", speed: 2, at: null }]);
+    session.close();
+    await server.stop();
+  });
+
+  it("are not those of a value topic, which says so", async () => {
+    const server = await serve(["--topic", "state,kind=value"]);
+    const error = await new Promise<ThalwegError>((onError) => {
+      columns(server.url, "state", { onError }, () => {});
+    });
+    expect(error).toMatchObject({ status: 400 });
+    await server.stop();
   });
 });

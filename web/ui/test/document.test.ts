@@ -3,6 +3,7 @@
 import type { Batch } from "thalweg";
 import { describe, expect, test } from "vitest";
 import { CHILDREN, differences, lines, type Opened, ROWS_MAX, version } from "../src/live/document.js";
+import { type Received, received } from "../src/live/events.js";
 import { Feed } from "../src/live/feed.js";
 import { Savings } from "../src/live/savings.js";
 import { briefs, clock, grade, isId, match, objects, score } from "../src/matches/match.js";
@@ -83,15 +84,16 @@ test("savings are what came beside what whole documents would have been", () => 
 
 test("a feed of a value topic has its newest version, and counts documents whole", () => {
   const feed = new Feed();
-  const batch = (first: number, document: unknown, more: Partial<Batch<unknown>> = {}): Batch<unknown> => ({
-    topic: "t",
-    position: `a.${first}`,
-    first,
-    events: [document],
-    gap: null,
-    bytes: 10,
-    ...more,
-  });
+  const batch = (first: number, document: unknown, more: Partial<Batch<unknown>> = {}): Received =>
+    received({
+      topic: "t",
+      position: `a.${first}`,
+      first,
+      events: [document],
+      gap: null,
+      bytes: 10,
+      ...more,
+    });
   feed.take(batch(1, { n: 1 }), 0);
   expect(feed.version).toBeNull();
   feed.take(batch(4, { n: 2, m: 1 }, { previous: 1 }), 0);

@@ -8,6 +8,7 @@ import { Ages } from "../src/live/age.js";
 import { Columns } from "../src/live/columns.js";
 import { beginning, between } from "../src/live/connection.js";
 import { coordinates, firstAggregate, firstSeries, firstView } from "../src/live/defaults.js";
+import { PublishedEvents, type Received, received } from "../src/live/events.js";
 import { Feed } from "../src/live/feed.js";
 import { Meter } from "../src/live/meter.js";
 import { Ring } from "../src/live/ring.js";
@@ -16,15 +17,16 @@ import { pause } from "../src/live/ticker.js";
 import { ticks } from "../src/live/ticks.js";
 import { opening } from "../src/live/topics.js";
 
-const batch = (first: number, events: unknown[], more: Partial<Batch<unknown>> = {}): Batch<unknown> => ({
-  topic: "t",
-  position: `a.${first + events.length - 1}`,
-  first,
-  events,
-  gap: null,
-  bytes: 100 * events.length,
-  ...more,
-});
+const batch = (first: number, events: unknown[], more: Partial<Batch<unknown>> = {}): Received =>
+  received({
+    topic: "t",
+    position: `a.${first + events.length - 1}`,
+    first,
+    events,
+    gap: null,
+    bytes: 100 * events.length,
+    ...more,
+  });
 const at = (ms: number): string => new Date(1.7e12 + ms).toISOString();
 
 describe("a series", () => {
@@ -188,7 +190,7 @@ describe("a feed", () => {
   });
 
   test("knows whether offsets count events", () => {
-    const isSparse = (...batches: Batch<unknown>[]) => {
+    const isSparse = (...batches: Received[]) => {
       const feed = new Feed();
       for (const batch of batches) feed.take(batch, 0);
       return feed.isSparse;
@@ -213,7 +215,7 @@ describe("a feed", () => {
 describe("before anybody has chosen", () => {
   const shown = (...events: unknown[]) => {
     const [rows, columns] = [new Ring(1000), new Columns()];
-    rows.push(1, events, 1);
+    rows.push(new PublishedEvents(1, events), 1);
     events.forEach((event) => columns.learn(event));
     return [rows, columns.all] as const;
   };

@@ -3,8 +3,10 @@
 import { describe, expect, test } from "vitest";
 import { seeded } from "../../sdk/test/random.js";
 import { Columns, cell, json, numeric, preview, shown } from "../src/live/columns.js";
+import { PublishedEvents } from "../src/live/events.js";
 import { IncrementalFilter } from "../src/live/incremental-filter.js";
-import { Ring, type Rows } from "../src/live/ring.js";
+import { Ring } from "../src/live/ring.js";
+import type { Rows } from "../src/live/rows.js";
 import { filter, sort } from "../src/live/view.js";
 
 const events = (rows: Rows): unknown[] => Array.from({ length: rows.length }, (_, index) => rows.at(index)?.event);
@@ -31,7 +33,7 @@ describe("a ring", () => {
         const isSparse = random() < 0.3;
         if (isSparse) some.forEach((_, index) => (some[index] = offset + 3 * index));
         // They may be there where they are consecutive, too.
-        ring.push(offset, some, count, isSparse || random() < 0.1 ? some : undefined);
+        ring.push(new PublishedEvents(offset, some, isSparse || random() < 0.1 ? some : undefined), count);
         all.push(...some.map((event) => ({ offset: event, event })));
         offset = (some.at(-1) ?? offset) + 1;
         const newest = all.slice(-capacity);
@@ -50,7 +52,8 @@ describe("a ring", () => {
 
   test("holds no more bytes than it may", () => {
     const ring = new Ring(1000, 500);
-    for (let batch = 0; batch < 10; batch++) ring.push(batch * 100, numbers(batch * 100, 100), 200);
+    for (let batch = 0; batch < 10; batch++)
+      ring.push(new PublishedEvents(batch * 100, numbers(batch * 100, 100)), 200);
     expect(ring.length).toBe(200);
     expect(ring.start).toBe(800);
   });
@@ -58,18 +61,18 @@ describe("a ring", () => {
   test("changes no batch that it was given", () => {
     const ring = new Ring(100);
     const batch = [1, 2];
-    ring.push(1, batch, 2);
-    ring.push(3, [3], 1);
+    ring.push(new PublishedEvents(1, batch), 2);
+    ring.push(new PublishedEvents(3, [3]), 1);
     expect(batch).toEqual([1, 2]);
     expect(events(ring)).toEqual([1, 2, 3]);
   });
 
   test("what was is kept as it was while others come", () => {
     const ring = new Ring(100);
-    ring.push(1, [1, 2, 3], 3);
+    ring.push(new PublishedEvents(1, [1, 2, 3]), 3);
     const before = ring.snapshot();
-    ring.push(4, [4, 5], 2);
-    ring.push(6, numbers(6, 200), 200);
+    ring.push(new PublishedEvents(4, [4, 5]), 2);
+    ring.push(new PublishedEvents(6, numbers(6, 200)), 200);
     expect(events(before)).toEqual([1, 2, 3]);
     expect(before.at(3)).toBeUndefined();
   });
@@ -203,7 +206,7 @@ describe("an incremental filter", () => {
       let next = 0;
       for (let step = 0; step < 50; step++) {
         const count = Math.floor(random() * 400);
-        ring.push(next, numbers(next, count), count);
+        ring.push(new PublishedEvents(next, numbers(next, count)), count);
         next += count;
         filtered.step(now, random() * 5);
       }
@@ -214,7 +217,7 @@ describe("an incremental filter", () => {
 
   test("stops in time, and goes on where it was", () => {
     const ring = new Ring(10_000);
-    ring.push(0, numbers(0, 10_000), 1);
+    ring.push(new PublishedEvents(0, numbers(0, 10_000)), 1);
     const filtered = new IncrementalFilter(ring, isEven, null, []);
     const now = clock();
     expect(filtered.step(now, 3)).toBe(false);
@@ -227,13 +230,13 @@ describe("an incremental filter", () => {
 
   test("sorts, and not again before it is time", () => {
     const ring = new Ring(100);
-    ring.push(0, [3, 1, 2], 1);
+    ring.push(new PublishedEvents(0, [3, 1, 2]), 1);
     const columns = columnsOf(1);
     let nowMs = 0;
     const filtered = new IncrementalFilter(ring, null, { by: "value", isDescending: true }, columns);
     filtered.step(() => nowMs, 10);
     expect(events(filtered)).toEqual([3, 2, 1]);
-    ring.push(3, [9], 1);
+    ring.push(new PublishedEvents(3, [9]), 1);
     filtered.step(() => nowMs, 10);
     expect(events(filtered)).toEqual([3, 2, 1]);
     nowMs = 1000;

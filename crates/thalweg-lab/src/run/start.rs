@@ -5,6 +5,10 @@
 //! drifts with the machine hits all of them alike. Elsewhere each lives alone for one
 //! span. Which processes are started, and when, is drawn, too: a process's luck with its
 //! memory is one of the things that the next start averages out.
+//!
+//! Those that are loaded at the same time are started in order, another one first in each start. Who is
+//! started first is woken first in every millisecond, finds the caches cold, and takes a fifth more
+//! CPU, and less latency, than who comes after it.
 
 use super::progress::Progress;
 use super::sample::{Bench, Launched, Span};
@@ -27,6 +31,8 @@ impl Bench<'_> {
         let part = self.plan.part(*turn.first()?);
         let mut turn = turn.to_vec();
         if part.concurrent {
+            let first = turn[0].repeat as usize % turn.len();
+            turn.rotate_left(first);
             return self.concurrently(&turn, progress);
         }
         fastrand::shuffle(&mut turn);

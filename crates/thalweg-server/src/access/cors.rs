@@ -16,7 +16,7 @@ pub(crate) struct Admitted {
 type Header = (HeaderName, HeaderValue);
 
 /// Response headers that a page may read.
-const EXPOSED: &str = "idempotency-replayed, retry-after";
+const EXPOSED: &str = "idempotency-replayed, retry-after, thalweg-position, thalweg-resume";
 /// Methods that a page may use.
 const METHODS: &str = "GET, POST, DELETE";
 /// Headers that a page may send.

@@ -221,7 +221,8 @@ fn browsers_are_told_what_a_page_may() {
     let other = policy.admit(&request("GET /", &[("host", "localhost"), app]), false).unwrap();
     let of_all = [
         "access-control-allow-origin: https://app.example",
-        "access-control-expose-headers: idempotency-replayed, retry-after",
+        "access-control-expose-headers: idempotency-replayed, retry-after, \
+         thalweg-position, thalweg-resume",
         "vary: Origin",
     ];
     assert_eq!(text(other.headers()), of_all);

@@ -4,8 +4,8 @@ use super::{
     Budget, FeedKey, Feeds, ResponseMode, Sink, Subscriber,
     control::CONTROL_BYTES_MAX,
     ids::Ids,
-    subscription::{Subscription, write_end},
-    transmit::{Interrupted, PlanSummary, SendBuffers, Transmit},
+    subscription::{AnnouncedGap, Subscription, write_end},
+    transmit::{Interrupted, Interruption, PlanSummary, SendBuffers, Transmit},
 };
 use crate::stream::Lost;
 
@@ -72,7 +72,15 @@ impl Subscriber {
             }
             let planned = match Transmit::plan(self, feeds, now_us, buffers) {
                 Ok(planned) => planned,
-                Err(Interrupted { index, lost }) => {
+                Err(Interrupted { index, why: Interruption::OtherColumns }) => {
+                    self.change_columns(feeds, index);
+                    continue;
+                }
+                Err(Interrupted { index, .. }) if self.format.has_columns() => {
+                    self.close(self.subscriptions[index].close_for_gap());
+                    continue;
+                }
+                Err(Interrupted { index, why: Interruption::Lost(lost) }) => {
                     let reason =
                         if lost.is_expired() { GapReason::Trimmed } else { GapReason::Slow };
                     self.jump(feeds, index, lost, reason);
@@ -138,15 +146,21 @@ impl Subscriber {
                 self.end_control(feeds, Ids::default(), 0);
             }
             let before = self.control.frames().len();
+            let is_asked = self.subscriptions[index].asks_for_position();
             let begun = self.subscriptions[index].begin(feed, self.format, self.control.frames());
-            if let Ok(reason) = begun
+            if let Ok(gap) = begun
+                && self.format.has_columns()
+            {
+                self.begin_stream(feeds, index, is_asked, gap);
+            }
+            if let Ok(gap) = begun
                 && self.format.has_trailer()
             {
-                let ids = if reason.is_some() { Ids::default() } else { self.ids };
+                let ids = if gap.is_some() { Ids::default() } else { self.ids };
                 let frame_bytes = self.control.frames().len() - before;
                 self.end_control(feeds, ids, frame_bytes);
             }
-            if let Ok(Some(reason)) = begun {
+            if let Ok(Some(AnnouncedGap { reason, .. })) = begun {
                 gaps[reason as usize] += 1;
                 self.has_delivered = true;
             }
@@ -171,8 +185,9 @@ impl Subscriber {
             return;
         };
         write_end(feed, &cursor, code, self.format, self.control.frames());
-        if self.format.framing() == Framing::SseMany {
-            // Ids name the cursors of all topics that were asked for.
+        if matches!(self.format.framing(), Framing::SseMany | Framing::ArrowMessages) {
+            // Ids name the cursors of all topics that were asked for. The last words of columns need
+            // their schema.
             self.left = Some(subscription.leave_ended());
         } else {
             self.remove_at(index);
@@ -226,7 +241,7 @@ impl Subscriber {
             self.end_control(feeds, Ids::default(), 0);
         }
         self.has_delivered = true;
-        self.end_if_refused(jumped);
+        self.end_if_refused(jumped.map(|_| ()));
     }
 
     fn end_if_refused(&mut self, done: Result<(), Close>) {

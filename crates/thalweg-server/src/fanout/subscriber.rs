@@ -1,6 +1,6 @@
 use smallvec::SmallVec;
 use thalweg_wire::{
-    Close, EndCode, Format, Offset, Position,
+    Close, EndCode, Format, Offset, Position, StreamStart,
     format::{forever_frame_opening, sse_ids},
 };
 
@@ -54,6 +54,18 @@ pub enum ResponseMode {
         /// Bytes left until it is told to load again.
         bytes_left: u64,
     },
+    /// At a gap, and where the rows have another schema (close `4003`): columns.
+    Columns {
+        /// The end of the response's head waits for where the stream begins.
+        is_head_open: bool,
+        /// Where that is, once it has begun.
+        start: Option<Box<StreamStart>>,
+    },
+}
+
+impl ResponseMode {
+    /// Columns, in a response whose head was sent.
+    pub const COLUMNS: Self = Self::Columns { is_head_open: false, start: None };
 }
 
 impl Subscriber {
@@ -161,14 +173,19 @@ impl Subscriber {
         }
     }
 
-    /// Sends a heartbeat. Returns `false` if it sends none: a long poll needs none, and nothing
-    /// may follow a close.
+    /// Sends a heartbeat. Returns `false` if it sends none: a long poll needs none, nothing may
+    /// follow a close, and a stream of columns has none before its schema.
     pub fn heartbeat(&mut self) -> bool {
         let wants = self.mode != ResponseMode::Once && !self.is_ending();
-        if wants {
-            self.send_control(Format::heartbeat);
+        if wants && self.format.has_columns() {
+            let begun = self.subscriptions.iter().find(|it| it.has_columns());
+            begun.map(|it| it.encoding(self.format).heartbeat(self.control.frames())).is_some()
+        } else {
+            if wants {
+                self.send_control(Format::heartbeat);
+            }
+            wants
         }
-        wants
     }
 
     /// Bytes of its control messages not yet sent.
@@ -196,7 +213,14 @@ impl Subscriber {
     /// [`super::Delivered::Closed`]. The first close counts.
     pub fn close(&mut self, close: Close) {
         if self.close_code.is_none() {
-            self.send_control(|format, out| format.close(close, out));
+            self.end_open_head();
+            if let Some(subscription) =
+                self.subscriptions.first().filter(|_| self.format.has_columns())
+            {
+                subscription.encoding(self.format).close(close, self.control.frames());
+            } else {
+                self.send_control(|format, out| format.close(close, out));
+            }
             self.format.end(self.control.frames());
             self.close_code = Some(close.code);
             self.has_delivered = true;
@@ -271,7 +295,9 @@ impl Subscriber {
     ) -> Option<(FeedKey, Cursor)> {
         let subscription = &mut self.subscriptions[usize::from(index)];
         let feed = feeds.feed_mut(subscription.feed)?;
-        let after = after.unwrap_or_else(|| Frames::of(feed, self.format).advance(before, taken));
+        let after = after.unwrap_or_else(|| {
+            Frames::of(feed, subscription.encoding(self.format)).advance(before, taken)
+        });
         if is_at_head(feed, &after) {
             subscription.caught_up(now_us);
         }

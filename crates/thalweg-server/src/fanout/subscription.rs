@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
+use thalweg_columns::Columns;
 use thalweg_wire::{Close, End, EndCode, Format, Gap, GapReason, Offset, Position, StartAt, close};
 
 use super::{FeedKey, window::Window};
-use crate::stream::{Cursor, Feed, FeedKind, Lost, Start};
+use crate::stream::{Cursor, Encoding, Feed, FeedKind, Lost, Start};
 
 /// What happens to a subscription that falls behind the history, or begins behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +61,15 @@ pub(super) struct Subscription {
     /// Its topic has ended: it leaves it when it has everything of it.
     pub(super) end: Option<EndCode>,
     pub(super) window: Option<Box<Window>>,
+    /// The schema that its stream of columns began with.
+    columns: Option<Arc<Columns>>,
+}
+
+/// A gap, as it is announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AnnouncedGap {
+    pub(super) missed: Option<Offset>,
+    pub(super) reason: GapReason,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +92,33 @@ impl Subscription {
             progress: Progress::Starting(subscribe.start),
             end: None,
             window: subscribe.terms.window_bytes.map(|bytes| Box::new(Window::new(bytes))),
+            columns: None,
         }
+    }
+
+    /// How its frames are made.
+    #[inline]
+    pub(super) fn encoding(&self, format: Format) -> Encoding<'_> {
+        Encoding::new(format, self.columns.as_ref())
+    }
+
+    /// Whether its stream of columns has begun: with its schema.
+    pub(super) fn has_columns(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Begins its stream of columns with the schema of the rows that come next, in `control`, if it
+    /// has begun itself and there is a schema.
+    pub(super) fn begin_columns(&mut self, feed: &Feed, format: Format, control: &mut Vec<u8>) {
+        let columns = self.cursor().and_then(|cursor| feed.columns_at(&cursor));
+        let Some(columns) = columns.filter(|_| self.columns.is_none()) else { return };
+        self.columns = Some(Arc::clone(columns));
+        self.encoding(format).begin(feed.topic(), feed.epoch(), control);
+    }
+
+    /// Whether it asks for a position, and not for wherever the newest or oldest event is.
+    pub(super) fn asks_for_position(&self) -> bool {
+        matches!(self.progress, Progress::Starting(StartAt::After(_)))
     }
 
     /// Its cursor, once it has begun.
@@ -179,13 +217,13 @@ impl Subscription {
     }
 
     /// Begins, if it has not begun and nothing is [away](Self::away_before), and confirms this in
-    /// `control`. If it begins with a gap, returns the gap's reason.
+    /// `control`. If it begins with a gap, returns the gap.
     pub(super) fn begin(
         &mut self,
         feed: &Feed,
         format: Format,
         control: &mut Vec<u8>,
-    ) -> Result<Option<GapReason>, Close> {
+    ) -> Result<Option<AnnouncedGap>, Close> {
         let Progress::Starting(at) = self.progress else { return Ok(None) };
         match feed.start(at) {
             Start::At(cursor) => {
@@ -194,13 +232,13 @@ impl Subscription {
                 Ok(None)
             }
             Start::OtherEpoch(cursor) => {
-                write_gap(feed, cursor.next(), None, GapReason::Epoch, format, control);
+                let gap = AnnouncedGap { missed: None, reason: GapReason::Epoch };
+                write_gap(feed, cursor.next(), gap, format, control);
                 self.set_cursor(cursor);
-                Ok(Some(GapReason::Epoch))
+                Ok(Some(gap))
             }
             Start::Lost(lost) => {
-                self.jump(feed, lost, GapReason::Trimmed, format, control)?;
-                Ok(Some(GapReason::Trimmed))
+                self.jump(feed, lost, GapReason::Trimmed, format, control).map(Some)
             }
             Start::Away(_) => Ok(None),
         }
@@ -214,15 +252,25 @@ impl Subscription {
         reason: GapReason,
         format: Format,
         control: &mut Vec<u8>,
-    ) -> Result<(), Close> {
+    ) -> Result<AnnouncedGap, Close> {
         let next = match self.policy {
             Policy::Skip => lost.middle,
             Policy::Latest => lost.newest,
             Policy::Close => return Err(close::SLOW),
         };
-        write_gap(feed, next, lost.missed(next), reason, format, control);
+        let gap = AnnouncedGap { missed: lost.missed(next), reason };
+        write_gap(feed, next, gap, format, control);
         self.set_cursor(Cursor::before(next));
-        Ok(())
+        Ok(gap)
+    }
+
+    /// The close that its policy has for a gap in mid-stream of columns: whoever reads them comes again,
+    /// and is told of the gap then.
+    pub(super) fn close_for_gap(&self) -> Close {
+        match self.policy {
+            Policy::Skip | Policy::Latest => close::RELOAD,
+            Policy::Close => close::SLOW,
+        }
     }
 }
 
@@ -241,8 +289,7 @@ pub(super) fn write_end(
 fn write_gap(
     feed: &Feed,
     next: Offset,
-    missed: Option<Offset>,
-    reason: GapReason,
+    AnnouncedGap { missed, reason }: AnnouncedGap,
     format: Format,
     control: &mut Vec<u8>,
 ) {

@@ -91,10 +91,18 @@ enum Source<'f> {
     Cold(Range<usize>),
 }
 
-/// A plan that cannot be finished, because a subscription has lost events.
+/// A plan that cannot be finished: something else must happen to a subscription first.
 pub(super) struct Interrupted {
     pub(super) index: usize,
-    pub(super) lost: Lost,
+    pub(super) why: Interruption,
+}
+
+/// Why a plan cannot be finished.
+pub(super) enum Interruption {
+    /// Events are lost.
+    Lost(Lost),
+    /// The rows that come next have another schema than the stream of columns.
+    OtherColumns,
 }
 
 impl<'f, 's> Transmit<'f, 's> {
@@ -198,7 +206,7 @@ impl<'f, 's> Transmit<'f, 's> {
         }
         let has_trailer = format.has_trailer();
         let alone = one_frame || has_trailer || window.is_some();
-        let frames = Frames::of(feed, format);
+        let frames = Frames::of(feed, subscription.encoding(format));
         let mut planned = 0;
         loop {
             if self.is_full() {
@@ -213,12 +221,19 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Cold { events, after, .. } => {
                     (cold_after - cold_before + events.len(), *after)
                 }
-                // A gap is announced when everything before it is sent.
-                Next::Lost(_) if subscription.cursor() != Some(cursor) => {
+                // A gap is announced when everything before it is sent, and a stream ends then.
+                Next::Lost(_) | Next::OtherColumns if subscription.cursor() != Some(cursor) => {
                     self.summary.is_complete = false;
                     return Ok(cursor);
                 }
-                Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost: *lost }),
+                Next::Lost(lost) => {
+                    let why = Interruption::Lost(*lost);
+                    return Err(Interrupted { index: index.into(), why });
+                }
+                Next::OtherColumns => {
+                    let why = Interruption::OtherColumns;
+                    return Err(Interrupted { index: index.into(), why });
+                }
                 Next::Away(from) => {
                     self.buffers.away.push((subscription.feed, *from));
                     return Ok(cursor);
@@ -244,7 +259,7 @@ impl<'f, 's> Transmit<'f, 's> {
                     self.source(Source::Hot(events));
                     self.source(Source::Cold(events_at..cold_after));
                 }
-                Next::Lost(_) | Next::Away(_) | Next::Nothing => {}
+                Next::Lost(_) | Next::OtherColumns | Next::Away(_) | Next::Nothing => {}
             }
             cursor = after;
             if has_trailer {

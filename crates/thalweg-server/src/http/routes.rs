@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Request, StatusCode, Version, request::Parts};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};
 use hyper::body::Incoming;
-use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
+use thalweg_wire::{ErrorCode, Excerpt, StartAt, StreamStart, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
@@ -274,14 +274,24 @@ async fn subscribe(
             http.shard.remove(id);
         }
     }
+    let mut head = request.head;
+    if request.format.has_columns() {
+        begun_at_least(http, id).await;
+        let begun = http.shard.stream_start(id);
+        let fields = begun.iter().flat_map(StreamStart::fields);
+        let fields = fields.filter_map(|(name, value)| {
+            Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
+        });
+        head.headers_mut().extend(fields);
+    }
     let content = match is_poll {
         true => Content::poll(body, &connection.account, http.limits().stream_buffer_bytes),
         false => Content::Pipe(body, None),
     };
-    Ok(request.head.map(|_| content))
+    Ok(head.map(|_| content))
 }
 
-/// Waits until a poll has its start position, which every answer contains.
+/// Waits until a subscriber has its start position, which the answer contains.
 async fn begun_at_least(http: &Http, id: SubscriberId) {
     let deadline = Instant::now() + BEGUN_WAIT;
     while Instant::now() < deadline && !http.shard.has_begun(id) {

@@ -28,7 +28,7 @@ use crate::{
     fanout::{FeedKey, Feeds},
     metrics::Counts,
     refusal::Refusal,
-    stream::{Batch, Feed, FeedKind, FormatMap, Offsets, Sequencer},
+    stream::{Batch, ColumnCounts, Feed, FeedKind, FormatMap, Offsets, Sequencer},
 };
 
 /// Topics that are looked at for one that may give way: each message for which there is no room looks.
@@ -110,6 +110,7 @@ impl FeedTable {
             Some((order, epoch, next, offsets)) => {
                 let history = settings.history;
                 let feed = Feed::new(feed_kind, topic.clone(), epoch, next, offsets, history);
+                let feed = feed.with_columns(settings.columns);
                 (Some(self.new_home(topic, order)), Some(feed))
             }
         };
@@ -224,11 +225,13 @@ impl FeedTable {
         let local = self.feeds.get_mut(key as usize)?;
         let feed = local.feed.get_or_insert_with(|| {
             // Looked up once: the feed keeps its bounds.
-            let history = self.config.topic(&local.topic).history;
+            let settings = self.config.topic(&local.topic);
+            let history = settings.history;
             let topic = local.topic.clone();
             let is_fed = self.streams.of(&local.topic).is_some();
             let offsets = if is_fed { Offsets::Sparse } else { Offsets::Consecutive };
-            let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history);
+            let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history)
+                .with_columns(settings.columns);
             local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
             feed
         });
@@ -351,6 +354,11 @@ pub(super) fn push(feed: &mut Feed, batch: Arc<Batch>, now_us: u64, counts: &Cou
         None => {}
     }
     feed.push(batch, now_us);
+    let ColumnCounts { unreadable, changes } = feed.take_column_counts();
+    if unreadable > 0 || changes > 0 {
+        counts.columns_unreadable.add(unreadable);
+        counts.columns_changed.add(changes);
+    }
 }
 
 /// 48 random bits: two incarnations of one topic do not get the same in practice, and the text

@@ -42,6 +42,20 @@ const EPOCH_MS: u64 = 1_657_746_248_000;
 
 const ROADS: usize = 12;
 
+const COLUMNS: [&str; 11] = [
+    "in_use:int",
+    "longitude:double",
+    "latitude:double",
+    "speed_kmh:double",
+    "fuel_percent:double",
+    "total_km:double",
+    "locked:int",
+    "car:string",
+    "time:time",
+    "taken_in:time",
+    "never:time",
+];
+
 impl Cars {
     pub(super) fn new(seed: u64, count: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -77,6 +91,10 @@ impl Source for Cars {
             car.drive(elapsed_us as f64 / 3.6e9, &mut self.random);
             push(out, |row| car.write(index, &time, row));
         }
+    }
+
+    fn columns(&self) -> &'static [&'static str] {
+        &COLUMNS
     }
 
     fn resume(&mut self) {

@@ -60,7 +60,7 @@ impl Constant {
         }
     }
 
-    fn columns(&mut self, due_us: u64, out: &mut Payloads) {
+    fn arrays(&mut self, due_us: u64, out: &mut Payloads) {
         let (first, rows) = (self.sequence + 1, self.rows_per_tick);
         self.sequence += rows;
         push(out, |event| {
@@ -93,13 +93,35 @@ fn end_of_column(event: &mut Vec<u8>) {
 }
 
 impl Source for Constant {
+    fn columns(&self) -> &'static [&'static str] {
+        match self.shape {
+            Shape::Rows => &COLUMNS,
+            Shape::Columns => &[],
+        }
+    }
+
     fn tick(&mut self, due_us: u64, out: &mut Payloads) {
         match self.shape {
             Shape::Rows => self.rows(due_us, out),
-            Shape::Columns => self.columns(due_us, out),
+            Shape::Columns => self.arrays(due_us, out),
         }
     }
 }
+
+const COLUMNS: [&str; 12] = [
+    "sequence:int",
+    "due_us:int",
+    "in_use:int",
+    "longitude:double",
+    "latitude:double",
+    "total_km:int",
+    "car:string",
+    "speed_kmh:int",
+    "fuel_percent:double",
+    "never:time",
+    "column:string",
+    "field:string",
+];
 
 #[cfg(test)]
 mod tests {

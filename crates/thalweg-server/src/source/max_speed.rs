@@ -26,6 +26,10 @@ struct Window {
 type Row<'a> = [&'a RawValue; 11];
 
 impl Source for MaxSpeed {
+    fn columns(&self) -> &'static [&'static str] {
+        &["window_start:time", "speed_kmh:double"]
+    }
+
     fn input(&mut self, input: Input<'_>, _now_us: u64, out: &mut Payloads) {
         let Input::Event(event) = input else { return };
         // Anybody may publish anything to that topic.

@@ -6,9 +6,10 @@ use std::{
     },
 };
 
-use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, Topic};
+use thalweg_columns::Columns;
+use thalweg_wire::{Before, Envelope, Epoch, Offset, Topic};
 
-use super::{Payloads, VersionPatch};
+use super::{Encoding, Payloads, VersionPatch};
 use crate::patch::{self, Budget};
 
 /// Sealed events of consecutive offsets: never changed again, shared by all shards.
@@ -28,6 +29,8 @@ pub struct Batch {
     /// What makes its last event of the version before it, made once for all shards; `None` if
     /// that is no use.
     patch: OnceLock<Option<Arc<VersionPatch>>>,
+    /// The schema of its rows, once somebody has read them as columns: the same on all shards.
+    columns: OnceLock<Arc<Columns>>,
 }
 
 impl Batch {
@@ -43,6 +46,7 @@ impl Batch {
             sealed_us: now_us,
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
+            columns: OnceLock::new(),
         }
     }
 
@@ -71,6 +75,7 @@ impl Batch {
             sealed_us: self.sealed_us,
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
+            columns: self.columns.clone(),
         }
     }
 
@@ -138,10 +143,10 @@ impl Batch {
         from: Offset,
         topic: &Topic,
         epoch: Epoch,
-        format: Format,
+        encoding: Encoding<'_>,
         out: &mut Vec<u8>,
     ) {
-        format.batch(&self.envelope(from, topic, epoch), out);
+        encoding.batch(&self.envelope(from, topic, epoch), out);
     }
 
     /// The envelope with the events from `from` to the last.
@@ -151,12 +156,23 @@ impl Batch {
         topic: &'a Topic,
         epoch: Epoch,
     ) -> Envelope<'a> {
-        let events = &self.bytes[self.start_of(self.index_of(from))..];
+        self.envelope_until(from, self.end(), topic, epoch)
+    }
+
+    /// The envelope with the events from `from` to the one before `end`; there must be one.
+    pub(super) fn envelope_until<'a>(
+        &'a self,
+        from: Offset,
+        end: Offset,
+        topic: &'a Topic,
+        epoch: Epoch,
+    ) -> Envelope<'a> {
+        let events = &self.bytes[self.range_of(self.index_of(from)..self.index_of(end))];
         Envelope {
             topic,
             epoch,
             first: from.max(self.first),
-            last: self.end() - 1,
+            last: end - 1,
             before: self.before(from),
             offsets: None,
             events,
@@ -201,6 +217,36 @@ impl Batch {
             Some(Arc::new(VersionPatch { previous, offset, operations: made.ok()?.into() }))
         });
         is_made
+    }
+
+    /// The schema of its rows, if somebody has read them as columns.
+    pub fn columns(&self) -> Option<&Arc<Columns>> {
+        self.columns.get()
+    }
+
+    /// The same; `columns`, which its rows fit, if nobody has.
+    pub(super) fn columns_or(&self, columns: &Arc<Columns>) -> &Arc<Columns> {
+        self.columns.get_or_init(|| Arc::clone(columns))
+    }
+
+    /// The same, found now if nobody has read them: `before` if they fit it, otherwise the least
+    /// change of it.
+    pub(super) fn columns_after(&self, before: Option<&Arc<Columns>>) -> &Arc<Columns> {
+        self.columns.get_or_init(|| match before {
+            Some(before) => {
+                before.widened(&self.bytes).map_or_else(|| Arc::clone(before), Arc::new)
+            }
+            None => Arc::new(Columns::infer(&self.bytes)),
+        })
+    }
+
+    /// One past the last of the events from `from` on that have `bytes_max` bytes together; at least
+    /// one event.
+    pub(super) fn part_end(&self, from: Offset, bytes_max: usize) -> Offset {
+        let index = self.index_of(from);
+        let start = self.start_of(index);
+        let fitting = self.ends[index..].partition_point(|end| *end as usize - start <= bytes_max);
+        self.first + (index + fitting.max(1)) as Offset
     }
 
     /// Bytes of its events from `from` on.

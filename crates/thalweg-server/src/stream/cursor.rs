@@ -13,12 +13,16 @@ pub struct Cursor {
     pub(super) next: Offset,
     /// Bytes sent of the frame that begins at `next`; 0 between frames.
     pub(super) sent: u32,
-    /// Absolute byte in the hot tail, or [`COLD`].
+    /// Absolute byte in the hot tail, or [`COLD`], or [`COLD_PART`].
     pub(super) hot: u64,
 }
 
 /// No place in the hot tail.
 pub(super) const COLD: u64 = u64::MAX;
+
+/// No place in the hot tail, within a frame that has only some of the batch's events, because it was
+/// made for this cursor alone.
+pub(super) const COLD_PART: u64 = u64::MAX - 1;
 
 impl Cursor {
     /// Between frames, before `next`.
@@ -34,6 +38,16 @@ impl Cursor {
     /// Bytes sent of the frame that begins there.
     pub fn sent(&self) -> usize {
         self.sent as usize
+    }
+
+    /// Whether it has a place in the hot tail.
+    pub(super) fn is_hot(&self) -> bool {
+        self.hot < COLD_PART
+    }
+
+    /// Whether a frame that is made for it alone has only some of the batch's events.
+    pub(super) fn wants_part(&self) -> bool {
+        !self.in_frame() || self.hot == COLD_PART
     }
 
     /// Whether a frame was begun and not finished.

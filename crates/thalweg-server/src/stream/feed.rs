@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
+use thalweg_columns::Columns;
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt, Topic};
 
 use super::{
-    Batch, Cursor, HistoryBounds, Log, LogFrames, Next, Offsets, Page, Start, Value, ValueFrames,
+    Batch, ColumnCounts, Cursor, Encoding, HistoryBounds, Log, LogFrames, Next, Offsets, Page,
+    Start, Value, ValueFrames,
 };
 
 /// What subscriptions to a topic read.
@@ -61,6 +63,14 @@ impl Feed {
         match kind {
             FeedKind::Log => Self::Log(Log::new(topic, epoch, next, offsets, history)),
             FeedKind::Value => Self::Value(Value::new(topic, epoch, next, offsets)),
+        }
+    }
+
+    /// The same with columns as they are declared, if they are.
+    pub fn with_columns(self, columns: Option<Arc<Columns>>) -> Self {
+        match self {
+            Self::Log(log) => Self::Log(log.with_columns(columns)),
+            Self::Value(value) => Self::Value(value),
         }
     }
 
@@ -155,6 +165,31 @@ impl Feed {
     /// Appends the frame that confirms a subscription at `cursor`.
     pub fn write_confirmation(&self, cursor: &Cursor, format: Format, out: &mut Vec<u8>) {
         of!(self, feed => feed.write_confirmation(cursor, format, out));
+    }
+
+    /// The schema that the rows after a cursor have: what a stream of columns that begins there
+    /// begins with. `None`: there are no rows and none are declared, or the topic has none.
+    pub fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>> {
+        match self {
+            Self::Log(log) => log.columns_at(cursor),
+            Self::Value(_) => None,
+        }
+    }
+
+    /// Whether the rows after a cursor have another schema than the one before, as far as is known.
+    pub fn columns_change_at(&self, cursor: &Cursor) -> bool {
+        match self {
+            Self::Log(log) => log.columns_change_at(cursor),
+            Self::Value(_) => false,
+        }
+    }
+
+    /// What happened to its columns since this was called last.
+    pub fn take_column_counts(&mut self) -> ColumnCounts {
+        match self {
+            Self::Log(log) => log.take_column_counts(),
+            Self::Value(_) => ColumnCounts::default(),
+        }
     }
 
     /// Keeps what a frame partly sent is made of until it is finished. Each call needs a call of
@@ -291,28 +326,27 @@ impl Feed {
     }
 }
 
-/// A feed as subscribers of one format read it. Creating it looks up what is shared by the
-/// format. Then reading is cheap.
+/// A feed as subscribers of one encoding read it. Creating it looks up what they share. Then reading is cheap.
 ///
 /// A reader calls [`Self::next`] with its cursor and sends what it gets. If all of it was sent,
 /// the new cursor is the one that came with it. If only a part was sent, [`Self::advance`]
 /// returns the new cursor. A cursor within a frame must be pinned ([`Feed::pin`]) while it
 /// waits.
 #[derive(Debug, Clone, Copy)]
-pub enum Frames<'a> {
+pub enum Frames<'a, 'e> {
     /// Of a log.
-    Log(LogFrames<'a>),
+    Log(LogFrames<'a, 'e>),
     /// Of a value topic.
     Value(ValueFrames<'a>),
 }
 
-impl<'a> Frames<'a> {
-    /// A feed in a format.
+impl<'a, 'e> Frames<'a, 'e> {
+    /// A feed in an encoding.
     #[inline]
-    pub fn of(feed: &'a Feed, format: Format) -> Self {
+    pub fn of(feed: &'a Feed, encoding: Encoding<'e>) -> Self {
         match feed {
-            Feed::Log(log) => Self::Log(LogFrames::of(log, FeedKind::Log.format(format))),
-            Feed::Value(value) => Self::Value(ValueFrames::of(value, format)),
+            Feed::Log(log) => Self::Log(LogFrames::of(log, encoding.without_patches())),
+            Feed::Value(value) => Self::Value(ValueFrames::of(value, encoding.format())),
         }
     }
 

@@ -53,7 +53,7 @@ impl History {
     }
 
     /// The batches that end past `offset`.
-    pub(super) fn past(&self, offset: Offset) -> impl Iterator<Item = &Arc<Batch>> {
+    pub(super) fn past(&self, offset: Offset) -> impl DoubleEndedIterator<Item = &Arc<Batch>> {
         self.batches.range(self.index_past(offset)..).map(|batch| &**batch)
     }
 

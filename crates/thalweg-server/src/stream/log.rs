@@ -3,12 +3,15 @@ mod tests;
 
 use std::sync::Arc;
 
+use thalweg_columns::Columns;
 use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
-    Batch, Cursor, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads, Start,
+    Batch, Cursor, Encoding, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads, Start,
     beyond::Beyond,
+    cursor::COLD_PART,
     history::History,
+    log_columns::{ColumnCounts, LogColumns},
     pins::Pins,
     recalled::Recalled,
     tail::{HotTail, TAIL_BYTES},
@@ -22,6 +25,11 @@ const ZERO_COPY_DIVISOR: usize = 256;
 /// format keeps events as they are: it is sent to all from its own memory. A copy would cost
 /// more than three slices instead of one, and the tail would contain little else.
 const TAIL_BYPASS_DIVISOR: usize = 4;
+
+/// A frame of columns that is made for one subscriber alone has events of about 1/16 of the hot tail's
+/// size (64 KiB). It is encoded again for the rest of it whenever a socket takes only some, so a whole
+/// batch would cost a slow reader's shard many times what the batch costs for all others.
+const COLD_PART_DIVISOR: usize = 16;
 
 /// How long a hot tail without new frames keeps its memory, in µs.
 const TAIL_IDLE_US: u64 = 2_000_000;
@@ -44,6 +52,7 @@ pub struct Log {
     history: History,
     /// Made for the first batch: a topic without events has none.
     tails: FormatMap<Option<Box<HotTail>>>,
+    columns: LogColumns,
     pins: Pins,
     /// What was read back of what is older than the history.
     recalled: Recalled,
@@ -69,6 +78,7 @@ impl Log {
             next,
             history: History::new(bounds),
             tails: FormatMap::default(),
+            columns: LogColumns::default(),
             pins: Pins::default(),
             recalled: Recalled::default(),
             stored_from: (offsets == Offsets::Sparse).then_some(0),
@@ -79,6 +89,11 @@ impl Log {
     /// The same with hot tails of about this many bytes each, from now on.
     pub fn with_tail_bytes(self, tail_bytes: usize) -> Self {
         Self { tail_bytes, ..self }
+    }
+
+    /// The same with columns as they are declared, if they are.
+    pub fn with_columns(self, columns: Option<Arc<Columns>>) -> Self {
+        Self { columns: LogColumns::declared(columns), ..self }
     }
 
     /// Its topic.
@@ -108,15 +123,23 @@ impl Log {
         // finds that its event is gone.
         let is_missing = batch.start() > self.next;
         let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / TAIL_BYPASS_DIVISOR;
+        let mut rows = Vec::new();
+        let has_columns = self.tails.iter().any(|(format, _)| format.has_columns());
+        let has_changed = has_columns && self.columns.write_newest(&batch, &mut rows);
         for (format, tail) in self.tails.iter_mut() {
             let tail = tail.get_or_insert_with(|| Box::new(HotTail::new(self.tail_bytes)));
             let is_left_out = is_large && format.keeps_events();
-            if is_missing || is_left_out {
+            // A tail of columns has one schema.
+            if is_missing || is_left_out || (has_changed && format.has_columns()) {
                 tail.cut();
             }
             if !is_left_out {
-                tail.append(batch.start(), now_us, |out| {
-                    batch.write_frame(batch.start(), &self.topic, self.epoch, format, out);
+                tail.append(batch.start(), now_us, |out| match format.has_columns() {
+                    true => format.own(out, |out| out.extend_from_slice(&rows)),
+                    false => {
+                        let encoding = format.into();
+                        batch.write_frame(batch.start(), &self.topic, self.epoch, encoding, out);
+                    }
                 });
             }
         }
@@ -154,6 +177,9 @@ impl Log {
 
     /// Makes sure that there is a hot tail for `format` from the next batch on.
     pub fn open_tail(&mut self, format: Format) {
+        if format.has_columns() {
+            self.columns.open(self.history.past(0));
+        }
         self.tails.get_or_insert_with(format, || None);
     }
 
@@ -162,9 +188,42 @@ impl Log {
         self.tails.remove(format);
     }
 
-    /// The hot tail of a format.
-    pub(super) fn tail(&self, format: Format) -> Option<&HotTail> {
+    /// The hot tail of an encoding.
+    pub(super) fn tail(&self, encoding: Encoding<'_>) -> Option<&HotTail> {
+        let format = encoding.format();
+        if format.has_columns() && encoding.differs_from(self.columns.newest()) {
+            return None;
+        }
         self.tails.get(format).and_then(Option::as_deref)
+    }
+
+    /// The schema of a batch for a reader whose stream has `stream`.
+    pub(super) fn columns_of<'a>(
+        &'a self,
+        batch: &'a Batch,
+        stream: Option<&Arc<Columns>>,
+    ) -> &'a Arc<Columns> {
+        self.columns.of(batch, stream)
+    }
+
+    /// As [`super::Feed::columns_at`].
+    pub(super) fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>> {
+        match self.batch_at(cursor.next).filter(|_| cursor.next < self.next) {
+            Some(batch) => Some(self.columns.of(batch, None)),
+            None => self.columns.newest(),
+        }
+    }
+
+    /// As [`super::Feed::columns_change_at`].
+    pub(super) fn columns_change_at(&self, cursor: &Cursor) -> bool {
+        let before = cursor.next.checked_sub(1).and_then(|before| self.batch_at(before));
+        let after = self.batch_at(cursor.next);
+        LogColumns::changes_at(before.map(|it| &**it), after.map(|it| &**it), cursor.next)
+    }
+
+    /// As [`super::Feed::take_column_counts`].
+    pub(super) fn take_column_counts(&mut self) -> ColumnCounts {
+        self.columns.take_counts()
     }
 
     /// Where a new subscription begins. A subscription ahead of the newest event waits until
@@ -238,7 +297,11 @@ impl Log {
     /// Bytes of events that are left of the frame that a pinned cursor is in.
     pub fn rest_of_frame(&self, cursor: &Cursor) -> Option<usize> {
         let batch = self.batch_at(cursor.next)?;
-        Some(batch.event_bytes(cursor.next).saturating_sub(cursor.sent()))
+        let bytes = match cursor.hot == COLD_PART {
+            true => self.part_bytes(),
+            false => usize::MAX,
+        };
+        Some(batch.event_bytes(cursor.next).min(bytes).saturating_sub(cursor.sent()))
     }
 
     /// How many events are retained.
@@ -341,6 +404,11 @@ impl Log {
     /// The size, in bytes, from which on a batch's events are sent from its own memory.
     pub(super) fn zero_copy_bytes(&self) -> usize {
         self.tail_bytes / ZERO_COPY_DIVISOR
+    }
+
+    /// The size, in bytes, of events in a frame of columns that is made for one subscriber alone.
+    pub(super) fn part_bytes(&self) -> usize {
+        self.tail_bytes / COLD_PART_DIVISOR
     }
 
     pub(super) fn lost(&self, expected: Offset) -> Lost {

@@ -1,8 +1,10 @@
-use thalweg_wire::Format;
+use super::{
+    Batch, Cursor, Encoding, Log, Next, cold,
+    cursor::{COLD, COLD_PART},
+    tail::HotTail,
+};
 
-use super::{Cursor, Log, Next, cold, cursor::COLD, tail::HotTail};
-
-/// A log as subscribers of one format read it. Creating it looks up the format's hot tail. Then
+/// A log as subscribers of one encoding read it. Creating it looks up the encoding's hot tail. Then
 /// reading is cheap.
 ///
 /// A reader calls [`Self::next`] with its cursor and sends what it gets. If all of it was sent,
@@ -10,29 +12,24 @@ use super::{Cursor, Log, Next, cold, cursor::COLD, tail::HotTail};
 /// returns the new cursor. A cursor within a frame must be pinned ([`Log::pin`]) while it
 /// waits.
 #[derive(Debug, Clone, Copy)]
-pub struct LogFrames<'a> {
+pub struct LogFrames<'a, 'e> {
     log: &'a Log,
-    format: Format,
+    encoding: Encoding<'e>,
     tail: Option<&'a HotTail>,
 }
 
-impl<'a> LogFrames<'a> {
-    /// A log in a format.
-    pub fn of(log: &'a Log, format: Format) -> Self {
-        Self { log, format, tail: log.tail(format) }
+impl<'a, 'e> LogFrames<'a, 'e> {
+    /// A log in an encoding.
+    #[inline]
+    pub fn of(log: &'a Log, encoding: Encoding<'e>) -> Self {
+        Self { log, encoding, tail: log.tail(encoding) }
     }
 
     /// What comes after `cursor`. With `one_frame` only the frame (or its rest) at the
     /// cursor, otherwise as much as is contiguous. Cold bytes are appended to `scratch`.
     pub fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a> {
-        // A tail may hold more than the history. But a frame that could not be made again must
-        // not be begun: the tail may drop it before its end is sent.
-        let is_retained = cursor.next >= self.log.first_retained();
-        if let Some((tail, at)) = self.hot_place(cursor)
-            && let Some(bytes) = tail.slice(at)
-            && (is_retained || cursor.in_frame())
-        {
-            let one_frame = one_frame || !is_retained;
+        if let Some((tail, at, bytes)) = self.hot(cursor) {
+            let one_frame = one_frame || !self.is_retained(cursor);
             let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
             if end == at {
                 return Next::Nothing;
@@ -53,26 +50,63 @@ impl<'a> LogFrames<'a> {
                 false => Next::Lost(self.log.lost(cursor.next)),
             };
         };
-        let envelope = batch.envelope(cursor.next, self.log.topic(), self.log.epoch());
+        if self.encoding.format().has_columns() && self.has_other_columns(batch) {
+            return Next::OtherColumns;
+        }
+        let end = match self.is_part(cursor) {
+            true => batch.part_end(cursor.next, self.log.part_bytes()),
+            false => batch.end(),
+        };
+        let envelope = batch.envelope_until(cursor.next, end, self.log.topic(), self.log.epoch());
         let is_large = envelope.events.len() >= self.log.zero_copy_bytes();
-        let after = Cursor::before(batch.end());
-        cold::rest_of_frame(&envelope, self.format, is_large, cursor.sent(), after, scratch)
+        let after = Cursor::before(end);
+        cold::rest_of_frame(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
+    }
+
+    /// Whether a batch's rows have another schema than the stream.
+    fn has_other_columns(&self, batch: &Batch) -> bool {
+        let columns = self.log.columns_of(batch, self.encoding.columns());
+        self.encoding.differs_from(Some(columns))
     }
 
     /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,
     /// fewer than it gave.
     pub fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
-        match self.hot_place(cursor) {
-            Some((tail, at)) if tail.slice(at).is_some() => self.cursor_at(tail, at + sent as u64),
-            _ => Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot: COLD },
+        match self.hot(cursor) {
+            Some((tail, at, _)) => self.cursor_at(tail, at + sent as u64),
+            None => {
+                let hot = if self.is_part(cursor) { COLD_PART } else { COLD };
+                Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
+            }
         }
+    }
+
+    /// Whether the frame that is made for a cursor alone has only some of the batch's events: it is of
+    /// columns, and not the rest of one from the hot tail.
+    fn is_part(&self, cursor: &Cursor) -> bool {
+        self.encoding.format().has_columns() && cursor.wants_part()
+    }
+
+    /// What the hot tail has for a cursor: the tail, the cursor's place there, and the bytes from
+    /// there on.
+    #[inline]
+    fn hot(&self, cursor: &Cursor) -> Option<(&'a HotTail, u64, &'a [u8])> {
+        let (tail, at) = self.hot_place(cursor)?;
+        let bytes = tail.slice(at)?;
+        // A tail may hold more than the history. But a frame that could not be made again must
+        // not be begun: the tail may drop it before its end is sent.
+        (cursor.in_frame() || self.is_retained(cursor)).then_some((tail, at, bytes))
+    }
+
+    fn is_retained(&self, cursor: &Cursor) -> bool {
+        cursor.next >= self.log.first_retained()
     }
 
     /// The place of `cursor` in the hot tail. A cold cursor can enter the tail only at a frame
     /// boundary.
     fn hot_place(&self, cursor: &Cursor) -> Option<(&'a HotTail, u64)> {
         let tail = self.tail?;
-        if cursor.hot != COLD {
+        if cursor.is_hot() {
             return Some((tail, cursor.hot));
         }
         if cursor.in_frame() {

@@ -28,6 +28,9 @@ pub enum Next<'a> {
     /// The events from this offset on are not here, but can be read back ([`super::Feed::recall`]).
     /// Ask again then.
     Away(Offset),
+    /// Its stream is of columns, and the next row has another schema, or the stream has none yet
+    /// ([`super::Feed::columns_at`]).
+    OtherColumns,
     /// The cursor has everything. Ask again when the log has got a batch.
     Nothing,
 }

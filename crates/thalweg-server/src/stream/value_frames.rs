@@ -42,14 +42,28 @@ impl<'a> ValueFrames<'a> {
         let rest = |content: &'a [u8], scratch: &mut Vec<u8>| {
             let is_large = content.len() >= ZERO_COPY_BYTES;
             let envelope = self.value.envelope(previous, target, content);
-            cold::rest_of_frame(&envelope, self.format, is_large, cursor.sent(), after, scratch)
+            cold::rest_of_frame(
+                &envelope,
+                self.format.into(),
+                is_large,
+                cursor.sent(),
+                after,
+                scratch,
+            )
         };
         match self.value.content(previous, target) {
             Some(Cow::Borrowed(content)) => rest(content, scratch),
             Some(Cow::Owned(content)) => {
                 let envelope = self.value.envelope(previous, target, &content);
                 let sent = cursor.sent();
-                match cold::rest_of_frame(&envelope, self.format, false, sent, after, scratch) {
+                match cold::rest_of_frame(
+                    &envelope,
+                    self.format.into(),
+                    false,
+                    sent,
+                    after,
+                    scratch,
+                ) {
                     Next::Cold { before, .. } => Next::Cold { before, events: &[], after },
                     _ => Next::Nothing,
                 }

@@ -22,6 +22,14 @@ pub(super) fn sse() -> Head {
     streaming("text/event-stream", SSE_RETRY.to_vec())
 }
 
+/// The media type of an Arrow IPC stream.
+pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
+
+/// For HTTP streaming of columns.
+pub(super) fn arrow() -> Head {
+    streaming(ARROW, Vec::new())
+}
+
 /// For HTTP streaming and long polling.
 pub(super) fn lines() -> Head {
     streaming("application/x-ndjson", Vec::new())
@@ -81,7 +89,7 @@ fn streaming(content_type: &'static str, first: Vec<u8>) -> Head {
 }
 
 /// A head as HTTP/1.1 bytes, for a socket that is taken over, with the first bytes of the body
-/// in a format.
+/// in a format. Of columns the head is still open: it ends with where the stream begins.
 pub(crate) fn to_bytes(head: &Head, format: Format) -> Vec<u8> {
     let status = head.status();
     let reason = status.canonical_reason().unwrap_or_default();
@@ -97,7 +105,9 @@ pub(crate) fn to_bytes(head: &Head, format: Format) -> Vec<u8> {
     if format.transfer() == TransferCoding::Chunked {
         push_header("transfer-encoding", b"chunked", &mut bytes);
     }
-    bytes.extend_from_slice(b"\r\n");
+    if !format.has_columns() {
+        bytes.extend_from_slice(b"\r\n");
+    }
     format.begin(head.body(), &mut bytes);
     bytes
 }

@@ -96,6 +96,11 @@ pub(crate) fn negotiate(
         Transport::WebSocket => websocket(request, config.compression)?,
         Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, head::sse()),
         Transport::Sse => encoded(Format::SSE, head::sse()),
+        Transport::HttpStreaming if takes(&request.headers, header::ACCEPT, head::ARROW) => {
+            check_columns(&topics, config)?;
+            mode = ResponseMode::COLUMNS;
+            (Format::ARROW, head::arrow())
+        }
         Transport::HttpStreaming => encoded(Format::NDJSON, head::lines()),
         Transport::LongPolling => {
             mode = ResponseMode::Once;
@@ -118,6 +123,23 @@ pub(crate) fn negotiate(
     let format = if query.takes_patches { format.with_patches() } else { format };
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
     Ok(SubscribeRequest { format, head, topics, terms: query.terms, mode, wait_us, echoes: false })
+}
+
+/// Whether a stream of columns can have these topics.
+fn check_columns(topics: &[(Topic, StartAt)], config: &Config) -> Result<(), Refusal> {
+    let [(topic, _)] = topics else {
+        return Err(
+            bad("a stream of columns has one topic: ask for each of them by itself".into()),
+        );
+    };
+    match config.has_values(topic) {
+        false => Ok(()),
+        true => Err(bad(format!(
+            "{} is a value topic, and columns are of topics in which every event counts: ask for \
+             JSON",
+            Excerpt(topic.as_str())
+        ))),
+    }
 }
 
 fn topics(

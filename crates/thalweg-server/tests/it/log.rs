@@ -83,8 +83,8 @@ impl Reading {
         }
     }
 
-    fn frames(&self) -> LogFrames<'_> {
-        LogFrames::of(&self.log, FORMAT)
+    fn frames(&self) -> LogFrames<'_, '_> {
+        LogFrames::of(&self.log, FORMAT.into())
     }
 
     fn wait(&mut self, us: u64) {
@@ -115,6 +115,7 @@ impl Reading {
             Next::Cold { before, events, after } => {
                 ([&cold[..before], events, &cold[before..]].concat(), after)
             }
+            Next::OtherColumns => panic!("it is of JSON"),
             Next::Lost(lost) => {
                 assert!(!self.cursor.in_frame(), "lost within a frame");
                 assert_eq!(lost.expected, self.next);

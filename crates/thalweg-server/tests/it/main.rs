@@ -1,5 +1,7 @@
 //! The server's pure rooms, from the outside; and its pages.
 
+#[path = "../../../thalweg-columns/tests/it/reading.rs"]
+mod columns_reading;
 mod fed;
 mod history;
 mod hostile_documents;

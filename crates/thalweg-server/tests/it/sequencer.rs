@@ -30,7 +30,7 @@ fn lens(batch: &Arc<Batch>) -> Vec<usize> {
     let mut log = Log::new(topic, epoch, batch.first(), Offsets::Consecutive, bounds);
     log.push(Arc::clone(batch), 0);
     let mut line = Vec::new();
-    let frames = LogFrames::of(&log, Format::NDJSON);
+    let frames = LogFrames::of(&log, Format::NDJSON.into());
     let next = frames.next(&Cursor::before(batch.first()), true, &mut line);
     assert!(matches!(next, Next::Cold { .. }), "a log without a hot tail");
     let line = str::from_utf8(&line).expect("UTF-8");

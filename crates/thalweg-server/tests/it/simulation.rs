@@ -14,6 +14,7 @@
 //! socket       takes as much as it likes, or nothing
 //! deframe      frames taken apart by means of their own
 //! chunks       those that are in chunks
+//! columns      streams of columns, read by Arrow's own reader
 //! inflate      compressed ones, each by itself
 //! ids          how often several topics' cursors are named
 //! oracle       what a connection may hear next;  reading: one subscription;  rest: what it must have heard
@@ -27,6 +28,7 @@
 mod acks;
 mod chunks;
 mod client;
+mod columns;
 mod conditions;
 mod connection;
 mod deframe;

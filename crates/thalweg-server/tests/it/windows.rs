@@ -179,11 +179,13 @@ impl Windowed {
             let log = &mut self.feeds.0;
             log.push(Arc::new(batch), 0);
             let mut cold = Vec::new();
-            self.frame_bytes.push(match Frames::of(log, FORMAT).next(&cursor, true, &mut cold) {
-                Next::Hot(bytes, _) => bytes.len() as u64,
-                Next::Cold { events, .. } => (cold.len() + events.len()) as u64,
-                other => panic!("{other:?} instead of a frame"),
-            });
+            self.frame_bytes.push(
+                match Frames::of(log, FORMAT.into()).next(&cursor, true, &mut cold) {
+                    Next::Hot(bytes, _) => bytes.len() as u64,
+                    Next::Cold { events, .. } => (cold.len() + events.len()) as u64,
+                    other => panic!("{other:?} instead of a frame"),
+                },
+            );
         }
     }
 

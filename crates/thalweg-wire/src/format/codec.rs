@@ -38,6 +38,7 @@ impl Codec {
                 Message::Heartbeat => out.extend_from_slice(notice::HEARTBEAT),
                 Message::Close(close) => close.write(out),
             },
+            Self::Arrow => {}
         }
     }
 
@@ -45,6 +46,7 @@ impl Codec {
     pub(super) fn len(self, envelope: &Envelope<'_>) -> usize {
         match self {
             Self::Json | Self::JsonPatch => envelope.len(),
+            Self::Arrow => 0,
         }
     }
 
@@ -52,6 +54,7 @@ impl Codec {
     pub(super) fn write_around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
         match self {
             Self::Json | Self::JsonPatch => envelope.write_around(out),
+            Self::Arrow => out.len(),
         }
     }
 }

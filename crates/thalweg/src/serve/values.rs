@@ -211,7 +211,7 @@ impl TopicBounds {
     /// One sentence saying what is wrong.
     pub(super) fn add_to(&self, config: &mut Config) -> Result<(), String> {
         let (topic, bounds) = self.0.split_once(',').unwrap_or((&self.0, ""));
-        let bounds = config.topic_defaults.apply(&Options::parse(bounds)?)?;
+        let bounds = config.topic_defaults.clone().apply(&Options::parse(bounds)?)?;
         let topic = topic.parse().map_err(|error| format!("topic {topic:?}: {error}"))?;
         config.topics.push((topic, bounds));
         Ok(())

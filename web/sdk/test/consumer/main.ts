@@ -10,6 +10,7 @@ import {
   type Subscription,
   ThalwegError,
 } from "thalweg";
+import { type ColumnBatch, type ColumnStream, columns } from "thalweg/arrow";
 import { abilities, foreverFrame, published } from "thalweg/forever-frame";
 import { connectInWorker } from "thalweg/worker";
 import { host } from "thalweg/worker-host";
@@ -49,6 +50,12 @@ export async function main(): Promise<void> {
   cars.take({});
   const elsewhere: Session = connectInWorker(new Worker("worker.js", { type: "module" }), "/", { window: 0 });
   elsewhere.close();
+  const stream: ColumnStream = columns("/", "cars", { from: "earliest" }, ({ table, gap }: ColumnBatch) => {
+    const speeds: ArrayLike<number | null> | undefined = table.getChild<number>("speed")?.toArray();
+    // @ts-expect-error there may be no such column
+    console.log(speeds.length, gap?.missed, table.at(0)?.["speed"]);
+  });
+  stream.close();
   host(new MessageChannel().port1);
   throw new ThalwegError("closed", "so it is");
 }

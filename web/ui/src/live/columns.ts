@@ -4,13 +4,15 @@
  * Pure.
  */
 
-import type { Rows } from "./ring.js";
+import type { Rows } from "./rows.js";
 
 export type Kind = "number" | "time" | "text" | "flag" | "json";
 
+/** What of an event is in a column: an array's index or an object's member; `null`: the event itself. */
+export type Key = string | number | null;
+
 export interface Column {
-  /** As events have it: an array's index or an object's member; `null`: the event itself. */
-  readonly key: string | number | null;
+  readonly key: Key;
   /** As people see it. */
   readonly name: string;
   readonly kind: Kind;
@@ -28,7 +30,7 @@ const TIME_NAME = /(^|_|\b)(time|ts|timestamp|date|at|due)($|_|\b)/i;
 export class Columns {
   #columns: readonly Column[] = [];
   readonly #index = new Map<string | null, number>();
-  readonly #names: readonly string[];
+  #names: readonly (string | undefined)[];
 
   /** @param names - of the elements of arrays, where they are known. */
   constructor(names: readonly string[] = []) {
@@ -47,7 +49,18 @@ export class Columns {
     else for (const [key, cell] of Object.entries(event)) this.#add(key, cell);
   }
 
-  #add(key: string | number | null, cell: unknown): void {
+  /** Gives the elements of arrays the names that a schema has for them; `column0` and the like are none. */
+  rename(names: readonly string[]): void {
+    this.#names = names.map((name, index) => (name === `column${index}` ? this.#names[index] : name));
+    for (const [index, { key, name }] of this.#columns.entries()) {
+      const wanted = typeof key === "number" && this.#names[key];
+      if (!wanted || wanted === name) continue;
+      const column = { ...(this.#columns[index] as Column), name: this.#free(wanted) };
+      this.#columns = this.#columns.with(index, column);
+    }
+  }
+
+  #add(key: Key, cell: unknown): void {
     if (cell === null || cell === undefined || cell === "") return;
     const id = key === null ? null : String(key);
     const index = this.#index.get(id);

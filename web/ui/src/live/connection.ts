@@ -1,21 +1,38 @@
-/** A topic and how it is received: a session and a feed. */
+/**
+ * A topic and how it is received, and a feed: over a session, or as columns of Arrow, of which one
+ * goes on where the other was.
+ */
 
-import { type Cursor, connect, type Status, type Subscription, type TransportName } from "thalweg";
+import { type Cursor, connect, type Status, type Subscription, type ThalwegError, type TransportName } from "thalweg";
+import type { ColumnBatch, ColumnStatus, ColumnStream } from "thalweg/arrow";
 import { foreverFrame } from "thalweg/forever-frame";
 import { sentence, token } from "../server.js";
+import { receivedColumns } from "./arrow-events.js";
+import { received } from "./events.js";
 import { Feed } from "./feed.js";
 import { names } from "./names.js";
 import { type Topic, topic } from "./topics.js";
+import { Volume } from "./volume.js";
 
-/** What can be chosen; `null` is the best that works. */
-export const TRANSPORTS: readonly (TransportName | null)[] = [
+/** How a topic comes: over a transport of a session, or as columns. */
+export type Way = TransportName | "arrow";
+
+/** What can be chosen; `null` is the best that works: columns where much comes. */
+export const WAYS: readonly (Way | null)[] = [
   null,
   "websocket",
   "http-streaming",
   "sse",
   "forever-frame",
   "long-polling",
+  "arrow",
 ];
+
+export interface LiveStatus extends Omit<Status, "transport"> {
+  readonly transport: Way | null;
+}
+
+type Arrow = typeof import("thalweg/arrow");
 
 /**
  * Of what was before, so many events are asked for at most, and of more than a few at most
@@ -27,55 +44,148 @@ const FEW = 10_000;
 
 export class Live {
   readonly feed: Feed;
-  status: Status = { state: "connecting", transport: null, reason: null };
+  status: LiveStatus = { state: "connecting", transport: null, reason: null };
   /** Why nothing comes any more, for good. */
   failure: string | null = null;
   readonly #topic: string;
-  readonly #session = connect(".", { token, onStatus: (status) => (this.status = status) });
+  readonly #session = connect(".", {
+    token,
+    onStatus: (status) => {
+      if (!this.#columns) this.status = status;
+    },
+  });
+  #way: Way | null;
+  /** One of these two. */
   #subscription: Subscription<unknown> | null = null;
+  #columns: ColumnStream | null = null;
+  /** What receives columns, once it is loaded. */
+  #arrow: Arrow | null = null;
+  /** Whether columns were refused: then they are asked for by hand alone. */
+  #isRefused = false;
+  #volume = new Volume();
+  /** Where the topic was before. */
+  #head: string | null = null;
+  /** Behind what has come; `null` before it is known where to begin. */
+  #cursor: Cursor | null = null;
   #isClosed = false;
 
-  constructor(name: string, transport: TransportName | null) {
+  constructor(name: string, way: Way | null) {
     this.#topic = name;
     this.feed = new Feed(names(name));
-    if (transport) this.use(transport);
+    this.#way = way;
+    if (way && way !== "arrow") this.#prefer(way);
     topic(name).then(
-      (known) => this.#subscribe(beginning(known), known?.position ?? null),
-      () => this.#subscribe("earliest", null),
+      (known) => this.#begin(beginning(known), known?.position ?? null),
+      () => this.#begin("earliest", null),
     );
   }
 
-  /** Changes the transport while data flows. */
-  use(transport: TransportName | null): void {
-    if (this.status.state !== "closed") this.#session.use(transport === "forever-frame" ? foreverFrame : transport);
+  /** Changes the way while data flows. */
+  use(way: Way | null): void {
+    this.#way = way;
+    this.#isRefused = false;
+    if (this.#isClosed || this.status.state === "closed") return;
+    if (way !== "arrow") this.#prefer(way);
+    if (this.#cursor !== null) this.#receive();
   }
 
   /** Events between here and the newest one; `null` if that cannot be known. */
   async lag(): Promise<number | null> {
     if (this.failure !== null) return null;
     const newest = (await topic(this.#topic))?.position;
-    const here = this.#subscription?.position;
+    const here = (this.#columns ?? this.#subscription)?.position;
     return newest && here ? between(here, newest, this.feed.isSparse) : null;
   }
 
   close(): void {
     this.#isClosed = true;
+    this.#columns?.close();
     this.#session.close();
   }
 
+  #prefer(transport: TransportName | null): void {
+    this.#session.use(transport === "forever-frame" ? foreverFrame : transport);
+  }
+
   /** @param head - where the topic was before. */
-  #subscribe(from: Cursor, head: string | null): void {
-    if (this.#isClosed) return;
-    this.#receive(from, head).catch((error: unknown) => (this.failure = sentence(error)));
+  #begin(from: Cursor, head: string | null): void {
+    this.#cursor = from;
+    this.#head = head;
+    this.#receive();
+  }
+
+  #receive(): void {
+    if (this.#way === "arrow") void this.#load();
+    else this.#subscribe();
+  }
+
+  #take(batch: Parameters<Feed["take"]>[0]): void {
+    this.#cursor = batch.position;
+    this.feed.take(batch, Date.now(), this.#head !== null && isBefore(batch.position, this.#head));
+  }
+
+  /** Receives over the session, from where it is. */
+  #subscribe(): void {
+    this.#columns?.close();
+    this.#columns = null;
+    if (this.#isClosed || this.#subscription) return;
+    this.#volume = new Volume();
+    this.#receiveEvents().catch((error: unknown) => (this.failure = sentence(error)));
   }
 
   /** Until it is closed. @throws ThalwegError when the server, or the name, allows no more. */
-  async #receive(from: Cursor, head: string | null): Promise<void> {
+  async #receiveEvents(): Promise<void> {
     // A page that has fallen off the history wants what is new, not what is old.
-    this.#subscription = this.#session.subscribe(this.#topic, { from, policy: "latest" });
+    this.#subscription = this.#session.subscribe(this.#topic, { from: this.#cursor as Cursor, policy: "latest" });
     for await (const batch of this.#subscription) {
-      this.feed.take(batch, Date.now(), head !== null && isBefore(batch.position, head));
+      this.#take(received(batch));
+      if (this.#isHigh(batch.events.length)) void this.#load();
     }
+  }
+
+  /** Whether so much comes that columns are better, and may be had. */
+  #isHigh(count: number): boolean {
+    const isHigh = this.#volume.came(count, Date.now());
+    return isHigh && this.#way === null && !this.#isRefused && !this.feed.version;
+  }
+
+  /** Changes to columns as soon as it is known how to receive them; until then the session goes on. */
+  async #load(): Promise<void> {
+    try {
+      this.#arrow ??= await import("thalweg/arrow");
+    } catch {
+      this.#refused();
+      return;
+    }
+    const isWanted = this.#way === "arrow" || (this.#way === null && !this.#isRefused);
+    if (isWanted && !this.#isClosed && !this.#columns) this.#receiveColumns(this.#arrow);
+  }
+
+  #receiveColumns({ columns }: Arrow): void {
+    this.#subscription?.close();
+    this.#subscription = null;
+    let isNamed = false;
+    const take = (batch: ColumnBatch): void => {
+      if (!isNamed || batch.schemaChanged) this.feed.columns.rename(batch.table.names.slice(1));
+      isNamed = true;
+      this.#take(receivedColumns(batch, this.feed.columns.all));
+    };
+    const onStatus = (status: ColumnStatus): void => {
+      if (status.state !== "closed") this.status = { ...status, transport: "arrow" };
+    };
+    const onError = (error: ThalwegError): void => {
+      // What was not refused has come to its end.
+      if (error.status === null) this.failure = sentence(error);
+      else this.#refused();
+    };
+    this.#columns = columns(".", this.#topic, { from: this.#cursor as Cursor, token, onStatus, onError }, take);
+    this.status = { ...this.#columns.status, transport: "arrow" };
+  }
+
+  /** There are no columns: of a value topic, or of this server. What else is wrong the session finds as well. */
+  #refused(): void {
+    this.#isRefused = true;
+    this.#subscribe();
   }
 }
 

@@ -1,10 +1,9 @@
 /** What can be chosen on the live page. */
 
 import type { ComponentChildren } from "preact";
-import type { TransportName } from "thalweg";
 import { duration } from "../format.js";
 import type { Column } from "./columns.js";
-import { TRANSPORTS } from "./connection.js";
+import { WAYS, type Way } from "./connection.js";
 import type { View } from "./defaults.js";
 import type { Aggregate } from "./series.js";
 
@@ -48,14 +47,14 @@ export function Select<T>({ label, value, options, text, choose }: SelectProps<T
 interface Props {
   readonly topic: string;
   readonly topics: readonly string[];
-  readonly transport: TransportName | null;
+  readonly transport: Way | null;
   readonly view: View;
   /** Whether it is a value topic. */
   readonly hasDocument: boolean;
   readonly paceMs: number;
   readonly isPaused: boolean;
   chooseTopic(topic: string): void;
-  chooseTransport(transport: TransportName | null): void;
+  chooseTransport(transport: Way | null): void;
   chooseView(view: View): void;
   choosePace(paceMs: number): void;
   pause(): void;
@@ -76,7 +75,7 @@ export function Controls(props: Props) {
       <Select
         label="Transport"
         value={props.transport}
-        options={TRANSPORTS}
+        options={WAYS}
         text={(name) => name ?? "automatic"}
         choose={props.chooseTransport}
       />

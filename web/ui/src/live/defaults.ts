@@ -1,7 +1,7 @@
 /** How a topic is shown before anybody has chosen: found from its rows. Pure. */
 
 import { type Column, cell, numeric, timeOf } from "./columns.js";
-import type { Rows } from "./ring.js";
+import type { Rows } from "./rows.js";
 import type { Aggregate } from "./series.js";
 
 export type View = "document" | "table" | "chart" | "map";

@@ -3,10 +3,11 @@
  * is put away as it is; it is drawn a few times a second.
  */
 
-import type { Batch, Gap } from "thalweg";
+import type { Gap } from "thalweg";
 import { type Age, Ages } from "./age.js";
-import { type Column, Columns, cell, numeric, timeOf } from "./columns.js";
+import { type Column, Columns, cell, type Key, numeric, timeOf } from "./columns.js";
 import { type Version, version } from "./document.js";
+import { type Events, isSparse, type Received } from "./events.js";
 import { Meter } from "./meter.js";
 import { Ring } from "./ring.js";
 import { Savings } from "./savings.js";
@@ -48,8 +49,8 @@ export class Feed {
   readonly savings = new Savings();
   /** Whether some offsets are no event's: then a difference of offsets is no number of events. */
   isSparse = false;
-  /** Of the columns that a chart shows, by their names. */
-  #series = new Map<string, Series>();
+  /** Of the columns that a chart shows, by what they are of: a name may change. */
+  #series = new Map<Key, Series>();
   #windowMs = 0;
   #aggregate: Aggregate = "mean";
   #time: Column | undefined;
@@ -72,20 +73,21 @@ export class Feed {
    *
    * @param isOld - whether it was published before the page opened: it is no part of a rate.
    */
-  take(batch: Batch<unknown>, nowMs: number, isOld = false): void {
-    const { first, events, offsets, gap, previous, bytes } = batch;
+  take(batch: Received, nowMs: number, isOld = false): void {
+    const { events, gap, previous, bytes } = batch;
     if (gap) this.#miss(gap, nowMs);
     if (!isOld) this.#bytes.add(bytes);
-    if (!events.length) return;
-    const stride = this.rows.count < LEARNED_FROM ? 1 : Math.ceil(events.length / LEARNED_FROM_OF_BATCH);
-    for (let index = events.length - 1; index >= 0; index -= stride) this.columns.learn(events[index]);
+    const count = events.length;
+    if (!count) return;
+    const stride = this.rows.count < LEARNED_FROM ? 1 : Math.ceil(count / LEARNED_FROM_OF_BATCH);
+    for (let index = count - 1; index >= 0; index -= stride) this.columns.learn(events.event(index));
     const newest = this.rows.at(this.rows.length - 1);
-    const isJump = newest && newest.offset + 1 !== first && !this.#cuts.has(this.rows.count);
-    if (previous === undefined && (offsets || isJump)) this.isSparse = true;
-    this.rows.push(first, events, previous === undefined ? bytes : this.#replace(batch), offsets);
-    if (!isOld) this.#events.add(events.length);
+    const isJump = newest && newest.offset + 1 !== events.offset(0) && !this.#cuts.has(this.rows.count);
+    if (previous === undefined && (isJump || isSparse(events))) this.isSparse = true;
+    this.rows.push(events, previous === undefined ? bytes : this.#replace(batch));
+    if (!isOld) this.#events.add(count);
     const time = this.#findTime();
-    this.#ages.came(nowMs, time ? numeric("time", cell(events.at(-1), time)) : Number.NaN);
+    this.#ages.came(nowMs, time ? numeric("time", cell(events.event(count - 1), time)) : Number.NaN);
     if (this.#series.size) this.#draw(events, time, nowMs);
   }
 
@@ -100,8 +102,8 @@ export class Feed {
     const before = this.#series;
     this.#series = new Map();
     return columns.map((column) => {
-      const series = before.get(column.name) ?? this.#remembered(column);
-      this.#series.set(column.name, series);
+      const series = before.get(column.key) ?? this.#remembered(column);
+      this.#series.set(column.key, series);
       return series;
     });
   }
@@ -124,9 +126,10 @@ export class Feed {
   }
 
   /** @returns the size of the version, bytes. */
-  #replace({ events, changed, bytes }: Batch<unknown>): number {
-    const size = this.savings.add(events[0], bytes);
-    this.version = version(this.savings.versions, events[0], changed, this.version);
+  #replace({ events, changed, bytes }: Received): number {
+    const document = events.event(0);
+    const size = this.savings.add(document, bytes);
+    this.version = version(this.savings.versions, document, changed, this.version);
     return size;
   }
 
@@ -144,16 +147,9 @@ export class Feed {
     else this.#missed += gap.missed;
   }
 
-  #draw(events: readonly unknown[], time: Column | undefined, nowMs: number): void {
-    const clock = times(time, nowMs);
-    const drawn = this.columns.all.flatMap((column) => {
-      const series = this.#series.get(column.name);
-      return series ? [{ column, series }] : [];
-    });
-    for (const event of events) {
-      const atMs = clock(event);
-      for (const { column, series } of drawn) series.add(atMs, numeric(column.kind, cell(event, column)));
-    }
+  #draw(events: Events, time: Column | undefined, nowMs: number): void {
+    const times = time ? events.numbers(time) : nowMs;
+    for (const column of this.columns.all) this.#series.get(column.key)?.addAll(times, events.numbers(column));
   }
 
   /** A series with what the held rows say, where they have a time. */
@@ -161,28 +157,15 @@ export class Feed {
     const series = new Series(this.#windowMs, this.#aggregate);
     const time = this.#time;
     if (!time) return series;
-    const clock = times(time, Number.NaN);
     const { rows } = this;
-    for (let index = 0; ; index++) {
-      if (this.#cuts.has(rows.start + index)) series.cut();
-      const row = rows.at(index);
-      if (!row) return series;
-      series.add(clock(row.event), numeric(column.kind, cell(row.event, column)));
+    for (const [number, events] of rows.batches()) {
+      const [times, values] = [events.numbers(time), events.numbers(column)];
+      for (let index = Math.max(0, rows.start - number); index < events.length; index++) {
+        if (this.#cuts.has(number + index)) series.cut();
+        series.add(times[index] as number, values[index] as number);
+      }
     }
+    if (this.#cuts.has(rows.count)) series.cut();
+    return series;
   }
-}
-
-/** When events happened, ms. Those of one batch often say the same: it is read once. */
-function times(time: Column | undefined, nowMs: number): (event: unknown) => number {
-  if (!time) return () => nowMs;
-  let text: unknown = null;
-  let atMs = Number.NaN;
-  return (event) => {
-    const found = cell(event, time);
-    if (found !== text) {
-      text = found;
-      atMs = numeric("time", found);
-    }
-    return atMs;
-  };
 }

@@ -4,7 +4,7 @@
  */
 
 import type { Column } from "./columns.js";
-import type { Row, Rows } from "./ring.js";
+import type { Row, Rows } from "./rows.js";
 import { type Filter, type Sorting, sort } from "./view.js";
 
 /** Rows between two looks at the clock. */

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import { json } from "./columns.js";
-import type { Row } from "./ring.js";
+import type { Row } from "./rows.js";
 
 /** More is for programs, characters. */
 const TEXT_MAX = 100_000;

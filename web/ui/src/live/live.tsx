@@ -1,10 +1,10 @@
 /** Live: which topic, and what to do where there is none. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { TransportName } from "thalweg";
 import { askForToken, type Problem, problemOf, sentence, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { read, write } from "./address.js";
+import type { Way } from "./connection.js";
 import type { View } from "./defaults.js";
 import { PACE_MS, TopicPage } from "./topic.js";
 import { NotListed, opening, topics } from "./topics.js";
@@ -17,7 +17,7 @@ export function LivePage() {
   const address = read(location.search);
   const [topic, setTopic] = useState(address.topic);
   const [view, setView] = useState(address.view);
-  const [transport, setTransport] = useState<TransportName | null>(null);
+  const [transport, setTransport] = useState<Way | null>(null);
   const [paceMs, setPaceMs] = useState(PACE_MS);
   const { known, problem, unlisted } = useTopics();
   /** What it has opened with: whatever is published later takes nobody away from there. */

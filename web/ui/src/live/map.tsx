@@ -5,7 +5,7 @@ import { colours, useIsDark } from "../colours.js";
 import { scale } from "../format.js";
 import { cell, shown } from "./columns.js";
 import type { Coordinates } from "./defaults.js";
-import type { Rows } from "./ring.js";
+import type { Rows } from "./rows.js";
 import { type Extent, ticks } from "./ticks.js";
 
 /** Rows that are looked through. */

@@ -3,36 +3,28 @@
  * they came; a row is made when somebody looks at it. Pure.
  */
 
-/** An event, and where it is in its stream. */
-export interface Row {
-  readonly offset: number;
-  readonly event: unknown;
-}
-
-/** Rows that can be looked at, from the oldest. */
-export interface Rows {
-  readonly length: number;
-  /** Rows that were before the first: it grows as the oldest make room. */
-  readonly start: number;
-  at(index: number): Row | undefined;
-}
+import { type Events, isSparse, PublishedEvents } from "./events.js";
+import type { Row, Rows } from "./rows.js";
 
 /** Events as they came. */
 interface Piece {
   /** Of the first of them, counted from the first row that ever was. */
   readonly number: number;
-  /** Offset of the first of them. */
+  readonly events: Events;
+  bytes: number;
+}
+
+/** Events that were put together, to which others can be added. */
+interface Gathered {
   readonly first: number;
   readonly events: unknown[];
-  /** Of each of them, if they are not consecutive. */
-  readonly offsets?: readonly number[] | undefined;
-  bytes: number;
+  readonly piece: Piece;
 }
 
 /** Batches that are smaller are put together where offsets are consecutive: a piece costs about as much as ten rows. */
 const PIECE_MIN = 64;
 /** Stands where one was that has made room, so that its events can be forgotten at once. */
-const GONE: Piece = { number: 0, first: 0, events: [], bytes: 0 };
+const GONE: Piece = { number: 0, events: new PublishedEvents(0, []), bytes: 0 };
 /** Places of dropped pieces that are worth moving the others for. */
 const SLACK = 1024;
 
@@ -40,6 +32,8 @@ export class Ring implements Rows {
   readonly #capacity: number;
   readonly #bytesMax: number;
   #pieces: Piece[] = [];
+  /** What the newest piece is of, if others can be added. */
+  #gathered: Gathered | null = null;
   /** Pieces before it have made room. */
   #head = 0;
   #count = 0;
@@ -67,20 +61,24 @@ export class Ring implements Rows {
     return this.#count;
   }
 
-  push(first: number, events: readonly unknown[], bytes: number, offsets?: readonly number[]): void {
+  push(events: Events, bytes: number): void {
     if (!events.length) return;
-    const last = this.#pieces.at(-1);
-    const isNext = !offsets && last && last.first + last.events.length === first;
-    if (isNext && last.events.length + events.length <= PIECE_MIN) {
-      last.events.push(...events);
-      last.bytes += bytes;
-    } else {
-      const own = events.length < PIECE_MIN ? [...events] : (events as unknown[]);
-      this.#pieces.push({ number: this.#count, first, events: own, offsets, bytes });
+    if (events.length < PIECE_MIN) this.#gather(events, bytes);
+    else {
+      this.#gathered = null;
+      this.#pieces.push({ number: this.#count, events, bytes });
     }
     this.#count += events.length;
     this.#bytes += bytes;
     this.#makeRoom();
+  }
+
+  /** All that are here, batch by batch, and the number of the first of each, which may have made room. */
+  *batches(): Generator<readonly [number: number, events: Events]> {
+    for (let at = this.#head; at < this.#pieces.length; at++) {
+      const { number, events } = this.#pieces[at] as Piece;
+      yield [number, events];
+    }
   }
 
   at(index: number): Row | undefined {
@@ -92,6 +90,23 @@ export class Ring implements Rows {
     const { length, start } = this;
     const pieces = this.#pieces.slice(this.#head);
     return { length, start, at: (index) => (index < 0 || index >= length ? undefined : row(pieces, 0, start + index)) };
+  }
+
+  /** Few events are taken out of their batch: it may be much larger than they are. */
+  #gather(few: Events, bytes: number): void {
+    const isConsecutive = !isSparse(few);
+    const [first, last] = [few.offset(0), this.#gathered];
+    const isNext = isConsecutive && last && last.first + last.events.length === first;
+    if (isNext && last.events.length + few.length <= PIECE_MIN) {
+      for (let index = 0; index < few.length; index++) last.events.push(few.event(index));
+      last.piece.bytes += bytes;
+      return;
+    }
+    const events = Array.from({ length: few.length }, (_, index) => few.event(index));
+    const offsets = isConsecutive ? undefined : events.map((_, index) => few.offset(index));
+    const piece = { number: this.#count, events: new PublishedEvents(first, events, offsets), bytes };
+    this.#gathered = isConsecutive ? { first, events, piece } : null;
+    this.#pieces.push(piece);
   }
 
   #makeRoom(): void {
@@ -122,5 +137,5 @@ function row(pieces: readonly Piece[], low: number, number: number): Row | undef
   const piece = pieces[low];
   if (!piece) return undefined;
   const index = number - piece.number;
-  return { offset: piece.offsets?.[index] ?? piece.first + index, event: piece.events[index] };
+  return { offset: piece.events.offset(index), event: piece.events.event(index) };
 }

@@ -82,6 +82,13 @@ export class Series {
     slice.count += 1;
   }
 
+  /** Values in order, and when each was: at one time, or at a time each. */
+  addAll(times: number | ArrayLike<number>, values: ArrayLike<number>): void {
+    for (let index = 0; index < values.length; index++) {
+      this.add(typeof times === "number" ? times : (times[index] as number), values[index] as number);
+    }
+  }
+
   /** Something is missed here: what comes is no continuation of what was. */
   cut(): void {
     this.#isAfterGap = true;

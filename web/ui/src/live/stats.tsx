@@ -1,12 +1,12 @@
 /** How it goes: the figures over the data. */
 
-import type { Status } from "thalweg";
 import { brief, bytes, duration } from "../format.js";
 import type { AgeBy } from "./age.js";
+import type { LiveStatus } from "./connection.js";
 import type { Missed, Stats } from "./feed.js";
 import type { Savings } from "./savings.js";
 
-const STATES: Record<Status["state"], string> = {
+const STATES: Record<LiveStatus["state"], string> = {
   idle: "Not connected",
   connecting: "Connecting",
   open: "Live",
@@ -29,7 +29,7 @@ const REASONS: Record<string, string> = {
 };
 
 interface Props {
-  readonly status: Status;
+  readonly status: LiveStatus;
   readonly stats: Stats;
   /** Of a value topic. */
   readonly savings: Savings | null;
@@ -40,7 +40,7 @@ interface Props {
 export function StatsBar({ status, stats, savings, lag, isPaused }: Props) {
   const { age, gaps, missed, isMissedKnown } = stats;
   const figures: [name: string, value: string, title: string][] = [
-    ["transport", status.transport ?? "–", "The transport in use"],
+    ["transport", status.transport ?? "–", "The transport in use; arrow: columns over HTTP streaming"],
     ["events/s", brief(stats.eventsPerS), "Events received a second"],
     ["bytes/s", bytes(stats.bytesPerS), "Bytes received a second"],
     ["lag", lag === null ? "–" : `${brief(lag)}`, "Events between this page and the newest one on the server"],

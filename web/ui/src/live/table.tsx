@@ -5,7 +5,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Column, cell, preview } from "./columns.js";
-import type { Row, Rows } from "./ring.js";
+import type { Row, Rows } from "./rows.js";
 import type { Sorting } from "./view.js";
 
 interface Props {

@@ -1,11 +1,10 @@
 /** One topic, live: as a table, as a chart, on a map. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { TransportName } from "thalweg";
 import { type Problem, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { Chart } from "./chart.js";
-import { Live } from "./connection.js";
+import { Live, type Way } from "./connection.js";
 import { ChartControls, Controls, TableControls } from "./controls.js";
 import { coordinates, firstAggregate, firstSeries, firstView, type View } from "./defaults.js";
 import type { Version } from "./document.js";
@@ -13,7 +12,7 @@ import { DocumentView } from "./document-view.js";
 import { IncrementalFilter } from "./incremental-filter.js";
 import { Inspection } from "./inspection.js";
 import { PositionMap } from "./map.js";
-import type { Row, Rows } from "./ring.js";
+import type { Row, Rows } from "./rows.js";
 import type { Aggregate } from "./series.js";
 import { Gaps, StatsBar } from "./stats.js";
 import { Table } from "./table.js";
@@ -45,11 +44,11 @@ interface Props {
   readonly problem: Problem | null;
   /** The one in the address; `null` if nobody has chosen. */
   readonly view: View | null;
-  readonly transport: TransportName | null;
+  readonly transport: Way | null;
   readonly paceMs: number;
   chooseTopic(topic: string): void;
   chooseView(view: View): void;
-  chooseTransport(transport: TransportName | null): void;
+  chooseTransport(transport: Way | null): void;
   choosePace(paceMs: number): void;
 }
 
@@ -196,7 +195,7 @@ function Ended({ reason }: { reason: string }) {
 }
 
 /** Receives a topic for as long as the component lives. */
-function useLive(topic: string, transport: TransportName | null): Live {
+function useLive(topic: string, transport: Way | null): Live {
   const live = useMemo(() => new Live(topic, transport), [topic]);
   const used = useRef(transport);
   useEffect(() => {

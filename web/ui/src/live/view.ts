@@ -1,7 +1,7 @@
 /** What of the rows that are held is looked at: filtered and sorted. Pure. */
 
 import { type Column, cell, numeric, shown } from "./columns.js";
-import type { Row } from "./ring.js";
+import type { Row } from "./rows.js";
 
 export interface Sorting {
   /** The column's name. */

@@ -25,7 +25,7 @@ fn push(feed: &mut Feed, start: Offset, first: Offset) {
 }
 
 fn hot<'a>(feed: &'a Feed, cursor: &Cursor) -> (&'a str, Cursor) {
-    match Frames::of(feed, FORMAT).next(cursor, false, &mut Vec::new()) {
+    match Frames::of(feed, FORMAT.into()).next(cursor, false, &mut Vec::new()) {
         Next::Hot(bytes, after) => (str::from_utf8(bytes).unwrap(), after),
         other => panic!("no hot frame: {other:?}"),
     }
@@ -38,7 +38,7 @@ fn what_was_lost_at_the_end_is_known_to_be_lost() {
     let (_, after) = hot(&feed, &Cursor::before(1));
     feed.skip_to(5);
     for cursor in [after, Cursor::before(2)] {
-        let next = Frames::of(&feed, FORMAT).next(&cursor, false, &mut Vec::new());
+        let next = Frames::of(&feed, FORMAT.into()).next(&cursor, false, &mut Vec::new());
         let Next::Lost(lost) = next else { panic!("{cursor:?} has lost nothing") };
         assert_eq!((lost.expected, lost.middle, lost.newest), (2, 5, 5));
         assert_eq!(lost.missed(lost.newest), Some(3));
@@ -58,9 +58,9 @@ fn who_keeps_up_reads_hot_over_offsets_that_were_never_given() {
     push(&mut feed, 1025, 1280);
     hot(&feed, &after);
     feed.skip_to(2000);
-    let next = Frames::of(&feed, FORMAT).next(&after, false, &mut Vec::new());
+    let next = Frames::of(&feed, FORMAT.into()).next(&after, false, &mut Vec::new());
     assert!(matches!(next, Next::Cold { .. }), "{next:?}");
-    let next = |feed: &Feed| match Frames::of(feed, FORMAT).next(
+    let next = |feed: &Feed| match Frames::of(feed, FORMAT.into()).next(
         &Cursor::before(1281),
         false,
         &mut Vec::new(),

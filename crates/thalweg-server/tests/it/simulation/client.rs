@@ -1,5 +1,8 @@
 use fastrand::Rng;
-use thalweg_server::fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms};
+use thalweg_server::{
+    fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms},
+    stream::FeedKind,
+};
 use thalweg_wire::{Epoch, Format, Framing, Position, StartAt, close, format::Compression};
 
 use super::{
@@ -155,12 +158,18 @@ impl Client {
 
     pub(super) fn connect(&mut self, around: &mut Surroundings) {
         let shard = around.rng.usize(0..around.shards.len());
-        let format = Self::format(around);
+        let mut format = Self::format(around);
+        let topics =
+            if format.has_columns() { self.topic_of_rows(around) } else { self.topics.clone() };
+        if topics.is_empty() {
+            format = Format::NDJSON;
+        }
+        let topics = if topics.is_empty() { self.topics.clone() } else { topics };
         let mode = self.response_mode(format, around);
         // A WebSocket may name its topics later.
         let is_websocket = format.framing() == Framing::WebSocket;
         let is_mute = is_websocket && !self.is_calm && around.rng.u8(0..8) == 0;
-        let topics = self.topics.iter().filter(|_| !is_mute);
+        let topics = topics.iter().filter(|_| !is_mute);
         let subscribe: Vec<_> =
             topics.map(|topic| self.subscribe(*topic, format, around)).collect();
         around.say(|| {
@@ -181,6 +190,13 @@ impl Client {
             connection.relax();
         }
         self.connection = Some(connection);
+    }
+
+    /// One of its topics, if there is one whose events are rows.
+    fn topic_of_rows(&self, around: &mut Surroundings) -> Vec<usize> {
+        let is_log = |topic: &&usize| around.published[**topic].kind() == FeedKind::Log;
+        let topics: Vec<usize> = self.topics.iter().filter(is_log).copied().collect();
+        around.rng.choice(topics).into_iter().collect()
     }
 
     fn format(around: &mut Surroundings) -> Format {
@@ -204,6 +220,7 @@ impl Client {
                 let bytes_left = if self.is_calm { 1 << 40 } else { bytes };
                 ResponseMode::Document { nonce: NONCE.into(), bytes_left }
             }
+            Framing::ArrowMessages => ResponseMode::Columns { is_head_open: true, start: None },
             _ => ResponseMode::Endless,
         }
     }

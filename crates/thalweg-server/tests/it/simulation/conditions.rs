@@ -13,6 +13,8 @@ pub(super) struct Conditions {
     /// Whether batches may fail to reach the other shards.
     pub(super) holes: bool,
     pub(super) clients: usize,
+    /// Whether rows of a topic are of different columns.
+    pub(super) changes: bool,
     /// Whether peers may ask for compression, which costs more than all the rest.
     pub(super) compresses: bool,
     /// Whether there may be topics whose batches come from elsewhere, with offsets that are not
@@ -39,6 +41,7 @@ impl Conditions {
             shards: rng.usize(1..=2),
             holes: rng.bool(),
             clients: rng.usize(1..=8),
+            changes: rng.bool(),
             compresses: rng.u8(0..4) == 0,
             feeds: rng.bool(),
             values: rng.bool(),
@@ -94,7 +97,8 @@ impl Conditions {
 
 /// One of the formats that peers may have.
 pub(super) fn any_format(rng: &mut Rng) -> Format {
-    let formats: Vec<Format> = Format::all().collect();
+    let columns = [Some(Format::ARROW), Format::ARROW.chunked()].into_iter().flatten();
+    let formats: Vec<Format> = Format::all().chain(columns.cycle().take(6)).collect();
     formats[rng.usize(0..formats.len())]
 }
 

@@ -86,6 +86,7 @@ fn plain(framing: Framing, bytes: &[u8]) -> Option<(Frame, usize)> {
         Framing::Sse | Framing::SseMany => sse(bytes),
         Framing::Ndjson => line_message(bytes),
         Framing::ForeverFrame => script(bytes),
+        Framing::ArrowMessages => panic!("read by columns"),
     }
 }
 

@@ -15,7 +15,8 @@ use thalweg_wire::{
 };
 
 use super::{
-    chunks::{chunk, is_chunked},
+    chunks::{Chunk, chunk, is_chunked},
+    columns::ColumnsReader,
     deframe::{Deframed, Frame, deframe},
     ids::{AT_ONCE, Ids},
     published::Published,
@@ -30,6 +31,7 @@ pub(super) struct Oracle {
     format: Format,
     /// What is left of the response head.
     head: Vec<u8>,
+    columns: ColumnsReader,
     mode: ResponseMode,
     readings: Vec<Reading>,
     /// Frames injected and not yet heard, with how much was taken before.
@@ -61,6 +63,14 @@ pub(super) enum Own {
     Pong(u8),
 }
 
+/// Bytes of frames.
+struct Framed {
+    /// After so many their peer knows what they say.
+    told: usize,
+    len: usize,
+    is_compressed: bool,
+}
+
 /// Where to resume a topic, and the byte of the connection that completed that.
 pub(super) struct Received {
     pub(super) end: u64,
@@ -85,6 +95,7 @@ impl Oracle {
         Self {
             format,
             head: head.to_vec(),
+            columns: ColumnsReader::new(subscribe),
             mode,
             readings: subscribe.iter().copied().map(Reading::new).collect(),
             own: VecDeque::new(),
@@ -184,8 +195,8 @@ impl Oracle {
         let mut read = 0;
         while read < unread.len() {
             assert!(!self.has_ended, "bytes after the end");
-            let Some(deframed) = deframe(self.format, &unread[read..]) else { break };
-            let Deframed { frame, told, len, is_compressed } = deframed;
+            let Some((frames, deframed)) = self.deframe(&unread[read..], visit) else { break };
+            let Framed { told, len, is_compressed } = deframed;
             let is_partial = self.begun_us < visit.now_us;
             visit.tally.saw_if(Situation::Partial, is_partial);
             visit.tally.saw_if(Situation::Compressed, is_compressed);
@@ -198,8 +209,10 @@ impl Oracle {
             read += len;
             let (begun_us, now_us) = (self.begun_us, visit.now_us);
             let sent = Sent { begun, begun_us, bytes: len as u64, now_us, is_compressed };
-            let resumed = self.frame(&frame, sent, visit).into_iter();
-            heard.extend(resumed.map(|(topic, resume_at)| Received { end, topic, resume_at }));
+            for frame in &frames {
+                let resumed = self.frame(frame, sent, visit).into_iter();
+                heard.extend(resumed.map(|(topic, resume_at)| Received { end, topic, resume_at }));
+            }
             self.begun_us = visit.now_us;
             self.readings.iter_mut().for_each(Reading::between_frames);
         }
@@ -211,6 +224,32 @@ impl Oracle {
             self.readings.iter_mut().for_each(|reading| reading.has_shared_part(visit.now_us));
         }
         heard
+    }
+
+    /// What is at the front of `bytes`, if it is complete: frames, and how many bytes they are.
+    fn deframe(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Option<(Vec<Frame>, Framed)> {
+        if !self.format.has_columns() {
+            let Deframed { frame, told, len, is_compressed } = deframe(self.format, bytes)?;
+            return Some((vec![frame], Framed { told, len, is_compressed }));
+        }
+        let next = self.readings.first().and_then(Reading::next);
+        let published = &visit.published[self.columns.topic];
+        let framed = |len| Framed { told: len, len, is_compressed: false };
+        if self.columns.awaits_head() {
+            let part = self.columns.head(bytes, published, visit.tally)?;
+            return Some((part.frames, framed(part.len)));
+        }
+        if !is_chunked(self.format) {
+            let part = self.columns.part(bytes, published, next, visit.tally)?;
+            return Some((part.frames, framed(part.len)));
+        }
+        let Chunk { data, len, .. } = chunk(bytes)?;
+        if data.is_empty() {
+            return Some((vec![Frame::End], framed(len)));
+        }
+        let part = self.columns.part(data, published, next, visit.tally).expect("a whole part");
+        assert_eq!(part.len, data.len(), "a chunk of more than a part");
+        Some((part.frames, framed(len)))
     }
 
     /// Whether a frame is here but for the ending.
@@ -244,7 +283,7 @@ impl Oracle {
                 return Vec::new();
             }
             Frame::Close { code, reason } => {
-                self.close(*code, reason, sent.begun);
+                self.close(*code, reason, sent.begun, visit);
                 return Vec::new();
             }
         };
@@ -277,7 +316,7 @@ impl Oracle {
             Kind::Close(CloseFields { code, reason, reconnect }) => {
                 assert_ne!(self.format.framing(), Framing::WebSocket);
                 assert_eq!(reconnect, close::for_code(code).reconnect);
-                self.close(code, reason, sent.begun);
+                self.close(code, reason, sent.begun, visit);
             }
             Kind::Events(_) | Kind::Patch(..) | Kind::Gap(_) | Kind::End(_) => {
                 let (topic, position) = self.data(&message, json, sent, visit);
@@ -431,13 +470,22 @@ impl Oracle {
         }
     }
 
-    fn close(&mut self, code: u16, reason: &str, begun: u64) {
+    fn close(&mut self, code: u16, reason: &str, begun: u64, visit: &mut Visit<'_>) {
+        let columns = self.readings.first().filter(|_| self.format.has_columns());
+        let is_lost = columns.is_some_and(Reading::may_be_lost);
+        let is_changed = columns.is_some_and(|reading| {
+            !visit.published[reading.subscribe.feed as usize].has_same_columns()
+        });
+        if columns.is_some() && code == close::RELOAD.code {
+            visit.tally.count(Situation::ColumnsLost, is_lost.into());
+            visit.tally.count(Situation::ColumnsChanged, (!is_lost).into());
+        }
         let is_slow = self.readings.iter().any(Reading::may_be_refused);
         let is_long = self.is_spent(begun);
         let expected = [
             self.asked_to_close,
             is_slow.then_some(close::SLOW),
-            is_long.then_some(close::RELOAD),
+            (is_long || is_lost || is_changed).then_some(close::RELOAD),
             self.has_no_topic.then_some(close::ENDED),
         ];
         let is_expected = |close: Close| close.code == code && close.reason == reason;
@@ -455,6 +503,11 @@ impl Oracle {
 
     /// Whether a shared or own frame is partly taken.
     pub(super) fn is_in_frame(&self) -> bool {
-        !self.partial.is_empty()
+        !self.partial.is_empty() && !self.awaits_head()
+    }
+
+    /// Whether the head waits for where the stream begins.
+    fn awaits_head(&self) -> bool {
+        self.format.has_columns() && self.columns.awaits_head()
     }
 }

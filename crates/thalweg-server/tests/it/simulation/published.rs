@@ -109,6 +109,7 @@ impl Published {
             self.published += 1;
             published.push(match &mut self.document {
                 Some(document) => document.next(rng),
+                None if conditions.changes && rng.bool() => row(self.published, rng),
                 None => payload(&self.topic, self.published, conditions.event_bytes_max, rng),
             });
         }
@@ -234,6 +235,16 @@ impl Published {
         }
     }
 
+    /// Whether all events up to now look alike: then they have the same columns.
+    pub(super) fn has_same_columns(&self) -> bool {
+        let look = |event: &String| -> String {
+            event.chars().filter(|character| "[]{}:,.\"".contains(*character)).collect()
+        };
+        let mut looks = self.events.values().map(look);
+        let first = looks.next();
+        looks.all(|look| Some(look) == first)
+    }
+
     /// Whether any batch is still in memory.
     pub(super) fn is_held(&self) -> bool {
         self.batches.iter().any(|batch| batch.strong_count() > 0)
@@ -250,6 +261,17 @@ fn payloads(events: &[String]) -> Payloads {
         assert_eq!(pushed, Ok(()));
     }
     payloads
+}
+
+/// A row whose columns change with its number.
+fn row(number: usize, rng: &mut Rng) -> String {
+    match (number / 8) % 5 {
+        0 => format!(r#"{{"n":{number}}}"#),
+        1 => format!(r#"{{"n":{number},"s":"{}"}}"#, rng.alphabetic()),
+        2 => format!(r#"{{"n":{number}.5,"b":true}}"#),
+        3 => format!(r#"[{number},"{}"]"#, rng.alphabetic()),
+        _ => format!(r#"[{number}.25,{{"n":1}}]"#),
+    }
 }
 
 /// A JSON value that no other event has, unless it is very short.

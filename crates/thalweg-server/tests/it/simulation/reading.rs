@@ -299,6 +299,11 @@ impl Reading {
             }
     }
 
+    /// Whether the next event is lost.
+    pub(super) fn may_be_lost(&self) -> bool {
+        self.next().is_some_and(|next| self.visits.iter().any(|visit| visit.is_lost(next)))
+    }
+
     /// The frame under way is sent but for its ending.
     pub(super) fn has_shared_part(&mut self, now_us: u64) {
         if let (None, Some(visit)) = (self.shared_part, self.visits.len().checked_sub(1)) {

@@ -191,17 +191,20 @@ impl Shard {
     /// lost.
     pub(super) fn frame_bytes(&self, topic: usize, next: Offset, format: Format) -> Option<u64> {
         let mut cold = Vec::new();
-        let frames = Frames::of(self.topic(topic)?, format);
+        let frames = Frames::of(self.topic(topic)?, format.into());
         match frames.next(&Cursor::before(next), true, &mut cold) {
             Next::Hot(bytes, _) => Some(bytes.len() as u64),
             Next::Cold { events, .. } => Some((cold.len() + events.len()) as u64),
-            Next::Lost(_) | Next::Away(_) | Next::Nothing => None,
+            Next::Lost(_) | Next::OtherColumns | Next::Away(_) | Next::Nothing => None,
         }
     }
 
     /// Opens the hot tail of a format that is used, closes one that is not.
     pub(super) fn tend_tail(&mut self, topic: usize, format: Format, is_used: bool) {
         let Some((feed, _)) = &mut self.topics[topic].copy else { return };
+        if feed.kind() == FeedKind::Value && format.has_columns() {
+            return;
+        }
         let format = feed.kind().format(format);
         if is_used {
             feed.open_tail(format);

@@ -81,13 +81,20 @@ pub(super) enum Situation {
     Patch,
     CutVersion,
     Conflated,
+    /// A row heard; a stream of columns that ended because the rows changed, and because some were
+    /// lost; one that came back to either.
+    Columns,
+    ColumnsChanged,
+    ColumnsLost,
+    ResumedChanged,
+    ResumedLost,
     /// The end of a topic heard; that of a one-way connection's last one.
     TopicEnd,
     LastTopicEnd,
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 45] = [
+    pub(super) const ALL: [Self; 50] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -131,6 +138,11 @@ impl Situation {
         Self::Patch,
         Self::CutVersion,
         Self::Conflated,
+        Self::Columns,
+        Self::ColumnsChanged,
+        Self::ColumnsLost,
+        Self::ResumedChanged,
+        Self::ResumedLost,
         Self::TopicEnd,
         Self::LastTopicEnd,
     ];

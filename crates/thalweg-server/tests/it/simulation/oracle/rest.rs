@@ -35,7 +35,7 @@ impl Oracle {
         visit: &mut Visit<'_>,
         wake_us: Option<u64>,
     ) {
-        assert!(self.partial.is_empty(), "at rest within a frame");
+        assert!(!self.is_in_frame(), "at rest within a frame");
         assert!(self.head.is_empty() && self.own.is_empty(), "at rest with {:?} unsent", self.own);
         let is_asked = self.asked_to_close.is_some() || self.has_no_topic;
         assert!(self.closed.is_none() && !is_asked, "at rest, not closed");

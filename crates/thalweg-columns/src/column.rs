@@ -1,0 +1,250 @@
+use crate::{
+    Kind,
+    dictionary::Dictionary,
+    json::{EXACT_MAX, Value},
+    time,
+    unescape::unescape,
+};
+
+/// The values of one column, as Arrow's memory has them.
+#[derive(Debug)]
+pub(crate) struct Values {
+    kind: Kind,
+    rows: usize,
+    data: Data,
+    /// A bit for each row: whether it has a value. Nothing as long as all rows have one.
+    validity: Vec<u8>,
+    nulls: usize,
+}
+
+#[derive(Debug)]
+enum Data {
+    Nothing,
+    /// A bit for each row.
+    Bits(Vec<u8>),
+    /// 64 bits for each row, little endian.
+    Words(Vec<u8>),
+    Dictionary(Box<Dictionary>),
+    /// Texts, and where each begins.
+    Texts {
+        offsets: Vec<u8>,
+        bytes: Vec<u8>,
+    },
+}
+
+/// A value is not of its column's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unreadable;
+
+impl Values {
+    /// None yet; `rows` is about how many there will be.
+    pub(crate) fn new(kind: Kind, rows: usize) -> Self {
+        let data = match kind {
+            Kind::Null => Data::Nothing,
+            Kind::Bool => Data::Bits(Vec::with_capacity(rows / 8 + 1)),
+            Kind::Int | Kind::Double | Kind::Time => Data::Words(Vec::with_capacity(rows * 8)),
+            Kind::String => Data::Dictionary(Box::default()),
+            Kind::Json => Data::Texts { offsets: vec![0; 4], bytes: Vec::new() },
+        };
+        Self { kind, rows: 0, data, validity: Vec::new(), nulls: 0 }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn nulls(&self) -> usize {
+        self.nulls
+    }
+
+    /// The strings of a column that has a dictionary.
+    pub(crate) fn dictionary(&self) -> Option<&Dictionary> {
+        match &self.data {
+            Data::Dictionary(dictionary) => Some(dictionary),
+            _ => None,
+        }
+    }
+
+    /// The buffers of the column, in Arrow's order: validity, then what its type has.
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
+        let (first, second): (Option<&[u8]>, Option<&[u8]>) = match &self.data {
+            Data::Nothing => (None, None),
+            Data::Bits(bytes) | Data::Words(bytes) => (Some(bytes), None),
+            Data::Dictionary(dictionary) => (Some(&dictionary.keys), None),
+            Data::Texts { offsets, bytes } => (Some(offsets), Some(bytes)),
+        };
+        let validity = first.map(|_| self.validity.as_slice());
+        [validity, first, second].into_iter().flatten()
+    }
+
+    /// Appends a row's value as inferred types have it: only what is of the column's type. `text` is
+    /// the value's JSON.
+    #[inline]
+    pub(crate) fn push(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
+        match (self.kind, value) {
+            (_, Value::Null) => self.push_null(),
+            (Kind::Int, Value::Int(number)) => self.push_word(number.to_le_bytes()),
+            (Kind::Double, Value::Double(number)) => self.push_word(number.to_le_bytes()),
+            (Kind::Double, Value::Int(number)) if number.unsigned_abs() <= EXACT_MAX => {
+                self.push_word((number as f64).to_le_bytes());
+            }
+            (Kind::Time, Value::String(text, false)) => {
+                self.push_word(time::parse_ms(text).ok_or(Unreadable)?.to_le_bytes());
+            }
+            (Kind::String, Value::String(text, has_escapes)) => self.push_string(text, has_escapes),
+            (Kind::Bool, Value::Bool(value)) => self.push_bool(value),
+            (Kind::Json, _) => self.push_text(text),
+            _ => return Err(Unreadable),
+        }
+        Ok(())
+    }
+
+    /// The same as declared types have it: a number in a string is a number, and what is no string
+    /// is one as JSON.
+    #[inline]
+    pub(crate) fn push_as_declared(
+        &mut self,
+        value: Value<'_>,
+        text: &[u8],
+    ) -> Result<(), Unreadable> {
+        match (self.kind, value) {
+            (Kind::Int, Value::Double(number)) if number.fract() == 0.0 => {
+                let is_exact = number.abs() <= EXACT_MAX as f64;
+                let number = Some(number as i64).filter(|_| is_exact).ok_or(Unreadable)?;
+                self.push_word(number.to_le_bytes());
+            }
+            (Kind::Double, Value::Int(number)) => self.push_word((number as f64).to_le_bytes()),
+            (Kind::Int | Kind::Double, Value::String(text, false)) => {
+                let text = std::str::from_utf8(text).map_err(|_| Unreadable)?;
+                match self.kind {
+                    Kind::Int => self.push_word(parsed::<i64>(text)?.to_le_bytes()),
+                    _ => self.push_word(parsed::<f64>(text)?.to_le_bytes()),
+                }
+            }
+            (Kind::Bool, Value::Int(number @ 0..=1)) => self.push_bool(number == 1),
+            (Kind::Time, Value::Int(ms)) => self.push_word(ms.to_le_bytes()),
+            (Kind::String, Value::Null) => self.push_null(),
+            (Kind::String, Value::String(..)) => return self.push(value, text),
+            (Kind::String, _) => self.push_string(text, false),
+            _ => return self.push(value, text),
+        }
+        Ok(())
+    }
+
+    /// Appends a row without a value.
+    pub(crate) fn push_null(&mut self) {
+        if self.nulls == 0 && !matches!(self.data, Data::Nothing) {
+            self.validity = vec![0xff; self.rows / 8];
+            self.validity
+                .extend((!self.rows.is_multiple_of(8)).then_some((1 << (self.rows % 8)) - 1));
+        }
+        self.nulls += 1;
+        match &mut self.data {
+            Data::Nothing => {}
+            Data::Bits(bits) => push_bit(bits, self.rows, false),
+            Data::Words(words) => words.extend_from_slice(&[0; 8]),
+            Data::Dictionary(dictionary) => dictionary.push_null(),
+            Data::Texts { offsets, bytes } => {
+                offsets.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            }
+        }
+        if !matches!(self.data, Data::Nothing) {
+            push_bit(&mut self.validity, self.rows, false);
+        }
+        self.rows += 1;
+    }
+
+    /// Removes the last row.
+    pub(crate) fn pop(&mut self) {
+        self.rows -= 1;
+        if self.nulls > 0 && !matches!(self.data, Data::Nothing) {
+            self.nulls -= usize::from(!pop_bit(&mut self.validity, self.rows));
+            if self.nulls == 0 {
+                self.validity.clear();
+            }
+        } else if self.nulls > 0 {
+            self.nulls -= 1;
+        }
+        match &mut self.data {
+            Data::Nothing => {}
+            Data::Bits(bits) => drop(pop_bit(bits, self.rows)),
+            Data::Words(words) => words.truncate(self.rows * 8),
+            Data::Dictionary(dictionary) => dictionary.pop(),
+            Data::Texts { offsets, bytes } => {
+                offsets.truncate((self.rows + 1) * 4);
+                let end = offsets.last_chunk().map_or(0, |end| u32::from_le_bytes(*end));
+                bytes.truncate(end as usize);
+            }
+        }
+    }
+
+    #[inline]
+    fn push_word(&mut self, word: [u8; 8]) {
+        if let Data::Words(words) = &mut self.data {
+            words.extend_from_slice(&word);
+            self.pushed();
+        }
+    }
+
+    fn push_bool(&mut self, value: bool) {
+        if let Data::Bits(bits) = &mut self.data {
+            push_bit(bits, self.rows, value);
+            self.pushed();
+        }
+    }
+
+    #[inline]
+    fn push_string(&mut self, text: &[u8], has_escapes: bool) {
+        if let Data::Dictionary(dictionary) = &mut self.data {
+            if has_escapes {
+                let mut said = Vec::new();
+                unescape(text, &mut said);
+                dictionary.push(&said);
+            } else {
+                dictionary.push(text);
+            }
+            self.pushed();
+        }
+    }
+
+    fn push_text(&mut self, text: &[u8]) {
+        if let Data::Texts { offsets, bytes } = &mut self.data {
+            bytes.extend_from_slice(text);
+            offsets.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            self.pushed();
+        }
+    }
+
+    #[inline]
+    fn pushed(&mut self) {
+        if self.nulls > 0 {
+            push_bit(&mut self.validity, self.rows, true);
+        }
+        self.rows += 1;
+    }
+}
+
+fn parsed<N: std::str::FromStr>(text: &str) -> Result<N, Unreadable> {
+    text.trim().parse().map_err(|_| Unreadable)
+}
+
+/// Appends the bit of row `row`.
+#[inline]
+fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
+    if row.is_multiple_of(8) {
+        bits.push(u8::from(bit));
+    } else if let Some(last) = bits.last_mut() {
+        *last |= u8::from(bit) << (row % 8);
+    }
+}
+
+/// Removes the bit of row `row`, the last one, and returns it.
+fn pop_bit(bits: &mut Vec<u8>, row: usize) -> bool {
+    let Some(last) = bits.last_mut() else { return true };
+    let bit = *last >> (row % 8) & 1 == 1;
+    *last &= (1 << (row % 8)) - 1;
+    if row.is_multiple_of(8) {
+        bits.pop();
+    }
+    bit
+}

@@ -1,0 +1,100 @@
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+};
+
+/// Strings of one column, each once, in the order in which they first came; and for each row the index of
+/// its string.
+///
+/// What comes out depends on the rows alone. The hashes have a seed, so that nobody can choose strings
+/// that all have the same place.
+#[derive(Debug, Default)]
+pub(crate) struct Dictionary {
+    /// For each row, as Arrow has it: `i32`, little endian.
+    pub(crate) keys: Vec<u8>,
+    /// Where each string ends in `bytes`.
+    ends: Vec<u32>,
+    pub(crate) bytes: Vec<u8>,
+    /// For each place a string's index and 1; 0: nothing is there. Their number is a power of two.
+    places: Vec<u32>,
+    seed: RandomState,
+    /// The index that the last row got. Columns often say the same again.
+    last: u32,
+}
+
+/// Places at the start.
+const PLACES: usize = 64;
+
+impl Dictionary {
+    /// Appends a row.
+    #[inline]
+    pub(crate) fn push(&mut self, text: &[u8]) {
+        if self.ends.is_empty() || self.string(self.last) != text {
+            self.last = self.index_of(text);
+        }
+        self.keys.extend_from_slice(&self.last.to_le_bytes());
+    }
+
+    /// Appends a row without a string.
+    pub(crate) fn push_null(&mut self) {
+        self.keys.extend_from_slice(&[0; 4]);
+    }
+
+    /// Removes the last row. Its string stays.
+    pub(crate) fn pop(&mut self) {
+        self.keys.truncate(self.keys.len() - 4);
+    }
+
+    /// How many strings there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Where each string begins, and the last one ends, as Arrow has it: `i32`, little endian.
+    pub(crate) fn offsets(&self) -> Vec<u8> {
+        let ends = self.ends.iter().flat_map(|end| end.to_le_bytes());
+        [0; 4].into_iter().chain(ends).collect()
+    }
+
+    fn string(&self, index: u32) -> &[u8] {
+        let index = index as usize;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start as usize..self.ends[index] as usize]
+    }
+
+    fn index_of(&mut self, text: &[u8]) -> u32 {
+        if self.ends.len() * 2 >= self.places.len() {
+            self.grow();
+        }
+        let mut place = self.place_of(text);
+        loop {
+            match self.places[place].checked_sub(1) {
+                Some(index) if self.string(index) == text => return index,
+                Some(_) => place = (place + 1) & (self.places.len() - 1),
+                None => break,
+            }
+        }
+        let index = self.ends.len() as u32;
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len() as u32);
+        self.places[place] = index + 1;
+        index
+    }
+
+    fn grow(&mut self) {
+        self.places = vec![0; PLACES.max(self.places.len() * 2)];
+        for index in 0..self.ends.len() as u32 {
+            let mut place = self.place_of(self.string(index));
+            while self.places[place] != 0 {
+                place = (place + 1) & (self.places.len() - 1);
+            }
+            self.places[place] = index + 1;
+        }
+    }
+
+    fn place_of(&self, text: &[u8]) -> usize {
+        let mut hasher = self.seed.build_hasher();
+        hasher.write(text);
+        hasher.finish() as usize & (self.places.len() - 1)
+    }
+}

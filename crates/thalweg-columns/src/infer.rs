@@ -1,0 +1,255 @@
+use std::collections::HashMap;
+
+use crate::{
+    Column, Columns, Kind,
+    json::{EXACT_MAX, Value},
+    limits::{CHANGES_MAX, INFERRED_BYTES},
+    rows::{Place, Visitor, is_like_offset, visit},
+    schema::{Shape, VALUE, fits_limits},
+    time,
+    unescape::unescape,
+};
+
+impl Columns {
+    /// Columns that rows fit: JSON values joined by commas, at least one.
+    ///
+    /// An integer of 64 bits is an int, another number a double, a string that is an instant in RFC
+    /// 3339 (in UTC, with at most three decimals) a time. What is of several types is the least type
+    /// that has all of them: int and double are double, time and string are string, anything else
+    /// is JSON.
+    pub fn infer(rows: &[u8]) -> Self {
+        let mut seen = Seen { shape: None, columns: Vec::new(), by_member: HashMap::new() };
+        seen.take(rows).map_or_else(|Mixed| Self::of_json(0), |()| seen.into_columns(0))
+    }
+
+    /// About as much of `batches` of rows, the newest last, as a schema is inferred from.
+    pub fn infer_from<'a>(batches: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<Self> {
+        let mut sample: Vec<&[u8]> = Vec::new();
+        let mut bytes = 0;
+        for rows in batches.rev() {
+            if bytes > INFERRED_BYTES {
+                break;
+            }
+            bytes += rows.len();
+            sample.push(rows);
+        }
+        sample.reverse();
+        (!sample.is_empty()).then(|| Self::infer(&sample.join(&b','.to_owned())))
+    }
+
+    /// Columns that fit `rows`, and what these fit. `None` if these fit `rows`, too. (An int that becomes a
+    /// double does not fit integers beyond 2^53 any more: rather than round them, a batch of these is
+    /// widened once more.)
+    pub fn widened(&self, rows: &[u8]) -> Option<Self> {
+        let is_json = self.shape == Shape::Values
+            && self.columns.first().is_some_and(|column| column.kind == Kind::Json);
+        if self.is_declared || is_json {
+            return None;
+        }
+        let columns = self.columns.clone();
+        let columns = columns.into_iter().map(|column| SeenColumn { column, is_large: false });
+        let mut seen = Seen {
+            shape: Some(self.shape),
+            columns: columns.collect(),
+            by_member: self.by_member.clone(),
+        };
+        let changes = self.changes + 1;
+        let wider = match seen.take(rows) {
+            Ok(()) if changes < CHANGES_MAX => seen.into_columns(changes),
+            Ok(()) | Err(Mixed) => Self::of_json(changes),
+        };
+        (wider.shape != self.shape || wider.columns != self.columns).then_some(wider)
+    }
+}
+
+/// Rows are not all objects, or not all arrays.
+struct Mixed;
+
+/// What was seen of rows.
+struct Seen {
+    shape: Option<Shape>,
+    columns: Vec<SeenColumn>,
+    by_member: HashMap<Box<[u8]>, usize>,
+}
+
+struct SeenColumn {
+    column: Column,
+    /// Whether it had an integer that a double does not hold exactly.
+    is_large: bool,
+}
+
+impl Seen {
+    fn take(&mut self, rows: &[u8]) -> Result<(), Mixed> {
+        visit(rows, false, self)
+    }
+
+    fn into_columns(self, changes: u32) -> Columns {
+        // Without rows there is nothing to be wrong about.
+        let Some(shape) = self.shape else { return Columns::of_json(changes) };
+        let exact = |SeenColumn { column, is_large }| match column.kind {
+            Kind::Double if is_large => Column { kind: Kind::Json, ..column },
+            _ => column,
+        };
+        let columns: Vec<Column> = self.columns.into_iter().map(exact).collect();
+        match fits_limits(&columns) {
+            true => {
+                let by_member = self.by_member;
+                Columns { shape, columns, by_member, is_declared: false, changes }
+            }
+            false => Columns::of_json(changes),
+        }
+    }
+
+    fn index_of(&mut self, place: Place<'_>) -> usize {
+        let add = |columns: &mut Vec<SeenColumn>, name| {
+            columns.push(SeenColumn { column: Column { name, kind: Kind::Null }, is_large: false });
+            columns.len() - 1
+        };
+        match place {
+            Place::Whole if self.columns.is_empty() => add(&mut self.columns, VALUE.to_owned()),
+            Place::Whole => 0,
+            Place::Element(index) => {
+                while self.columns.len() <= index {
+                    let name = format!("column{}", self.columns.len());
+                    add(&mut self.columns, name);
+                }
+                index
+            }
+            Place::Member(name, has_escapes) => {
+                let mut said = Vec::new();
+                match has_escapes {
+                    true => unescape(name, &mut said),
+                    false => said.extend_from_slice(name),
+                }
+                if let Some(index) = self.by_member.get(&*said) {
+                    return *index;
+                }
+                let offset = if is_like_offset(&said) { "_" } else { "" };
+                let name = format!("{offset}{}", String::from_utf8_lossy(&said));
+                let index = add(&mut self.columns, name);
+                self.by_member.insert(said.into(), index);
+                index
+            }
+        }
+    }
+}
+
+impl Visitor for Seen {
+    type Error = Mixed;
+
+    fn begin(&mut self, shape: Shape) -> Result<(), Mixed> {
+        if *self.shape.get_or_insert(shape) == shape { Ok(()) } else { Err(Mixed) }
+    }
+
+    fn value(&mut self, place: Place<'_>, value: Value<'_>, _: &[u8]) -> Result<(), Mixed> {
+        let index = self.index_of(place);
+        let seen = &mut self.columns[index];
+        let (kind, is_large) = kind_of(value);
+        seen.is_large |= is_large;
+        seen.column.kind = seen.column.kind.or(kind);
+        Ok(())
+    }
+
+    fn end(&mut self) {}
+}
+
+impl Kind {
+    /// The least type that has the values of both.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (one, other) if one == other => one,
+            (Self::Null, kind) | (kind, Self::Null) => kind,
+            (Self::Int, Self::Double) | (Self::Double, Self::Int) => Self::Double,
+            (Self::Time, Self::String) | (Self::String, Self::Time) => Self::String,
+            _ => Self::Json,
+        }
+    }
+}
+
+/// A value's own type, and whether it is an integer that a double does not hold exactly.
+fn kind_of(value: Value<'_>) -> (Kind, bool) {
+    let kind = match value {
+        Value::Null => Kind::Null,
+        Value::Bool(_) => Kind::Bool,
+        Value::Int(number) => return (Kind::Int, number.unsigned_abs() > EXACT_MAX),
+        Value::Double(_) => Kind::Double,
+        Value::String(text, false) if time::parse_ms(text).is_some() => Kind::Time,
+        Value::String(..) => Kind::String,
+        Value::Huge | Value::Nested => Kind::Json,
+    };
+    (kind, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(columns: &Columns) -> String {
+        let columns = columns.iter().map(|column| format!("{}:{}", column.name, column.kind));
+        columns.collect::<Vec<_>>().join(" ")
+    }
+
+    fn check(rows: &str, expected: &str) {
+        assert_eq!(shown(&Columns::infer(rows.as_bytes())), expected, "{rows}");
+    }
+
+    fn widens(rows: &str, more: &str, expected: Option<&str>) {
+        let columns = Columns::infer(rows.as_bytes());
+        let wider = columns.widened(more.as_bytes());
+        assert_eq!(wider.as_ref().map(shown).as_deref(), expected, "{rows} and {more}");
+    }
+
+    #[test]
+    fn a_type_is_the_least_that_has_all_values() {
+        check(r#"{"a":1,"b":"x"},{"a":2.5,"c":null}"#, "a:double b:string c:null");
+        check(r#"[1,"2022-07-13T21:04:08.419Z",true]"#, "column0:int column1:time column2:bool");
+        check(r#"["2022-07-13T21:04:08.419Z"],["x"],[null]"#, "column0:string");
+        check("[1],[true]", "column0:json");
+        check("[[1]],[{}]", "column0:json");
+        check("1,2.5", "value:double");
+        check(r#"1,{"a":1}"#, "value:json");
+        check("9007199254740993", "value:int");
+        check("9007199254740993,0.5", "value:json");
+        check("123456789012345678901234567890", "value:json");
+        check(
+            r#"{"_offset":1,"__offset":2,"a\u0062":3,"ab":4}"#,
+            "__offset:int ___offset:int ab:int",
+        );
+    }
+
+    #[test]
+    fn what_fits_changes_nothing() {
+        widens(r#"{"a":1.5,"b":"x"}"#, r#"{"b":null},{"a":7},{}"#, None);
+        widens("[1],[\"x\"]", "[{}],[]", None);
+        widens(r#"1,{"a":1}"#, "[1],null,{}", None);
+        let declared = Columns::declared(["a:int"]).unwrap();
+        assert!(declared.widened(br#"{"a":"x","b":1}"#).is_none());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_fitted() {
+        widens(r#"{"a":1}"#, r#"{"a":"x","b":2}"#, Some("a:json b:int"));
+        widens("[1]", "[2,3]", Some("column0:int column1:int"));
+        widens("[1]", r#"{"a":1}"#, Some("value:json"));
+        widens("1", "[1]", Some("value:json"));
+        widens("0.5", "9007199254740993", Some("value:json"));
+    }
+
+    #[test]
+    fn a_schema_changes_so_often_and_then_fits_everything() {
+        let mut columns = Columns::infer(b"{}");
+        for number in 0..CHANGES_MAX - 1 {
+            columns = columns.widened(format!(r#"{{"a{number}":1}}"#).as_bytes()).unwrap();
+        }
+        columns = columns.widened(br#"{"last":1}"#).unwrap();
+        assert_eq!(shown(&columns), "value:json");
+        assert!(columns.widened(br#"{"more":[]},1"#).is_none());
+    }
+
+    #[test]
+    fn too_many_members_are_one_column() {
+        let members: Vec<String> = (0..1001).map(|number| format!(r#""m{number}":1"#)).collect();
+        check(&format!("{{{}}}", members.join(",")), "value:json");
+        check(&format!(r#"{{"{}":1}}"#, "x".repeat(70_000)), "value:json");
+    }
+}

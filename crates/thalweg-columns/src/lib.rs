@@ -1,0 +1,47 @@
+//! Events that are rows, as columns: their names and types, and the Arrow IPC stream of them. Pure:
+//! no I/O, no clock, no runtime.
+//!
+//! ```text
+//! limits      every bound, with why
+//! schema      names and types: declared, or inferred from rows
+//! infer       what rows are
+//! json        JSON that was checked before, value by value
+//! time        instants in RFC 3339
+//! unescape    JSON strings with escapes
+//! column      the values of one column
+//! dictionary  strings, each once
+//! rows        rows → columns
+//! message     flatbuffers of Arrow's format: Schema, DictionaryBatch, RecordBatch
+//! ipc         columns → messages of a stream
+//! ```
+//!
+//! Rows are JSON values joined by commas, without insignificant whitespace, and known to be valid:
+//! objects (a column for each member), arrays (a column for each place), or anything else (one
+//! column).
+//!
+//! ```
+//! use thalweg_columns::Columns;
+//!
+//! let rows = br#"{"id":7,"speed":73.1},{"id":8,"speed":null}"#;
+//! let columns = Columns::infer(rows);
+//! let mut stream = Vec::new();
+//! columns.write_schema(&[("thalweg.epoch", "9f3c21")], &mut stream);
+//! assert!(columns.write_rows(1042, rows, &mut stream).is_ok());
+//! columns.write_end(None, &mut stream);
+//! assert!(columns.widened(br#"{"id":"seven"}"#).is_some(), "id is not a number any more");
+//! ```
+
+mod column;
+mod dictionary;
+mod infer;
+mod ipc;
+mod json;
+pub mod limits;
+mod message;
+mod rows;
+mod schema;
+mod time;
+mod unescape;
+
+pub use rows::Misfit;
+pub use schema::{Column, Columns, DeclarationError, Kind};

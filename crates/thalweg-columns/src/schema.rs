@@ -1,0 +1,206 @@
+use std::{collections::HashMap, fmt};
+
+use crate::limits::{COLUMNS_MAX, NAMES_BYTES_MAX};
+
+/// The schema of a topic's rows: a name and a type for each column.
+///
+/// It is declared and never changes, or it is inferred from rows and may be widened by others
+/// ([`Columns::widened`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Columns {
+    pub(crate) shape: Shape,
+    pub(crate) columns: Vec<Column>,
+    /// Of rows that are objects, the column of each member.
+    pub(crate) by_member: HashMap<Box<[u8]>, usize>,
+    pub(crate) is_declared: bool,
+    /// How often it was widened.
+    pub(crate) changes: u32,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What its values are.
+    pub kind: Kind,
+}
+
+/// The type of a column. Each may be null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Nothing else was seen yet.
+    Null,
+    /// True or false.
+    Bool,
+    /// An integer of 64 bits.
+    Int,
+    /// A double.
+    Double,
+    /// An instant, in ms since 1970 (UTC). In JSON a string in RFC 3339.
+    Time,
+    /// A string.
+    String,
+    /// Anything, as JSON text.
+    Json,
+}
+
+/// What the rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Objects: a column for each member.
+    Objects,
+    /// Arrays: a column for each place.
+    Arrays,
+    /// One column of whatever comes.
+    Values,
+}
+
+/// Why columns cannot be declared so: one sentence with the remedy.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum DeclarationError {
+    /// Not `name:type`.
+    #[error("{0} is no column: write name:type, as in speed:double")]
+    NoType(String),
+    /// Not a type.
+    #[error("{0} is no type of a column: it is one of bool, int, double, time, string and json")]
+    UnknownType(String),
+    /// A name that there is already, or that the offsets have.
+    #[error(
+        "two columns are named {0}: give each a name of its own (_offset is the event's offset)"
+    )]
+    Twice(String),
+    /// More than there may be.
+    #[error(
+        "a topic has 1 to {COLUMNS_MAX} columns, with names of {NAMES_BYTES_MAX} bytes at most"
+    )]
+    TooMany,
+}
+
+/// The column of offsets, before all others.
+pub(crate) const OFFSET: &str = "_offset";
+
+/// The only column of rows that are neither objects nor arrays.
+pub(crate) const VALUE: &str = "value";
+
+impl Columns {
+    /// Columns as they are declared, each `name:type`. Rows may be objects with these members or
+    /// arrays in this order. What a row has besides is left out, and what cannot be read as declared
+    /// is null.
+    ///
+    /// # Errors
+    /// When one of them is not as said.
+    pub fn declared<'a>(
+        declarations: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, DeclarationError> {
+        let mut columns: Vec<Column> = Vec::new();
+        for declaration in declarations {
+            let no_type = || DeclarationError::NoType(declaration.to_owned());
+            let (name, kind) = declaration.rsplit_once(':').ok_or_else(no_type)?;
+            if name.is_empty() {
+                return Err(no_type());
+            }
+            let kind =
+                Kind::named(kind).ok_or_else(|| DeclarationError::UnknownType(kind.to_owned()))?;
+            if name == OFFSET || columns.iter().any(|column| column.name == name) {
+                return Err(DeclarationError::Twice(name.to_owned()));
+            }
+            columns.push(Column { name: name.to_owned(), kind });
+        }
+        if columns.is_empty() || !fits_limits(&columns) {
+            return Err(DeclarationError::TooMany);
+        }
+        let by_member = columns.iter().enumerate();
+        let by_member =
+            by_member.map(|(index, column)| (column.name.as_bytes().into(), index)).collect();
+        Ok(Self { shape: Shape::Objects, columns, by_member, is_declared: true, changes: 0 })
+    }
+
+    /// No columns, for a stream that ends before there are any.
+    pub fn none() -> Self {
+        let (columns, by_member) = (Vec::new(), HashMap::new());
+        Self { shape: Shape::Objects, columns, by_member, is_declared: true, changes: 0 }
+    }
+
+    /// One column of JSON: it fits every event.
+    pub(crate) fn of_json(changes: u32) -> Self {
+        let columns = vec![Column { name: VALUE.to_owned(), kind: Kind::Json }];
+        let by_member = HashMap::new();
+        Self { shape: Shape::Values, columns, by_member, is_declared: false, changes }
+    }
+
+    /// The columns, without that of the offsets.
+    pub fn iter(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter()
+    }
+
+    /// Memory that it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let names: usize = self.columns.iter().map(|column| column.name.len()).sum();
+        let members = self.by_member.capacity() * size_of::<(Box<[u8]>, usize)>();
+        size_of::<Self>() + self.columns.len() * size_of::<Column>() + members + 2 * names
+    }
+}
+
+/// Whether there are no more columns, nor longer names, than a schema may have.
+pub(crate) fn fits_limits(columns: &[Column]) -> bool {
+    let names: usize = columns.iter().map(|column| column.name.len()).sum();
+    columns.len() <= COLUMNS_MAX && names <= NAMES_BYTES_MAX
+}
+
+impl Kind {
+    /// Those that can be declared.
+    const NAMES: [(&str, Self); 6] = [
+        ("bool", Self::Bool),
+        ("int", Self::Int),
+        ("double", Self::Double),
+        ("time", Self::Time),
+        ("string", Self::String),
+        ("json", Self::Json),
+    ];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Self::NAMES.iter().find(|(_, kind)| kind == self);
+        out.write_str(named.map_or("null", |(name, _)| name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(declarations: &[&str]) -> Result<Vec<String>, DeclarationError> {
+        let columns = Columns::declared(declarations.iter().copied())?;
+        Ok(columns.iter().map(|column| format!("{}={}", column.name, column.kind)).collect())
+    }
+
+    #[test]
+    fn columns_are_declared_by_name_and_type() {
+        let columns = declared(&["in_use:int", "speed:double", "a:b:time"]).unwrap();
+        assert_eq!(columns, ["in_use=int", "speed=double", "a:b=time"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_declaration_is_said() {
+        for (declarations, says) in [
+            (&["speed"][..], "speed is no column: write name:type"),
+            (&[":int"], ":int is no column"),
+            (&["speed:float"], "float is no type of a column: it is one of bool, int"),
+            (&["a:int", "a:double"], "two columns are named a"),
+            (&["_offset:int"], "two columns are named _offset"),
+            (&[], "a topic has 1 to 1000 columns"),
+        ] {
+            let error = declared(declarations).unwrap_err().to_string();
+            assert!(error.starts_with(says), "{error}");
+        }
+        let many: Vec<String> = (0..1001).map(|number| format!("c{number}:int")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(declared(&many).unwrap_err(), DeclarationError::TooMany);
+    }
+}

@@ -1,0 +1,104 @@
+//! Instants in RFC 3339, as far as a timestamp of milliseconds holds them exactly: in UTC (`Z`), with at
+//! most three decimals of a second.
+
+const MS_PER_DAY: i64 = 86_400_000;
+
+/// Milliseconds since 1970 of `2022-07-13T21:04:08.419Z`. `None` if `text` is anything else.
+#[inline]
+pub(crate) fn parse_ms(text: &[u8]) -> Option<i64> {
+    if !(20..=24).contains(&text.len()) || text[text.len() - 1] != b'Z' {
+        return None;
+    }
+    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    if marks.iter().any(|(at, mark)| text[*at] != *mark) {
+        return None;
+    }
+    let (year, month, day) = (number(&text[..4])?, number(&text[5..7])?, number(&text[8..10])?);
+    let (hour, minute, second) =
+        (number(&text[11..13])?, number(&text[14..16])?, number(&text[17..19])?);
+    if month == 0 || month > 12 || day == 0 || day > days_of(year, month) {
+        return None;
+    }
+    // A leap second has no place among milliseconds since 1970.
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let ms = match &text[19..text.len() - 1] {
+        [] => 0,
+        [b'.', decimals @ ..] if !decimals.is_empty() => {
+            number(decimals)? * [100, 10, 1][decimals.len() - 1]
+        }
+        _ => return None,
+    };
+    let in_day = ((hour * 60 + minute) * 60 + second) * 1000 + ms;
+    Some(days_since_1970(year, month, day) * MS_PER_DAY + in_day)
+}
+
+#[inline]
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then(|| number * 10 + i64::from(digit))
+    })
+}
+
+fn days_of(year: i64, month: i64) -> i64 {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if is_leap => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// Of the proleptic Gregorian calendar. Years begin in March here, so that the leap day is a year's
+/// last, and 400 of them are always as many days.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let years = if month > 2 { year } else { year - 1 };
+    let (era, of_era) = (years.div_euclid(400), years.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let of_era = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    era * 146_097 + of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(text: &str) -> Option<i64> {
+        parse_ms(text.as_bytes())
+    }
+
+    #[test]
+    fn instants_are_milliseconds_since_1970() {
+        assert_eq!(ms("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(ms("2022-07-13T21:04:08.419Z"), Some(1_657_746_248_419));
+        assert_eq!(ms("2022-07-13T21:04:08.4Z"), Some(1_657_746_248_400));
+        assert_eq!(ms("2000-02-29T23:59:59.999Z"), Some(951_868_799_999));
+        assert_eq!(ms("1969-12-31T23:59:59Z"), Some(-1000));
+        assert_eq!(ms("0000-01-01T00:00:00Z"), Some(-62_167_219_200_000));
+        assert_eq!(ms("9999-12-31T23:59:59.999Z"), Some(253_402_300_799_999));
+    }
+
+    #[test]
+    fn what_milliseconds_do_not_hold_is_text() {
+        for text in [
+            "",
+            "2022-07-13",
+            "2022-07-13T21:04:08.4191Z",
+            "2022-07-13T21:04:08.419+00:00",
+            "2022-07-13T21:04:08.Z",
+            "2022-02-29T00:00:00Z",
+            "1900-02-29T00:00:00Z",
+            "2022-13-01T00:00:00Z",
+            "2022-00-01T00:00:00Z",
+            "2022-07-13T24:00:00Z",
+            "2016-12-31T23:59:60Z",
+            "2022-07-13t21:04:08Z",
+            "2022-07-13T21:04:0xZ",
+        ] {
+            assert_eq!(ms(text), None, "{text}");
+        }
+    }
+}

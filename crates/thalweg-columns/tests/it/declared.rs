@@ -1,0 +1,44 @@
+use serde_json::{Value, json};
+use thalweg_columns::Columns;
+
+use crate::reading::read;
+
+fn check(declarations: &[&str], rows: &str, expected: &[Value], unreadable: u64) {
+    let columns = Columns::declared(declarations.iter().copied()).expect("columns");
+    let mut out = Vec::new();
+    columns.write_schema(&[], &mut out);
+    assert_eq!(columns.write_rows(5, rows.as_bytes(), &mut out), Ok(unreadable), "{rows}");
+    columns.write_end(None, &mut out);
+    let rows: Vec<Value> = read(&out).rows().into_iter().map(|(_, row)| Value::from(row)).collect();
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn values_are_read_as_declared() {
+    check(
+        &["in_use:int", "speed:double", "car:string", "time:time", "gas:bool"],
+        r#"[1,"73.12","c7","2022-07-13T21:04:08.419Z",0],["2",39,7,1657746248419,true]"#,
+        &[
+            json!([1, 73.12, "c7", { "ms": 1657746248419_u64 }, false]),
+            json!([2, 39.0, "7", { "ms": 1657746248419_u64 }, true]),
+        ],
+        0,
+    );
+    check(&["a:int", "b:json"], r#"{"b":[1],"c":5,"a":2.0}"#, &[json!([2, [1]])], 0);
+}
+
+#[test]
+fn what_cannot_be_read_is_null_and_counted() {
+    check(
+        &["a:int", "b:time"],
+        r#"["x","yesterday"],[1.5,null],[[],{}],[7,0,"more"],9"#,
+        &[
+            json!([null, null]),
+            json!([null, null]),
+            json!([null, null]),
+            json!([7, { "ms": 0 }]),
+            json!([null, null]),
+        ],
+        6,
+    );
+}

@@ -1,0 +1,5 @@
+//! Streams of columns, read by Arrow's own reader.
+
+mod declared;
+mod reading;
+mod streams;

@@ -1,0 +1,120 @@
+use std::sync::Arc;
+
+use thalweg_columns::Columns;
+use thalweg_wire::{Close, Envelope, Epoch, Format, Topic};
+
+/// How what a subscriber is told becomes bytes: its format, and if that is of columns, the schema that
+/// its stream began with. Subscribers with equal encodings are sent the same bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Encoding<'a> {
+    format: Format,
+    /// `None`: of JSON, or the stream has no schema yet.
+    columns: Option<&'a Arc<Columns>>,
+}
+
+/// The member of a message's metadata that says why a stream of columns ends.
+const CLOSE: &str = "thalweg.close";
+
+impl<'a> Encoding<'a> {
+    /// A format with the schema of a stream, if it has one.
+    pub fn new(format: Format, columns: Option<&'a Arc<Columns>>) -> Self {
+        Self { format, columns }
+    }
+
+    /// The format.
+    #[inline]
+    pub fn format(self) -> Format {
+        self.format
+    }
+
+    /// The same for whoever takes no patches.
+    #[inline]
+    pub(super) fn without_patches(self) -> Self {
+        Self { format: self.format.without_patches(), ..self }
+    }
+
+    /// The schema of the stream.
+    pub(super) fn columns(self) -> Option<&'a Arc<Columns>> {
+        self.columns
+    }
+
+    /// Whether it is of columns and these are not its schema.
+    pub(super) fn differs_from(self, columns: Option<&Arc<Columns>>) -> bool {
+        match (self.columns, columns) {
+            (Some(own), Some(other)) => !is_same(own, other),
+            (own, other) => own.is_some() || other.is_some(),
+        }
+    }
+
+    /// Appends a batch. Of columns: in the schema of the stream, which its rows fit.
+    pub(super) fn batch(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
+        match self.columns {
+            None => self.format.batch(envelope, out),
+            Some(columns) => self.format.own(out, |out| {
+                // What does not fit is never asked for: its batch has another schema.
+                let _ = columns.write_rows(envelope.first, envelope.events, out);
+            }),
+        }
+    }
+
+    /// Appends what stands around a batch's events, as [`Format::around`].
+    pub(super) fn around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<usize> {
+        match self.columns {
+            None => self.format.around(envelope, out),
+            Some(_) => None,
+        }
+    }
+
+    /// Appends what a stream of columns begins with: its schema, and a batch without rows.
+    pub fn begin(self, topic: &Topic, epoch: Epoch, out: &mut Vec<u8>) {
+        if let Some(columns) = self.columns {
+            let epoch = epoch.to_string();
+            let metadata = [("thalweg.topic", topic.as_str()), ("thalweg.epoch", &*epoch)];
+            self.format.own(out, |out| {
+                columns.write_schema(&metadata, out);
+                columns.write_no_rows(None, out);
+            });
+        }
+    }
+
+    /// Appends a heartbeat; nothing if it is of columns and there is no schema yet.
+    pub fn heartbeat(self, out: &mut Vec<u8>) {
+        match self.columns {
+            None => self.format.heartbeat(out),
+            Some(columns) => self.format.own(out, |out| columns.write_no_rows(None, out)),
+        }
+    }
+
+    /// Appends the connection's last words, without the end of its response.
+    pub fn close(self, close: Close, out: &mut Vec<u8>) {
+        match self.columns {
+            None if self.format.has_columns() => {
+                let none = Columns::none();
+                self.format.own(out, |out| {
+                    none.write_schema(&[], out);
+                    end(&none, close, out);
+                });
+            }
+            None => self.format.close(close, out),
+            Some(columns) => self.format.own(out, |out| end(columns, close, out)),
+        }
+    }
+}
+
+/// Appends the end of a stream, and why it ends.
+fn end(columns: &Columns, close: Close, out: &mut Vec<u8>) {
+    let mut said = Vec::new();
+    close.write_members(&mut said);
+    columns.write_end(Some((CLOSE, &String::from_utf8_lossy(&said))), out);
+}
+
+impl From<Format> for Encoding<'_> {
+    fn from(format: Format) -> Self {
+        Self { format, columns: None }
+    }
+}
+
+/// Whether two schemas are equal. Mostly they are one.
+pub(super) fn is_same(one: &Arc<Columns>, other: &Arc<Columns>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}

@@ -1,0 +1,105 @@
+/** The body of a record batch: columns as views of its bytes, each checked to be within them. Pure. */
+
+import { type Column, type DataType, Type, utf8 } from "@uwdata/flechette";
+import { DoubleBatch, FlagBatch, FrameColumn, LongBatch, TextBatch, TextKeyBatch } from "./batches.js";
+import { type FlatTable, long, type Vector } from "./flatbuffer.js";
+
+/** Bytes of a node (rows, nulls), and of a buffer's place (offset, length). */
+const NODE_BYTES = 16;
+const PLACE_BYTES = 16;
+
+/** A kind of typed array. */
+interface Kind<T> {
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBuffer, offset: number, length: number): T;
+}
+
+/** Columns are to be taken in the order of the schema. All methods throw a RangeError where one is not there. */
+export class Body {
+  /** Rows. */
+  readonly count: number;
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+  readonly #nodes: Vector;
+  readonly #places: Vector;
+  #node = 0;
+  #place = 0;
+
+  /** @param header - the `RecordBatch` that describes it. */
+  constructor(header: FlatTable, bytes: Uint8Array<ArrayBuffer>) {
+    if (header.table(3)) throw new RangeError("a record batch is compressed");
+    this.count = header.long(0);
+    this.#bytes = bytes;
+    this.#nodes = header.vector(1, NODE_BYTES);
+    this.#places = header.vector(2, PLACE_BYTES);
+  }
+
+  /** @param dictionaries - texts by the numbers of their dictionaries. */
+  column(type: DataType, dictionaries: ReadonlyMap<number, Column<string>>): Column<unknown> {
+    const { count } = this;
+    const node = { type, ...this.#next() };
+    switch (type.typeId) {
+      case Type.Int:
+      case Type.Timestamp:
+        return new FrameColumn([new LongBatch({ ...node, values: this.#array(Int32Array, 2 * count) })]);
+      case Type.Float:
+        return new FrameColumn([new DoubleBatch({ ...node, values: this.#array(Float64Array, count) })]);
+      case Type.Bool:
+        return new FrameColumn([new FlagBatch({ ...node, values: this.#array(Uint8Array, bits(count)) })]);
+      case Type.Dictionary: {
+        const texts = dictionaries.get((type as { id: number }).id);
+        if (!texts) throw new RangeError("a dictionary is missing");
+        return new FrameColumn([new TextKeyBatch({ ...node, values: this.#array(Int32Array, count) }, texts)]);
+      }
+      default:
+        return new FrameColumn([this.#texts(node)]);
+    }
+  }
+
+  /** The texts of a dictionary: its only column. */
+  texts(): Column<string> {
+    return new FrameColumn([this.#texts({ type: utf8(), ...this.#next() })]);
+  }
+
+  #texts(node: Node & { type: DataType }): TextBatch {
+    const offsets = this.#array(Int32Array, node.length && node.length + 1);
+    return new TextBatch({ ...node, offsets, values: this.#array(Uint8Array) });
+  }
+
+  /** What each column begins with. */
+  #next(): Node {
+    const { view, at, length } = this.#nodes;
+    if (this.#node >= length) throw new RangeError("a record batch has too few columns");
+    const place = at + NODE_BYTES * this.#node++;
+    if (long(view, place) !== this.count)
+      throw new RangeError("the columns of a record batch are of different lengths");
+    const nullCount = long(view, place + 8);
+    // Without nulls there need not be any bits.
+    const validity = this.#array(Uint8Array, nullCount ? bits(this.count) : 0);
+    return { length: this.count, nullCount, validity };
+  }
+
+  /** The next buffer. @param least - elements that it must have; those behind them are left out. */
+  #array<T>(kind: Kind<T>, least?: number): T {
+    const { view, at, length } = this.#places;
+    if (this.#place >= length) throw new RangeError("a record batch has too few buffers");
+    const place = at + PLACE_BYTES * this.#place++;
+    const [offset, size] = [long(view, place), long(view, place + 8)];
+    const { buffer, byteOffset, byteLength } = this.#bytes;
+    const count = least ?? size / kind.BYTES_PER_ELEMENT;
+    if (!(offset >= 0 && size >= count * kind.BYTES_PER_ELEMENT && offset + size <= byteLength)) {
+      throw new RangeError("a buffer of a record batch is not within it");
+    }
+    return new kind(buffer, byteOffset + offset, count);
+  }
+}
+
+interface Node {
+  readonly length: number;
+  readonly nullCount: number;
+  readonly validity: Uint8Array;
+}
+
+/** Bytes that so many bits take. */
+function bits(count: number): number {
+  return Math.ceil(count / 8);
+}

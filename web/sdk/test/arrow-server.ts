@@ -1,0 +1,130 @@
+/** A server that answers as it is told, with streams of Arrow that another implementation made (streams/make.py). */
+
+import { readFileSync } from "node:fs";
+import { afterEach, vi } from "vitest";
+import { type ColumnBatch, type ColumnOptions, type ColumnStream, columns, type ThalwegError } from "../dist/arrow.js";
+
+type Rows = Record<string, unknown[]>;
+
+function read(file: string): Buffer {
+  return readFileSync(new URL(`streams/${file}`, import.meta.url));
+}
+
+/** What the frames with rows of a stream say, column by column. */
+export const TABLES = JSON.parse(read("tables.json").toString()) as { cars: [Rows, Rows, Rows]; figures: [Rows] };
+/** Three frames with rows, a heartbeat between them, and a close. */
+export const CARS: Uint8Array = new Uint8Array(read("cars.arrows"));
+/** The same topic with other columns, from the event after those on. */
+export const FIGURES: Uint8Array = new Uint8Array(read("figures.arrows"));
+export const TYPE = "application/vnd.apache.arrow.stream";
+/** Before the first row. */
+export const BEFORE = `e1.${2 ** 33 - 1}`;
+
+/** Where each message begins, and the end. */
+export function boundaries(stream: Uint8Array): number[] {
+  const view = new DataView(stream.buffer, stream.byteOffset, stream.byteLength);
+  const found = [0];
+  for (let at = 0; at < stream.length; found.push(at)) {
+    const head = at + 8;
+    const length = view.getInt32(at + 4, true);
+    at = head + length;
+    if (!length) continue;
+    const table = head + view.getUint32(head, true);
+    const fields = table - view.getInt32(table, true);
+    const body = view.getUint16(fields, true) > 10 ? view.getUint16(fields + 10, true) : 0;
+    at += body && Number(view.getBigInt64(table + body, true));
+  }
+  return found;
+}
+
+/** What is answered to a request, until that is aborted. */
+export type Answer = (signal: AbortSignal) => Response;
+
+/** An answer: pieces of a body that then ends, is cut, or goes on. */
+export function answer(
+  pieces: readonly Uint8Array[],
+  headers: Record<string, string> = {},
+  then: "end" | "cut" | "stay" = "end",
+): Answer {
+  return (signal) => {
+    const left = [...pieces];
+    const body = new ReadableStream<Uint8Array>({
+      start(stream) {
+        signal.addEventListener("abort", () => stream.error(signal.reason));
+      },
+      pull(stream) {
+        const next = left.shift();
+        if (next) stream.enqueue(next);
+        else if (then === "end") stream.close();
+        else if (then === "cut") stream.error(new TypeError("network"));
+      },
+    });
+    return new Response(body, { headers: { "Content-Type": TYPE, "Thalweg-Position": BEFORE, ...headers } });
+  };
+}
+
+export function refusal(status: number, code: string): Answer {
+  return () => new Response(JSON.stringify({ error: { code, message: `it is ${code}` } }), { status });
+}
+
+/** A page that receives columns, and what it has seen. */
+export interface Page {
+  readonly stream: ColumnStream;
+  readonly requests: { url: URL; headers: Record<string, string>; signal: AbortSignal }[];
+  readonly batches: ColumnBatch[];
+  readonly statuses: string[];
+  readonly errors: ThalwegError[];
+}
+
+const open: ColumnStream[] = [];
+
+afterEach(() => {
+  for (const stream of open.splice(0)) stream.close();
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+/**
+ * Receives what a server answers to one request after the other; after the last one nothing is
+ * answered.
+ */
+export function receive(
+  answers: readonly Answer[],
+  options: ColumnOptions = {},
+  listener: (batch: ColumnBatch) => void | Promise<void> = () => {},
+): Page {
+  const left = [...answers];
+  const page: Omit<Page, "stream"> = { requests: [], batches: [], statuses: [], errors: [] };
+  const fetch = (async (url: URL, { headers, signal }: { headers: Record<string, string>; signal: AbortSignal }) => {
+    page.requests.push({ url, headers, signal });
+    const next = left.shift();
+    if (next) return next(signal);
+    return new Promise((_, gone) => signal.addEventListener("abort", () => gone(signal.reason)));
+  }) as unknown as typeof globalThis.fetch;
+  const stream = columns(
+    "http://server/",
+    "cars",
+    {
+      fetch,
+      onStatus: ({ state, reason }) => page.statuses.push(reason ? `${state}: ${reason}` : state),
+      onError: (error) => page.errors.push(error),
+      ...options,
+    },
+    (batch) => {
+      page.batches.push(batch);
+      return listener(batch);
+    },
+  );
+  open.push(stream);
+  return { ...page, stream };
+}
+
+/** Waits for something that needs no timer. */
+export async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((go) => setImmediate(go));
+}
+
+/** A table as TABLES has it. */
+export function rows({ table }: ColumnBatch): Rows {
+  return Object.fromEntries(table.names.map((name, index) => [name, Array.from(table.children[index]!.toArray())]));
+}

@@ -1,0 +1,165 @@
+/** What comes as Arrow, however it is cut, and whatever it is. */
+
+import { expect, it, vi } from "vitest";
+import type { ColumnBatch } from "../dist/arrow.js";
+import { answer, BEFORE, boundaries, CARS, FIGURES, type Page, receive, rows, TABLES, until } from "./arrow-server.js";
+import { seeded } from "./random.js";
+
+/** Until it is over: the next attempt has begun, or is waited for. */
+async function over({ stream, requests }: Page): Promise<void> {
+  await until(() => requests.length > 1 || ["waiting", "closed"].includes(stream.status.state));
+}
+
+function pieces(stream: Uint8Array, size: () => number): Uint8Array[] {
+  const all: Uint8Array[] = [];
+  for (let at = 0; at < stream.length; at += all.at(-1)?.length ?? 0) all.push(stream.slice(at, at + size()));
+  return all;
+}
+
+it("tables have what was published, as numbers, booleans, texts and null", async () => {
+  const page = receive([answer([CARS])]);
+  await over(page);
+  expect(page.batches.map(rows)).toEqual(TABLES.cars);
+  const [first] = page.batches as [ColumnBatch];
+  expect(first).toMatchObject({ topic: "cars", count: 3, first: 2 ** 33, position: `e1.${2 ** 33 + 2}`, gap: null });
+  expect(first.table.numRows).toBe(3);
+  expect(first.table.schema.fields.at(-1)?.metadata?.get("thalweg.type")).toBe("json");
+  expect(first.table.schema.metadata?.get("thalweg.epoch")).toBe("e1");
+});
+
+it("values are the same one by one, in order, and as rows", async () => {
+  const page = receive([answer([CARS])]);
+  await over(page);
+  for (const { table, count } of page.batches) {
+    for (const column of table.children) {
+      const all = Array.from(column.toArray());
+      expect(Array.from({ length: count }, (_, row) => column.at(row))).toEqual(all);
+      expect([...column]).toEqual(all);
+      expect(column.nullCount).toBe(all.filter((it) => it === null).length);
+    }
+    expect(table.at(0)?.["car"]).toBe(table.getChild("car")?.at(0));
+  }
+});
+
+it("a column of numbers without null is an array of floats", async () => {
+  const page = receive([answer([CARS])]);
+  await over(page);
+  const { table } = page.batches[1] as ColumnBatch;
+  for (const name of ["_offset", "speed", "total", "time"]) {
+    expect(table.getChild(name)?.toArray(), name).toBeInstanceOf(Float64Array);
+  }
+});
+
+/** As texts: thousands of them are compared. */
+const CARS_TEXT = JSON.stringify(TABLES.cars);
+
+it("tables are the same wherever the stream is cut in two", { timeout: 60_000 }, async () => {
+  for (let at = 1; at < CARS.length; at++) {
+    const page = receive([answer([CARS.slice(0, at), CARS.slice(at)])]);
+    await over(page);
+    if (JSON.stringify(page.batches.map(rows)) !== CARS_TEXT)
+      expect(page.batches.map(rows), `cut at ${at}`).toEqual(TABLES.cars);
+    page.stream.close();
+  }
+});
+
+it("tables are the same in pieces of any size, and stay as they are while others come", async () => {
+  for (let seed = 1; seed < 60; seed++) {
+    const random = seeded(seed);
+    const page = receive([answer(pieces(CARS, () => 1 + Math.floor(random() ** 3 * 900)))]);
+    await over(page);
+    expect(page.batches.map(rows), `seed ${seed}`).toEqual(TABLES.cars);
+    page.stream.close();
+  }
+});
+
+it("a stream that ends too early is a cut: what was whole has come, and the rest is asked for", async () => {
+  const ends = boundaries(CARS);
+  vi.spyOn(Math, "random").mockReturnValue(0);
+  for (let at = 0; at < CARS.length - 8; at += 7) {
+    const page = receive([answer([CARS.slice(0, at)])], { from: BEFORE });
+    await over(page);
+    expect(page.stream.status, `cut at ${at}`).toEqual({ state: "waiting", reason: "cut" });
+    const whole = ends.filter((end) => end <= at).length - 1;
+    // Of each frame with rows the record batch is the last message: they are numbers 6, 10 and 13.
+    const expected = [6, 10, 13].filter((number) => whole > number).length;
+    expect(page.batches.map(rows)).toEqual(TABLES.cars.slice(0, expected));
+    expect(page.stream.position).toBe(page.batches.at(-1)?.position ?? BEFORE);
+    page.stream.close();
+  }
+});
+
+it("a stream that is garbled ends in an error and an attempt, never in nothing", { timeout: 60_000 }, async () => {
+  const random = seeded(7);
+  for (let run = 0; run < 3000; run++) {
+    const garbled = CARS.slice();
+    for (let times = 1 + Math.floor(random() * 3); times > 0; times--) {
+      garbled[Math.floor(random() * garbled.length)] = Math.floor(random() * 256);
+    }
+    const page = receive([answer(pieces(garbled, () => 1024))], {}, (batch) => void rows(batch));
+    await over(page);
+    page.stream.close();
+  }
+});
+
+/** A stream with something else in it: `put` gets a view of the message of this number. */
+function changed(stream: Uint8Array, number: number, put: (view: DataView) => void): Uint8Array {
+  const copy = stream.slice();
+  const [from, to] = boundaries(copy).slice(number, number + 2) as [number, number];
+  put(new DataView(copy.buffer, copy.byteOffset + from, to - from));
+  return copy;
+}
+
+/** Where a field of the table at a place is. */
+function field(view: DataView, table: number, number: number): number {
+  return table + view.getUint16(table - view.getInt32(table, true) + 4 + 2 * number, true);
+}
+
+const message = (view: DataView): number => 8 + view.getUint32(8, true);
+const referred = (view: DataView, at: number): number => at + view.getUint32(at, true);
+
+it.each<[string, number, (view: DataView) => void, RegExp]>([
+  ["that is no Arrow", 0, (view) => view.setUint32(0, 0x41525231, true), /no Arrow stream/],
+  ["whose head is too long", 1, (view) => view.setInt32(4, 0x7ffffff8, true), /a part of 2147483640 bytes/],
+  ["whose head has less than no length", 1, (view) => view.setInt32(4, -8, true), /a part of -8 bytes/],
+  [
+    "with a body beyond all bounds",
+    1,
+    (view) => view.setBigInt64(field(view, message(view), 3), 2n ** 40n, true),
+    /a part of 1099511627776 bytes/,
+  ],
+  [
+    "with more columns than bytes",
+    0,
+    (view) => {
+      const schema = referred(view, field(view, message(view), 2));
+      view.setUint32(referred(view, field(view, schema, 1)), 0x7fffffff, true);
+    },
+    /more in it than it is long/,
+  ],
+  [
+    "with more rows than bytes",
+    6,
+    (view) => view.setBigInt64(field(view, referred(view, field(view, message(view), 2)), 0), 2n ** 31n, true),
+    /different lengths/,
+  ],
+  [
+    "of another kind of message",
+    5,
+    (view) => view.setUint8(field(view, message(view), 1), 4),
+    /kind 4 is out of place/,
+  ],
+])("a stream %s is refused at once", async (_, number, put, why) => {
+  const page = receive([answer([changed(CARS, number, put)], {}, "stay")]);
+  await over(page);
+  expect(page.stream.status).toMatchObject({ state: "waiting", reason: expect.stringMatching(why) });
+  expect(page.batches).toEqual([]);
+});
+
+it("rows that have come already are refused: they cannot be of this stream", async () => {
+  const [frame] = boundaries(FIGURES).slice(-3, -2);
+  const page = receive([answer([FIGURES.slice(0, -8), FIGURES.slice(frame)])]);
+  await over(page);
+  expect(page.batches.length).toBe(1);
+  expect(page.stream.status.reason).toMatch(/has come before/);
+});
