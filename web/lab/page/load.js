@@ -8,6 +8,13 @@
  * @property {number} connections
  * @property {string} consumer
  * @property {boolean} worker - whether they are in a worker.
+ *
+ * @typedef {object} Given - what a listener of the package is given, in short.
+ * @property {number} first
+ * @property {number} count
+ * @property {object | null} gap
+ * @property {number} bytes
+ * @property {number} dueUs
  */
 
 /** Where topics are. */
@@ -31,9 +38,10 @@ class Load {
 
   /** Opens all connections. */
   async open() {
-    if (this.wanted.consumer === "sdk") {
-      const { connect } = await import(`${ORIGIN}/sdk/thalweg.js`);
-      const all = Array.from({ length: this.wanted.connections }, (_, number) => this.bySdk(connect, number));
+    const by = { sdk: this.bySdk, arrow: this.byArrow }[this.wanted.consumer];
+    if (by) {
+      const shipped = await imported(`/sdk/${this.wanted.consumer === "sdk" ? "thalweg" : "arrow"}.js`);
+      const all = Array.from({ length: this.wanted.connections }, (_, number) => by.call(this, shipped, number));
       return void (await Promise.all(all));
     }
     const consumer = consumers(this.ledger)[this.wanted.consumer];
@@ -81,29 +89,73 @@ class Load {
 
   /**
    * The same with the npm package, which says what was missed by itself.
-   * @param {any} connect
+   * @param {any} shipped
    * @param {number} number
    * @returns {Promise<void>} when the first events have come.
    */
-  bySdk(connect, number) {
-    const { transport, url } = this.wanted;
-    const session = connect(ORIGIN, { transports: [transport] });
+  bySdk({ connect }, number) {
+    const session = connect(ORIGIN, { transports: [this.wanted.transport] });
     this.closes.push(() => session.close());
     let sum = 0;
-    return /** @type {Promise<void>} */ (
-      new Promise((resolve) => {
-        const take = (/** @type {any} */ { first, events, gap, bytes }) => {
-          if (gap) this.ledger.gap(number, first - 1);
-          for (const row of events) sum += row[READ];
-          const fresh = this.ledger.arrived(number, first, first + events.length - 1);
-          this.timeline.came({ events: fresh, dueUs: events[0]?.[1] ?? 0 }, bytes);
-          if (events.length > 0) resolve();
-        };
-        session.subscribe(url.slice(TOPICS.length), {}, take);
-      })
-    ).then(() => {
-      this.standing += 1;
+    return this.taken(number, (take, onError) =>
+      session.subscribe(this.topic(), { onError }, (/** @type {any} */ { first, events, gap, bytes }) => {
+        for (const row of events) sum += row[READ];
+        take({ first, count: events.length, gap, bytes, dueUs: events[0]?.[1] ?? 0 });
+      }),
+    );
+  }
+
+  /**
+   * The same as columns of Arrow.
+   * @param {any} shipped
+   * @param {number} number
+   * @returns {Promise<void>} when the first events have come.
+   */
+  byArrow({ columns }, number) {
+    let sum = 0;
+    /** @type {number | null} What the rows' own numbers are ahead of the offsets. */
+    let shift = null;
+    return this.taken(number, (take, onError) => {
+      const stream = columns(ORIGIN, this.topic(), { onError }, (/** @type {any} */ batch) => {
+        const { table, first, count, gap, bytes } = batch;
+        // Before the row's own columns are the offsets.
+        const column = (/** @type {number} */ index) => table.children[1 + index];
+        for (const value of count ? column(READ).toArray() : []) sum += value;
+        const ahead = count ? [column(0).at(0) - first, column(0).at(count - 1) - (first + count - 1)] : [];
+        shift ??= ahead[0] ?? null;
+        if (ahead.some((it) => it !== shift)) this.ledger.corrupt();
+        take({ first, count, gap, bytes, dueUs: count ? column(1).at(0) : 0 });
+      });
+      this.closes.push(() => stream.close());
     });
+  }
+
+  /**
+   * Enters what a listener of the package is given.
+   * @param {number} number
+   * @param {(take: (batch: Given) => void, onError: (error: Error) => void) => void} begin
+   * @returns {Promise<void>} when the first events have come.
+   */
+  async taken(number, begin) {
+    await /** @type {Promise<void>} */ (
+      new Promise((resolve, reject) => {
+        const take = (/** @type {Given} */ { first, count, gap, bytes, dueUs }) => {
+          if (gap) this.ledger.gap(number, first - 1);
+          this.timeline.came({ events: this.ledger.arrived(number, first, first + count - 1), dueUs }, bytes);
+          if (count > 0) resolve();
+        };
+        begin(take, (error) => {
+          this.ledger.cut();
+          this.why ||= String(error);
+          reject(error);
+        });
+      })
+    );
+    this.standing += 1;
+  }
+
+  topic() {
+    return this.wanted.url.slice(TOPICS.length);
   }
 
   /** Looks on at the live page, whose only connection it counts. */
@@ -127,6 +179,19 @@ class Load {
 
   close() {
     for (const close of this.closes) close();
+  }
+}
+
+/**
+ * A script that the subject serves with its pages.
+ * @param {string} path
+ * @returns {Promise<any>}
+ */
+async function imported(path) {
+  try {
+    return await import(ORIGIN + path);
+  } catch (error) {
+    throw new Error(`there is no ${path}, for the subject was built without its pages (make pages): ${error}`);
   }
 }
 
