@@ -37,7 +37,7 @@ const HEAD_BYTES_MAX = 1024 * 1024;
  * little comes it is little.
  */
 const MEMORY_BYTES_MIN = 4 * 1024;
-const MEMORY_BYTES_MAX = 1024 * 1024;
+const MEMORY_BYTES_MAX = 256 * 1024;
 /** It has room for so many pieces like the one that did not fit. */
 const PIECES = 8;
 /** Before each message: a mark, and the length of its head. */
