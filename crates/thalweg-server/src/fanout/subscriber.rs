@@ -203,7 +203,8 @@ impl Subscriber {
     pub fn held_bytes(&self, feeds: &impl Feeds) -> usize {
         let rest = || {
             let subscription = &self.subscriptions[usize::from(self.in_frame?)];
-            feeds.feed(subscription.feed)?.rest_of_frame(&subscription.cursor()?)
+            let feed = feeds.feed(subscription.feed)?;
+            feed.rest_of_frame(&subscription.cursor()?, self.format)
         };
         self.control_bytes() + rest().unwrap_or(0)
     }
