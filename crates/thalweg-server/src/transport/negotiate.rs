@@ -99,7 +99,7 @@ pub(crate) fn negotiate(
         Transport::Sse => encoded(Format::SSE, head::sse()),
         Transport::HttpStreaming if takes(&request.headers, header::ACCEPT, head::ARROW) => {
             check_columns(&topics, config)?;
-            mode = ResponseMode::COLUMNS;
+            mode = ResponseMode::columns();
             (Format::ARROW, head::arrow())
         }
         Transport::HttpStreaming => encoded(Format::NDJSON, head::lines()),
