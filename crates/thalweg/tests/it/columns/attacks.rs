@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use serde_json::json;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     stream::{Columns, Heard, MEDIA_TYPE},
 };
 use crate::harness::{
-    H2, Raw, TlsClient, kind, offset, ticking, unharmed, unharmed_over, wait_for,
+    H2, Raw, Server, TlsClient, kind, offset, tcp, ticking, unharmed, unharmed_over, wait_for,
 };
 
 /// Lowercase, as HTTP/2 has all names.
@@ -132,19 +133,23 @@ fn a_few_bytes_do_not_become_a_frame_without_bound() {
 #[test]
 fn who_takes_less_than_its_share_of_a_large_frame_is_stalled() {
     const ROWS: usize = 8_000;
-    let server = ticking(&["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "64KiB"]);
-    let text = "x".repeat(50);
+    // All of a post in one batch.
+    let topic = ["--topic", "wide,flush=300ms"];
+    let unsent = ["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "16KiB"];
+    let server = Server::start(&[&topic[..], &unsent].concat());
+    let text = "x".repeat(110);
     publish(&server, "wide", &wide(120, "0.5"));
     publish(&server, "wide", &format!("{{\"text\":\"{text}\"}}\n").repeat(ROWS));
-    unharmed(&server, || {
-        let mut raw = Raw::connect(server.address);
-        raw.ask("GET", "/v1/topics/wide?cursor=earliest", &ACCEPT, "");
-        // More than all events have, at full speed; 7 MB are left.
-        assert!(raw.exact(1 << 20, "most of its events").is_some());
-        wait_for("it to be stalled", || {
-            raw.some(2_000);
-            (server.count("thalweg_closed_total{code=\"4002\"}") == 1).then_some(())
-        });
+    // Little room in the kernel: what is taken shows at once.
+    let socket = tcp(server.address);
+    set_socket_recv_buffer_size(&socket, 32 << 10).expect("set SO_RCVBUF");
+    let mut raw = Raw::over(socket);
+    raw.ask("GET", "/v1/topics/wide?cursor=earliest", &ACCEPT, "");
+    // More than all events have, at full speed. Most of the frame is left.
+    assert!(raw.exact(2 << 20, "more than its events").is_some());
+    wait_for("it to be stalled", || {
+        raw.some(3_000);
+        (server.count("thalweg_closed_total{code=\"4002\"}") == 1).then_some(())
     });
 }
 
