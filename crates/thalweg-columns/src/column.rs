@@ -135,7 +135,8 @@ impl Values {
     pub(crate) fn push_null(&mut self) {
         if self.nulls == 0 && !matches!(self.data, Data::Nothing) {
             self.validity = vec![0xff; self.rows / 8];
-            self.validity.extend((self.rows % 8 > 0).then_some((1 << (self.rows % 8)) - 1));
+            self.validity
+                .extend((!self.rows.is_multiple_of(8)).then_some((1 << (self.rows % 8)) - 1));
         }
         self.nulls += 1;
         match &mut self.data {

@@ -191,7 +191,7 @@ fn random_row(number: usize, random: &mut fastrand::Rng) -> Value {
             ("a", 4) => json!(0.5),
             ("a", _) => json!(number),
             ("b", _) => json!(format!("s{}", number % 5)),
-            ("c", _) => json!(number % 2 == 0),
+            ("c", _) => json!(number.is_multiple_of(2)),
             _ => continue,
         };
         row.insert((*name).to_owned(), value);

@@ -33,7 +33,7 @@ fn columns(declared: &[&str]) -> Vec<String> {
 }
 
 /// Rows from the first on.
-fn rows(values: Value) -> Vec<Row> {
+fn rows(values: &Value) -> Vec<Row> {
     (1..).zip(values.as_array().expect("rows").clone()).collect()
 }
 
@@ -42,7 +42,7 @@ fn check(server: &Server, topic: &str, (lines, expected, read): Case) {
     let mut stream = Columns::open(server, &format!("{topic}?cursor=earliest"));
     assert_eq!(stream.next(), Heard::NoRows, "{lines}");
     assert_eq!(stream.columns, columns(expected), "{lines}");
-    assert_eq!(stream.rows_next(), rows(read), "{lines}");
+    assert_eq!(stream.rows_next(), rows(&read), "{lines}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn declared_columns_read_what_they_can_and_count_the_rest() {
         {"id": 9, "car": "c1"},
         {},
     ]);
-    assert_eq!(stream.rows_next(), rows(expected));
+    assert_eq!(stream.rows_next(), rows(&expected));
     // "seven" was read before 9 came; "fast", "yes", "today", and the row that is no row.
     assert_eq!(server.metric("thalweg_columns_unreadable_total"), 5.0);
     // A schema that is declared never changes.

@@ -99,7 +99,7 @@ impl Columns {
                         self.preamble.is_some() || before > 0,
                         "a schema before the last words"
                     );
-                    return self.end(message.close.unwrap_or_default());
+                    return self.end(&message.close.unwrap_or_default());
                 }
                 MessageHeader::RecordBatch if self.preamble.is_none() => {
                     frame.truncate(frame.len() - message.bytes.len());
@@ -165,10 +165,10 @@ impl Columns {
     }
 
     /// The end of the stream, after its last words.
-    fn end(&mut self, close: String) -> Heard {
+    fn end(&mut self, close: &str) -> Heard {
         assert_eq!(self.socket.exact(END.len(), "the end of the stream"), Some(END.to_vec()));
         assert_eq!(self.socket.exact(1, "the end of the response"), None);
-        let close: Value = serde_json::from_str(&close).expect("last words in JSON");
+        let close: Value = serde_json::from_str(close).expect("last words in JSON");
         let reason = close["reason"].as_str().expect("a reason").to_owned();
         let code = close["code"].as_u64().expect("a code");
         Heard::Close(code, reason, close["reconnect"].as_bool().expect("reconnect"))
