@@ -196,7 +196,7 @@ fn check_head(head: &[u8]) {
     let length = parsed.parse(head).expect("a head of HTTP");
     assert!(length.is_complete());
     assert!(matches!(parsed.code, Some(101 | 200)));
-    const OURS: [&str; 17] = [
+    const OURS: [&str; 18] = [
         "access-control-allow-headers",
         "access-control-allow-methods",
         "access-control-allow-origin",
@@ -210,6 +210,7 @@ fn check_head(head: &[u8]) {
         "date",
         "sec-websocket-accept",
         "sec-websocket-extensions",
+        "transfer-encoding",
         "upgrade",
         "vary",
         "x-accel-buffering",

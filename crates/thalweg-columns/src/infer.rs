@@ -5,7 +5,7 @@ use crate::{
     json::{EXACT_MAX, Value},
     limits::{CHANGES_MAX, INFERRED_BYTES},
     rows::{Place, Visitor, is_like_offset, visit},
-    schema::{Shape, VALUE, fits_limits},
+    schema::{Shape, VALUE, fits_cells, fits_limits},
     time,
     unescape::unescape,
 };
@@ -18,8 +18,11 @@ impl Columns {
     /// that has all of them: int and double are double, time and string are string, anything else
     /// is JSON.
     pub fn infer(rows: &[u8]) -> Self {
-        let mut seen = Seen { shape: None, columns: Vec::new(), by_member: HashMap::new() };
-        seen.take(rows).map_or_else(|Mixed| Self::of_json(0), |()| seen.into_columns(0))
+        let mut seen = Seen::default();
+        match seen.take(rows) {
+            Ok(()) if seen.fits_cells() => seen.into_columns(0),
+            Ok(()) | Err(Mixed) => Self::of_json(0),
+        }
     }
 
     /// About as much of `batches` of rows, the newest last, as a schema is inferred from.
@@ -34,7 +37,11 @@ impl Columns {
             sample.push(rows);
         }
         sample.reverse();
-        (!sample.is_empty()).then(|| Self::infer(&sample.join(&b','.to_owned())))
+        (!sample.is_empty()).then(|| {
+            let mut seen = Seen::default();
+            let taken = seen.take(&sample.join(&b','.to_owned()));
+            taken.map_or_else(|Mixed| Self::of_json(0), |()| seen.into_columns(0))
+        })
     }
 
     /// Columns that fit `rows`, and what these fit. `None` if these fit `rows`, too. (An int that becomes a
@@ -52,10 +59,11 @@ impl Columns {
             shape: Some(self.shape),
             columns: columns.collect(),
             by_member: self.by_member.clone(),
+            rows: 0,
         };
         let changes = self.changes + 1;
         let wider = match seen.take(rows) {
-            Ok(()) if changes < CHANGES_MAX => seen.into_columns(changes),
+            Ok(()) if changes < CHANGES_MAX && seen.fits_cells() => seen.into_columns(changes),
             Ok(()) | Err(Mixed) => Self::of_json(changes),
         };
         (wider.shape != self.shape || wider.columns != self.columns).then_some(wider)
@@ -66,10 +74,12 @@ impl Columns {
 struct Mixed;
 
 /// What was seen of rows.
+#[derive(Default)]
 struct Seen {
     shape: Option<Shape>,
     columns: Vec<SeenColumn>,
     by_member: HashMap<Box<[u8]>, usize>,
+    rows: usize,
 }
 
 struct SeenColumn {
@@ -81,6 +91,10 @@ struct SeenColumn {
 impl Seen {
     fn take(&mut self, rows: &[u8]) -> Result<(), Mixed> {
         visit(rows, false, self)
+    }
+
+    fn fits_cells(&self) -> bool {
+        fits_cells(self.rows, self.columns.len())
     }
 
     fn into_columns(self, changes: u32) -> Columns {
@@ -138,6 +152,7 @@ impl Visitor for Seen {
     type Error = Mixed;
 
     fn begin(&mut self, shape: Shape) -> Result<(), Mixed> {
+        self.rows += 1;
         if *self.shape.get_or_insert(shape) == shape { Ok(()) } else { Err(Mixed) }
     }
 
@@ -183,6 +198,7 @@ fn kind_of(value: Value<'_>) -> (Kind, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::CELLS_MAX;
 
     fn shown(columns: &Columns) -> String {
         let columns = columns.iter().map(|column| format!("{}:{}", column.name, column.kind));
@@ -244,6 +260,24 @@ mod tests {
         columns = columns.widened(br#"{"last":1}"#).unwrap();
         assert_eq!(shown(&columns), "value:json");
         assert!(columns.widened(br#"{"more":[]},1"#).is_none());
+    }
+
+    #[test]
+    fn a_batch_of_too_many_cells_is_one_column() {
+        let wide: Vec<String> = (0..1000).map(|number| format!(r#""m{number}":1"#)).collect();
+        let columns = Columns::infer(format!("{{{}}}", wide.join(",")).as_bytes());
+        let largest = CELLS_MAX / 1000;
+        let rows = |count: usize| vec!["{}"; count].join(",");
+        assert!(columns.widened(rows(largest).as_bytes()).is_none());
+        assert!(columns.write_rows(1, rows(largest).as_bytes(), &mut Vec::new()).is_ok());
+        let more = rows(largest + 1);
+        assert!(columns.write_rows(1, more.as_bytes(), &mut Vec::new()).is_err());
+        let wider = columns.widened(more.as_bytes()).unwrap();
+        assert_eq!(shown(&wider), "value:json");
+        assert!(wider.write_rows(1, more.as_bytes(), &mut Vec::new()).is_ok());
+        // Of one column there may be any number.
+        let numbers = vec!["1"; CELLS_MAX + 1].join(",");
+        check(&numbers, "value:int");
     }
 
     #[test]

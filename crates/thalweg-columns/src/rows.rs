@@ -2,7 +2,7 @@ use crate::{
     Columns,
     column::{Unreadable, Values},
     json::{Reader, Value},
-    schema::Shape,
+    schema::{Shape, fits_cells},
     unescape::unescape,
 };
 
@@ -149,6 +149,9 @@ impl Visitor for Rows<'_> {
     #[inline]
     fn begin(&mut self, shape: Shape) -> Result<(), Misfit> {
         self.expected = 0;
+        if !self.columns.is_declared && !fits_cells(self.count + 1, self.values.len()) {
+            return Err(Misfit);
+        }
         match self.columns.is_declared {
             true => self.unreadable += u64::from(shape == Shape::Values),
             false if shape == self.columns.shape => {}

@@ -1,6 +1,6 @@
 use std::{collections::HashMap, fmt};
 
-use crate::limits::{COLUMNS_MAX, NAMES_BYTES_MAX};
+use crate::limits::{CELLS_MAX, COLUMNS_MAX, NAMES_BYTES_MAX};
 
 /// The schema of a topic's rows: a name and a type for each column.
 ///
@@ -146,6 +146,12 @@ impl Columns {
 pub(crate) fn fits_limits(columns: &[Column]) -> bool {
     let names: usize = columns.iter().map(|column| column.name.len()).sum();
     columns.len() <= COLUMNS_MAX && names <= NAMES_BYTES_MAX
+}
+
+/// Whether a batch has no more cells than it may. One column is all that there can be less.
+#[inline]
+pub(crate) fn fits_cells(rows: usize, columns: usize) -> bool {
+    columns <= 1 || rows.saturating_mul(columns) <= CELLS_MAX
 }
 
 impl Kind {

@@ -77,7 +77,12 @@ impl<'a> RequestChecks<'a> {
         let admitted = admitted.into_iter().filter_map(|(name, value)| Some((name?, value)));
         subscribe.head.headers_mut().extend(admitted);
         let topics = subscribe.topics.into_iter().map(|(topic, _)| topic).collect();
-        Ok(Begun { head: head::to_bytes(&subscribe.head, subscribe.format), topics })
+        let mut head = head::to_bytes(&subscribe.head, subscribe.format);
+        if subscribe.format.has_columns() {
+            // Where the stream begins would come before.
+            head.extend_from_slice(b"\r\n");
+        }
+        Ok(Begun { head, topics })
     }
 
     /// Whose token or ticket a request presents.

@@ -3,3 +3,4 @@
 mod declared;
 mod reading;
 mod streams;
+mod vectors;

@@ -7,14 +7,6 @@ use thalweg_wire::{Resume, StreamStart, close};
 use super::{Feeds, ResponseMode, Subscriber, subscription::AnnouncedGap};
 
 impl Subscriber {
-    /// Where its stream of columns begins, once it has begun.
-    pub fn stream_start(&self) -> Option<StreamStart> {
-        match &self.mode {
-            ResponseMode::Columns { start, .. } => start.as_deref().copied(),
-            _ => None,
-        }
-    }
-
     /// A subscription to columns has begun: ends the head of the response, and begins the stream if
     /// there is a schema. `is_asked`: at a position that its client named.
     pub(super) fn begin_stream(
@@ -40,7 +32,7 @@ impl Subscriber {
             if std::mem::take(is_head_open) {
                 end_head(Some(&begun), self.control.frames());
             }
-            *start = Some(Box::new(begun));
+            start.get_or_init(|| begun);
         }
         subscription.begin_columns(feed, self.format, self.control.frames());
     }

@@ -1,3 +1,5 @@
+use std::sync::{Arc, OnceLock};
+
 use smallvec::SmallVec;
 use thalweg_wire::{
     Close, EndCode, Format, Offset, Position, StreamStart,
@@ -58,14 +60,24 @@ pub enum ResponseMode {
     Columns {
         /// The end of the response's head waits for where the stream begins.
         is_head_open: bool,
-        /// Where that is, once it has begun.
-        start: Option<Box<StreamStart>>,
+        /// Where that is, once it has begun: whoever asks may come when the subscriber has gone again.
+        start: Arc<OnceLock<StreamStart>>,
     },
 }
 
 impl ResponseMode {
     /// Columns, in a response whose head was sent.
-    pub const COLUMNS: Self = Self::Columns { is_head_open: false, start: None };
+    pub fn columns() -> Self {
+        Self::Columns { is_head_open: false, start: Arc::default() }
+    }
+
+    /// Where a stream of columns begins, once it has begun.
+    pub fn stream_start(&self) -> Option<StreamStart> {
+        match self {
+            Self::Columns { start, .. } => start.get().copied(),
+            _ => None,
+        }
+    }
 }
 
 impl Subscriber {
@@ -203,7 +215,8 @@ impl Subscriber {
     pub fn held_bytes(&self, feeds: &impl Feeds) -> usize {
         let rest = || {
             let subscription = &self.subscriptions[usize::from(self.in_frame?)];
-            feeds.feed(subscription.feed)?.rest_of_frame(&subscription.cursor()?)
+            let feed = feeds.feed(subscription.feed)?;
+            feed.rest_of_frame(&subscription.cursor()?, self.format)
         };
         self.control_bytes() + rest().unwrap_or(0)
     }

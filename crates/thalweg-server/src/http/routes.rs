@@ -276,8 +276,10 @@ async fn subscribe(
     }
     let mut head = request.head;
     if request.format.has_columns() {
-        begun_at_least(http, id).await;
-        let begun = http.shard.stream_start(id);
+        // The rest of its beginning waits for the head.
+        let mode = &request.mode;
+        begun_or(http, id, || mode.stream_start().is_some()).await;
+        let begun = mode.stream_start();
         let fields = begun.iter().flat_map(StreamStart::fields);
         let fields = fields.filter_map(|(name, value)| {
             Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
@@ -293,8 +295,13 @@ async fn subscribe(
 
 /// Waits until a subscriber has its start position, which the answer contains.
 async fn begun_at_least(http: &Http, id: SubscriberId) {
+    begun_or(http, id, || false).await;
+}
+
+/// The same, or until `is_known`.
+async fn begun_or(http: &Http, id: SubscriberId, is_known: impl Fn() -> bool) {
     let deadline = Instant::now() + BEGUN_WAIT;
-    while Instant::now() < deadline && !http.shard.has_begun(id) {
+    while !is_known() && Instant::now() < deadline && !http.shard.has_begun(id) {
         sleep(FIRST_REPLY_POLL).await;
     }
 }

@@ -1,6 +1,6 @@
 use std::io;
 
-use thalweg_wire::{StreamStart, Topic, close};
+use thalweg_wire::{Topic, close};
 
 use super::{Handle, Shard, subscribers::SubscriberId, topic_limits::share_is_spent};
 use crate::{
@@ -71,12 +71,6 @@ impl Handle {
     pub(crate) fn has_begun(&self, id: SubscriberId) -> bool {
         let subscribers = &mut self.shard.borrow_mut().subscribers;
         subscribers.get_mut(id).is_none_or(|connection| connection.subscriber.has_begun())
-    }
-
-    /// Where a subscriber's stream of columns begins, once it has begun.
-    pub(crate) fn stream_start(&self, id: SubscriberId) -> Option<StreamStart> {
-        let subscribers = &mut self.shard.borrow_mut().subscribers;
-        subscribers.get_mut(id).and_then(|connection| connection.subscriber.stream_start())
     }
 
     /// A step for a subscriber, if it is still there.

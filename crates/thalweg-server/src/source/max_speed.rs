@@ -27,7 +27,7 @@ type Row<'a> = [&'a RawValue; 11];
 
 impl Source for MaxSpeed {
     fn columns(&self) -> &'static [&'static str] {
-        &["window_start:time", "speed_kmh:double"]
+        &["time:time", "max_speed:double", "cars:int"]
     }
 
     fn input(&mut self, input: Input<'_>, _now_us: u64, out: &mut Payloads) {

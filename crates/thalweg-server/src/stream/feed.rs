@@ -208,9 +208,12 @@ impl Feed {
         of!(self, feed => feed.pinned_bytes())
     }
 
-    /// Bytes that are left of the frame that a pinned cursor is in, about.
-    pub fn rest_of_frame(&self, cursor: &Cursor) -> Option<usize> {
-        of!(self, feed => feed.rest_of_frame(cursor))
+    /// Bytes that are left of the frame in `format` that a pinned cursor is in, about.
+    pub fn rest_of_frame(&self, cursor: &Cursor, format: Format) -> Option<usize> {
+        match self {
+            Self::Log(log) => log.rest_of_frame(cursor, format),
+            Self::Value(value) => value.rest_of_frame(cursor),
+        }
     }
 
     /// Makes the patch that makes a new batch's version of the newest one, if a subscriber would

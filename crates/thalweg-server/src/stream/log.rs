@@ -294,14 +294,16 @@ impl Log {
         self.pins.bytes_before(self.first_retained())
     }
 
-    /// Bytes of events that are left of the frame that a pinned cursor is in.
-    pub fn rest_of_frame(&self, cursor: &Cursor) -> Option<usize> {
+    /// Bytes that are left of the frame in `format` that a pinned cursor is in, about.
+    pub fn rest_of_frame(&self, cursor: &Cursor, format: Format) -> Option<usize> {
         let batch = self.batch_at(cursor.next)?;
         let bytes = match cursor.hot == COLD_PART {
             true => self.part_bytes(),
             false => usize::MAX,
         };
-        Some(batch.event_bytes(cursor.next).min(bytes).saturating_sub(cursor.sent()))
+        // A frame of columns may be many times its events: what was sent of it says little of its rest.
+        let sent = if format.has_columns() { 0 } else { cursor.sent() };
+        Some(batch.event_bytes(cursor.next).min(bytes).saturating_sub(sent))
     }
 
     /// How many events are retained.

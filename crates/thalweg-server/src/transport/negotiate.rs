@@ -98,10 +98,16 @@ pub(crate) fn negotiate(
         Transport::Sse => encoded(Format::SSE, head::sse()),
         Transport::HttpStreaming if takes(&request.headers, header::ACCEPT, head::ARROW) => {
             check_columns(&topics, config)?;
-            mode = ResponseMode::COLUMNS;
+            mode = ResponseMode::columns();
             (Format::ARROW, head::arrow())
         }
         Transport::HttpStreaming => encoded(Format::NDJSON, head::lines()),
+        Transport::LongPolling if accepts_only_columns(&request.headers) => {
+            return Err(bad(
+                "wait: columns come as a stream: leave it away, or accept application/x-ndjson"
+                    .into(),
+            ));
+        }
         Transport::LongPolling => {
             mode = ResponseMode::Once;
             (Format::NDJSON, head::lines())
@@ -123,6 +129,13 @@ pub(crate) fn negotiate(
     let format = if query.takes_patches { format.with_patches() } else { format };
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
     Ok(SubscribeRequest { format, head, topics, terms: query.terms, mode, wait_us, echoes: false })
+}
+
+/// Whether a client names columns in Accept, and nothing that is JSON.
+fn accepts_only_columns(headers: &HeaderMap) -> bool {
+    let accepts = |media| takes(headers, header::ACCEPT, media);
+    accepts(head::ARROW)
+        && !["application/x-ndjson", "*/*", "application/*"].into_iter().any(accepts)
 }
 
 /// Whether a stream of columns can have these topics.

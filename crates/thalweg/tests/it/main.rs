@@ -9,6 +9,7 @@ mod bench;
 mod bench_misbehaving;
 mod chunked;
 mod cluster;
+mod columns;
 mod commands;
 mod deleting;
 mod demand;

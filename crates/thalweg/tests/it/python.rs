@@ -55,6 +55,73 @@ fn it_follows_and_resumes_over_each_transport() {
     });
 }
 
+/// A live topic as batches of columns, as the README has it.
+const COLUMNS: &str = r#"
+import sys; URL = sys.argv[1]
+import pyarrow, requests
+answer = requests.get(URL, headers={"Accept": "application/vnd.apache.arrow.stream"}, stream=True)
+for batch in pyarrow.ipc.open_stream(answer.raw): print(batch.to_pylist())
+"#;
+
+/// Each batch is there as soon as it is published, and the loop ends with the topic.
+#[test]
+fn three_lines_read_a_live_topic_as_columns() {
+    let server = Server::start(&[]);
+    let url = format!("http://{}/v1/topics/cars?cursor=earliest", server.address);
+    let publish = |rows| server.post("cars", "application/x-ndjson", rows).published();
+    publish("{\"n\":1,\"car\":\"c1\"}\n");
+    let mut reader = code(COLUMNS, &[&url]);
+    let first = "[{'_offset': 1, 'n': 1, 'car': 'c1'}]";
+    assert_eq!(reader.lines(2), ["[]", first]);
+    publish("{\"n\":2,\"car\":\"c2\"}\n{\"n\":3}\n");
+    let second = "[{'_offset': 2, 'n': 2, 'car': 'c2'}, {'_offset': 3, 'n': 3, 'car': None}]";
+    assert_eq!(reader.lines(1), [second]);
+    server.ask("DELETE", "/v1/topics/cars", &[], "");
+    assert_eq!(reader.lines(1), ["[]"], "the last words have no rows");
+    let (status, said) = reader.end();
+    assert!(status.success(), "{said}");
+}
+
+/// Reads each stream of the golden vectors as pyarrow does, and compares.
+const VECTORS: &str = r#"
+import json, sys, pyarrow
+def cell(name, kind, value):
+    if value is None: return None
+    if kind == "time": return {"ms": value.value}
+    return json.loads(value) if kind == "json" else value
+for stream in json.load(open(sys.argv[1]))["streams"]:
+    messages = [*stream["begin"], *(m for f in stream["frames"] for m in f["messages"]), *stream["no_rows"], *stream["end"]]
+    reader = pyarrow.ipc.open_stream(bytes.fromhex("".join(messages)))
+    columns = [column.rpartition(":") for column in stream["columns"]]
+    offsets, values, said = [], [], None
+    while True:
+        try: batch, metadata = reader.read_next_batch_with_custom_metadata()
+        except StopIteration: break
+        batch.validate(full=True)
+        said = metadata and json.loads(metadata[b"thalweg.close"])
+        offsets += batch["_offset"].to_pylist()
+        for row in range(batch.num_rows):
+            cells = [batch.column(1 + at)[row] for at in range(len(columns))]
+            values.append([cell(n, k, c if k == "time" and c.is_valid else c.as_py()) for (n, _, k), c in zip(columns, cells)])
+    frames = stream["frames"]
+    assert values == [row for f in frames for row in f["values"]], (stream["what"], values)
+    assert offsets == [f["first"] + at for f in frames for at in range(len(f["rows"]))], offsets
+    assert said == stream["close"], said
+    print(stream["what"])
+"#;
+
+#[test]
+fn pyarrow_reads_the_golden_vectors() {
+    let vectors = repository().join("vectors/arrow.json");
+    let mut reader = code(VECTORS, &[vectors.to_str().expect("a path")]);
+    let mut read = 0;
+    while reader.line().is_some() {
+        read += 1;
+    }
+    let (status, said) = reader.end();
+    assert!(status.success() && read > 5, "{read} and {said}");
+}
+
 #[test]
 fn it_publishes_once_and_sends_a_command() {
     let server = Server::start(&[]);

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use fastrand::Rng;
 use thalweg_server::{
     fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms},
@@ -220,7 +222,9 @@ impl Client {
                 let bytes_left = if self.is_calm { 1 << 40 } else { bytes };
                 ResponseMode::Document { nonce: NONCE.into(), bytes_left }
             }
-            Framing::ArrowMessages => ResponseMode::Columns { is_head_open: true, start: None },
+            Framing::ArrowMessages => {
+                ResponseMode::Columns { is_head_open: true, start: Arc::default() }
+            }
             _ => ResponseMode::Endless,
         }
     }

@@ -1,0 +1,238 @@
+//! Publishers and readers that mean harm. What they do costs them, and nobody else.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use serde_json::json;
+
+use super::{
+    publish,
+    stream::{Columns, Heard, MEDIA_TYPE},
+};
+use crate::harness::{
+    H2, Raw, Server, TlsClient, kind, offset, tcp, ticking, unharmed, unharmed_over, wait_for,
+};
+
+/// Lowercase, as HTTP/2 has all names.
+const ACCEPT: [(&str, &str); 1] = [("accept", MEDIA_TYPE)];
+
+/// RFC 9113 §6.5.2.
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+/// What a frame of columns takes at most, which nobody has declared: 8 bytes of each cell, and what is around them.
+const FRAME_BYTES_MAX: usize = 10 << 20;
+
+/// An object with so many members.
+fn wide(members: usize, value: &str) -> String {
+    let member = |number| format!("\"member{number}\":{value}");
+    format!("{{{}}}\n", (0..members).map(member).collect::<Vec<_>>().join(","))
+}
+
+#[test]
+fn a_publisher_cannot_have_readers_come_again_for_ever() {
+    const POSTS: usize = 200;
+    let server = ticking(&[]);
+    publish(&server, "cars", "{}\n");
+    let mut stream = Columns::open(&server, "cars?cursor=earliest");
+    let mut reopened = 0;
+    unharmed(&server, || {
+        for number in 0..POSTS {
+            // Another member, and another type of it, each time.
+            let value = ["1", "\"x\"", "[]", "true"][number % 4];
+            publish(&server, "cars", &format!("{{\"m{}\":{value}}}\n", number / 2));
+        }
+        let mut seen = 0;
+        while seen < POSTS + 1 {
+            match stream.next() {
+                Heard::Rows(rows) => seen += rows.len(),
+                Heard::NoRows => {}
+                last => {
+                    assert_eq!(last, Heard::Close(4003, "reload".into(), true));
+                    stream = Columns::open(&server, &format!("cars?cursor={}", stream.cursor));
+                    reopened += 1;
+                }
+            }
+        }
+    });
+    assert!((10..=64).contains(&reopened), "{reopened}");
+    assert_eq!(stream.columns, ["value:Utf8"], "everything fits from here on");
+    assert!(server.metric("thalweg_columns_changed_total") <= 64.0);
+    publish(&server, "cars", "[[7]]\n");
+    assert_eq!(stream.rows_next(), vec![((POSTS + 2) as u64, json!({"value": [[7]]}))]);
+}
+
+/// Whatever an event is, its reader hears of it, and so does everybody else.
+#[test]
+fn what_is_published_to_do_harm_is_read() {
+    let server = ticking(&["--history-bytes", "32MiB"]);
+    let nested = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    let numbers = "[1e308,-1e-308,-0,9223372036854775808,0.1e1]";
+    let mut flood = String::new();
+    for number in 0..8_000 {
+        let _ = writeln!(flood, "{{\"s\":\"{number:08x}{}\"}}", "x".repeat(40));
+    }
+    let batches = [
+        ("wide", wide(1000, "\"x\"") + &"{}\n".repeat(500)),
+        ("too wide", wide(1001, "1")),
+        ("long names", format!("{{\"{}\":1,\"{}\":2}}\n", "a".repeat(70_000), "b".repeat(70_000))),
+        ("long string", format!("{{\"s\":\"{}\"}}\n", "\\u00e9".repeat(150_000))),
+        ("nested", format!("{{\"n\":{nested}}}\n")),
+        ("nested row", format!("{nested}\n")),
+        ("numbers", format!("{numbers}\n")),
+        ("half a pair", "{\"\\ud800\":\"\\udfff\",\"\\ufffd\":1}\n".to_owned()),
+        ("twice", "{\"a\":1,\"a\":\"x\",\"a\":null}\n".to_owned()),
+        ("offsets", "{\"_offset\":\"x\",\"__offset\":[],\"offset\":1}\n".to_owned()),
+        ("flood", flood),
+    ];
+    let before = server.memory();
+    unharmed(&server, || {
+        for (topic, lines) in &batches {
+            let topic = topic.replace(' ', "-");
+            let count = publish(&server, &topic, lines).count as usize;
+            let mut stream = Columns::open(&server, &format!("{topic}?cursor=earliest"));
+            assert_eq!(stream.next(), Heard::NoRows, "{topic}");
+            let rows = stream.take(count);
+            assert_eq!(rows.last().map(|(offset, _)| *offset), Some(count as u64), "{topic}");
+            let unique: HashSet<&String> = stream.columns.iter().collect();
+            assert_eq!(unique.len(), stream.columns.len(), "{topic}: a name for each column");
+        }
+    });
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 6 * FRAME_BYTES_MAX, "{grown}");
+}
+
+/// Rows that have nothing for most columns make frames much larger than what was published: bounded for
+/// a batch, or the schema becomes one column.
+#[test]
+fn a_few_bytes_do_not_become_a_frame_without_bound() {
+    const ROWS: usize = 8_000;
+    let server = ticking(&[]);
+    for members in [100, 1000] {
+        let topic = format!("wide/{members}");
+        publish(&server, &topic, &wide(members, "0.5"));
+        let mut stream = Columns::open(&server, &format!("{topic}?cursor=earliest"));
+        assert_eq!(stream.take_after_confirmation(1).len(), 1);
+        let before = server.memory();
+        unharmed(&server, || publish(&server, &topic, &"{}\n".repeat(ROWS)));
+        let mut used = stream.socket.used();
+        if members > 200 {
+            assert_eq!(stream.next(), Heard::Close(4003, "reload".into(), true));
+            stream = Columns::open(&server, &format!("{topic}?cursor={}", stream.cursor));
+            assert_eq!(stream.resume(), Some("schema"));
+            used = 0;
+        }
+        assert_eq!(stream.take(ROWS).len(), ROWS);
+        assert!(stream.socket.used() - used < FRAME_BYTES_MAX, "{}", stream.socket.used());
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < 5 * FRAME_BYTES_MAX, "{members}: {grown}");
+    }
+}
+
+/// Of a frame that is larger than its events too little is too little to its end.
+#[test]
+fn who_takes_less_than_its_share_of_a_large_frame_is_stalled() {
+    const ROWS: usize = 8_000;
+    // All of a post in one batch.
+    let topic = ["--topic", "wide,flush=300ms"];
+    let unsent = ["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "16KiB"];
+    let server = Server::start(&[&topic[..], &unsent].concat());
+    let text = "x".repeat(110);
+    publish(&server, "wide", &wide(120, "0.5"));
+    publish(&server, "wide", &format!("{{\"text\":\"{text}\"}}\n").repeat(ROWS));
+    // Little room in the kernel: what is taken shows at once.
+    let socket = tcp(server.address);
+    set_socket_recv_buffer_size(&socket, 32 << 10).expect("set SO_RCVBUF");
+    let mut raw = Raw::over(socket);
+    raw.ask("GET", "/v1/topics/wide?cursor=earliest", &ACCEPT, "");
+    // More than all events have, at full speed. Most of the frame is left.
+    assert!(raw.exact(2 << 20, "more than its events").is_some());
+    wait_for("it to be stalled", || {
+        raw.some(3_000);
+        (server.count("thalweg_closed_total{code=\"4002\"}") == 1).then_some(())
+    });
+}
+
+#[test]
+fn readers_of_a_few_bytes_at_a_time_do_not_slow_others_down() {
+    let settings = ["--unsent", "4KiB", "--send-buffer", "16KiB", "--shards", "1"];
+    for tls in [false, true] {
+        let tls_flag = tls.then_some("--tls-self-signed");
+        let server = ticking(&[&settings[..], tls_flag.as_slice()].concat());
+        let connect = || match tls {
+            true => TlsClient::raw(server.address),
+            false => Raw::connect(server.address),
+        };
+        let mut publisher = connect();
+        let lines = "{\"n\":1,\"car\":\"c1\",\"speed\":73.5,\"on\":true}\n".repeat(8_000);
+        for _ in 0..4 {
+            let json = [("Content-Type", "application/x-ndjson")];
+            publisher.ask("POST", "/v1/topics/cars", &json, &lines);
+            assert_eq!(publisher.answer().status, 200);
+        }
+        unharmed_over(connect(), || {
+            let mut readers: Vec<Raw> = (0..10).map(|_| connect()).collect();
+            for (number, raw) in readers.iter_mut().enumerate() {
+                let target = format!("/v1/topics/cars?cursor=earliest&_={number}");
+                raw.ask("GET", &target, &ACCEPT, "");
+            }
+            for _ in 0..40 {
+                readers.iter_mut().for_each(|raw| raw.some(512));
+                std::thread::sleep(crate::harness::LOOK_AGAIN_AFTER);
+            }
+        });
+    }
+}
+
+/// HTTP/2 streams that are never read hold their beginning and no more, and go when they stall.
+#[test]
+fn streams_that_are_never_read_go_again() {
+    const STREAMS: u32 = 30;
+    let server = ticking(&["--stall", "1s"]);
+    publish(&server, "cars", &wide(100, "\"x\""));
+    let before = server.memory();
+    unharmed(&server, || {
+        let mut connections = Vec::new();
+        for _ in 0..3 {
+            let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
+            for number in 0..STREAMS {
+                // The first may have stalled by the time that the last is asked for.
+                h2.get(2 * number + 1, "/v1/topics/cars?cursor=earliest", &ACCEPT);
+            }
+            connections.push(h2);
+        }
+        wait_for("all of them to be stalled", || {
+            let stalled = server.count("thalweg_closed_total{code=\"4002\"}");
+            let left = server.count("thalweg_piped_connections");
+            (stalled > u64::from(STREAMS) && left == 0).then_some(())
+        });
+        let reset = connections[0].until(|frame| frame.kind == kind::RST_STREAM);
+        assert!(reset.is_some(), "a reset");
+    });
+    let grown = server.memory().saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown}");
+    // The bystander has left, too.
+    server.await_connections(0);
+}
+
+/// Between request and first row, and in the head.
+#[test]
+fn readers_that_leave_at_once_leave_nothing() {
+    let server = ticking(&["--shards", "2"]);
+    let position = publish(&server, "cars", &"{\"n\":1,\"car\":\"c1\"}\n".repeat(5_000)).position;
+    unharmed(&server, || {
+        for number in 0..300 {
+            let mut raw = Raw::connect(server.address);
+            let cursor = offset(&position) * number / 300;
+            let epoch = position.split_once('.').map_or("", |(epoch, _)| epoch);
+            let target = format!("/v1/topics/cars?cursor={epoch}.{cursor}");
+            raw.ask("GET", &target, &ACCEPT, "");
+            if number % 3 == 0 {
+                raw.exact(number as usize, "a part of the head");
+            }
+        }
+    });
+    server.await_connections(0);
+    let mut stream = Columns::open(&server, "cars?cursor=earliest");
+    assert_eq!(stream.take_after_confirmation(5_000).len(), 5_000);
+}
