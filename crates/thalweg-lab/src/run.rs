@@ -313,6 +313,9 @@ fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
         return note;
     }
     note.subject_cores = cores.of_subject(1).to_vec();
+    if plan.load.is_browser() {
+        note.browser_cores = cores.of_browser(1).to_vec();
+    }
     if !place.is_loopback() {
         let under = arguments::without_folders(&place.under).join(" ");
         note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];

@@ -19,8 +19,14 @@ class LiveLooks {
   /**
    * Hears every message of every WebSocket that the page opens.
    * @param {(message: string) => { last: number, dueUs: number }} read
+   * @param {() => void} lost - the page asks for columns: what is in them is not looked at.
    */
-  watch(read) {
+  watch(read, lost) {
+    const ask = globalThis.fetch;
+    globalThis.fetch = (input, init) => {
+      if (new Headers(init?.headers).get("Accept")?.includes("arrow")) lost();
+      return ask(input, init);
+    };
     const looks = this.unpainted;
     const property = /** @type {PropertyDescriptor} */ (
       Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage")

@@ -162,12 +162,15 @@ class Load {
   watch() {
     const read = consumers(this.ledger)["raw"];
     this.live = new LiveLooks();
+    const lost = () => {
+      this.why ||= "the live page asks for columns, of which it is not seen when they come: take a lower rate";
+    };
     this.live.watch((message) => {
       const taken = /** @type {Consumer} */ (read)(0, message);
       this.timeline.came(taken, message.length);
       this.standing = 1;
       return { last: /** @type {number} */ (this.ledger.next[0]) - 1, dueUs: taken.dueUs };
-    });
+    }, lost);
   }
 
   /** @param {number} fromMs */

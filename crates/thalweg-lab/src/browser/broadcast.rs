@@ -90,7 +90,7 @@ impl Session for Broadcast<'_> {
             traffic,
             browser: Some(tabs.used(&begin, &end, &said)),
             negotiated: Negotiated { facts: tabs.facts(&said) },
-            failure: said.why.map(|why| format!("a connection of a tab ended by itself: {why}")),
+            failure: said.why.map(|why| format!("the tab says: {why}")),
             ledger: reported.new_in(said.counts),
             latency: said.latency,
             span_us: end.at_us - begin.at_us,

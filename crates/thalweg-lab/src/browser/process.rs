@@ -94,10 +94,13 @@ impl Process {
     }
 
     /// Ends it in order.
-    pub(super) fn stop(mut self) {
+    pub(super) fn stop(self) {
+        let Process { mut cdp, mut child, profile } = self;
         // It may have ended already, which is what is asked for.
-        let _ = self.cdp.call(None, "Browser.close", &json!({}));
-        self.child.wait();
-        drop(self.profile);
+        let _ = cdp.call(None, "Browser.close", &json!({}));
+        child.wait();
+        // What it has started, and has not ended yet, goes first: it writes to the profile.
+        drop(child);
+        drop(profile);
     }
 }

@@ -85,6 +85,9 @@ pub struct MachineNote {
     pub subject_cores: Vec<usize>,
     /// Where the swarm ran.
     pub swarm_core: usize,
+    /// Where the browser ran, if one was the load: the swarm was not there then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub browser_cores: Vec<usize>,
     /// Sender's buffer limits of a socket: least, default, most.
     pub send_buffer_bytes: Option<String>,
     /// Receiver's buffer limits of a socket.

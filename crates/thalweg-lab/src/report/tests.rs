@@ -3,10 +3,10 @@
 use super::*;
 use crate::measure::comparison::{Comparison, Metric};
 use crate::measure::{
-    Counts, KernelMemory, Latency, MachineNote, Memory, Pacing, RoundTrips, Sample, Traffic,
-    Verdict,
+    BrowserUse, Counts, KernelMemory, KindUse, Latency, MachineNote, Memory, Pacing, ProcessKind,
+    RoundTrips, Sample, Traffic, Verdict,
 };
-use crate::scenario::{Changes, Plan, Slot, read};
+use crate::scenario::{Changes, LoadIn, Plan, Slot, read};
 
 pub(super) const SCENARIO: &str = r#"
 name = "example"
@@ -218,4 +218,83 @@ fn a_p99_that_the_swarm_itself_made_is_withheld_everywhere() {
     assert!(limit.curves.latency_us.iter().all(|(share, _)| *share < 0.99));
     let text = table(&summary);
     assert!(text.contains("  –  ") && text.contains("“–”: withheld"), "{text}");
+}
+
+/// What tabs found; the samples of a subject have so many µs of the browser's CPU per event.
+fn in_tabs(cells: &str, subjects: &str, us_per_event: &[u64]) -> Summary {
+    let text = format!(
+        "name = \"decode\"\ntitle = \"in tabs\"\ndrive = \"generated-load\"\n[browser]\n\
+         figure = \"browser-cpu\"\nrepeats = 3\ncontrol = \"none\"\nmeasured_ms = 400\n{cells}\n{subjects}"
+    );
+    let changes = Changes { load: LoadIn::Chromium, ..Changes::default() };
+    let plan: Plan = read(&text, &changes, &[]).unwrap();
+    let found = |slot: Slot| {
+        let cpu_ns = |tenths: u64| us_per_event[slot.subject] * 1000 * 400_000 * tenths / 10;
+        let used = |kind, tenths| KindUse {
+            kind,
+            cpu_ns: cpu_ns(tenths),
+            thread_cpu_ns_max: cpu_ns(tenths) / 2,
+            thread: "main".to_owned(),
+        };
+        let browser = BrowserUse {
+            span_us: 500_000,
+            cores: 1,
+            processes: vec![
+                used(ProcessKind::Tab, 7),
+                used(ProcessKind::Network, 2),
+                used(ProcessKind::Browser, 1),
+            ],
+            long_tasks: 3,
+            long_task_us: 200_000,
+            heap_bytes: 12_000_000,
+            ..BrowserUse::default()
+        };
+        let slot_of_sample = Slot { subject: 0, ..slot };
+        Sample {
+            subject: slot.subject,
+            verdict: Verdict::Browser,
+            browser: Some(browser),
+            ..sample(slot_of_sample)
+        }
+    };
+    let samples: Vec<Sample> = plan.slots().map(found).collect();
+    Summary::new(&plan, &samples, manifest())
+}
+
+#[test]
+fn tabs_have_columns_of_their_own_and_blanks_have_reasons() {
+    let subject = |transport: &str| {
+        format!(
+            "[[browser.subjects]]\nname = \"{transport}\"\nprogram = \"thalweg\"\n\
+             with = {{ transport = \"{transport}\" }}\n"
+        )
+    };
+    let subjects = subject("websocket") + &subject("sse");
+    let cells = "[[browser.cells]]\nconnections = [2, 10]\nbatch = 400\n";
+    let summary = in_tabs(cells, &subjects, &[3, 2]);
+    insta::assert_snapshot!(table(&summary));
+    let page = html(&summary);
+    assert!(page.contains("CPU by process, % of a core") && page.contains("network process 48"));
+}
+
+#[test]
+fn what_encoding_transport_and_worker_buy_is_told() {
+    let subject = |transport: &str, consumer: &str, worker: bool| {
+        format!(
+            "[[browser.subjects]]\nname = \"{transport} {consumer} {worker}\"\n\
+             program = \"thalweg\"\nwith = {{ transport = \"{transport}\", \
+             consumer = \"{consumer}\", worker = {worker} }}\n"
+        )
+    };
+    let subjects = [
+        subject("websocket", "rows", false),
+        subject("websocket", "columns", false),
+        subject("http-streaming", "rows", false),
+        subject("http-streaming", "arrow", false),
+        subject("http-streaming", "arrow", true),
+    ];
+    let cells = "[[browser.cells]]\nconnections = 1\nbatch = [10, 1000]\n";
+    let summary = in_tabs(cells, &subjects.concat(), &[8, 6, 4, 1, 2]);
+    let told = findings::browser::sentences(&summary);
+    insta::assert_snapshot!(told.join("\n"));
 }

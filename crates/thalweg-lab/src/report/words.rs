@@ -100,11 +100,16 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
 
 /// `subject on core 0, swarm on core 1`; of an endpoint that runs already, only what is.
 pub(super) fn pinned(machine: &MachineNote) -> String {
-    let cores: Vec<String> = machine.subject_cores.iter().map(usize::to_string).collect();
-    match cores.as_slice() {
-        [] => format!("swarm pinned to core {}, nothing else", machine.swarm_core),
-        cores => {
-            format!("subject on core {}, swarm on core {}", cores.join(", "), machine.swarm_core)
+    let listed =
+        |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let MachineNote { subject_cores, swarm_core, browser_cores, .. } = machine;
+    match (subject_cores.as_slice(), browser_cores.as_slice()) {
+        ([], _) => format!("swarm pinned to core {swarm_core}, nothing else"),
+        (subject, []) => {
+            format!("subject on core {}, swarm on core {swarm_core}", listed(subject))
+        }
+        (subject, browser) => {
+            format!("subject on core {}, browser on core {}", listed(subject), listed(browser))
         }
     }
 }

@@ -3,7 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{fs, io};
+
+/// How often it is tried to remove a folder, and how long after each other: a second in all.
+const REMOVALS_MAX: u32 = 50;
+const REMOVE_EVERY: Duration = Duration::from_millis(20);
 
 /// Those that are in use: what must go with this process, however that ends.
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -44,8 +49,14 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // What cannot be removed is in the system's folder for such files.
-        let _ = fs::remove_dir_all(&self.0);
+        // Who was killed a moment ago may still write to it. What cannot be removed is in the
+        // system's folder for such files.
+        for _ in 0..REMOVALS_MAX {
+            if fs::remove_dir_all(&self.0).is_ok() || !self.0.exists() {
+                break;
+            }
+            std::thread::sleep(REMOVE_EVERY);
+        }
         in_use().retain(|folder| *folder != self.0);
     }
 }

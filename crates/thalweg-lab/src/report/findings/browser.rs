@@ -90,8 +90,10 @@ fn decoding(part: &PartSummary) -> Vec<String> {
     if rows.iter().all(|row| row.settings.consumer == first.settings.consumer) {
         return Vec::new();
     }
-    let mut told =
-        vec![format!("{}: so many times the events for the same CPU of the browser.", first.cell)];
+    let mut told = vec![format!(
+        "{}, by the events that the same CPU of the browser is enough for:",
+        first.cell
+    )];
     for transport in TRANSPORTS {
         told.extend(bought(&rows, "What an encoding buys", |row| {
             let Settings { consumer, worker, .. } = row.settings;
