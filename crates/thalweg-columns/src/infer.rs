@@ -198,7 +198,7 @@ fn kind_of(value: Value<'_>) -> (Kind, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::CELLS_MAX;
+    use crate::limits::{CELLS_MAX, COLUMNS_MAX};
 
     fn shown(columns: &Columns) -> String {
         let columns = columns.iter().map(|column| format!("{}:{}", column.name, column.kind));
@@ -264,9 +264,10 @@ mod tests {
 
     #[test]
     fn a_batch_of_too_many_cells_is_one_column() {
-        let wide: Vec<String> = (0..1000).map(|number| format!(r#""m{number}":1"#)).collect();
+        let wide: Vec<String> =
+            (0..COLUMNS_MAX).map(|number| format!(r#""m{number}":1"#)).collect();
         let columns = Columns::infer(format!("{{{}}}", wide.join(",")).as_bytes());
-        let largest = CELLS_MAX / 1000;
+        let largest = CELLS_MAX / COLUMNS_MAX;
         let rows = |count: usize| vec!["{}"; count].join(",");
         assert!(columns.widened(rows(largest).as_bytes()).is_none());
         assert!(columns.write_rows(1, rows(largest).as_bytes(), &mut Vec::new()).is_ok());
@@ -282,7 +283,8 @@ mod tests {
 
     #[test]
     fn too_many_members_are_one_column() {
-        let members: Vec<String> = (0..1001).map(|number| format!(r#""m{number}":1"#)).collect();
+        let members: Vec<String> =
+            (0..=COLUMNS_MAX).map(|number| format!(r#""m{number}":1"#)).collect();
         check(&format!("{{{}}}", members.join(",")), "value:json");
         check(&format!(r#"{{"{}":1}}"#, "x".repeat(70_000)), "value:json");
     }

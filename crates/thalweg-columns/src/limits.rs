@@ -1,15 +1,16 @@
 //! Every bound of columns, with why.
 
-/// Columns of one schema. Every stream begins with all of them, and every frame has some bytes for
-/// each. Events with more members become one column of JSON.
-pub const COLUMNS_MAX: usize = 1_000;
+/// Columns of one schema. Every stream begins with all of them, about 350 bytes each, which its server
+/// holds until its peer has taken them; and every frame has some bytes for each. Events with more
+/// members become one column of JSON.
+pub const COLUMNS_MAX: usize = 256;
 
 /// Bytes of all names of one schema, for the same reason.
 pub const NAMES_BYTES_MAX: usize = 64 << 10;
 
 /// Rows of a batch times its columns, where these are inferred: a column takes up to 8 bytes of a frame
-/// for each row, also where the row has nothing for it. So 24 kB of `{}` would be a frame of 65 MB once
-/// somebody has published an event of 1,000 members. Batches with more become one column of JSON. One
+/// for each row, also where the row has nothing for it. So 24 kB of `{}` would be a frame of 16 MB once
+/// somebody has published an event of 256 members. Batches with more become one column of JSON. One
 /// that is as large as batches are by default, and has a value for each column, has half of this at most.
 pub const CELLS_MAX: usize = 1 << 20;
 

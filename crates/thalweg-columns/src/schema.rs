@@ -200,12 +200,12 @@ mod tests {
             (&["speed:float"], "float is no type of a column: it is one of bool, int"),
             (&["a:int", "a:double"], "two columns are named a"),
             (&["_offset:int"], "two columns are named _offset"),
-            (&[], "a topic has 1 to 1000 columns"),
+            (&[], "a topic has 1 to 256 columns"),
         ] {
             let error = declared(declarations).unwrap_err().to_string();
             assert!(error.starts_with(says), "{error}");
         }
-        let many: Vec<String> = (0..1001).map(|number| format!("c{number}:int")).collect();
+        let many: Vec<String> = (0..257).map(|number| format!("c{number}:int")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(declared(&many).unwrap_err(), DeclarationError::TooMany);
     }

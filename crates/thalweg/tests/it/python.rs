@@ -55,13 +55,15 @@ fn it_follows_and_resumes_over_each_transport() {
     });
 }
 
-/// A live topic as batches of columns, as the README has it.
-const COLUMNS: &str = r#"
-import sys; URL = sys.argv[1]
-import pyarrow, requests
-answer = requests.get(URL, headers={"Accept": "application/vnd.apache.arrow.stream"}, stream=True)
-for batch in pyarrow.ipc.open_stream(answer.raw): print(batch.to_pylist())
-"#;
+/// The README's lines that read a live topic as columns, at another address.
+fn columns_from_readme(url: &str) -> String {
+    let readme = std::fs::read_to_string(repository().join("README.md")).expect("the README");
+    let (_, from) = readme.split_once("```python\n").expect("lines of Python");
+    let (lines, _) = from.split_once("```").expect("their end");
+    let example = "http://127.0.0.1:8080/v1/topics/cars";
+    assert!(lines.contains(example), "{lines}");
+    lines.replace(example, url)
+}
 
 /// Each batch is there as soon as it is published, and the loop ends with the topic.
 #[test]
@@ -70,7 +72,7 @@ fn three_lines_read_a_live_topic_as_columns() {
     let url = format!("http://{}/v1/topics/cars?cursor=earliest", server.address);
     let publish = |rows| server.post("cars", "application/x-ndjson", rows).published();
     publish("{\"n\":1,\"car\":\"c1\"}\n");
-    let mut reader = code(COLUMNS, &[&url]);
+    let mut reader = code(&columns_from_readme(&url), &[]);
     let first = "[{'_offset': 1, 'n': 1, 'car': 'c1'}]";
     assert_eq!(reader.lines(2), ["[]", first]);
     publish("{\"n\":2,\"car\":\"c2\"}\n{\"n\":3}\n");

@@ -73,8 +73,8 @@ fn what_is_published_to_do_harm_is_read() {
         let _ = writeln!(flood, "{{\"s\":\"{number:08x}{}\"}}", "x".repeat(40));
     }
     let batches = [
-        ("wide", wide(1000, "\"x\"") + &"{}\n".repeat(500)),
-        ("too wide", wide(1001, "1")),
+        ("wide", wide(256, "\"x\"") + &"{}\n".repeat(500)),
+        ("too wide", wide(257, "1")),
         ("long names", format!("{{\"{}\":1,\"{}\":2}}\n", "a".repeat(70_000), "b".repeat(70_000))),
         ("long string", format!("{{\"s\":\"{}\"}}\n", "\\u00e9".repeat(150_000))),
         ("nested", format!("{{\"n\":{nested}}}\n")),
@@ -108,22 +108,27 @@ fn what_is_published_to_do_harm_is_read() {
 fn a_few_bytes_do_not_become_a_frame_without_bound() {
     const ROWS: usize = 8_000;
     let server = ticking(&[]);
-    for members in [100, 1000] {
+    for members in [100, 256] {
         let topic = format!("wide/{members}");
         publish(&server, &topic, &wide(members, "0.5"));
         let mut stream = Columns::open(&server, &format!("{topic}?cursor=earliest"));
         assert_eq!(stream.take_after_confirmation(1).len(), 1);
         let before = server.memory();
         unharmed(&server, || publish(&server, &topic, &"{}\n".repeat(ROWS)));
-        let mut used = stream.socket.used();
-        if members > 200 {
-            assert_eq!(stream.next(), Heard::Close(4003, "reload".into(), true));
-            stream = Columns::open(&server, &format!("{topic}?cursor={}", stream.cursor));
-            assert_eq!(stream.resume(), Some("schema"));
-            used = 0;
+        // One post may be several batches: those with too many cells have another schema.
+        let mut taken = 0;
+        while taken < ROWS {
+            let used = stream.socket.used();
+            match stream.next() {
+                Heard::Rows(rows) => taken += rows.len(),
+                Heard::Close(4003, ..) => {
+                    stream = Columns::open(&server, &format!("{topic}?cursor={}", stream.cursor));
+                    continue;
+                }
+                _ => {}
+            }
+            assert!(stream.socket.used() - used < FRAME_BYTES_MAX, "{}", stream.socket.used());
         }
-        assert_eq!(stream.take(ROWS).len(), ROWS);
-        assert!(stream.socket.used() - used < FRAME_BYTES_MAX, "{}", stream.socket.used());
         let grown = server.memory().saturating_sub(before);
         assert!(grown < 5 * FRAME_BYTES_MAX, "{members}: {grown}");
     }
