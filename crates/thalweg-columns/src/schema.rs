@@ -133,13 +133,6 @@ impl Columns {
     pub fn iter(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter()
     }
-
-    /// Memory that it takes, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        let names: usize = self.columns.iter().map(|column| column.name.len()).sum();
-        let members = self.by_member.capacity() * size_of::<(Box<[u8]>, usize)>();
-        size_of::<Self>() + self.columns.len() * size_of::<Column>() + members + 2 * names
-    }
 }
 
 /// Whether there are no more columns, nor longer names, than a schema may have.
