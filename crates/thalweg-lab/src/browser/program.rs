@@ -21,7 +21,8 @@ fn find_in(named: Option<PathBuf>, folders: &[PathBuf]) -> anyhow::Result<PathBu
         if named.is_file() {
             return Ok(named);
         }
-        bail!("there is no Chromium at {}, which {PROGRAM} names", named.display());
+        let named = named.display();
+        bail!("there is no Chromium at {named}, which {PROGRAM} names: name another, or unset it");
     }
     let all = NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     match all.into_iter().find(|path| path.is_file()) {
@@ -52,7 +53,10 @@ mod tests {
         let none = find_in(None, &[PathBuf::from("/nowhere")]).unwrap_err().to_string();
         assert!(none.contains("apt-get install chromium") && none.contains(PROGRAM), "{none}");
         let named = find_in(Some("/no/chromium".into()), &[]).unwrap_err().to_string();
-        assert_eq!(named, "there is no Chromium at /no/chromium, which THALWEG_CHROMIUM names");
+        assert_eq!(
+            named,
+            "there is no Chromium at /no/chromium, which THALWEG_CHROMIUM names: name another, or unset it"
+        );
         let here = std::env::current_exe().unwrap();
         assert_eq!(find_in(Some(here.clone()), &[]).unwrap(), here);
     }

@@ -131,7 +131,10 @@ fn without_a_browser_there_is_a_sentence_and_no_run() {
     let (code, text) = said(&["a1", "--browser", "chromium", "--quick"], "/no/chromium");
     assert_eq!(
         (code, text.trim()),
-        (Some(2), "thalweg: there is no Chromium at /no/chromium, which THALWEG_CHROMIUM names")
+        (
+            Some(2),
+            "thalweg: there is no Chromium at /no/chromium, which THALWEG_CHROMIUM names: name another, or unset it"
+        )
     );
     let (code, text) = said(&["decode"], "/no/chromium");
     assert_eq!(code, Some(2));
