@@ -200,6 +200,8 @@ fn ticks_ns(ticks: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+
     use super::*;
 
     #[test]
@@ -215,13 +217,24 @@ mod tests {
 
     #[test]
     fn a_glance_sees_what_a_long_look_sees() {
-        let before = Resources::read(std::process::id()).unwrap();
-        let (cpu_ns, rss_bytes) = Resources::glance(&[std::process::id()]);
-        let after = Resources::read(std::process::id()).unwrap();
-        // Other tests' threads come and go meanwhile.
-        assert!(cpu_ns > 0 && cpu_ns <= after.cpu_ns, "{cpu_ns} {after:?}");
-        let (one, other) = (before.rss_bytes, after.rss_bytes);
-        assert!(rss_bytes * 2 > one.min(other) && rss_bytes < one.max(other) * 2, "{rss_bytes}");
+        // One that waits for input, and so uses nothing meanwhile, unlike this process with its tests.
+        let piped = std::process::Stdio::piped;
+        let mut child =
+            std::process::Command::new("cat").stdin(piped()).stdout(piped()).spawn().unwrap();
+        let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        stdin.write_all(b"it runs\n").unwrap();
+        BufReader::new(stdout).read_line(&mut String::new()).unwrap();
+        // It has answered, and is about to wait again.
+        while Process::new(child.id() as i32).unwrap().stat().unwrap().state != 'S' {
+            std::thread::yield_now();
+        }
+        let long = Resources::read(child.id()).unwrap();
+        let (cpu_ns, rss_bytes) = Resources::glance(&[child.id()]);
+        assert!(cpu_ns > 0 && rss_bytes > 0);
+        assert_eq!(rss_bytes, long.rss_bytes);
+        assert!(cpu_ns <= long.cpu_ns, "{cpu_ns} {long:?}");
+        drop(stdin);
+        child.wait().unwrap();
     }
 
     #[test]
