@@ -116,7 +116,7 @@ class Load {
     /** @type {number | null} What the rows' own numbers are ahead of the offsets. */
     let shift = null;
     return this.taken(number, (take, onError) => {
-      const stream = columns(ORIGIN, this.topic(), { onError }, (/** @type {any} */ batch) => {
+      const stream = columns(ORIGIN, this.topic(), { onError, reuse: true }, (/** @type {any} */ batch) => {
         const { table, first, count, gap, bytes } = batch;
         // Before the row's own columns are the offsets.
         const column = (/** @type {number} */ index) => table.children[1 + index];

@@ -10,6 +10,11 @@
  * @property {(why: string) => void} ended - nothing more comes.
  */
 
+/** Memory that a body is read into, bytes: used again and again. */
+const PIECE_BYTES_MAX = 256 * 1024;
+/** A body is read for so long in one go, ms. */
+const TURN_MS = 5;
+
 /** @type {Record<string, (url: string, ear: Ear) => () => void>} */
 const TRANSPORTS = {
   websocket(url, ear) {
@@ -60,12 +65,34 @@ async function streamed(url, type, signal, stands, take) {
   const response = await fetch(url, { headers: { Accept: type }, signal, cache: "no-store" });
   if (!response.ok || !response.body) throw new Error(`${response.status} ${await response.text()}`);
   stands();
-  const reader = response.body.getReader();
+  const reader = response.body.getReader({ mode: "byob" });
+  let memory = new ArrayBuffer(PIECE_BYTES_MAX);
+  let turnMs = performance.now();
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read(new Uint8Array(memory));
     if (done) return;
     take(value);
+    memory = value.buffer;
+    if (performance.now() - turnMs < TURN_MS) continue;
+    await turn();
+    turnMs = performance.now();
   }
+}
+
+/**
+ * Lets others have their turn: what has come already is read without the event loop, and nobody else
+ * would ever run where more and more comes.
+ * @returns {Promise<void>}
+ */
+function turn() {
+  return new Promise((go) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      go();
+    };
+    port2.postMessage(null);
+  });
 }
 
 /**

@@ -40,23 +40,34 @@ export function boundaries(stream: Uint8Array): number[] {
 /** What is answered to a request, until that is aborted. */
 export type Answer = (signal: AbortSignal) => Response;
 
-/** An answer: pieces of a body that then ends, is cut, or goes on. */
+/**
+ * An answer: pieces of a body that then ends, is cut, or goes on.
+ *
+ * @param ofBytes - whether the body can be read into memory that the reader brings along, as that of
+ *   newer browsers.
+ */
 export function answer(
   pieces: readonly Uint8Array[],
   headers: Record<string, string> = {},
   then: "end" | "cut" | "stay" = "end",
+  ofBytes = false,
 ): Answer {
   return (signal) => {
     const left = [...pieces];
-    const body = new ReadableStream<Uint8Array>({
-      start(stream) {
+    const body = new ReadableStream({
+      ...(ofBytes && { type: "bytes" as const }),
+      start(stream: ReadableStreamController<Uint8Array>) {
         signal.addEventListener("abort", () => stream.error(signal.reason));
       },
-      pull(stream) {
+      pull(stream: ReadableStreamController<Uint8Array>) {
         const next = left.shift();
-        if (next) stream.enqueue(next);
-        else if (then === "end") stream.close();
-        else if (then === "cut") stream.error(new TypeError("network"));
+        if (next) {
+          stream.enqueue(new Uint8Array(next));
+        } else if (then === "end") {
+          stream.close();
+          // A read that waits for bytes is not ended by that alone.
+          if (stream instanceof ReadableByteStreamController) stream.byobRequest?.respond(0);
+        } else if (then === "cut") stream.error(new TypeError("network"));
       },
     });
     return new Response(body, { headers: { "Content-Type": TYPE, "Thalweg-Position": BEFORE, ...headers } });

@@ -1,5 +1,6 @@
 /** What comes as Arrow, however it is cut, and whatever it is. */
 
+import { dictionary, float64, int32, int64, tableFromArrays, tableToIPC, utf8 } from "@uwdata/flechette";
 import { expect, it, vi } from "vitest";
 import type { ColumnBatch } from "../dist/arrow.js";
 import { answer, BEFORE, boundaries, CARS, FIGURES, type Page, receive, rows, TABLES, until } from "./arrow-server.js";
@@ -63,12 +64,61 @@ it("tables are the same wherever the stream is cut in two", { timeout: 60_000 },
   }
 });
 
-it("tables are the same in pieces of any size, and stay as they are while others come", async () => {
+it.each([false, true])(
+  "tables are the same in pieces of any size, and stay as they are (bytes: %s)",
+  async (ofBytes) => {
+    for (let seed = 1; seed < 60; seed++) {
+      const random = seeded(seed);
+      const page = receive([
+        answer(
+          pieces(CARS, () => 1 + Math.floor(random() ** 3 * 900)),
+          {},
+          "end",
+          ofBytes,
+        ),
+      ]);
+      await over(page);
+      expect(page.batches.map(rows), `seed ${seed}`).toEqual(TABLES.cars);
+      page.stream.close();
+    }
+  },
+);
+
+/** A stream of frames of so many rows, each with texts of its own. */
+function stream(counts: readonly number[]): { bytes: Uint8Array; texts: string[][] } {
+  const types = { _offset: int64(), text: dictionary(utf8(), int32()), speed: float64() };
+  let first = 2 ** 33;
+  const texts: string[][] = [];
+  const frames = counts.map((count, frame) => {
+    const _offset = Array.from({ length: count }, () => first++);
+    const text = _offset.map((offset) => `text ${offset % 7} of ${frame}`);
+    texts.push(text);
+    const bytes = tableToIPC(tableFromArrays({ _offset, text, speed: _offset }, { types }), { format: "stream" });
+    const messages = boundaries(bytes as Uint8Array);
+    // The schema comes once, and no end.
+    return (bytes as Uint8Array).slice(frame && messages[1], messages.at(-2));
+  });
+  return { bytes: new Uint8Array(Buffer.concat(frames)), texts };
+}
+
+it("memory that is used again has all tables, each for as long as it is processed", async () => {
   for (let seed = 1; seed < 60; seed++) {
     const random = seeded(seed);
-    const page = receive([answer(pieces(CARS, () => 1 + Math.floor(random() ** 3 * 900)))]);
+    // Some are longer than half of the memory that is made for such pieces.
+    const { bytes, texts } = stream(Array.from({ length: 12 }, () => 1 + Math.floor(random() ** 2 * 200)));
+    const seen: unknown[] = [];
+    const memories = new Set<unknown>();
+    const cut = pieces(bytes, () => 1 + Math.floor(random() ** 3 * 500));
+    const page = receive([answer(cut, {}, "end", seed % 2 === 0)], { reuse: true }, async ({ table }) => {
+      await Promise.resolve();
+      seen.push(Array.from(table.getChild("text")?.toArray() ?? []));
+      // Floats are views.
+      const floats = table.children[2]?.toArray();
+      if (floats instanceof Float64Array) memories.add(floats.buffer);
+    });
     await over(page);
-    expect(page.batches.map(rows), `seed ${seed}`).toEqual(TABLES.cars);
+    expect(seen, `seed ${seed}`).toEqual(texts);
+    expect(memories.size).toBeLessThan(4);
     page.stream.close();
   }
 });

@@ -11,6 +11,12 @@ import type { ColumnTable } from "./table.js";
 export interface ColumnOptions
   extends Pick<ConnectOptions, "token" | "connectTimeout" | "idleTimeout" | "fetch">,
     Pick<SubscribeOptions, "from" | "interval" | "policy"> {
+  /**
+   * Whether the memory of a batch is used again when it is processed. Then its table, columns and
+   * arrays must not be kept any longer; what was read of them, numbers and texts, may be. A lot of columns
+   * takes a page about a third less time then. `false` if it is left out: tables stay as they are.
+   */
+  reuse?: boolean;
   /** Called with each new status; never twice with the same. */
   onStatus?: (status: ColumnStatus) => void;
   /** Called once if something else than {@link ColumnStream.close} ends the stream. Its status then says so, too. */
@@ -24,7 +30,7 @@ export type ColumnStatus = Omit<Status, "transport">;
 export interface ColumnBatch {
   /** The topic of the rows. */
   readonly topic: string;
-  /** The rows, a row for each event: a table of its own, which stays as it is. */
+  /** The rows, a row for each event: a table of its own, which stays as it is unless {@link ColumnOptions.reuse} is set. */
   readonly table: ColumnTable;
   /** Rows of the table. */
   readonly count: number;

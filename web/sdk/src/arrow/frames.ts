@@ -28,9 +28,15 @@ export interface Frame {
 
 /** Messages go in, in order; frames come out. */
 export class Frames {
+  readonly #reuses: boolean;
   #schema: Schema | null = null;
   readonly #dictionaries = new Map<number, Column<string>>();
   #bytes = 0;
+
+  /** @param reuses - whether the memory of messages is used again: then dictionaries wait for theirs elsewhere. */
+  constructor(reuses = false) {
+    this.#reuses = reuses;
+  }
 
   /**
    * @returns a frame, if this message ends one.
@@ -45,7 +51,8 @@ export class Frames {
     if (kind === DICTIONARY && this.#schema) {
       const data = header.table(1);
       if (!data || header.byte(2)) throw new TypeError("a dictionary is not a whole one");
-      this.#dictionaries.set(header.long(0), new Body(data, body).texts());
+      const texts = this.#reuses ? body.slice() : body;
+      this.#dictionaries.set(header.long(0), new Body(data, texts).texts());
       return null;
     }
     if (kind !== RECORDS || !this.#schema) throw new TypeError(`a message of kind ${kind} is out of place`);

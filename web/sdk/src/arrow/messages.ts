@@ -11,13 +11,13 @@ export const SCHEMA = 1;
 export const DICTIONARY = 2;
 export const RECORDS = 3;
 
-/** One message. What is in it must be read before others are asked for; its body stays as it is. */
+/** One message. What is in it must be read before others are asked for. */
 export interface IpcMessage {
   /** One of the above, or a kind that is not known here. */
   readonly kind: number;
   /** The table that describes it: `Schema`, `DictionaryBatch` or `RecordBatch`. */
   readonly header: FlatTable;
-  /** Begins at a multiple of 8 bytes. */
+  /** Begins at a multiple of 8 bytes. It stays as it is, unless memory is used again: until bytes are pushed. */
   readonly body: Uint8Array<ArrayBuffer>;
   /** The custom metadata of this message. */
   readonly metadata: ReadonlyMap<string, string>;
@@ -54,6 +54,7 @@ const VALUE = 1;
 
 /** Bytes go in, messages come out. */
 export class Messages {
+  readonly #reuses: boolean;
   #memory = new Uint8Array(0);
   #view = new DataView(this.#memory.buffer);
   /** Where the next message begins, and where the next byte goes. */
@@ -62,6 +63,11 @@ export class Messages {
   /** Bytes that are needed to go on with the next message. */
   #needed = PREFIX_BYTES;
   #isOver = false;
+
+  /** @param reuses - whether its memory is used again, once it is full of messages that were taken. */
+  constructor(reuses = false) {
+    this.#reuses = reuses;
+  }
 
   /** Whether the stream has said that it ends. What comes behind it is not looked at. */
   get isOver(): boolean {
@@ -118,6 +124,11 @@ export class Messages {
   #makeRoom(more: number): void {
     const begun = this.#memory.subarray(this.#start, this.#end);
     const needed = begun.length + more;
+    if (this.#reuses && needed <= this.#memory.length) {
+      this.#memory.copyWithin(0, this.#start, this.#end);
+      [this.#start, this.#end] = [0, begun.length];
+      return;
+    }
     const ample = Math.min(PIECES * needed, MEMORY_BYTES_MAX);
     this.#memory = new Uint8Array(Math.max(ample, needed + begun.length, MEMORY_BYTES_MIN));
     this.#view = new DataView(this.#memory.buffer);

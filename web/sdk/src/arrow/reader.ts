@@ -8,17 +8,18 @@
  */
 
 import { delay } from "../backoff.js";
+import { pieces } from "../body.js";
 import { ENDED, finalError, safely, ThalwegError } from "../errors.js";
 import { type RequestSettings, requestSettings } from "../options.js";
 import { thisPage } from "../page.js";
 import type { End } from "../transports/transport.js";
+import { Turns } from "../turns.js";
 import { type Close, type Cursor, type Message, type Position, quantity, reconnects } from "../wire.js";
 import type { ColumnBatch, ColumnListener, ColumnOptions, ColumnStatus, ColumnStream } from "./column-stream.js";
 import { type Frame, Frames } from "./frames.js";
 import { Messages } from "./messages.js";
 import { type Silence, silence } from "./silence.js";
 import { type Start, startOf, TYPE } from "./start.js";
-import { Turns } from "./turns.js";
 
 /** Events are missing, or the next ones have other columns: another stream says which. */
 const RELOAD = 4003;
@@ -168,17 +169,18 @@ export class ColumnReader implements ColumnStream {
   }
 
   async #read(body: ReadableStream<Uint8Array>, quiet: Silence): Promise<Ended> {
-    const reader = body.getReader();
-    const messages = new Messages();
-    const frames = new Frames();
+    const next = pieces(body);
+    const { reuse } = this.#options;
+    const messages = new Messages(reuse);
+    const frames = new Frames(reuse);
     const turns = new Turns();
     let close: Close | undefined;
     let hasCome = false;
     while (!messages.isOver) {
-      const { done, value } = await reader.read();
-      if (done) return { why: "cut" };
+      const piece = await next();
+      if (!piece) return { why: "cut" };
       quiet.heard(this.#settings.idleTimeout);
-      messages.push(value);
+      messages.push(piece);
       for (let message = messages.next(); message; message = messages.next()) {
         const frame = frames.take(message);
         if (!frame) continue;

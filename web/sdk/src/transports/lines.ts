@@ -1,5 +1,7 @@
 /** Lines over `fetch`: what HTTP streaming and long polling have in common. */
 
+import { pieces } from "../body.js";
+import { Turns } from "../turns.js";
 import type { Message } from "../wire.js";
 import { type ConnectPlan, type End, type Link, type TransportHandlers, url } from "./transport.js";
 
@@ -46,22 +48,24 @@ export function requests(
  * @returns how many there were.
  */
 async function read(body: ReadableStream<Uint8Array>, handlers: TransportHandlers): Promise<number> {
-  const reader = body.getReader();
+  const next = pieces(body);
+  const turns = new Turns();
   const decoder = new TextDecoder();
-  // Pieces of a line that has not ended: joined once, however many they are.
-  let pieces: string[] = [];
+  // Parts of a line that has not ended: joined once, however many they are.
+  let parts: string[] = [];
   let count = 0;
   for (;;) {
+    await turns.next();
     await handlers.drained();
-    const { done, value } = await reader.read();
-    if (done) return count;
-    const [piece, ...others] = decoder.decode(value, { stream: true }).split("\n") as [string];
-    pieces.push(piece);
-    for (const next of others) {
+    const piece = await next();
+    if (!piece) return count;
+    const [part, ...others] = decoder.decode(piece, { stream: true }).split("\n") as [string];
+    parts.push(part);
+    for (const other of others) {
       count += 1;
-      const line = pieces.join("");
+      const line = parts.join("");
       if (line) handlers.text(line);
-      pieces = [next];
+      parts = [other];
     }
   }
 }

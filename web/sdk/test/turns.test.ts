@@ -1,0 +1,50 @@
+/** A body that never gives out leaves timers, input and drawing their turn. */
+
+import { expect, it } from "vitest";
+import { columns } from "../dist/arrow.js";
+import { connect } from "../dist/thalweg.js";
+import { boundaries, FIGURES, TYPE } from "./arrow-server.js";
+
+/** Without a turn of others the body ends after so long, ms, and the test fails. */
+const PATIENCE_MS = 3_000;
+
+const [, SCHEMA_END, HEARTBEAT_END] = boundaries(FIGURES);
+
+/** A response whose body has this piece again and again. @returns also whether it was read to its end. */
+function endless(type: string, first: Uint8Array, again: Uint8Array): { response: Response; isOver: () => boolean } {
+  const endAt = performance.now() + PATIENCE_MS;
+  let isOver = false;
+  const body = new ReadableStream<Uint8Array>({
+    start: (stream) => stream.enqueue(first),
+    pull(stream) {
+      isOver = performance.now() > endAt;
+      if (isOver) stream.close();
+      else stream.enqueue(again);
+    },
+  });
+  const headers = { "Content-Type": type, "Thalweg-Position": "e1.0" };
+  return { response: new Response(body, { headers }), isOver: () => isOver };
+}
+
+it.each([
+  [
+    "lines",
+    endless("application/x-ndjson", new Uint8Array(), new TextEncoder().encode('{"heartbeat":{}}\n')),
+    (fetch: typeof globalThis.fetch) => {
+      const session = connect("http://server/", { transports: ["http-streaming"], fetch });
+      session.subscribe("cars", {}, () => {});
+      return session;
+    },
+  ],
+  [
+    "columns",
+    // Its schema, and then a heartbeat again and again: a batch without rows.
+    endless(TYPE, FIGURES.slice(0, SCHEMA_END), FIGURES.slice(SCHEMA_END, HEARTBEAT_END)),
+    (fetch: typeof globalThis.fetch) => columns("http://server/", "cars", { fetch }, () => {}),
+  ],
+] as const)("%s", async (_, { response, isOver }, open) => {
+  const opened = open((async () => response) as unknown as typeof fetch);
+  await new Promise((go) => setTimeout(go, 20));
+  expect(isOver()).toBe(false);
+  opened.close();
+});
