@@ -14,7 +14,7 @@ export interface ColumnOptions
   /**
    * Whether the memory of a batch is used again when it is processed. Then its table, columns and
    * arrays must not be kept any longer; what was read of them, numbers and texts, may be. A lot of columns
-   * takes a page about a third less time then. `false` if it is left out: tables stay as they are.
+   * takes a page less time then. `false` if it is left out: tables stay as they are.
    */
   reuse?: boolean;
   /** Called with each new status; never twice with the same. */
