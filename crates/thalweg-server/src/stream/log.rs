@@ -9,6 +9,7 @@ use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 use super::{
     Batch, ColumnCounts, Cursor, Encoding, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads,
     Start,
+    batch_columns::ColumnFrame,
     beyond::Beyond,
     column_frames::ColumnFrames,
     cursor::COLD_PART,
@@ -28,8 +29,8 @@ const ZERO_COPY_DIVISOR: usize = 256;
 /// more than three slices instead of one, and the tail would contain little else.
 const TAIL_BYPASS_DIVISOR: usize = 4;
 
-/// Frames of columns are made for about 1/16 of the hot tail's size (64 KiB) of events, or one batch, at a
-/// time: small batches together, so that one send takes them. A frame that is made for one subscriber alone has as many
+/// Frames of columns are made for about 1/16 of the hot tail's size (64 KiB), of events or of frames, at a
+/// time, or one: small ones together, so that one send takes them. A frame that is made for one subscriber alone has as many
 /// events. It is encoded again for the rest of it whenever a socket takes only some, so a whole
 /// batch would cost a slow reader's shard many times what the batch costs.
 const COLUMN_PART_DIVISOR: usize = 16;
@@ -244,7 +245,9 @@ impl Log {
         while let Some(batch) = self.batch_at(next).map(Arc::clone) {
             counts += self.columns.make_frame(&batch, stream, bytes_max, now_us);
             next = batch.end();
-            let bytes = batch.event_bytes(batch.first());
+            // Of a few bytes of JSON there may be many of columns.
+            let frame = self.columns.frames.get(next).map_or(0, ColumnFrame::memory_bytes);
+            let bytes = batch.event_bytes(batch.first()).max(frame);
             if bytes >= left || Encoding::new(Format::ARROW, stream).differs_from(batch.columns()) {
                 break;
             }
