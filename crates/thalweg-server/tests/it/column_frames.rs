@@ -15,7 +15,7 @@ const TAIL_BYTES: usize = 1 << 14;
 fn shard(history_bytes: usize, columns: &Arc<Columns>) -> Feed {
     let bounds =
         HistoryBounds { events_max: 10_000, bytes_max: history_bytes, age_us_max: u64::MAX };
-    let (topic, epoch) = ("cars".parse().unwrap(), Epoch::new(1).unwrap());
+    let (topic, epoch) = ("cars".parse().expect("a topic"), Epoch::new(1).expect("an epoch"));
     let log = Log::new(topic, epoch, 1, Offsets::Consecutive, bounds);
     let mut feed =
         Feed::Log(log.with_tail_bytes(TAIL_BYTES).with_columns(Some(Arc::clone(columns))));
@@ -24,7 +24,7 @@ fn shard(history_bytes: usize, columns: &Arc<Columns>) -> Feed {
 }
 
 fn declared(columns: &[&str]) -> Arc<Columns> {
-    Arc::new(Columns::declared(columns.iter().copied()).unwrap())
+    Arc::new(Columns::declared(columns.iter().copied()).expect("columns"))
 }
 
 /// Batches of so many rows each, from offset 1 on.
@@ -36,7 +36,7 @@ fn batches(count: u64, rows: u64, row: impl Fn(Offset) -> String) -> Vec<Arc<Bat
                 out.extend_from_slice(row(offset).as_bytes());
                 Ok::<_, ()>(())
             };
-            payloads.push(write).unwrap();
+            payloads.push(write).expect("JSON");
         }
         Arc::new(Batch::seal(first, first, payloads, 1))
     };
