@@ -183,7 +183,7 @@ impl Log {
     }
 
     /// Makes sure that there is a hot tail for `format` from the next batch on. Columns have none: their
-    /// frames are made when somebody reads them ([`Self::make_column_frames`]).
+    /// frames are made when somebody reads them ([`super::Feed::make_column_frames`]).
     pub fn open_tail(&mut self, format: Format) {
         match format.has_columns() {
             true => self.columns.open(self.history.past(0)),
