@@ -107,7 +107,7 @@ counts! {
         subscribed_topics: Gauge,
         /// Memory of retained batches, in bytes.
         history_bytes: Gauge,
-        /// Memory of hot tails, in bytes.
+        /// Memory of hot tails and of frames of columns, in bytes.
         tail_bytes: Gauge,
         /// Memory of trimmed batches that partly sent frames still need, in bytes.
         pinned_bytes: Gauge,
@@ -133,6 +133,8 @@ counts! {
         patches_made: Counter,
         /// Patches given up: too slow, larger than the document, or of what JSON readers change.
         patches_given_up: Counter,
+        /// Frames of columns made: one for each batch that is read as columns.
+        columns_frames: Counter,
         /// Values that could not be read as their columns are declared: they are null.
         columns_unreadable: Counter,
         /// Changes of an inferred schema, which end the streams of its readers.

@@ -19,7 +19,9 @@
 //! value_frames  the same as subscribers of one format read it
 //! version_patch  what makes a version of the one before, and the short chain of these
 //! encoding    how a frame is made: a format, and the schema of its columns
-//! log_columns the schema of a log's rows
+//! batch_columns  a batch's rows as columns: their schema and their frame
+//! column_frames  such frames that a log keeps
+//! log_columns the columns of a log's rows
 //! cold        a frame made for one subscriber alone
 //! start       how a subscription begins
 //! next        what comes after a cursor
@@ -34,8 +36,10 @@
 //! cursor.
 
 mod batch;
+mod batch_columns;
 mod beyond;
 mod cold;
+mod column_frames;
 mod cursor;
 mod encoding;
 mod feed;
@@ -62,13 +66,13 @@ mod value_frames;
 mod version_patch;
 
 pub use batch::Batch;
+pub use batch_columns::ColumnCounts;
 pub use cursor::Cursor;
 pub use encoding::Encoding;
 pub use feed::{Feed, FeedKind, Frames};
 pub(crate) use format_map::FormatMap;
 pub use history::HistoryBounds;
 pub use log::Log;
-pub use log_columns::ColumnCounts;
 pub use log_frames::LogFrames;
 pub use lost::Lost;
 pub use next::Next;

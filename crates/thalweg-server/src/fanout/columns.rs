@@ -5,6 +5,7 @@
 use thalweg_wire::{Resume, StreamStart, close};
 
 use super::{Feeds, ResponseMode, Subscriber, subscription::AnnouncedGap};
+use crate::stream::ColumnCounts;
 
 impl Subscriber {
     /// A subscription to columns has begun: ends the head of the response, and begins the stream if
@@ -37,11 +38,26 @@ impl Subscriber {
         subscription.begin_columns(feed, self.format, self.control.frames());
     }
 
+    /// Has the frames made that come next.
+    pub(super) fn make_columns(
+        &mut self,
+        feeds: &mut impl Feeds,
+        index: usize,
+        now_us: u64,
+    ) -> ColumnCounts {
+        let subscription = &self.subscriptions[index];
+        let (Some(feed), Some(cursor)) = (feeds.feed_mut(subscription.feed), subscription.cursor())
+        else {
+            return ColumnCounts::default();
+        };
+        feed.make_column_frames(&cursor, subscription.columns(), now_us)
+    }
+
     /// The rows that come next have another schema than the stream: it ends, or, if it has none yet,
     /// begins.
     pub(super) fn change_columns(&mut self, feeds: &impl Feeds, index: usize) {
         let subscription = &mut self.subscriptions[index];
-        if subscription.has_columns() {
+        if subscription.columns().is_some() {
             return self.close(close::RELOAD);
         }
         if let Some(feed) = feeds.feed(subscription.feed) {

@@ -7,7 +7,7 @@ use super::{
     subscription::{AnnouncedGap, Subscription, write_end},
     transmit::{Interrupted, Interruption, PlanSummary, SendBuffers, Transmit},
 };
-use crate::stream::Lost;
+use crate::stream::{ColumnCounts, Lost};
 
 /// How a visit to a subscriber ended. It says when the next visit is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +28,12 @@ pub enum Delivered {
     Gone,
 }
 
-/// Memory that all visits of a shard reuse, and the shard's counts of gaps.
+/// Memory that all visits of a shard reuse, and the shard's counts of gaps and of columns.
 #[derive(Debug, Default)]
 pub struct Scratch {
     buffers: SendBuffers,
     gaps: [u64; GapReason::ALL.len()],
+    columns: ColumnCounts,
 }
 
 impl Scratch {
@@ -45,6 +46,11 @@ impl Scratch {
     /// Number of gaps announced since the start for one reason.
     pub fn gaps(&self, reason: GapReason) -> u64 {
         self.gaps[reason as usize]
+    }
+
+    /// What has happened to columns since the start.
+    pub fn columns(&self) -> ColumnCounts {
+        self.columns
     }
 }
 
@@ -64,29 +70,24 @@ impl Subscriber {
         scratch: &mut Scratch,
     ) -> Delivered {
         let mut spent = 0;
+        let mut has_made = false;
         loop {
             self.begin(feeds, scratch);
-            let Scratch { buffers, gaps } = scratch;
             if self.has_ends {
                 self.say_end(feeds);
             }
-            let planned = match Transmit::plan(self, feeds, now_us, buffers) {
-                Ok(planned) => planned,
-                Err(Interrupted { index, why: Interruption::OtherColumns }) => {
-                    self.change_columns(feeds, index);
-                    continue;
+            let mut interrupted = None;
+            let plan = Transmit::plan(self, feeds, now_us, &mut scratch.buffers);
+            let Ok(planned) = plan.map_err(|why| interrupted = Some(why)) else {
+                let is_unmade = interrupted.as_ref().is_some_and(Interrupted::is_unmade);
+                if is_unmade && std::mem::replace(&mut has_made, true) {
+                    // A visit has frames made once, so that others get their turn.
+                    return Delivered::More;
                 }
-                Err(Interrupted { index, .. }) if self.format.has_columns() => {
-                    self.close(self.subscriptions[index].close_for_gap());
-                    continue;
+                if let Some(interrupted) = interrupted {
+                    self.interrupted(feeds, interrupted, now_us, scratch);
                 }
-                Err(Interrupted { index, why: Interruption::Lost(lost) }) => {
-                    let reason =
-                        if lost.is_expired() { GapReason::Trimmed } else { GapReason::Slow };
-                    self.jump(feeds, index, lost, reason);
-                    gaps[reason as usize] += 1;
-                    continue;
-                }
+                continue;
             };
             let PlanSummary { bytes, is_complete, wake_us, is_costly } = planned.summary;
             if bytes == 0 {
@@ -119,10 +120,32 @@ impl Subscriber {
         }
     }
 
+    /// Does what must happen to a subscription before more can be planned.
+    fn interrupted(
+        &mut self,
+        feeds: &mut impl Feeds,
+        Interrupted { index, why }: Interrupted,
+        now_us: u64,
+        scratch: &mut Scratch,
+    ) {
+        match why {
+            Interruption::Unmade => scratch.columns += self.make_columns(feeds, index, now_us),
+            Interruption::OtherColumns => self.change_columns(feeds, index),
+            Interruption::Lost(_) if self.format.has_columns() => {
+                self.close(self.subscriptions[index].close_for_gap());
+            }
+            Interruption::Lost(lost) => {
+                let reason = if lost.is_expired() { GapReason::Trimmed } else { GapReason::Slow };
+                self.jump(feeds, index, lost, reason);
+                scratch.gaps[reason as usize] += 1;
+            }
+        }
+    }
+
     /// Begins subscriptions whose feed has come. It waits for the end of a partly sent frame
     /// with a trailer, because that trailer would name them too early.
     fn begin(&mut self, feeds: &impl Feeds, scratch: &mut Scratch) {
-        let Scratch { buffers, gaps } = scratch;
+        let Scratch { buffers, gaps, .. } = scratch;
         if self.format.has_trailer() && self.in_frame.is_some() {
             return;
         }

@@ -190,7 +190,7 @@ impl Subscriber {
     pub fn heartbeat(&mut self) -> bool {
         let wants = self.mode != ResponseMode::Once && !self.is_ending();
         if wants && self.format.has_columns() {
-            let begun = self.subscriptions.iter().find(|it| it.has_columns());
+            let begun = self.subscriptions.iter().find(|it| it.columns().is_some());
             begun.map(|it| it.encoding(self.format).heartbeat(self.control.frames())).is_some()
         } else {
             if wants {

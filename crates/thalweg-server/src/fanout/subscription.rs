@@ -102,9 +102,9 @@ impl Subscription {
         Encoding::new(format, self.columns.as_ref())
     }
 
-    /// Whether its stream of columns has begun: with its schema.
-    pub(super) fn has_columns(&self) -> bool {
-        self.columns.is_some()
+    /// The schema of its stream of columns, once that has begun.
+    pub(super) fn columns(&self) -> Option<&Arc<Columns>> {
+        self.columns.as_ref()
     }
 
     /// Begins its stream of columns with the schema of the rows that come next, in `control`, if it

@@ -85,7 +85,7 @@ enum PieceKind {
 /// Where a slice's bytes are.
 enum Source<'f> {
     Control,
-    /// Of a hot tail, or of a batch.
+    /// Of a hot tail, of a kept frame, or of a batch.
     Hot(&'f [u8]),
     /// Among the cold bytes.
     Cold(Range<usize>),
@@ -103,6 +103,15 @@ pub(super) enum Interruption {
     Lost(Lost),
     /// The rows that come next have another schema than the stream of columns.
     OtherColumns,
+    /// Their frame is not made.
+    Unmade,
+}
+
+impl Interrupted {
+    /// Whether it only needs a frame to be made.
+    pub(super) fn is_unmade(&self) -> bool {
+        matches!(self.why, Interruption::Unmade)
+    }
 }
 
 impl<'f, 's> Transmit<'f, 's> {
@@ -221,8 +230,11 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Cold { events, after, .. } => {
                     (cold_after - cold_before + events.len(), *after)
                 }
-                // A gap is announced when everything before it is sent, and a stream ends then.
-                Next::Lost(_) | Next::OtherColumns if subscription.cursor() != Some(cursor) => {
+                // A gap is announced when everything before it is sent, and a stream ends then. What
+                // is made is sent before more is made.
+                Next::Lost(_) | Next::OtherColumns | Next::Unmade
+                    if subscription.cursor() != Some(cursor) =>
+                {
                     self.summary.is_complete = false;
                     return Ok(cursor);
                 }
@@ -232,6 +244,10 @@ impl<'f, 's> Transmit<'f, 's> {
                 }
                 Next::OtherColumns => {
                     let why = Interruption::OtherColumns;
+                    return Err(Interrupted { index: index.into(), why });
+                }
+                Next::Unmade => {
+                    let why = Interruption::Unmade;
                     return Err(Interrupted { index: index.into(), why });
                 }
                 Next::Away(from) => {
@@ -259,7 +275,11 @@ impl<'f, 's> Transmit<'f, 's> {
                     self.source(Source::Hot(events));
                     self.source(Source::Cold(events_at..cold_after));
                 }
-                Next::Lost(_) | Next::OtherColumns | Next::Away(_) | Next::Nothing => {}
+                Next::Lost(_)
+                | Next::OtherColumns
+                | Next::Unmade
+                | Next::Away(_)
+                | Next::Nothing => {}
             }
             cursor = after;
             if has_trailer {

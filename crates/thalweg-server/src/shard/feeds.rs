@@ -28,7 +28,7 @@ use crate::{
     fanout::{FeedKey, Feeds},
     metrics::Counts,
     refusal::Refusal,
-    stream::{Batch, ColumnCounts, Feed, FeedKind, FormatMap, Offsets, Sequencer},
+    stream::{Batch, Feed, FeedKind, FormatMap, Offsets, Sequencer},
 };
 
 /// Topics that are looked at for one that may give way: each message for which there is no room looks.
@@ -354,11 +354,6 @@ pub(super) fn push(feed: &mut Feed, batch: Arc<Batch>, now_us: u64, counts: &Cou
         None => {}
     }
     feed.push(batch, now_us);
-    let ColumnCounts { unreadable, changes } = feed.take_column_counts();
-    if unreadable > 0 || changes > 0 {
-        counts.columns_unreadable.add(unreadable);
-        counts.columns_changed.add(changes);
-    }
 }
 
 /// 48 random bits: two incarnations of one topic do not get the same in practice, and the text

@@ -7,7 +7,7 @@ use super::{
     subscribers::{Phase, Subscribers, Timer},
     topics::Topics,
 };
-use crate::fanout::FeedKey;
+use crate::{fanout::FeedKey, stream::ColumnCounts};
 
 /// The heartbeat visits all connections in this many steps, so that they are not all sent one
 /// at the same time.
@@ -47,6 +47,10 @@ impl Subscribers {
         self.counts.gaps_slow.set(self.scratch.gaps(GapReason::Slow));
         self.counts.gaps_trimmed.set(self.scratch.gaps(GapReason::Trimmed));
         self.counts.gaps_epoch.set(self.scratch.gaps(GapReason::Epoch));
+        let ColumnCounts { frames, unreadable, changes } = self.scratch.columns();
+        self.counts.columns_frames.set(frames);
+        self.counts.columns_unreadable.set(unreadable);
+        self.counts.columns_changed.set(changes);
         self.counts.unfinished_bytes.set(self.unfinished_bytes as u64);
     }
 

@@ -9,7 +9,10 @@ use std::{
 use thalweg_columns::Columns;
 use thalweg_wire::{Before, Envelope, Epoch, Offset, Topic};
 
-use super::{Encoding, Payloads, VersionPatch};
+use super::{
+    ColumnCounts, Encoding, Payloads, VersionPatch,
+    batch_columns::{BatchColumns, ColumnFrame},
+};
 use crate::patch::{self, Budget};
 
 /// Sealed events of consecutive offsets: never changed again, shared by all shards.
@@ -29,8 +32,7 @@ pub struct Batch {
     /// What makes its last event of the version before it, made once for all shards; `None` if
     /// that is no use.
     patch: OnceLock<Option<Arc<VersionPatch>>>,
-    /// The schema of its rows, once somebody has read them as columns: the same on all shards.
-    columns: OnceLock<Arc<Columns>>,
+    columns: BatchColumns,
 }
 
 impl Batch {
@@ -46,7 +48,7 @@ impl Batch {
             sealed_us: now_us,
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
-            columns: OnceLock::new(),
+            columns: BatchColumns::default(),
         }
     }
 
@@ -221,23 +223,31 @@ impl Batch {
 
     /// The schema of its rows, if somebody has read them as columns.
     pub fn columns(&self) -> Option<&Arc<Columns>> {
-        self.columns.get()
+        self.columns.schema()
     }
 
-    /// The same; `columns`, which its rows fit, if nobody has.
-    pub(super) fn columns_or(&self, columns: &Arc<Columns>) -> &Arc<Columns> {
-        self.columns.get_or_init(|| Arc::clone(columns))
-    }
-
-    /// The same, found now if nobody has read them: `before` if they fit it, otherwise the least
-    /// change of it.
+    /// As [`BatchColumns::schema_after`].
     pub(super) fn columns_after(&self, before: Option<&Arc<Columns>>) -> &Arc<Columns> {
-        self.columns.get_or_init(|| match before {
-            Some(before) => {
-                before.widened(&self.bytes).map_or_else(|| Arc::clone(before), Arc::new)
-            }
-            None => Arc::new(Columns::infer(&self.bytes)),
-        })
+        self.columns.schema_after(before, &self.bytes)
+    }
+
+    /// As [`BatchColumns::frame`].
+    pub(super) fn column_frame(
+        &self,
+        before: Option<&Arc<Columns>>,
+        bytes_max: usize,
+    ) -> (Option<Arc<ColumnFrame>>, ColumnCounts) {
+        self.columns.frame(self.first, &self.bytes, before, bytes_max)
+    }
+
+    /// Whether the frame of its rows as columns was too large to be kept.
+    pub fn is_column_frame_too_large(&self) -> bool {
+        self.columns.is_frame_too_large()
+    }
+
+    /// Whether some shard keeps the frame of its rows as columns.
+    pub fn is_column_frame_kept(&self) -> bool {
+        self.columns.is_frame_kept()
     }
 
     /// One past the last of the events from `from` on that have `bytes_max` bytes together; at least

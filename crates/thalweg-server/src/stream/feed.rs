@@ -184,10 +184,16 @@ impl Feed {
         }
     }
 
-    /// What happened to its columns since this was called last.
-    pub fn take_column_counts(&mut self) -> ColumnCounts {
+    /// Makes the frame of columns at a cursor, and those of small batches after it, for a stream whose schema is
+    /// `stream` ([`Next::Unmade`]). Returns what happened.
+    pub fn make_column_frames(
+        &mut self,
+        cursor: &Cursor,
+        stream: Option<&Arc<Columns>>,
+        now_us: u64,
+    ) -> ColumnCounts {
         match self {
-            Self::Log(log) => log.take_column_counts(),
+            Self::Log(log) => log.make_column_frames(cursor, stream, now_us),
             Self::Value(_) => ColumnCounts::default(),
         }
     }

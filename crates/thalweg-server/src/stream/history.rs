@@ -40,6 +40,11 @@ impl History {
         self.bytes
     }
 
+    /// How much memory it may have, in bytes.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bounds.bytes_max
+    }
+
     pub(super) fn oldest(&self) -> Option<&Arc<Batch>> {
         self.batches.front().map(|batch| &**batch)
     }

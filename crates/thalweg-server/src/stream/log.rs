@@ -7,11 +7,14 @@ use thalweg_columns::Columns;
 use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
-    Batch, Cursor, Encoding, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads, Start,
+    Batch, ColumnCounts, Cursor, Encoding, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads,
+    Start,
+    batch_columns::ColumnFrame,
     beyond::Beyond,
+    column_frames::ColumnFrames,
     cursor::COLD_PART,
     history::History,
-    log_columns::{ColumnCounts, LogColumns},
+    log_columns::LogColumns,
     pins::Pins,
     recalled::Recalled,
     tail::{HotTail, TAIL_BYTES},
@@ -26,12 +29,14 @@ const ZERO_COPY_DIVISOR: usize = 256;
 /// more than three slices instead of one, and the tail would contain little else.
 const TAIL_BYPASS_DIVISOR: usize = 4;
 
-/// A frame of columns that is made for one subscriber alone has events of about 1/16 of the hot tail's
-/// size (64 KiB). It is encoded again for the rest of it whenever a socket takes only some, so a whole
-/// batch would cost a slow reader's shard many times what the batch costs for all others.
-const COLD_PART_DIVISOR: usize = 16;
+/// Frames of columns are made for about 1/16 of the hot tail's size (64 KiB), of events or of frames, at a
+/// time, or one: small ones together, so that one send takes them. A frame that is made for one subscriber alone has as many
+/// events. It is encoded again for the rest of it whenever a socket takes only some, so a whole
+/// batch would cost a slow reader's shard many times what the batch costs.
+const COLUMN_PART_DIVISOR: usize = 16;
 
-/// How long a hot tail without new frames keeps its memory, in µs.
+/// How long a hot tail without new frames keeps its memory, and frames of columns stay without new ones,
+/// in µs.
 const TAIL_IDLE_US: u64 = 2_000_000;
 
 /// A stream as one shard reads it: the history, and a hot tail for each format
@@ -123,28 +128,22 @@ impl Log {
         // finds that its event is gone.
         let is_missing = batch.start() > self.next;
         let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / TAIL_BYPASS_DIVISOR;
-        let mut rows = Vec::new();
-        let has_columns = self.tails.iter().any(|(format, _)| format.has_columns());
-        let has_changed = has_columns && self.columns.write_newest(&batch, &mut rows);
         for (format, tail) in self.tails.iter_mut() {
             let tail = tail.get_or_insert_with(|| Box::new(HotTail::new(self.tail_bytes)));
             let is_left_out = is_large && format.keeps_events();
-            // A tail of columns has one schema.
-            if is_missing || is_left_out || (has_changed && format.has_columns()) {
+            if is_missing || is_left_out {
                 tail.cut();
             }
             if !is_left_out {
-                tail.append(batch.start(), now_us, |out| match format.has_columns() {
-                    true => format.own(out, |out| out.extend_from_slice(&rows)),
-                    false => {
-                        let encoding = format.into();
-                        batch.write_frame(batch.start(), &self.topic, self.epoch, encoding, out);
-                    }
+                tail.append(batch.start(), now_us, |out| {
+                    let encoding = format.into();
+                    batch.write_frame(batch.start(), &self.topic, self.epoch, encoding, out);
                 });
             }
         }
         self.next = batch.end();
         self.history.push(batch);
+        self.drop_column_frames();
     }
 
     /// Moves the head, with nothing before it: as [`super::Feed::skip_to`].
@@ -158,6 +157,10 @@ impl Log {
         self.history.sweep(now_us);
         self.recalled.sweep(now_us);
         self.beyond.sweep(now_us);
+        self.drop_column_frames();
+        if self.columns.frames.is_idle(now_us, TAIL_IDLE_US) {
+            self.columns.frames.shrink_to(0, |end| self.pins.find(end - 1).is_some());
+        }
         for tail in self.tails.iter_mut().filter_map(|(_, tail)| tail.as_mut()) {
             tail.release_if_idle(now_us, TAIL_IDLE_US);
         }
@@ -166,21 +169,26 @@ impl Log {
     /// Drops the oldest batches until about `bytes` are freed, but never the newest. Returns
     /// the bytes freed.
     pub fn trim_bytes(&mut self, bytes: usize) -> usize {
-        self.history.trim_bytes(bytes)
+        let freed = self.history.trim_bytes(bytes);
+        self.drop_column_frames();
+        freed
     }
 
     /// The same, down to the last batch if necessary. Batches sealed at `now_us` or later stay,
     /// because nobody has seen them yet.
     pub fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize {
-        self.history.trim_all(bytes, now_us)
+        let freed = self.history.trim_all(bytes, now_us);
+        self.drop_column_frames();
+        freed
     }
 
-    /// Makes sure that there is a hot tail for `format` from the next batch on.
+    /// Makes sure that there is a hot tail for `format` from the next batch on. Columns have none: their
+    /// frames are made when somebody reads them ([`super::Feed::make_column_frames`]).
     pub fn open_tail(&mut self, format: Format) {
-        if format.has_columns() {
-            self.columns.open(self.history.past(0));
+        match format.has_columns() {
+            true => self.columns.open(self.history.past(0)),
+            false => drop(self.tails.get_or_insert_with(format, || None)),
         }
-        self.tails.get_or_insert_with(format, || None);
     }
 
     /// Removes the hot tail of a format that nobody uses any more.
@@ -188,12 +196,8 @@ impl Log {
         self.tails.remove(format);
     }
 
-    /// The hot tail of an encoding.
-    pub(super) fn tail(&self, encoding: Encoding<'_>) -> Option<&HotTail> {
-        let format = encoding.format();
-        if format.has_columns() && encoding.differs_from(self.columns.newest()) {
-            return None;
-        }
+    /// The hot tail of a format.
+    pub(super) fn tail(&self, format: Format) -> Option<&HotTail> {
         self.tails.get(format).and_then(Option::as_deref)
     }
 
@@ -208,7 +212,9 @@ impl Log {
 
     /// As [`super::Feed::columns_at`].
     pub(super) fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>> {
-        match self.batch_at(cursor.next).filter(|_| cursor.next < self.next) {
+        // At the head the newest batch says which schema the next one probably has.
+        let at_cursor = self.batch_at(cursor.next).filter(|_| cursor.next < self.next);
+        match at_cursor.or(self.history.newest()) {
             Some(batch) => Some(self.columns.of(batch, None)),
             None => self.columns.newest(),
         }
@@ -221,9 +227,54 @@ impl Log {
         LogColumns::changes_at(before.map(|it| &**it), after.map(|it| &**it), cursor.next)
     }
 
-    /// As [`super::Feed::take_column_counts`].
-    pub(super) fn take_column_counts(&mut self) -> ColumnCounts {
-        self.columns.take_counts()
+    /// Finished frames of columns.
+    pub(super) fn column_frames(&self) -> &ColumnFrames {
+        &self.columns.frames
+    }
+
+    /// As [`super::Feed::make_column_frames`].
+    pub(super) fn make_column_frames(
+        &mut self,
+        cursor: &Cursor,
+        stream: Option<&Arc<Columns>>,
+        now_us: u64,
+    ) -> ColumnCounts {
+        let bytes_max = self.column_frames_bytes_max();
+        let mut counts = ColumnCounts::default();
+        let (mut next, mut left) = (cursor.next, self.part_bytes());
+        while let Some(batch) = self.batch_at(next).map(Arc::clone) {
+            counts += self.columns.make_frame(&batch, stream, bytes_max, now_us);
+            next = batch.end();
+            // Of a few bytes of JSON there may be many of columns.
+            let frame = self.columns.frames.get(next).map_or(0, ColumnFrame::memory_bytes);
+            let bytes = batch.event_bytes(batch.first()).max(frame);
+            if bytes >= left || Encoding::new(Format::ARROW, stream).differs_from(batch.columns()) {
+                break;
+            }
+            left -= bytes;
+        }
+        // Those made now go out next. What is partly sent would have to be made again.
+        let is_new = |end: Offset| end > cursor.next && end <= next;
+        let is_pinned = |end: Offset| self.pins.find(end - 1).is_some();
+        self.columns.frames.shrink_to(bytes_max, |end| is_new(end) || is_pinned(end));
+        self.columns.frames.shrink_to(bytes_max, is_new);
+        counts
+    }
+
+    /// How much memory frames of columns may take, in bytes: as much again as the events, and at least a hot
+    /// tail's. Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
+    /// kept at all.
+    fn column_frames_bytes_max(&self) -> usize {
+        self.history.bytes_max().max(self.tail_bytes)
+    }
+
+    /// Drops the frames of columns whose batches are gone.
+    fn drop_column_frames(&mut self) {
+        if !self.columns.frames.is_empty() {
+            let mut frames = std::mem::take(&mut self.columns.frames);
+            frames.drop_until(self.first_retained(), |end| self.batch_at(end - 1).is_some());
+            self.columns.frames = frames;
+        }
     }
 
     /// Where a new subscription begins. A subscription ahead of the newest event waits until
@@ -297,13 +348,15 @@ impl Log {
     /// Bytes that are left of the frame in `format` that a pinned cursor is in, about.
     pub fn rest_of_frame(&self, cursor: &Cursor, format: Format) -> Option<usize> {
         let batch = self.batch_at(cursor.next)?;
-        let bytes = match cursor.hot == COLD_PART {
-            true => self.part_bytes(),
-            false => usize::MAX,
+        let kept = self.columns.frames.get(batch.end()).filter(|_| format.has_columns());
+        let bytes = match kept {
+            _ if cursor.hot == COLD_PART => batch.event_bytes(cursor.next).min(self.part_bytes()),
+            Some(frame) => frame.bytes(format).len(),
+            None => batch.event_bytes(cursor.next),
         };
-        // A frame of columns may be many times its events: what was sent of it says little of its rest.
-        let sent = if format.has_columns() { 0 } else { cursor.sent() };
-        Some(batch.event_bytes(cursor.next).min(bytes).saturating_sub(sent))
+        // A part of columns may be many times its events: what was sent of it says little of its rest.
+        let sent = if cursor.hot == COLD_PART { 0 } else { cursor.sent() };
+        Some(bytes.saturating_sub(sent))
     }
 
     /// How many events are retained.
@@ -334,10 +387,10 @@ impl Log {
         self.recalled.clear();
     }
 
-    /// Memory of the hot tails, in bytes.
+    /// Memory of the hot tails and of the frames of columns that are kept, in bytes.
     pub fn tail_bytes(&self) -> usize {
         let made = self.tails.iter().filter_map(|(_, tail)| tail.as_ref());
-        made.map(|tail| tail.memory_bytes()).sum()
+        made.map(|tail| tail.memory_bytes()).sum::<usize>() + self.columns.frames.bytes()
     }
 
     /// Where the oldest batch retained starts; the head, if none is retained.
@@ -408,9 +461,10 @@ impl Log {
         self.tail_bytes / ZERO_COPY_DIVISOR
     }
 
-    /// The size, in bytes, of events in a frame of columns that is made for one subscriber alone.
+    /// The size, in bytes, of events in a frame of columns that is made for one subscriber alone, and
+    /// of those for which frames are made at a time.
     pub(super) fn part_bytes(&self) -> usize {
-        self.tail_bytes / COLD_PART_DIVISOR
+        self.tail_bytes / COLUMN_PART_DIVISOR
     }
 
     pub(super) fn lost(&self, expected: Offset) -> Lost {

@@ -3,29 +3,22 @@ use std::sync::Arc;
 use thalweg_columns::Columns;
 use thalweg_wire::Offset;
 
-use super::{Batch, encoding::is_same};
+use super::{Batch, ColumnCounts, column_frames::ColumnFrames, encoding::is_same};
 
-/// The schema of a log's rows, as far as somebody reads columns. It is declared, or inferred when the
-/// first one comes.
+/// The columns of a log's rows, as far as somebody reads them.
 #[derive(Debug, Default)]
 pub(super) struct LogColumns {
-    /// Of the newest batch.
+    /// The schema of the newest batch that was read; before that the one that is declared, or was inferred when the
+    /// first reader came.
     newest: Option<Arc<Columns>>,
-    counts: ColumnCounts,
-}
-
-/// What happened to columns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ColumnCounts {
-    /// Values that could not be read as declared. They are null.
-    pub unreadable: u64,
-    /// How often the schema changed, because rows came that did not fit.
-    pub changes: u64,
+    /// Where that batch ends.
+    newest_end: Offset,
+    pub(super) frames: ColumnFrames,
 }
 
 impl LogColumns {
     pub(super) fn declared(columns: Option<Arc<Columns>>) -> Self {
-        Self { newest: columns, counts: ColumnCounts::default() }
+        Self { newest: columns, ..Self::default() }
     }
 
     pub(super) fn newest(&self) -> Option<&Arc<Columns>> {
@@ -41,25 +34,29 @@ impl LogColumns {
         }
     }
 
-    /// Appends a new batch's rows in its schema. Returns whether that is another one than that of
-    /// the batch before.
-    pub(super) fn write_newest(&mut self, batch: &Batch, out: &mut Vec<u8>) -> bool {
-        let before = out.len();
-        let fits = self.newest.as_ref().is_some_and(|newest| {
-            let written = newest.write_rows(batch.first(), batch.joined(), out);
-            self.counts.unreadable += written.unwrap_or_default();
-            // Another shard may have found another one.
-            written.is_ok() && is_same(batch.columns_or(newest), newest)
-        });
-        if fits {
-            return false;
+    /// Has a batch's frame made and keeps it, if it is not kept and has `bytes_max` bytes at most. `stream` is the
+    /// schema that the rows should have.
+    pub(super) fn make_frame(
+        &mut self,
+        batch: &Batch,
+        stream: Option<&Arc<Columns>>,
+        bytes_max: usize,
+        now_us: u64,
+    ) -> ColumnCounts {
+        if self.frames.get(batch.end()).is_some() {
+            return ColumnCounts::default();
         }
-        out.truncate(before);
-        let columns = Arc::clone(batch.columns_after(self.newest.as_ref()));
-        let _ = columns.write_rows(batch.first(), batch.joined(), out);
-        self.counts.changes += u64::from(self.newest.is_some());
-        self.newest = Some(columns);
-        true
+        let (frame, counts) = batch.column_frame(stream.or(self.newest.as_ref()), bytes_max);
+        if batch.end() > self.newest_end
+            && let Some(columns) = batch.columns()
+        {
+            self.newest = Some(Arc::clone(self.of(batch, Some(columns))));
+            self.newest_end = batch.end();
+        }
+        if let Some(frame) = frame {
+            self.frames.keep(batch.end(), frame, now_us);
+        }
+        counts
     }
 
     /// The schema of a batch for a reader whose stream has `stream`.
@@ -81,10 +78,5 @@ impl LogColumns {
             (Some(before), Some(after)) => is_between && !is_same(&before, &after),
             _ => false,
         }
-    }
-
-    /// What happened since this was called last.
-    pub(super) fn take_counts(&mut self) -> ColumnCounts {
-        std::mem::take(&mut self.counts)
     }
 }

@@ -1,5 +1,9 @@
+use std::sync::Arc;
+
 use super::{
-    Batch, Cursor, Encoding, Log, Next, cold,
+    Batch, Cursor, Encoding, Log, Next,
+    batch_columns::ColumnFrame,
+    cold,
     cursor::{COLD, COLD_PART},
     tail::HotTail,
 };
@@ -22,7 +26,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
     /// A log in an encoding.
     #[inline]
     pub fn of(log: &'a Log, encoding: Encoding<'e>) -> Self {
-        Self { log, encoding, tail: log.tail(encoding) }
+        Self { log, encoding, tail: log.tail(encoding.format()) }
     }
 
     /// What comes after `cursor`. With `one_frame` only the frame (or its rest) at the
@@ -50,8 +54,10 @@ impl<'a, 'e> LogFrames<'a, 'e> {
                 false => Next::Lost(self.log.lost(cursor.next)),
             };
         };
-        if self.encoding.format().has_columns() && self.has_other_columns(batch) {
-            return Next::OtherColumns;
+        if self.encoding.format().has_columns()
+            && let Some(next) = self.columns(cursor, batch)
+        {
+            return next;
         }
         let end = match self.is_part(cursor) {
             true => batch.part_end(cursor.next, self.log.part_bytes()),
@@ -63,10 +69,29 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         cold::rest_of_frame(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
     }
 
-    /// Whether a batch's rows have another schema than the stream.
-    fn has_other_columns(&self, batch: &Batch) -> bool {
+    /// What comes after a cursor in a batch of columns; `None`: a frame that is made for it alone.
+    fn columns(&self, cursor: &Cursor, batch: &'a Batch) -> Option<Next<'a>> {
+        if let Some(frame) = self.whole_frame(cursor, batch) {
+            return match self.encoding.differs_from(Some(frame.columns())) {
+                false => {
+                    let rest = &frame.bytes(self.encoding.format())[cursor.sent()..];
+                    Some(Next::Hot(rest, Cursor::before(batch.end())))
+                }
+                true => (!cursor.in_frame()).then_some(Next::OtherColumns),
+            };
+        }
+        if is_at_whole_frame(cursor, batch) && !batch.is_column_frame_too_large() {
+            return Some(Next::Unmade);
+        }
         let columns = self.log.columns_of(batch, self.encoding.columns());
-        self.encoding.differs_from(Some(columns))
+        let is_other = !cursor.in_frame() && self.encoding.differs_from(Some(columns));
+        is_other.then_some(Next::OtherColumns)
+    }
+
+    /// The kept frame of all of a batch's rows, if the cursor is in it or before it.
+    fn whole_frame(&self, cursor: &Cursor, batch: &Batch) -> Option<&'a ColumnFrame> {
+        let frames = self.log.column_frames();
+        is_at_whole_frame(cursor, batch).then(|| frames.get(batch.end())).flatten()
     }
 
     /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,
@@ -81,10 +106,13 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         }
     }
 
-    /// Whether the frame that is made for a cursor alone has only some of the batch's events: it is of
-    /// columns, and not the rest of one from the hot tail.
+    /// Whether the frame at a cursor has only some of the batch's events: it is of columns, and not all
+    /// of their batch.
     fn is_part(&self, cursor: &Cursor) -> bool {
-        self.encoding.format().has_columns() && cursor.wants_part()
+        let is_whole = |batch: &Arc<Batch>| self.whole_frame(cursor, batch).is_some();
+        self.encoding.format().has_columns()
+            && cursor.wants_part()
+            && !self.log.batch_at(cursor.next).is_some_and(is_whole)
     }
 
     /// What the hot tail has for a cursor: the tail, the cursor's place there, and the bytes from
@@ -123,4 +151,9 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             None => Cursor { next: self.log.head(), sent: 0, hot: at },
         }
     }
+}
+
+/// Whether the frame at a cursor, of columns, may have all of the batch's rows.
+fn is_at_whole_frame(cursor: &Cursor, batch: &Batch) -> bool {
+    cursor.next <= batch.first() && cursor.hot != COLD_PART
 }

@@ -5,9 +5,9 @@ use super::{Cursor, Lost};
 /// What comes after a cursor.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// Finished bytes of the hot tail, shared with all other readers, and the cursor after
-    /// them. Send them without a copy. A reader that keeps up gets this. There may be more
-    /// after them, in the tail's other segment.
+    /// Finished bytes, shared with all other readers, and the cursor after them. Send them
+    /// without a copy. They are of the hot tail: a reader that keeps up gets this. Or they are a frame of columns,
+    /// or the rest of one. There may be more after them, in the tail's other segment or in the next frame.
     Hot(&'a [u8], Cursor),
     /// One frame, or the rest of one, made for this cursor alone, because its bytes are in no
     /// hot tail. Send, in this order: the first `before` of the bytes that were appended to
@@ -28,6 +28,9 @@ pub enum Next<'a> {
     /// The events from this offset on are not here, but can be read back ([`super::Feed::recall`]).
     /// Ask again then.
     Away(Offset),
+    /// The frame of columns at the cursor is not made. Have it made
+    /// ([`super::Feed::make_column_frames`]), and ask again.
+    Unmade,
     /// Its stream is of columns, and the next row has another schema, or the stream has none yet
     /// ([`super::Feed::columns_at`]).
     OtherColumns,

@@ -115,7 +115,7 @@ impl Reading {
             Next::Cold { before, events, after } => {
                 ([&cold[..before], events, &cold[before..]].concat(), after)
             }
-            Next::OtherColumns => panic!("it is of JSON"),
+            Next::OtherColumns | Next::Unmade => panic!("it is of JSON"),
             Next::Lost(lost) => {
                 assert!(!self.cursor.in_frame(), "lost within a frame");
                 assert_eq!(lost.expected, self.next);

@@ -1,5 +1,6 @@
 //! The server's pure rooms, from the outside; and its pages.
 
+mod column_frames;
 #[path = "../../../thalweg-columns/tests/it/reading.rs"]
 mod columns_reading;
 mod fed;

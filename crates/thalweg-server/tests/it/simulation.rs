@@ -15,6 +15,7 @@
 //! deframe      frames taken apart by means of their own
 //! chunks       those that are in chunks
 //! columns      streams of columns, read by Arrow's own reader
+//! column_frames  how often their frames are made
 //! inflate      compressed ones, each by itself
 //! ids          how often several topics' cursors are named
 //! oracle       what a connection may hear next;  reading: one subscription;  rest: what it must have heard
@@ -28,6 +29,7 @@
 mod acks;
 mod chunks;
 mod client;
+mod column_frames;
 mod columns;
 mod conditions;
 mod connection;

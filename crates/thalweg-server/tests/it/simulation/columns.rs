@@ -131,7 +131,7 @@ impl ColumnsReader {
             return Some(Part { frames, len: len + END.len() });
         }
         assert!(!ends, "an end without a reason");
-        self.schema = Some(schema.to_vec());
+        let schema = &*self.schema.insert(schema.to_vec());
         let rows = stream.rows();
         let said = match rows.as_slice() {
             // With the schema it says nothing more than that.
@@ -139,6 +139,8 @@ impl ColumnsReader {
             [] => Some(message(r#"{"heartbeat":{}}"#.to_owned())),
             rows => {
                 tally.count(Situation::Columns, rows.len() as u64);
+                let range = (rows[0].0, rows[rows.len() - 1].0);
+                tally.heard_rows(published.topic.as_str(), schema, range, content);
                 Some(events(published, &stream, rows))
             }
         };

@@ -11,6 +11,7 @@ use thalweg_wire::{
 use super::{
     acks::Acks,
     chunks::coded,
+    column_frames::Made,
     conditions::{Conditions, magnitude},
     deframe::NONCE,
     inflate::{GZIP_HEADER, stored},
@@ -307,12 +308,18 @@ impl Connection {
         self.is_dirty = false;
         self.wake_us = None;
         self.oracle.visit(shard, visit);
+        let topic = self.subscriber.feeds().find(|feed| *feed != FeedKey::MAX);
+        let topic = topic.filter(|_| self.format().has_columns());
+        let is_outlived = topic.is_some_and(|topic| self.is_outlived(shard, topic as usize));
+        let made = topic.map(|topic| Made::before(topic as usize, is_outlived, visit, scratch));
         let delivered =
             self.subscriber.deliver(shard, &mut self.socket, visit.now_us, budget, scratch);
         for (feed, from) in scratch.take_away() {
             shard.want(feed as usize, from);
         }
         let taken = std::mem::take(&mut self.socket.taken);
+        made.into_iter().for_each(|made| made.check(visit, scratch));
+        visit.tally.saw_if(Situation::ColumnsOutlived, is_outlived && !taken.is_empty());
         visit.tally.digest(&taken);
         self.under_way.extend(self.oracle.receive(&taken, visit));
         assert!(!self.subscriber.is_in_frame() || self.oracle.is_in_frame());
@@ -352,6 +359,12 @@ impl Connection {
         }
         self.take_left();
         delivered
+    }
+
+    /// Whether it is within a frame of a batch that has left the history.
+    fn is_outlived(&self, shard: &Shard, topic: usize) -> bool {
+        let first = shard.retained(topic).map(|retained| retained.first());
+        self.is_in_shared_frame() && first.zip(self.oracle.next()).is_some_and(|(a, b)| b < a)
     }
 
     /// What its orderly end was.

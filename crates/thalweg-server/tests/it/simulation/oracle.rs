@@ -9,7 +9,7 @@ use thalweg_server::{
     stream::FeedKind,
 };
 use thalweg_wire::{
-    Close, EndCode, Format, Framing, Position, StartAt, close,
+    Close, EndCode, Format, Framing, Offset, Position, StartAt, close,
     format::Compression,
     incoming::{CloseFields, Incoming, Kind},
 };
@@ -226,13 +226,18 @@ impl Oracle {
         heard
     }
 
+    /// The event that its first subscription gets next.
+    pub(super) fn next(&self) -> Option<Offset> {
+        self.readings.first().and_then(Reading::next)
+    }
+
     /// What is at the front of `bytes`, if it is complete: frames, and how many bytes they are.
     fn deframe(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Option<(Vec<Frame>, Framed)> {
         if !self.format.has_columns() {
             let Deframed { frame, told, len, is_compressed } = deframe(self.format, bytes)?;
             return Some((vec![frame], Framed { told, len, is_compressed }));
         }
-        let next = self.readings.first().and_then(Reading::next);
+        let next = self.next();
         let published = &visit.published[self.columns.topic];
         let framed = |len| Framed { told: len, len, is_compressed: false };
         if self.columns.awaits_head() {

@@ -1,5 +1,5 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Weak},
 };
 
@@ -243,6 +243,15 @@ impl Published {
         let mut looks = self.events.values().map(look);
         let first = looks.next();
         looks.all(|look| Some(look) == first)
+    }
+
+    /// Where the batches end whose frame of columns is kept, and those whose frame was too large.
+    pub(super) fn column_frames(&self) -> (BTreeSet<Offset>, BTreeSet<Offset>) {
+        let ends = |is_it: fn(&Batch) -> bool| {
+            let here = self.batches.iter().filter_map(Weak::upgrade);
+            here.filter(|batch| is_it(batch)).map(|batch| batch.end()).collect()
+        };
+        (ends(Batch::is_column_frame_kept), ends(Batch::is_column_frame_too_large))
     }
 
     /// Whether any batch is still in memory.

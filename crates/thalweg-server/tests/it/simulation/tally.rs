@@ -1,7 +1,9 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hasher},
 };
+
+use thalweg_wire::Offset;
 
 /// What a simulation must reach: one that never does proves nothing about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,13 +90,20 @@ pub(super) enum Situation {
     ColumnsLost,
     ResumedChanged,
     ResumedLost,
+    /// A frame of columns made; one that was made before and dropped; one that is too large to be kept. Rows
+    /// that were heard before, in the same bytes. The rest of a frame whose batch has left the history.
+    ColumnsMade,
+    ColumnsMadeAgain,
+    ColumnsTooLarge,
+    ColumnsShared,
+    ColumnsOutlived,
     /// The end of a topic heard; that of a one-way connection's last one.
     TopicEnd,
     LastTopicEnd,
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 50] = [
+    pub(super) const ALL: [Self; 55] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -143,6 +152,11 @@ impl Situation {
         Self::ColumnsLost,
         Self::ResumedChanged,
         Self::ResumedLost,
+        Self::ColumnsMade,
+        Self::ColumnsMadeAgain,
+        Self::ColumnsTooLarge,
+        Self::ColumnsShared,
+        Self::ColumnsOutlived,
         Self::TopicEnd,
         Self::LastTopicEnd,
     ];
@@ -154,6 +168,10 @@ pub(super) struct Tally {
     counts: BTreeMap<Situation, u64>,
     /// Of everything that every socket took, in order.
     digest: u64,
+    /// Batches of a topic whose frame of columns was made, by their ends.
+    made_columns: BTreeSet<(usize, Offset)>,
+    /// The bytes of rows, by topic, schema, first and last offset.
+    rows: BTreeMap<(String, Vec<u8>, Offset, Offset), Vec<u8>>,
 }
 
 impl Tally {
@@ -167,6 +185,27 @@ impl Tally {
 
     pub(super) fn of(&self, situation: Situation) -> u64 {
         self.counts.get(&situation).copied().unwrap_or(0)
+    }
+
+    /// The frame of columns of a batch was made.
+    pub(super) fn made_columns(&mut self, topic: usize, end: Offset) {
+        let is_new = self.made_columns.insert((topic, end));
+        self.saw_if(Situation::ColumnsMadeAgain, !is_new);
+    }
+
+    /// Rows were heard: whoever hears the same ones hears the same bytes.
+    pub(super) fn heard_rows(
+        &mut self,
+        topic: &str,
+        schema: &[u8],
+        (first, last): (Offset, Offset),
+        bytes: &[u8],
+    ) {
+        let key = (topic.to_owned(), schema.to_vec(), first, last);
+        let is_known = self.rows.contains_key(&key);
+        let known = self.rows.entry(key).or_insert_with(|| bytes.to_vec());
+        assert!(*known == bytes, "{topic}: rows {first} to {last} differ from reader to reader");
+        self.saw_if(Situation::ColumnsShared, is_known);
     }
 
     /// Takes in what a socket took: two runs are compared by one number.

@@ -183,8 +183,8 @@ impl World {
         // vector may be twice as large as what it holds, a tail is two.
         let batch_bytes = 2 * (conditions.batch.bytes_max + conditions.event_bytes_max + 100);
         let tail_bytes_max = Format::all().count() * 2 * 2 * (conditions.tail_bytes + batch_bytes + 500)
-                // Columns have offsets and metadata beside short rows.
-                + 2 * 2 * 2 * (conditions.tail_bytes + 4 * batch_bytes + 40 * conditions.batch.events_max + 4000);
+                // Frames of columns: as much as the history or a tail, and those made last.
+                + conditions.history.bytes_max.max(conditions.tail_bytes) + conditions.tail_bytes / 16;
         let pin_bytes_max = batch_bytes + 4 * conditions.batch.events_max + size_of::<Batch>() + 64;
         for shard in 0..conditions.shards {
             for topic in 0..conditions.topics {

@@ -117,8 +117,8 @@ fn another_schema_ends_the_stream_and_the_next_one_says_so() {
             let again = Columns::open(&server, &format!("cars?cursor={}", next.cursor));
             assert_eq!(again.resume(), Some("exact"));
         }
-        let changed = server.metric("thalweg_columns_changed_total");
-        assert!((1.0..=shards.parse().expect("a number")).contains(&changed), "{changed}");
+        // Once, however many shards and streams there are.
+        server.has_counted("thalweg_columns_changed_total", 1);
     }
 }
 
