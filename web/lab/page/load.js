@@ -38,9 +38,9 @@ class Load {
 
   /** Opens all connections. */
   async open() {
-    const by = { sdk: this.bySdk, arrow: this.byArrow }[this.wanted.consumer];
+    const by = { sdk: this.bySdk, arrow: this.byArrow, "arrow-every-value": this.byArrow }[this.wanted.consumer];
     if (by) {
-      const shipped = await imported(`/sdk/${this.wanted.consumer === "sdk" ? "thalweg" : "arrow"}.js`);
+      const shipped = await imported(`/sdk/${by === this.bySdk ? "thalweg" : "arrow"}.js`);
       const all = Array.from({ length: this.wanted.connections }, (_, number) => by.call(this, shipped, number));
       return void (await Promise.all(all));
     }
@@ -113,6 +113,7 @@ class Load {
    */
   byArrow({ columns }, number) {
     let sum = 0;
+    const isEvery = this.wanted.consumer === "arrow-every-value";
     /** @type {number | null} What the rows' own numbers are ahead of the offsets. */
     let shift = null;
     return this.taken(number, (take, onError) => {
@@ -120,7 +121,10 @@ class Load {
         const { table, first, count, gap, bytes } = batch;
         // Before the row's own columns are the offsets.
         const column = (/** @type {number} */ index) => table.children[1 + index];
-        for (const value of count ? column(READ).toArray() : []) sum += value;
+        const read = isEvery ? table.children.slice(1) : [column(READ)];
+        for (const values of count ? read.map((/** @type {any} */ it) => it.toArray()) : []) {
+          sum += ArrayBuffer.isView(values) ? sumOf(/** @type {any} */ (values)) : valuesOf(values);
+        }
         const ahead = count ? [column(0).at(0) - first, column(0).at(count - 1) - (first + count - 1)] : [];
         shift ??= ahead[0] ?? null;
         if (ahead.some((it) => it !== shift)) this.ledger.corrupt();
