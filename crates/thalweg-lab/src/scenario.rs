@@ -244,14 +244,21 @@ pub enum Consumer {
     ArrowEveryValue,
     /// JSON rows, by the npm package `thalweg`, as the subject serves it.
     Sdk,
-    /// The live page of the subject, on a WebSocket of its own: rows in a table.
+    /// The live page of the subject, on a connection of its own: rows in a table.
     LivePage,
+    /// The same with a chart.
+    LiveChart,
 }
 
 impl Consumer {
     /// Whether it asks for Arrow.
     pub fn is_arrow(self) -> bool {
         matches!(self, Consumer::Arrow | Consumer::ArrowEveryValue)
+    }
+
+    /// Whether it is the subject's own page, which opens its connection by itself.
+    pub fn is_page(self) -> bool {
+        matches!(self, Consumer::LivePage | Consumer::LiveChart)
     }
 }
 

@@ -166,22 +166,36 @@ class Load {
   watch() {
     const read = consumers(this.ledger)["raw"];
     this.live = new LiveLooks();
-    const lost = () => {
-      this.why ||= "the live page asks for columns, of which it is not seen when they come: take a lower rate";
-    };
-    this.live.watch((message) => {
-      const taken = /** @type {Consumer} */ (read)(0, message);
-      this.timeline.came(taken, message.length);
-      this.standing = 1;
-      return { last: /** @type {number} */ (this.ledger.next[0]) - 1, dueUs: taken.dueUs };
-    }, lost);
+    const { ledger, timeline } = this;
+    let isColumns = false;
+    this.live.watch({
+      message: (message) => {
+        // The page has left it for columns: what still comes it drops, and has again as columns.
+        if (isColumns) return { last: 0, dueUs: 0 };
+        const taken = /** @type {Consumer} */ (read)(0, message);
+        timeline.came(taken, message.length);
+        this.standing = 1;
+        return { last: /** @type {number} */ (ledger.next[0]) - 1, dueUs: taken.dueUs };
+      },
+      begins: (offset, isGap) => {
+        isColumns = true;
+        this.standing = 1;
+        if (isGap) ledger.gap(0, offset);
+        // It asks again for what it has not handled; what it skips is missing.
+        else if (offset + 1 < (ledger.next[0] ?? 0)) ledger.next[0] = offset + 1;
+        else ledger.arrived(0, offset + 1, offset);
+      },
+      frame: ({ first, last, dueUs, bytes }) => {
+        timeline.came({ events: ledger.arrived(0, first, last), dueUs }, bytes);
+      },
+    });
   }
 
   /** @param {number} fromMs */
   report(fromMs) {
     const { counts } = this.ledger;
-    const looks = this.live?.since(fromMs) ?? [];
-    return { points: this.timeline.since(fromMs), counts, standing: this.standing, why: this.why, looks };
+    const { looks, inputs } = this.live?.since(fromMs) ?? { looks: [], inputs: [] };
+    return { points: this.timeline.since(fromMs), counts, standing: this.standing, why: this.why, looks, inputs };
   }
 
   close() {

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
+/// How often a live page is given input.
+const INPUT_EVERY_US: u64 = 50_000;
 /// A page's points begin so long before a span, so that one lies before it.
 const BEFORE_MS: f64 = 100.0;
 
@@ -51,6 +53,9 @@ struct Report {
     counts: PageCounts,
     why: String,
     looks: Vec<Look>,
+    /// Of a live page: when an input was heard, and how late; ms.
+    #[serde(default)]
+    inputs: Vec<(f64, f64)>,
 }
 
 /// Of a live page: when a message's newest row was painted, when it was due, on the machine's
@@ -89,6 +94,8 @@ pub(super) struct Said {
     pub(super) why: Option<String>,
     /// Of live pages: from due to received, to handled, to painted, and all of it.
     painted: [Latency; 4],
+    /// From an input to its listener.
+    input: Latency,
     pub(super) long_tasks: u64,
     pub(super) long_task_us: u64,
     pub(super) heap_bytes: u64,
@@ -111,7 +118,9 @@ impl Tabs {
         for _ in 0..settings.tabs {
             let cdp = &mut process.cdp;
             all.push(match settings.consumer {
-                Consumer::LivePage => Tab::open_live(cdp, &origin, &topic_name(0))?,
+                Consumer::LivePage | Consumer::LiveChart => {
+                    Tab::open_live(cdp, &origin, &topic_name(0), settings.consumer)?
+                }
                 _ => Tab::open(cdp, &origin, settings.devtools)?,
             });
         }
@@ -196,6 +205,7 @@ impl Tabs {
             heap_bytes: said.heap_bytes,
             message_bytes: said.came.bytes as u64,
             painted: said.painted(),
+            input: Delays::of(&said.input),
             sent_bytes_per_s: per_s(|own| own.sent_bytes),
             published_per_s: per_s(|own| own.published),
         };
@@ -203,6 +213,31 @@ impl Tabs {
         let all_s = span_us as f64 / 1e6 * self.cores.len().max(1) as f64;
         used.others_share = ((busy_s - used.cpu_ns() as f64 / 1e9) / all_s).max(0.0);
         used
+    }
+
+    /// Lets time pass until then; live pages are given input all the while.
+    pub(super) fn wait_until(
+        &mut self,
+        until_us: u64,
+        load: &Load<'_>,
+        observer: &mut dyn Observer,
+    ) -> anyhow::Result<()> {
+        let connections = load.settings.connections;
+        if !load.settings.consumer.is_page() {
+            return wait_until(until_us, observer, connections);
+        }
+        // What is late to be answered is what is looked for: nobody waits for it before the end.
+        let mut given = Vec::new();
+        let mut next_us = monotonic_us();
+        while next_us < until_us {
+            let is_press = given.len() / self.all.len() % 2 == 0;
+            for tab in &self.all {
+                given.push(tab.input(&mut self.process.cdp, is_press)?);
+            }
+            next_us += INPUT_EVERY_US;
+            wait_until(next_us.min(until_us), observer, connections)?;
+        }
+        given.iter().try_for_each(|asked| self.process.cdp.answer(asked).map(drop))
     }
 
     /// What was agreed on, and with which browser.
@@ -230,7 +265,7 @@ impl Said {
     }
 
     fn report(&mut self, report: Report, from_ms: f64, to_ms: f64, ahead_us: f64) {
-        let Report { points, counts, why, looks } = report;
+        let Report { points, counts, why, looks, inputs } = report;
         let one = came(&points, from_ms, to_ms);
         self.came.events += one.events;
         self.came.bytes += one.bytes;
@@ -249,6 +284,9 @@ impl Said {
                     latency.record((ms * 1000.0).max(0.0) as u64, 1);
                 }
             }
+        }
+        for (_, late_ms) in inputs.iter().filter(|(at_ms, _)| (from_ms..to_ms).contains(at_ms)) {
+            self.input.record((late_ms * 1000.0).max(0.0) as u64, 1);
         }
         self.counts = self.counts.and(&counts.into());
         self.why = self.why.take().or(Some(why).filter(|why| !why.is_empty()));

@@ -76,6 +76,9 @@ pub struct BrowserUse {
     /// Of live pages: from when a message was due to when its newest row was painted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub painted: Option<Painted>,
+    /// Of live pages: from an input to when a listener of the page ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Delays>,
     /// Bytes per second that the subject sent by its own count, between two answers around
     /// the span; where it counts.
     pub sent_bytes_per_s: Option<f64>,

@@ -57,9 +57,10 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
                 .to_owned(),
         );
     }
-    let is_page = consumer == Consumer::LivePage;
-    if is_page && (transport != Transport::Websocket || connections != tabs || settings.worker) {
-        return Err("a live page has one WebSocket in each tab: set connections to the number of \
+    if consumer.is_page()
+        && (transport != Transport::Websocket || connections != tabs || settings.worker)
+    {
+        return Err("a live page has one connection in each tab, a WebSocket at first: set connections to the number of \
                     tabs, and leave worker out"
             .to_owned());
     }

@@ -390,6 +390,7 @@ impl Settings {
             Consumer::ArrowEveryValue => label += ", Arrow, every value",
             Consumer::Sdk => label += ", by the SDK",
             Consumer::LivePage => label += ", live page",
+            Consumer::LiveChart => label += ", live page's chart",
         }
         if self.worker {
             label += ", in a worker";

@@ -208,6 +208,7 @@ fn named(consumer: Consumer) -> &'static str {
         Consumer::ArrowEveryValue => "Arrow, every value",
         Consumer::Sdk => "the SDK",
         Consumer::LivePage => "the live page",
+        Consumer::LiveChart => "the live page's chart",
     }
 }
 
