@@ -32,6 +32,8 @@ class Load {
     this.closes = [];
     this.standing = 0;
     this.why = "";
+    /** How the live page receives. */
+    this.way = "";
     /** @type {LiveLooks | undefined} */
     this.live = undefined;
   }
@@ -167,6 +169,7 @@ class Load {
     const read = consumers(this.ledger)["raw"];
     this.live = new LiveLooks();
     const { ledger, timeline } = this;
+    this.way = "events over a WebSocket";
     let isColumns = false;
     this.live.watch({
       message: (message) => {
@@ -178,9 +181,14 @@ class Load {
         return { last: /** @type {number} */ (ledger.next[0]) - 1, dueUs: taken.dueUs };
       },
       begins: (offset, isGap) => {
+        // What the WebSocket could not carry is why the page asks for columns, and no finding.
+        const isFirst = !isColumns;
+        if (isFirst) ledger.counts.gaps = 0;
         isColumns = true;
+        this.way = "columns of Arrow";
         this.standing = 1;
-        if (isGap) ledger.gap(0, offset);
+        if (isFirst) ledger.next[0] = offset + 1;
+        else if (isGap) ledger.gap(0, offset);
         // It asks again for what it has not handled; what it skips is missing.
         else if (offset + 1 < (ledger.next[0] ?? 0)) ledger.next[0] = offset + 1;
         else ledger.arrived(0, offset + 1, offset);
@@ -195,7 +203,8 @@ class Load {
   report(fromMs) {
     const { counts } = this.ledger;
     const { looks, inputs } = this.live?.since(fromMs) ?? { looks: [], inputs: [] };
-    return { points: this.timeline.since(fromMs), counts, standing: this.standing, why: this.why, looks, inputs };
+    const { standing, why, way } = this;
+    return { points: this.timeline.since(fromMs), counts, standing, why, way, looks, inputs };
   }
 
   close() {

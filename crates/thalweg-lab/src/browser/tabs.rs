@@ -52,6 +52,9 @@ struct Report {
     points: Vec<Point>,
     counts: PageCounts,
     why: String,
+    /// How a live page receives.
+    #[serde(default)]
+    way: String,
     looks: Vec<Look>,
     /// Of a live page: when an input was heard, and how late; ms.
     #[serde(default)]
@@ -101,6 +104,8 @@ pub(super) struct Said {
     pub(super) heap_bytes: u64,
     /// What the page itself was loaded by.
     pub(super) protocol: String,
+    /// How a live page receives.
+    way: String,
 }
 
 impl Tabs {
@@ -242,8 +247,13 @@ impl Tabs {
 
     /// What was agreed on, and with which browser.
     pub(super) fn facts(&self, said: &Said) -> Vec<(String, String)> {
-        let facts = [("browser", &self.version), ("HTTP of the page", &said.protocol)];
-        facts.map(|(name, value)| (name.to_owned(), value.clone())).into()
+        let facts = [
+            ("browser", &self.version),
+            ("HTTP of the page", &said.protocol),
+            ("the live page receives", &said.way),
+        ];
+        let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        known.map(|(name, value)| (name.to_owned(), value.clone())).collect()
     }
 
     /// Ends all of it.
@@ -265,7 +275,8 @@ impl Said {
     }
 
     fn report(&mut self, report: Report, from_ms: f64, to_ms: f64, ahead_us: f64) {
-        let Report { points, counts, why, looks, inputs } = report;
+        let Report { points, counts, why, way, looks, inputs } = report;
+        self.way = way;
         let one = came(&points, from_ms, to_ms);
         self.came.events += one.events;
         self.came.bytes += one.bytes;
