@@ -235,7 +235,7 @@ impl Tabs {
         let mut given = Vec::new();
         let mut next_us = monotonic_us();
         while next_us < until_us {
-            let is_press = given.len() / self.all.len() % 2 == 0;
+            let is_press = (given.len() / self.all.len()).is_multiple_of(2);
             for tab in &self.all {
                 given.push(tab.input(&mut self.process.cdp, is_press)?);
             }
