@@ -4,7 +4,7 @@ use super::process::Process;
 use super::processes::Snapshot;
 use super::tab::Tab;
 use super::timeline::{Came, Point, came, latency};
-use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us};
+use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us, process_cpu_ns};
 use crate::measure::{BrowserUse, CoreTimes, Counts, Delays, Latency, Painted, core_times};
 use crate::scenario::{Consumer, Program};
 use crate::subject::{self, topic_name};
@@ -34,6 +34,8 @@ pub(super) struct Edge {
     pub(super) at_us: u64,
     snapshot: Snapshot,
     cores: CoreTimes,
+    /// CPU time of this process so far.
+    lab_cpu_ns: u64,
     own: Own,
 }
 
@@ -157,8 +159,11 @@ impl Tabs {
         let pid = self.process.pid();
         // The subject's answer is no part of the span.
         let before = if is_begin { Own::ask(load) } else { Own::default() };
-        let look = || (Snapshot::of(pid), core_times(&self.cores), monotonic_us());
-        let (snapshot, cores, at_us) = if is_begin {
+        let look = || {
+            let (snapshot, cores) = (Snapshot::of(pid), core_times(&self.cores));
+            (snapshot, cores, process_cpu_ns(), monotonic_us())
+        };
+        let (snapshot, cores, lab_cpu_ns, at_us) = if is_begin {
             observe();
             look()
         } else {
@@ -167,7 +172,7 @@ impl Tabs {
             looked
         };
         let own = if is_begin { before } else { Own::ask(load) };
-        Edge { at_us, snapshot, cores, own }
+        Edge { at_us, snapshot, cores, lab_cpu_ns, own }
     }
 
     /// What all tabs say of what was between.
@@ -205,6 +210,7 @@ impl Tabs {
             cores: self.cores.len(),
             processes,
             others_share: 0.0,
+            lab_cpu_ns: end.lab_cpu_ns - begin.lab_cpu_ns,
             long_tasks: said.long_tasks,
             long_task_us: said.long_task_us,
             heap_bytes: said.heap_bytes,
@@ -216,7 +222,8 @@ impl Tabs {
         };
         let busy_s = end.cores.busy_s - begin.cores.busy_s;
         let all_s = span_us as f64 / 1e6 * self.cores.len().max(1) as f64;
-        used.others_share = ((busy_s - used.cpu_ns() as f64 / 1e9) / all_s).max(0.0);
+        let known_ns = used.cpu_ns() + used.lab_cpu_ns;
+        used.others_share = ((busy_s - known_ns as f64 / 1e9) / all_s).max(0.0);
         used
     }
 

@@ -65,6 +65,9 @@ pub struct BrowserUse {
     pub processes: Vec<KindUse>,
     /// CPU time of others on its cores, as a share of all of their time; without the subject's.
     pub others_share: f64,
+    /// CPU time of the lab itself, which is none of these others: it reads what an observed tab tells.
+    #[serde(default)]
+    pub lab_cpu_ns: u64,
     /// Tasks of the pages' main threads that took 50 ms or more, over all tabs.
     pub long_tasks: u64,
     /// How long these took, within the span.

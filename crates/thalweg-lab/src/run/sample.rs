@@ -279,11 +279,12 @@ impl Bench<'_> {
         let span_ns = observations.between(|it| it.at_us).max(1) as f64 * 1000.0;
         let cpu_ns = observations.between(|it| it.resources.cpu_ns) as f64;
         // Threads of one subject wait for each other, too: others are to blame for no
-        // more than what its cores did besides. A browser that shares them is the load, and no other.
+        // more than what its cores did besides. A browser that shares them is the load, and the lab
+        // reads what it tells: both are no others.
         let others_s =
             observations.end.subject_cores.busy_s - observations.begin.subject_cores.busy_s;
         let browser_ns = match (observations.room, &outcome.browser) {
-            (Room::WithBrowser(_), Some(used)) => used.cpu_ns() as f64,
+            (Room::WithBrowser(_), Some(used)) => (used.cpu_ns() + used.lab_cpu_ns) as f64,
             _ => 0.0,
         };
         let others_ns = (others_s * 1e9 - cpu_ns - browser_ns).max(0.0);
