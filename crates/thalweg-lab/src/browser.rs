@@ -33,7 +33,7 @@ pub use process::flags;
 pub use program::{PROGRAM, find};
 
 use crate::load_generator::{Load, LoadGenerator, Observer, Session};
-use crate::scenario::Drive;
+use crate::scenario::{Drive, Settings};
 use crate::subject::Cores;
 use broadcast::Broadcast;
 use process::Process;
@@ -52,14 +52,15 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// The browser at `program`, on the cores that subjects leave; what it prints goes to `log`.
+    /// The browser at `program`, on those of `cores` that a sample's settings say; what it prints goes to `log`.
     pub fn new(program: PathBuf, cores: Cores, log: File) -> Chromium {
         Chromium { program, cores, log }
     }
 
     /// Its version, which it is started for.
     pub fn version(&self) -> anyhow::Result<String> {
-        let mut process = Process::start(&self.program, &self.cores, 1, &self.log)?;
+        let mut process =
+            Process::start(&self.program, &self.cores, &Settings::default(), &self.log)?;
         let version = process.version();
         process.stop();
         version
@@ -72,9 +73,9 @@ impl LoadGenerator for Chromium {
         load: &Load<'a>,
         observer: &'a mut dyn Observer,
     ) -> anyhow::Result<Box<dyn Session + 'a>> {
-        let shards = load.settings.shards;
-        let process = Process::start(&self.program, &self.cores, shards, &self.log)?;
-        let tabs = Tabs::open(process, load, self.cores.of_browser(shards).to_vec())?;
+        let settings = load.settings;
+        let process = Process::start(&self.program, &self.cores, settings, &self.log)?;
+        let tabs = Tabs::open(process, load, self.cores.of_browser(settings).to_vec())?;
         match load.drive {
             Drive::RoundTrip => Ok(Box::new(Conversation::open(load, observer, tabs)?)),
             Drive::GeneratedLoad => Ok(Box::new(Broadcast::open(load, observer, tabs)?)),

@@ -9,7 +9,7 @@
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `curves`: what only a chart shows
 //! - `findings`: what was found and how sure it is, in words
-//! - `browser`: what a browser used that was the load
+//! - `browser`: what a browser used that was the load; `most`: what it takes at most
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
 //! - `published`: what others have published of the same experiments
 //! - `workload`: what is shown of each workload; `columns`: what tables may have
@@ -37,6 +37,7 @@ mod held;
 mod html;
 mod junit;
 mod markdown;
+mod most;
 mod number;
 mod phrases;
 mod published;
@@ -58,6 +59,7 @@ pub use equality::{Difference, Equality};
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
+pub use most::Most;
 pub use number::short;
 pub use row::{Cpu, Delayed, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{BlankCell, Manifest, PartSummary, Summary};

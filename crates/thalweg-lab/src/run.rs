@@ -48,7 +48,7 @@ use crate::browser::{self, Chromium};
 use crate::load_generator::LoadGenerator;
 use crate::measure::MachineNote;
 use crate::report::{Condition, Manifest};
-use crate::scenario::{self, Changes, Endpoint, Plan, Program};
+use crate::scenario::{self, Changes, Endpoint, Plan, Program, Settings};
 use crate::subject::{self, Cores, Place};
 use crate::swarm::Swarm;
 use anyhow::Context;
@@ -312,13 +312,20 @@ fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
         note.remarks = endpoints::found(plan, note.swarm_core);
         return note;
     }
-    note.subject_cores = cores.of_subject(1).to_vec();
+    // Of several ways the first one is told, and that there are others.
+    let mut all = plan.subjects().map(|subject| subject.settings.cores);
+    let used = Settings { cores: all.next().unwrap_or_default(), ..Settings::default() };
+    note.subject_cores = cores.of_subject(&used).to_vec();
     if plan.load.is_browser() {
-        note.browser_cores = cores.of_browser(1).to_vec();
+        note.browser_cores = cores.of_browser(&used).to_vec();
     }
     if !place.is_loopback() {
         let under = arguments::without_folders(&place.under).join(" ");
         note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];
+    }
+    if all.any(|it| it != used.cores) {
+        let others = "subject and browser have other cores where a cell says so";
+        note.remarks.push(others.to_owned());
     }
     if !cores.are_disjoint(1) {
         note.remarks.push("only one core: subject and swarm share it, nothing is valid".to_owned());

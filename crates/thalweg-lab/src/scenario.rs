@@ -212,6 +212,19 @@ pub enum TopicKind {
     Value,
 }
 
+/// Which cores subject and browser have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreUse {
+    /// The subject the first ones, the browser the others: neither takes time from the other.
+    #[default]
+    Apart,
+    /// Both may run on all of them. A tab has its network process on another core than its
+    /// script then, as it has for who looks at it.
+    Shared,
+}
+
 /// What a page makes of what comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -223,12 +236,30 @@ pub enum Consumer {
     Rows,
     /// JSON, an object of arrays for each batch.
     Columns,
-    /// Arrow IPC.
+    /// Arrow IPC, one column of numbers is read.
     Arrow,
+    /// JSON, an array for each row, of which every value is read.
+    RowsEveryValue,
+    /// Arrow IPC, every value of every column is read.
+    ArrowEveryValue,
     /// JSON rows, by the npm package `thalweg`, as the subject serves it.
     Sdk,
-    /// The live page of the subject, on a WebSocket of its own: rows in a table.
+    /// The live page of the subject, on a connection of its own: rows in a table.
     LivePage,
+    /// The same with a chart.
+    LiveChart,
+}
+
+impl Consumer {
+    /// Whether it asks for Arrow.
+    pub fn is_arrow(self) -> bool {
+        matches!(self, Consumer::Arrow | Consumer::ArrowEveryValue)
+    }
+
+    /// Whether it is the subject's own page, which opens its connection by itself.
+    pub fn is_page(self) -> bool {
+        matches!(self, Consumer::LivePage | Consumer::LiveChart)
+    }
 }
 
 impl Control {

@@ -96,7 +96,7 @@ impl Running {
         let mut command = place.command(&program);
         command.args(words).stdout(log.try_clone()?).stderr(log.try_clone()?);
         let child = cores
-            .spawn_pinned(shards, || OwnedChild::spawn(&mut command))?
+            .spawn_pinned(launch.settings, || OwnedChild::spawn(&mut command))?
             .with_context(|| format!("{} cannot be started", name_of(&program)))?;
         let mut running = Running { child, address, beside };
         running.wait_until_ready(launch.settings.tls).inspect_err(|_| running.keep_logs(log))?;

@@ -1,9 +1,9 @@
 /**
  * What a page makes of the messages: each consumer enters the events of a connection in the
- * ledger, and reads one column of every row.
+ * ledger, and reads one column of every row, or every value.
  *
  * - `raw`: nothing; positions are found in the first bytes
- * - `rows`: JSON, an array for each row
+ * - `rows`, `rows-every-value`: JSON, an array for each row
  * - `columns`: JSON, an object of arrays for each batch
  *
  * @typedef {object} Taken
@@ -78,29 +78,38 @@ function consumers(ledger) {
     return null;
   };
 
+  /**
+   * JSON rows.
+   * @param {(row: any[]) => number} read - what of a row.
+   * @returns {Consumer}
+   */
+  const rows = (read) => (connection, message) => {
+    const envelope = parsed(connection, message, true);
+    if (!envelope) return NOTHING;
+    const { events, first } = envelope;
+    const last = offset(envelope);
+    for (const row of events) sum += read(row);
+    const shift = (shifts[connection] ??= events[0][0] - first);
+    const isWhole =
+      events.length === last - first + 1 &&
+      events[0][0] === first + shift &&
+      events[events.length - 1][0] === last + shift;
+    if (!isWhole) {
+      ledger.corrupt();
+      return NOTHING;
+    }
+    return { events: ledger.arrived(connection, first, last), dueUs: events[0][1] };
+  };
+
   /** @param {{ position: string }} envelope */
   const offset = ({ position }) => Number(position.slice(position.indexOf(".") + 1));
 
   return {
     raw,
 
-    rows(connection, message) {
-      const envelope = parsed(connection, message, true);
-      if (!envelope) return NOTHING;
-      const { events, first } = envelope;
-      const last = offset(envelope);
-      for (const row of events) sum += row[READ];
-      const shift = (shifts[connection] ??= events[0][0] - first);
-      const isWhole =
-        events.length === last - first + 1 &&
-        events[0][0] === first + shift &&
-        events[events.length - 1][0] === last + shift;
-      if (!isWhole) {
-        ledger.corrupt();
-        return NOTHING;
-      }
-      return { events: ledger.arrived(connection, first, last), dueUs: events[0][1] };
-    },
+    rows: rows((row) => row[READ]),
+
+    "rows-every-value": rows(valuesOf),
 
     columns(connection, message) {
       const envelope = parsed(connection, message, false);
@@ -115,6 +124,29 @@ function consumers(ledger) {
       return { events: fresh, dueUs: envelope.events[0].column1[0] };
     },
   };
+}
+
+/**
+ * The sum of all values, of a text its length, so that each is read.
+ * @param {ArrayLike<any>} values - a row, or a column.
+ */
+function valuesOf(values) {
+  let sum = 0;
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index];
+    sum += typeof value === "string" ? value.length : Number(value);
+  }
+  return sum;
+}
+
+/**
+ * The same of a column of numbers, which has no texts to tell apart.
+ * @param {ArrayLike<number>} values
+ */
+function sumOf(values) {
+  let sum = 0;
+  for (let index = 0; index < values.length; index++) sum += /** @type {number} */ (values[index]);
+  return sum;
 }
 
 /**

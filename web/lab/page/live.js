@@ -1,33 +1,55 @@
 /**
- * Looks on at the live page: when a message comes, when the page has handled it, and when its
- * newest row has been painted. The page has its own script, and knows nothing of it.
+ * Looks on at the live page: when a message comes, over a WebSocket or as a frame of Arrow, when
+ * the page has handled it, and when its newest row has been painted; and how long input waits. The
+ * page has its own script, and knows nothing of it.
+ *
+ * @typedef {object} Ears - what hears of what comes.
+ * @property {(message: string) => { last: number, dueUs: number }} message - of a WebSocket.
+ * @property {(offset: number, isGap: boolean) => void} begins - a stream of columns, behind an offset;
+ *   whether something is missing before it.
+ * @property {(frame: FrameHead) => void} frame - of such a stream.
  */
 
 /** What has come and is not painted yet is kept so far; a page that is farther behind skips some. */
 const UNPAINTED_MAX = 4096;
 /** Latencies of a span are kept, one for each painted message; the newest. */
 const LOOKS_MAX = 20_000;
+const INPUTS_MAX = 10_000;
+/** What a client asks for that takes columns. */
+const ARROW_TYPE = "application/vnd.apache.arrow.stream";
 
 class LiveLooks {
   constructor() {
-    /** @type {{ last: number, cameMs: number, dueMs: number, handledMs: number }[]} */
+    /** `handledMs` is 0 until it is. @type {{ last: number, cameMs: number, dueMs: number, handledMs: number }[]} */
     this.unpainted = [];
+    /** What has come of a body and is not handled. @type {LiveLooks["unpainted"]} */
+    this.unhandled = [];
+    /** When an input's handler ran, and how long after the input, ms. @type {number[][]} */
+    this.inputs = [];
     /** When it was painted, and by how much: due to came, came to handled, handled to painted, ms. @type {number[][]} */
     this.looks = [];
   }
 
+  /** @param {Ears} ears */
+  watch(ears) {
+    this.watchSockets(ears);
+    this.watchBodies(ears);
+    for (const type of ["mousedown", "mouseup"]) {
+      const heard = (/** @type {Event} */ { timeStamp }) => {
+        this.inputs.push([clockMs(), performance.now() - timeStamp]);
+        if (this.inputs.length > INPUTS_MAX) this.inputs.splice(0, INPUTS_MAX / 2);
+      };
+      addEventListener(type, heard, { capture: true });
+    }
+    this.look();
+  }
+
   /**
    * Hears every message of every WebSocket that the page opens.
-   * @param {(message: string) => { last: number, dueUs: number }} read
-   * @param {() => void} lost - the page asks for columns: what is in them is not looked at.
+   * @param {Ears} ears
    */
-  watch(read, lost) {
-    const ask = globalThis.fetch;
-    globalThis.fetch = (input, init) => {
-      if (new Headers(init?.headers).get("Accept")?.includes("arrow")) lost();
-      return ask(input, init);
-    };
-    const looks = this.unpainted;
+  watchSockets(ears) {
+    const looks = this;
     const property = /** @type {PropertyDescriptor} */ (
       Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage")
     );
@@ -38,14 +60,65 @@ class LiveLooks {
           const cameMs = clockMs();
           handle.call(this, event);
           const handledMs = clockMs();
-          const { last, dueUs } = read(String(event.data));
-          if (dueUs === 0) return;
-          looks.push({ last, cameMs, dueMs: dueUs / 1000, handledMs });
-          if (looks.length > UNPAINTED_MAX) looks.splice(0, UNPAINTED_MAX / 2);
+          const { last, dueUs } = ears.message(String(event.data));
+          if (dueUs !== 0) looks.came({ last, cameMs, dueMs: dueUs / 1000, handledMs });
         });
       },
     });
-    this.look();
+  }
+
+  /**
+   * Looks at every stream of columns that the page reads, piece by piece as the page is given them. It
+   * asks for a piece when it has handled the one before.
+   * @param {Ears} ears
+   */
+  watchBodies(ears) {
+    const ask = globalThis.fetch;
+    globalThis.fetch = async (input, init) => {
+      const response = await ask(input, init);
+      const { ok, headers, body } = response;
+      if (ok && body && headers.get("Content-Type") === ARROW_TYPE) this.watchBody(headers, body, ears);
+      return response;
+    };
+  }
+
+  /**
+   * @param {Headers} headers
+   * @param {ReadableStream} body
+   * @param {Ears} ears
+   */
+  watchBody(headers, body, ears) {
+    const [, offset] = headers.get("Thalweg-Position")?.split(".") ?? [];
+    ears.begins(Number(offset), headers.get("Thalweg-Resume")?.startsWith("gap") ?? false);
+    let cameMs = 0;
+    const heads = new FrameHeads((frame) => {
+      ears.frame(frame);
+      const { last, dueUs } = frame;
+      const look = { last, cameMs, dueMs: dueUs / 1000, handledMs: 0 };
+      this.unhandled.push(look);
+      this.came(look);
+    });
+    const readerOf = body.getReader;
+    body.getReader = (/** @type {any[]} */ ...how) => {
+      const reader = /** @type {any} */ (readerOf.apply(body, /** @type {any} */ (how)));
+      const { read } = reader;
+      reader.read = async (/** @type {any[]} */ ...into) => {
+        const handledMs = clockMs();
+        for (const look of this.unhandled) look.handledMs = handledMs;
+        this.unhandled = [];
+        const piece = await read.apply(reader, into);
+        cameMs = clockMs();
+        if (piece.value) heads.push(piece.value);
+        return piece;
+      };
+      return reader;
+    };
+  }
+
+  /** @param {LiveLooks["unpainted"][0]} look */
+  came(look) {
+    this.unpainted.push(look);
+    if (this.unpainted.length > UNPAINTED_MAX) this.unpainted.splice(0, UNPAINTED_MAX / 2);
   }
 
   /** In every frame: which row is the newest that is shown, and when the frame is done. */
@@ -67,15 +140,19 @@ class LiveLooks {
   /** @param {number} shown */
   painted(shown) {
     const nowMs = clockMs();
-    while (this.unpainted[0] && this.unpainted[0].last <= shown) {
-      const { cameMs, dueMs, handledMs } = /** @type {(typeof this.unpainted)[0]} */ (this.unpainted.shift());
+    let done = 0;
+    for (const { last, cameMs, dueMs, handledMs } of this.unpainted) {
+      if (last > shown || handledMs === 0) break;
+      done += 1;
       this.looks.push([nowMs, dueMs, cameMs, handledMs]);
     }
+    this.unpainted.splice(0, done);
     if (this.looks.length > LOOKS_MAX) this.looks.splice(0, LOOKS_MAX / 2);
   }
 
   /** @param {number} fromMs */
   since(fromMs) {
-    return this.looks.filter(([paintedMs]) => /** @type {number} */ (paintedMs) >= fromMs);
+    const isSince = (/** @type {number[]} */ [atMs = 0]) => atMs >= fromMs;
+    return { looks: this.looks.filter(isSince), inputs: this.inputs.filter(isSince) };
   }
 }

@@ -32,15 +32,17 @@ class Load {
     this.closes = [];
     this.standing = 0;
     this.why = "";
+    /** How the live page receives. */
+    this.way = "";
     /** @type {LiveLooks | undefined} */
     this.live = undefined;
   }
 
   /** Opens all connections. */
   async open() {
-    const by = { sdk: this.bySdk, arrow: this.byArrow }[this.wanted.consumer];
+    const by = { sdk: this.bySdk, arrow: this.byArrow, "arrow-every-value": this.byArrow }[this.wanted.consumer];
     if (by) {
-      const shipped = await imported(`/sdk/${this.wanted.consumer === "sdk" ? "thalweg" : "arrow"}.js`);
+      const shipped = await imported(`/sdk/${by === this.bySdk ? "thalweg" : "arrow"}.js`);
       const all = Array.from({ length: this.wanted.connections }, (_, number) => by.call(this, shipped, number));
       return void (await Promise.all(all));
     }
@@ -113,6 +115,7 @@ class Load {
    */
   byArrow({ columns }, number) {
     let sum = 0;
+    const isEvery = this.wanted.consumer === "arrow-every-value";
     /** @type {number | null} What the rows' own numbers are ahead of the offsets. */
     let shift = null;
     return this.taken(number, (take, onError) => {
@@ -120,7 +123,10 @@ class Load {
         const { table, first, count, gap, bytes } = batch;
         // Before the row's own columns are the offsets.
         const column = (/** @type {number} */ index) => table.children[1 + index];
-        for (const value of count ? column(READ).toArray() : []) sum += value;
+        const read = isEvery ? table.children.slice(1) : [column(READ)];
+        for (const values of count ? read.map((/** @type {any} */ it) => it.toArray()) : []) {
+          sum += ArrayBuffer.isView(values) ? sumOf(/** @type {any} */ (values)) : valuesOf(values);
+        }
         const ahead = count ? [column(0).at(0) - first, column(0).at(count - 1) - (first + count - 1)] : [];
         shift ??= ahead[0] ?? null;
         if (ahead.some((it) => it !== shift)) this.ledger.corrupt();
@@ -162,22 +168,43 @@ class Load {
   watch() {
     const read = consumers(this.ledger)["raw"];
     this.live = new LiveLooks();
-    const lost = () => {
-      this.why ||= "the live page asks for columns, of which it is not seen when they come: take a lower rate";
-    };
-    this.live.watch((message) => {
-      const taken = /** @type {Consumer} */ (read)(0, message);
-      this.timeline.came(taken, message.length);
-      this.standing = 1;
-      return { last: /** @type {number} */ (this.ledger.next[0]) - 1, dueUs: taken.dueUs };
-    }, lost);
+    const { ledger, timeline } = this;
+    this.way = "events over a WebSocket";
+    let isColumns = false;
+    this.live.watch({
+      message: (message) => {
+        // The page has left it for columns: what still comes it drops, and has again as columns.
+        if (isColumns) return { last: 0, dueUs: 0 };
+        const taken = /** @type {Consumer} */ (read)(0, message);
+        timeline.came(taken, message.length);
+        this.standing = 1;
+        return { last: /** @type {number} */ (ledger.next[0]) - 1, dueUs: taken.dueUs };
+      },
+      begins: (offset, isGap) => {
+        // What the WebSocket could not carry is why the page asks for columns, and no finding.
+        const isFirst = !isColumns;
+        if (isFirst) ledger.counts.gaps = 0;
+        isColumns = true;
+        this.way = "columns of Arrow";
+        this.standing = 1;
+        if (isFirst) ledger.next[0] = offset + 1;
+        else if (isGap) ledger.gap(0, offset);
+        // It asks again for what it has not handled; what it skips is missing.
+        else if (offset + 1 < (ledger.next[0] ?? 0)) ledger.next[0] = offset + 1;
+        else ledger.arrived(0, offset + 1, offset);
+      },
+      frame: ({ first, last, dueUs, bytes }) => {
+        timeline.came({ events: ledger.arrived(0, first, last), dueUs }, bytes);
+      },
+    });
   }
 
   /** @param {number} fromMs */
   report(fromMs) {
     const { counts } = this.ledger;
-    const looks = this.live?.since(fromMs) ?? [];
-    return { points: this.timeline.since(fromMs), counts, standing: this.standing, why: this.why, looks };
+    const { looks, inputs } = this.live?.since(fromMs) ?? { looks: [], inputs: [] };
+    const { standing, why, way } = this;
+    return { points: this.timeline.since(fromMs), counts, standing, why, way, looks, inputs };
   }
 
   close() {

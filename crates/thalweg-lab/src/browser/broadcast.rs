@@ -3,7 +3,6 @@
 use super::tabs::{Tabs, wait_until};
 use crate::load_generator::{Load, Moment, Observer, Outcome, Session, monotonic_us};
 use crate::measure::{Counts, Negotiated, Reported, Traffic, WarmUp};
-use crate::scenario::Consumer;
 use crate::subject::topic_name;
 use serde_json::json;
 use std::time::Duration;
@@ -48,7 +47,7 @@ impl<'a> Broadcast<'a> {
     fn connect(&mut self) -> anyhow::Result<()> {
         let settings = self.load.settings;
         // It has opened its connection by itself.
-        if settings.consumer == Consumer::LivePage {
+        if settings.consumer.is_page() {
             return Ok(());
         }
         let begun_us = monotonic_us();
@@ -76,7 +75,7 @@ impl Session for Broadcast<'_> {
         observer.at(Moment::Warm);
         wait_until(monotonic_us() + CALM_US, *observer, connections)?;
         let begin = tabs.edge(load, true, || observer.at(Moment::Begin));
-        wait_until(begin.at_us + time.as_micros() as u64, *observer, connections)?;
+        tabs.wait_until(begin.at_us + time.as_micros() as u64, load, *observer)?;
         let end = tabs.edge(load, false, || observer.at(Moment::End));
         let said = tabs.said(begin.at_us, end.at_us)?;
         observer.at(Moment::Over { stopped_ports: &[] });

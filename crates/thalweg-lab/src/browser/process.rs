@@ -2,6 +2,7 @@
 
 use super::cdp::Cdp;
 use super::program;
+use crate::scenario::Settings;
 use crate::subject::{Cores, OwnedChild, TemporaryFolder};
 use anyhow::Context;
 use serde_json::json;
@@ -52,12 +53,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it on the cores that a subject with so many shards leaves; what it prints goes to
+    /// Starts it on the cores that are a browser's with these settings; what it prints goes to
     /// `log`.
     pub(super) fn start(
         program: &Path,
         cores: &Cores,
-        shards: u32,
+        settings: &Settings,
         log: &File,
     ) -> anyhow::Result<Process> {
         let profile = TemporaryFolder::new("chromium")
@@ -68,7 +69,7 @@ impl Process {
         folder.push(profile.path());
         command.arg(folder).arg("about:blank").stderr(log.try_clone()?);
         let spawn = || OwnedChild::spawn_piped(&mut command);
-        let spawned = cores.spawn_on(cores.of_browser(shards), shards, spawn)?;
+        let spawned = cores.spawn_on(cores.of_browser(settings), settings.shards, spawn)?;
         let (child, input, output) =
             spawned.with_context(|| format!("{} cannot be started", program.display()))?;
         let mut process = Process { cdp: Cdp::new(input, output), child, profile };

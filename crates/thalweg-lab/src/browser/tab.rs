@@ -2,17 +2,19 @@
 
 use super::cdp::{Asked, Cdp};
 use crate::load_generator::monotonic_us;
+use crate::scenario::Consumer;
 use anyhow::{Context, anyhow, bail};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// The page's half, file by file: later ones use what earlier ones define.
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 8] = [
     include_str!("../../../../web/lab/page/ledger.js"),
     include_str!("../../../../web/lab/page/transports.js"),
     include_str!("../../../../web/lab/page/consumers.js"),
     include_str!("../../../../web/lab/page/timeline.js"),
+    include_str!("../../../../web/lab/page/frames.js"),
     include_str!("../../../../web/lab/page/live.js"),
     include_str!("../../../../web/lab/page/round_trips.js"),
     include_str!("../../../../web/lab/page/load.js"),
@@ -56,17 +58,27 @@ impl Tab {
         Ok(tab)
     }
 
-    /// Opens the live page with its table of a topic, looked on at.
-    pub(super) fn open_live(cdp: &mut Cdp, origin: &str, topic: &str) -> anyhow::Result<Tab> {
+    /// Opens the live page with its table of a topic, or its chart, looked on at.
+    pub(super) fn open_live(
+        cdp: &mut Cdp,
+        origin: &str,
+        topic: &str,
+        consumer: Consumer,
+    ) -> anyhow::Result<Tab> {
+        let (view, shown) = match consumer {
+            Consumer::LiveChart => ("chart", "figure.chart"),
+            _ => ("table", "tbody th"),
+        };
         let mut tab = Tab::attached(cdp, "about:blank")?;
         let session = Some(tab.session.clone());
         let wanted = json!({ "source": script("lab.watch();")? });
         cdp.call(session.as_deref(), "Page.enable", &json!({}))?;
         cdp.call(session.as_deref(), "Page.addScriptToEvaluateOnNewDocument", &wanted)?;
-        let url = format!("{origin}/?topic={topic}&view=table");
+        let url = format!("{origin}/?topic={topic}&view={view}");
         cdp.call(session.as_deref(), "Page.navigate", &json!({ "url": url }))?;
-        let stands = "globalThis.lab?.standing() > 0 && document.querySelector('tbody th') != null";
-        tab.wait_until(cdp, stands, &url)
+        let stands =
+            format!("globalThis.lab?.standing() > 0 && document.querySelector('{shown}') != null");
+        tab.wait_until(cdp, &stands, &url)
             .context("no live page: build the subject with its pages (make pages)")?;
         tab.compare_clocks(cdp)?;
         Ok(tab)
@@ -89,6 +101,14 @@ impl Tab {
             "returnByValue": true,
         });
         cdp.ask(Some(&self.session), "Runtime.evaluate", &wanted)
+    }
+
+    /// A press or a release of the mouse, where it does nothing; the answer comes when the page has
+    /// had it.
+    pub(super) fn input(&self, cdp: &mut Cdp, is_press: bool) -> anyhow::Result<Asked> {
+        let kind = if is_press { "mousePressed" } else { "mouseReleased" };
+        let wanted = json!({ "type": kind, "x": 1, "y": 1, "button": "left", "clickCount": 1 });
+        cdp.ask(Some(&self.session), "Input.dispatchMouseEvent", &wanted)
     }
 
     /// Waits for it.

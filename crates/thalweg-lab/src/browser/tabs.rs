@@ -4,7 +4,7 @@ use super::process::Process;
 use super::processes::Snapshot;
 use super::tab::Tab;
 use super::timeline::{Came, Point, came, latency};
-use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us};
+use crate::load_generator::{Figures, Interrupted, Load, Observer, monotonic_us, process_cpu_ns};
 use crate::measure::{BrowserUse, CoreTimes, Counts, Delays, Latency, Painted, core_times};
 use crate::scenario::{Consumer, Program};
 use crate::subject::{self, topic_name};
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
+/// How often a live page is given input.
+const INPUT_EVERY_US: u64 = 50_000;
 /// A page's points begin so long before a span, so that one lies before it.
 const BEFORE_MS: f64 = 100.0;
 
@@ -32,6 +34,8 @@ pub(super) struct Edge {
     pub(super) at_us: u64,
     snapshot: Snapshot,
     cores: CoreTimes,
+    /// CPU time of this process so far.
+    lab_cpu_ns: u64,
     own: Own,
 }
 
@@ -50,7 +54,13 @@ struct Report {
     points: Vec<Point>,
     counts: PageCounts,
     why: String,
+    /// How a live page receives.
+    #[serde(default)]
+    way: String,
     looks: Vec<Look>,
+    /// Of a live page: when an input was heard, and how late; ms.
+    #[serde(default)]
+    inputs: Vec<(f64, f64)>,
 }
 
 /// Of a live page: when a message's newest row was painted, when it was due, on the machine's
@@ -89,11 +99,15 @@ pub(super) struct Said {
     pub(super) why: Option<String>,
     /// Of live pages: from due to received, to handled, to painted, and all of it.
     painted: [Latency; 4],
+    /// From an input to its listener.
+    input: Latency,
     pub(super) long_tasks: u64,
     pub(super) long_task_us: u64,
     pub(super) heap_bytes: u64,
     /// What the page itself was loaded by.
     pub(super) protocol: String,
+    /// How a live page receives.
+    way: String,
 }
 
 impl Tabs {
@@ -111,7 +125,9 @@ impl Tabs {
         for _ in 0..settings.tabs {
             let cdp = &mut process.cdp;
             all.push(match settings.consumer {
-                Consumer::LivePage => Tab::open_live(cdp, &origin, &topic_name(0))?,
+                Consumer::LivePage | Consumer::LiveChart => {
+                    Tab::open_live(cdp, &origin, &topic_name(0), settings.consumer)?
+                }
                 _ => Tab::open(cdp, &origin, settings.devtools)?,
             });
         }
@@ -143,8 +159,11 @@ impl Tabs {
         let pid = self.process.pid();
         // The subject's answer is no part of the span.
         let before = if is_begin { Own::ask(load) } else { Own::default() };
-        let look = || (Snapshot::of(pid), core_times(&self.cores), monotonic_us());
-        let (snapshot, cores, at_us) = if is_begin {
+        let look = || {
+            let (snapshot, cores) = (Snapshot::of(pid), core_times(&self.cores));
+            (snapshot, cores, process_cpu_ns(), monotonic_us())
+        };
+        let (snapshot, cores, lab_cpu_ns, at_us) = if is_begin {
             observe();
             look()
         } else {
@@ -153,7 +172,7 @@ impl Tabs {
             looked
         };
         let own = if is_begin { before } else { Own::ask(load) };
-        Edge { at_us, snapshot, cores, own }
+        Edge { at_us, snapshot, cores, lab_cpu_ns, own }
     }
 
     /// What all tabs say of what was between.
@@ -191,24 +210,57 @@ impl Tabs {
             cores: self.cores.len(),
             processes,
             others_share: 0.0,
+            lab_cpu_ns: end.lab_cpu_ns - begin.lab_cpu_ns,
             long_tasks: said.long_tasks,
             long_task_us: said.long_task_us,
             heap_bytes: said.heap_bytes,
             message_bytes: said.came.bytes as u64,
             painted: said.painted(),
+            input: Delays::of(&said.input),
             sent_bytes_per_s: per_s(|own| own.sent_bytes),
             published_per_s: per_s(|own| own.published),
         };
         let busy_s = end.cores.busy_s - begin.cores.busy_s;
         let all_s = span_us as f64 / 1e6 * self.cores.len().max(1) as f64;
-        used.others_share = ((busy_s - used.cpu_ns() as f64 / 1e9) / all_s).max(0.0);
+        let known_ns = used.cpu_ns() + used.lab_cpu_ns;
+        used.others_share = ((busy_s - known_ns as f64 / 1e9) / all_s).max(0.0);
         used
+    }
+
+    /// Lets time pass until then; live pages are given input all the while.
+    pub(super) fn wait_until(
+        &mut self,
+        until_us: u64,
+        load: &Load<'_>,
+        observer: &mut dyn Observer,
+    ) -> anyhow::Result<()> {
+        let connections = load.settings.connections;
+        if !load.settings.consumer.is_page() {
+            return wait_until(until_us, observer, connections);
+        }
+        // What is late to be answered is what is looked for: nobody waits for it before the end.
+        let mut given = Vec::new();
+        let mut next_us = monotonic_us();
+        while next_us < until_us {
+            let is_press = (given.len() / self.all.len()).is_multiple_of(2);
+            for tab in &self.all {
+                given.push(tab.input(&mut self.process.cdp, is_press)?);
+            }
+            next_us += INPUT_EVERY_US;
+            wait_until(next_us.min(until_us), observer, connections)?;
+        }
+        given.iter().try_for_each(|asked| self.process.cdp.answer(asked).map(drop))
     }
 
     /// What was agreed on, and with which browser.
     pub(super) fn facts(&self, said: &Said) -> Vec<(String, String)> {
-        let facts = [("browser", &self.version), ("HTTP of the page", &said.protocol)];
-        facts.map(|(name, value)| (name.to_owned(), value.clone())).into()
+        let facts = [
+            ("browser", &self.version),
+            ("HTTP of the page", &said.protocol),
+            ("the live page receives", &said.way),
+        ];
+        let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        known.map(|(name, value)| (name.to_owned(), value.clone())).collect()
     }
 
     /// Ends all of it.
@@ -230,7 +282,8 @@ impl Said {
     }
 
     fn report(&mut self, report: Report, from_ms: f64, to_ms: f64, ahead_us: f64) {
-        let Report { points, counts, why, looks } = report;
+        let Report { points, counts, why, way, looks, inputs } = report;
+        self.way = way;
         let one = came(&points, from_ms, to_ms);
         self.came.events += one.events;
         self.came.bytes += one.bytes;
@@ -249,6 +302,9 @@ impl Said {
                     latency.record((ms * 1000.0).max(0.0) as u64, 1);
                 }
             }
+        }
+        for (_, late_ms) in inputs.iter().filter(|(at_ms, _)| (from_ms..to_ms).contains(at_ms)) {
+            self.input.record((late_ms * 1000.0).max(0.0) as u64, 1);
         }
         self.counts = self.counts.and(&counts.into());
         self.why = self.why.take().or(Some(why).filter(|why| !why.is_empty()));

@@ -6,6 +6,7 @@ use super::processes::Snapshot;
 use super::tab::Tab;
 use super::{Chromium, find};
 use crate::measure::ProcessKind;
+use crate::scenario::Settings;
 use crate::subject::Cores;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -46,7 +47,7 @@ fn serve() -> String {
 
 fn start() -> Option<Process> {
     let (cores, log) = (Cores::allowed().unwrap(), File::create("/dev/null").unwrap());
-    Some(Process::start(&find().ok()?, &cores, 1, &log).unwrap())
+    Some(Process::start(&find().ok()?, &cores, &Settings::default(), &log).unwrap())
 }
 
 #[test]

@@ -63,8 +63,11 @@ pub struct BrowserUse {
     pub cores: usize,
     /// Each kind that there was.
     pub processes: Vec<KindUse>,
-    /// CPU time of others on its cores, as a share of all of their time.
+    /// CPU time of others on its cores, as a share of all of their time; without the subject's.
     pub others_share: f64,
+    /// CPU time of the lab itself, which is none of these others: it reads what an observed tab tells.
+    #[serde(default)]
+    pub lab_cpu_ns: u64,
     /// Tasks of the pages' main threads that took 50 ms or more, over all tabs.
     pub long_tasks: u64,
     /// How long these took, within the span.
@@ -76,6 +79,9 @@ pub struct BrowserUse {
     /// Of live pages: from when a message was due to when its newest row was painted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub painted: Option<Painted>,
+    /// Of live pages: from an input to when a listener of the page ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Delays>,
     /// Bytes per second that the subject sent by its own count, between two answers around
     /// the span; where it counts.
     pub sent_bytes_per_s: Option<f64>,
@@ -115,6 +121,12 @@ impl BrowserUse {
         self.processes.iter().map(|it| it.cpu_ns).sum()
     }
 
+    /// Takes the CPU time of the subject, which shares its cores, out of that of others.
+    pub fn leave_out(&mut self, subject_cpu_ns: u64) {
+        let share = subject_cpu_ns as f64 / self.span_ns() / self.cores.max(1) as f64;
+        self.others_share = (self.others_share - share).max(0.0);
+    }
+
     /// The thread that used most, and its share of a core.
     pub fn busiest(&self) -> Option<(String, f64)> {
         let most = self.processes.iter().max_by_key(|it| it.thread_cpu_ns_max)?;
@@ -129,5 +141,21 @@ impl BrowserUse {
 
     fn span_ns(&self) -> f64 {
         self.span_us.max(1) as f64 * 1000.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_on_the_same_cores_is_not_one_of_the_others() {
+        let span = BrowserUse { span_us: 1000, cores: 2, ..BrowserUse::default() };
+        let of = |others_share| BrowserUse { others_share, ..span.clone() };
+        for (share, cpu_ns, left) in [(0.5, 900_000, 0.05), (0.3, 900_000, 0.0)] {
+            let mut used = of(share);
+            used.leave_out(cpu_ns);
+            assert!((used.others_share - left).abs() < 1e-9, "{used:?}");
+        }
     }
 }

@@ -55,6 +55,9 @@ impl Latency {
 pub struct Delays {
     /// Half of the events were no later.
     pub p50_us: u64,
+    /// 95 of 100; older archives do not say it.
+    #[serde(default)]
+    pub p95_us: u64,
     /// 99 of 100.
     pub p99_us: u64,
     /// The latest.
@@ -66,6 +69,7 @@ impl Delays {
     pub fn of(latency: &Latency) -> Option<Delays> {
         Some(Delays {
             p50_us: latency.quantile_us(0.5)?,
+            p95_us: latency.quantile_us(0.95)?,
             p99_us: latency.quantile_us(0.99)?,
             max_us: latency.quantile_us(1.0)?,
         })

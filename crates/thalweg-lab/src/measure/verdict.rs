@@ -10,6 +10,9 @@ const SATURATED: f64 = 0.95;
 /// disturbs the sample. Stolen time is counted in ticks of 10 ms, so half a second
 /// knows 2 % at best.
 pub(super) const DISTURBED: f64 = 0.10;
+/// The same of a thread that shares its cores with threads that are busy, too: it waits for them
+/// now and then.
+const SATURATED_BESIDE: f64 = 0.90;
 /// A swarm that has not looked at its sockets for this share of the span has made
 /// the p99 itself: what arrives meanwhile is one event of a hundred.
 const AWAY: f64 = 0.01;
@@ -50,6 +53,8 @@ pub enum Room {
     /// On cores of its own, where the lab has put it.
     #[default]
     Own,
+    /// On all cores, as the browser that is its load, with so many threads.
+    WithBrowser(usize),
     /// On so many cores, and others too: the lab has not started it.
     Shared(usize),
     /// Nobody knows: it is not seen.
@@ -61,7 +66,7 @@ pub enum Room {
 pub struct Evidence {
     /// Where the subject could run.
     pub room: Room,
-    /// Mean over the cores that the subject could run on.
+    /// Mean over the cores that the subject could run on; beside a browser, over its threads.
     pub subject_busy: f64,
     /// The swarm's thread.
     pub swarm_busy: f64,
@@ -99,7 +104,7 @@ pub struct BrowserEvidence {
     pub busy: f64,
     /// The thread that was busy most, and its share of a core.
     pub busiest: Option<(String, f64)>,
-    /// The share of its cores that others used.
+    /// The share of its cores that others used, who are not the subject.
     pub others: f64,
     /// Of the subject's schedule, the share that came.
     pub came: Option<f64>,
@@ -158,7 +163,7 @@ impl Evidence {
             let why = format!("others used {} of the browser's cores", percent(browser.others));
             return (Verdict::Machine, why);
         }
-        let (is_saturated, mut why) = browser.busyness();
+        let (is_saturated, mut why) = browser.busyness(self.room);
         let came = browser.came.unwrap_or(1.0);
         if came < BROWSER_CAME_MIN {
             why += &format!("; {} of the schedule came", percent(came));
@@ -186,6 +191,8 @@ impl Evidence {
             Room::Shared(cores) => {
                 format!("the server was busy for {busy} of the {cores} cores that it may run on")
             }
+            Room::WithBrowser(1) => format!("the subject's thread was busy for {busy}"),
+            Room::WithBrowser(_) => format!("the subject's threads were busy for {busy}"),
             Room::Own | Room::Unseen => format!("the subject's cores were busy for {busy}"),
         }
     }
@@ -193,7 +200,7 @@ impl Evidence {
     fn idleness(&self) -> String {
         let (subject, swarm) = (percent(self.subject_busy), percent(self.swarm_busy));
         match self.room {
-            Room::Own => {
+            Room::Own | Room::WithBrowser(_) => {
                 format!(
                     "nobody was saturated: the subject was busy for {subject}, the swarm for {swarm}"
                 )
@@ -277,12 +284,21 @@ impl Evidence {
 
 impl BrowserEvidence {
     /// Whether it could not do more, and what it did in words.
-    fn busyness(&self) -> (bool, String) {
+    fn busyness(&self, room: Room) -> (bool, String) {
         let cores = if self.cores == 1 { "core was" } else { "cores were" };
-        let all = format!("the browser's {cores} busy with it for {}", percent(self.busy));
+        let (all, saturated) = match room {
+            Room::WithBrowser(_) => (
+                format!("of the cores shared with the subject it took {}", percent(self.busy)),
+                SATURATED_BESIDE,
+            ),
+            _ => (
+                format!("the browser's {cores} busy with it for {}", percent(self.busy)),
+                SATURATED,
+            ),
+        };
         match &self.busiest {
             Some((name, share)) => (
-                self.busy >= SATURATED || *share >= SATURATED,
+                self.busy >= SATURATED || *share >= saturated,
                 format!("{all}, {name} for {}", percent(*share)),
             ),
             None => (self.busy >= SATURATED, all),
@@ -346,6 +362,24 @@ mod tests {
         check(busy(0.99, 0.99), &Verdict::Both, "were busy for 99 %, and the swarm's for 99 %");
         check(busy(0.94, 0.96), &Verdict::Swarm, "the swarm's core was busy for 96 %");
         check(busy(0.94, 0.50), &Verdict::Schedule, "busy for 94 %, the swarm for 50 %");
+    }
+
+    #[test]
+    fn of_shared_cores_only_others_take_time_away() {
+        let tab = |thread, others, came| {
+            let busiest = Some(("the tab’s thread main".to_owned(), thread));
+            let browser =
+                BrowserEvidence { cores: 2, busy: 0.6, busiest, others, came: Some(came) };
+            Evidence { room: Room::WithBrowser(1), browser: Some(browser), ..busy(0.5, 0.0) }
+        };
+        let why =
+            "of the cores shared with the subject it took 60 %, the tab’s thread main for 91 %";
+        check(tab(0.91, 0.02, 1.0), &Verdict::Browser, why);
+        check(tab(0.80, 0.02, 0.5), &Verdict::Browser, "50 % of the schedule came");
+        check(tab(0.80, 0.02, 1.0), &Verdict::Schedule, "");
+        check(tab(0.91, 0.2, 0.5), &Verdict::Machine, "others used 20 % of the browser's cores");
+        let both = Evidence { subject_busy: 0.97, ..tab(0.95, 0.0, 0.5) };
+        check(both, &Verdict::Both, "the subject's thread was busy for 97 %");
     }
 
     #[test]

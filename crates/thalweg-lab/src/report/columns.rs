@@ -160,6 +160,9 @@ pub(super) const PAINTED: &[Column] = &[
     ("", "p99", |_, row| page(row, |it| it.handled_us).1),
     ("to painted µs", "p50", |_, row| page(row, |it| it.painted_us).0),
     ("", "p99", |_, row| page(row, |it| it.painted_us).1),
+    ("input delay µs", "p50", |_, row| input(row, 0)),
+    ("", "p95", |_, row| input(row, 1)),
+    ("", "p99", |_, row| input(row, 2)),
 ];
 pub(super) const LIMITED: &[Column] = &[("limited", "by", |_, row| row.verdict.clone())];
 pub(super) const LOAD: &[Column] = &[
@@ -175,6 +178,10 @@ fn figure(value: Option<f64>) -> String {
 fn page(row: &Row, of: fn(&BrowserFigures) -> Option<(f64, f64)>) -> (String, String) {
     let found = row.browser.as_ref().and_then(of);
     (whole(found.map(|it| it.0)), whole(found.map(|it| it.1)))
+}
+
+fn input(row: &Row, quantile: usize) -> String {
+    whole(row.browser.as_ref().and_then(|it| Some(it.input_us?[quantile])))
 }
 
 fn cores(row: &Row, of: fn(&BrowserFigures) -> Option<f64>) -> String {

@@ -4,6 +4,7 @@ use super::choice::{self, Choice};
 use super::comparisons::comparisons;
 use super::curves::Curves;
 use super::equality::Equality;
+use super::most::{self, Most};
 use super::row::{Row, Valid};
 use crate::measure::comparison::Comparison;
 use crate::measure::{MachineNote, Sample, Verdict};
@@ -121,6 +122,12 @@ pub struct PartSummary {
     pub comparisons: Vec<Comparison>,
     /// The same over all cells.
     pub pooled: Vec<Comparison>,
+    /// Of a browser that was offered the same at several rates, what it took at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub most: Vec<Most>,
+    /// What came of a browser that was observed as by DevTools, beside one that was not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<Comparison>,
     /// What subjects agreed on and have set, and what they differ in, cell by cell.
     pub equality: Vec<Equality>,
 }
@@ -174,6 +181,8 @@ fn summarise_part(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartSummary
         rows.extend(summarise_cell(part, cell, &of_cell));
     }
     let (comparisons, pooled) = comparisons(part, samples);
+    let is_browsers = load.is_browser() && part.drive == Drive::GeneratedLoad;
+    let in_browser = if is_browsers { samples } else { &[] };
     PartSummary {
         name: part.name.clone(),
         title: part.title.clone(),
@@ -188,6 +197,8 @@ fn summarise_part(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartSummary
         rows,
         comparisons,
         pooled,
+        most: most::of_part(part, in_browser),
+        observed: most::observed(part, in_browser),
         equality,
     }
 }

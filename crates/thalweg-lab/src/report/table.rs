@@ -10,7 +10,7 @@ use super::summary::{BlankCell, PartSummary, Summary};
 use super::words::{pinned, printable};
 use super::{cost, received, workload};
 use crate::measure::comparison::{Comparison, Word};
-use crate::scenario::{Consumer, Drive};
+use crate::scenario::Drive;
 
 /// The whole summary.
 pub fn table(summary: &Summary) -> String {
@@ -92,7 +92,7 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     if part.rows.iter().any(|row| row.cpu.beside_us_per_event.is_some()) {
         groups.push(PROCESSES);
     }
-    if part.rows.iter().any(|row| row.settings.consumer == Consumer::LivePage) {
+    if part.rows.iter().any(|row| row.settings.consumer.is_page()) {
         groups.push(PAINTED);
     }
     groups.push(if part.in_browser { LIMITED } else { LOAD });

@@ -278,6 +278,17 @@ fn tabs_have_columns_of_their_own_and_blanks_have_reasons() {
 }
 
 #[test]
+fn of_a_ladder_of_rates_the_most_is_told() {
+    let subjects = "[[browser.subjects]]\nname = \"rows\"\nprogram = \"thalweg\"\n\
+        [[browser.subjects]]\nname = \"every value\"\nprogram = \"thalweg\"\n\
+        with = { consumer = \"rows-every-value\" }\n";
+    let cells = "[[browser.cells]]\nconnections = 6\nbatch = 1000\ninterval_us = [2000, 1000]\n\
+        [[browser.cells]]\nconnections = 6\nbatch = 1000\ndevtools = true\n";
+    let told = findings::browser::sentences(&in_tabs(cells, subjects, &[3, 2]));
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
 fn what_encoding_transport_and_worker_buy_is_told() {
     let subject = |transport: &str, consumer: &str, worker: bool| {
         format!(

@@ -98,7 +98,7 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     all.into_iter().filter(|(_, values)| !values.is_empty()).collect()
 }
 
-/// `subject on core 0, swarm on core 1`; of an endpoint that runs already, only what is.
+/// `subject on core 0, swarm on core 1`, or who shares them; of an endpoint that runs already, only what is.
 pub(super) fn pinned(machine: &MachineNote) -> String {
     let listed =
         |cores: &[usize]| cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
@@ -107,6 +107,9 @@ pub(super) fn pinned(machine: &MachineNote) -> String {
         ([], _) => format!("swarm pinned to core {swarm_core}, nothing else"),
         (subject, []) => {
             format!("subject on core {}, swarm on core {swarm_core}", listed(subject))
+        }
+        (subject, browser) if subject == browser && subject.len() > 1 => {
+            format!("subject and browser share cores {}", listed(subject))
         }
         (subject, browser) => {
             format!("subject on core {}, browser on core {}", listed(subject), listed(browser))
@@ -145,6 +148,19 @@ pub fn manifest(summary: &Summary) -> String {
 mod tests {
     use super::*;
     use crate::report::Manifest;
+
+    #[test]
+    fn who_shares_cores_is_told() {
+        let on = |subject: &[usize], browser: &[usize]| MachineNote {
+            subject_cores: subject.to_vec(),
+            browser_cores: browser.to_vec(),
+            swarm_core: 1,
+            ..MachineNote::default()
+        };
+        assert_eq!(pinned(&on(&[0, 1], &[0, 1])), "subject and browser share cores 0, 1");
+        assert_eq!(pinned(&on(&[0], &[1])), "subject on core 0, browser on core 1");
+        assert_eq!(pinned(&on(&[0], &[])), "subject on core 0, swarm on core 1");
+    }
 
     #[test]
     fn everything_that_a_run_was_made_with_is_told() {

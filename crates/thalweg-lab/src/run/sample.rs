@@ -8,7 +8,7 @@ use crate::load_generator::{
     self, Cluster, Interrupted, Load, LoadGenerator, Outcome, monotonic_us,
 };
 use crate::measure::{Activity, BrowserEvidence, Evidence, Resources, Room, Sample, Verdict};
-use crate::scenario::{Endpoint, Plan, Program, Role, Slot, Subject};
+use crate::scenario::{CoreUse, Endpoint, Plan, Program, Role, Settings, Slot, Subject};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
 use crate::swarm;
 use anyhow::Context;
@@ -128,7 +128,7 @@ impl Bench<'_> {
             Program::Url(endpoint) => (None, self.found(endpoint)?),
             _ => {
                 let running = self.run(slot, start_us)?;
-                let watched = self.watched(&running, subject.settings.shards);
+                let watched = self.watched(&running, &subject.settings);
                 (Some(running), watched)
             }
         };
@@ -155,13 +155,17 @@ impl Bench<'_> {
         Running::start(&self.context.program, &launch, self.place, self.cores, &self.log)
     }
 
-    fn watched(&self, running: &Running, shards: u32) -> Watched {
+    fn watched(&self, running: &Running, settings: &Settings) -> Watched {
+        let shards = settings.shards;
         Watched {
             pids: vec![running.pid()],
             beside: running.pids_beside().map(|(name, pid)| (name.to_owned(), pid)).collect(),
             address: running.address(),
-            room: Room::Own,
-            cores: self.cores.of_subject(shards).to_vec(),
+            room: match settings.cores {
+                CoreUse::Apart => Room::Own,
+                CoreUse::Shared => Room::WithBrowser(shards as usize),
+            },
+            cores: self.cores.of_subject(settings).to_vec(),
             swarm_core: self.cores.of_swarm(shards),
         }
     }
@@ -198,10 +202,13 @@ impl Bench<'_> {
     pub(super) fn judge(
         &self,
         span: Span,
-        outcome: Outcome,
+        mut outcome: Outcome,
         mut observations: Observations,
     ) -> Sample {
         self.remark(observations.remark.take());
+        if let (Room::WithBrowser(_), Some(used)) = (observations.room, &mut outcome.browser) {
+            used.leave_out(observations.between(|it| it.resources.cpu_ns));
+        }
         let mut evidence = self.evidence(&outcome, &observations);
         evidence.browser = self.browser_evidence(span.slot, &outcome);
         let (verdict, why) = evidence.judge(&outcome.ledger);
@@ -272,10 +279,15 @@ impl Bench<'_> {
         let span_ns = observations.between(|it| it.at_us).max(1) as f64 * 1000.0;
         let cpu_ns = observations.between(|it| it.resources.cpu_ns) as f64;
         // Threads of one subject wait for each other, too: others are to blame for no
-        // more than what its cores did besides.
+        // more than what its cores did besides. A browser that shares them is the load, and the lab
+        // reads what it tells: both are no others.
         let others_s =
             observations.end.subject_cores.busy_s - observations.begin.subject_cores.busy_s;
-        let others_ns = (others_s * 1e9 - cpu_ns).max(0.0);
+        let browser_ns = match (observations.room, &outcome.browser) {
+            (Room::WithBrowser(_), Some(used)) => (used.cpu_ns() + used.lab_cpu_ns) as f64,
+            _ => 0.0,
+        };
+        let others_ns = (others_s * 1e9 - cpu_ns - browser_ns).max(0.0);
         let waited_ns = (observations.between(|it| it.resources.waited_ns) as f64).min(others_ns);
         let stolen_s = observations.end.stolen_s - observations.begin.stolen_s;
         Evidence {

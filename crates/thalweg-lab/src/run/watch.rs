@@ -27,7 +27,8 @@ const COUNT_WITHIN_US: u64 = 3_000_000;
 /// What was observed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observations {
-    /// Where the subject could run, and on how many cores.
+    /// Where the subject could run, and on how many cores; beside a browser, of how many of them
+    /// its threads could make use.
     pub(super) room: Room,
     pub(super) cores: usize,
     pub(super) begin: CounterSnapshot,
@@ -141,7 +142,10 @@ impl<'a> Watch<'a> {
         }
         let mut observations = Observations {
             room: subject.room,
-            cores: subject.cores.len(),
+            cores: match subject.room {
+                Room::WithBrowser(threads) => threads,
+                _ => subject.cores.len(),
+            },
             ..Observations::default()
         };
         observations.memory.rss_ready_bytes = Resources::read_all(&subject.pids)?.rss_bytes;

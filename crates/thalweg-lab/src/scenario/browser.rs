@@ -6,7 +6,7 @@ use super::{Consumer, Dialect, Drive, Program, Settings, Transport};
 /// are not counted in.
 const HTTP_1_CONNECTIONS_MAX: u32 = 6;
 /// Settings that only a browser has.
-const OF_BROWSERS: [&str; 4] = ["tabs", "devtools", "consumer", "worker"];
+const OF_BROWSERS: [&str; 5] = ["tabs", "devtools", "consumer", "worker", "cores"];
 
 /// Whether a setting has no effect but in a browser.
 pub(super) fn is_of_browsers(key: &str) -> bool {
@@ -47,18 +47,20 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
                     consumer out"
             .to_owned());
     }
-    if consumer == Consumer::Arrow && transport != Transport::HttpStreaming {
+    if consumer.is_arrow() && transport != Transport::HttpStreaming {
         return Err(format!("Arrow comes over http-streaming, not {transport}"));
     }
-    if !matches!(consumer, Consumer::Raw | Consumer::Rows) && *program == Program::Limit {
+    let is_plain = matches!(consumer, Consumer::Raw | Consumer::Rows | Consumer::RowsEveryValue);
+    if !is_plain && *program == Program::Limit {
         return Err(
             "`limit` makes JSON rows alone, and serves no scripts: leave consumer out for it"
                 .to_owned(),
         );
     }
-    let is_page = consumer == Consumer::LivePage;
-    if is_page && (transport != Transport::Websocket || connections != tabs || settings.worker) {
-        return Err("a live page has one WebSocket in each tab: set connections to the number of \
+    if consumer.is_page()
+        && (transport != Transport::Websocket || connections != tabs || settings.worker)
+    {
+        return Err("a live page has one connection in each tab, a WebSocket at first: set connections to the number of \
                     tabs, and leave worker out"
             .to_owned());
     }

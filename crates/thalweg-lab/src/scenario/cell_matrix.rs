@@ -239,6 +239,7 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.devtools, |settings, value| settings.devtools = value);
     vary(&mut all, &block.consumer, |settings, value| settings.consumer = value);
     vary(&mut all, &block.worker, |settings, value| settings.worker = value);
+    vary(&mut all, &block.cores, |settings, value| settings.cores = value);
     vary(&mut all, &block.round, |settings, value| settings.round = value);
     all
 }

@@ -3,7 +3,7 @@
 //! A new workload is an arm here, one in `report/workload.rs`, and a file under
 //! `swarm/workload/`.
 
-use super::{Answers, Consumer, Figure, PublishTo, Request, Settings, TopicKind};
+use super::{Answers, Consumer, CoreUse, Figure, PublishTo, Request, Settings, TopicKind};
 use serde::{Deserialize, Serialize};
 
 /// What a round trip takes, about.
@@ -211,6 +211,7 @@ impl Drive {
                         "devtools",
                         "consumer",
                         "worker",
+                        "cores",
                     ]),
                     label: format!(
                         "{subscribers} × {rows_label} / {}",
@@ -268,7 +269,7 @@ impl Drive {
                 }
             }
             Drive::RoundTrip => Kind {
-                keys: keys(&["requests", "tabs", "devtools", "consumer", "worker"]),
+                keys: keys(&["requests", "tabs", "devtools", "consumer", "worker", "cores"]),
                 label: format!("{} round trips", settings.requests),
                 figure: Figure::RoundTrip,
                 can_pause: true,
@@ -385,11 +386,17 @@ impl Settings {
             Consumer::Raw => label += ", not parsed",
             Consumer::Columns => label += ", columns",
             Consumer::Arrow => label += ", Arrow",
+            Consumer::RowsEveryValue => label += ", every value",
+            Consumer::ArrowEveryValue => label += ", Arrow, every value",
             Consumer::Sdk => label += ", by the SDK",
             Consumer::LivePage => label += ", live page",
+            Consumer::LiveChart => label += ", live page's chart",
         }
         if self.worker {
             label += ", in a worker";
+        }
+        if self.cores == CoreUse::Shared {
+            label += ", cores shared";
         }
         if self.shards > 1 {
             label += &format!(", {} shards", self.shards);

@@ -1,8 +1,8 @@
 //! A scenario file as it is written (TOML).
 
 use super::{
-    Answers, Arrivals, Consumer, Control, Drive, Figure, Mode, Payload, Process, PublishTo,
-    Request, TopicKind, Transport,
+    Answers, Arrivals, Consumer, Control, CoreUse, Drive, Figure, Mode, Payload, Process,
+    PublishTo, Request, TopicKind, Transport,
 };
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -297,6 +297,8 @@ pub(super) struct Block {
     pub(super) consumer: Option<Axis<Consumer>>,
     /// Of a browser: whether that happens in a worker.
     pub(super) worker: Option<Axis<bool>>,
+    /// Of a browser: whether it has cores of its own, or shares all of them with the subject.
+    pub(super) cores: Option<Axis<CoreUse>>,
     /// A number that changes nothing and keeps equal cells apart, e.g. to take the same
     /// pair many times.
     pub(super) round: Option<Axis<u32>>,
@@ -378,6 +380,7 @@ of_every_key!(
     devtools,
     consumer,
     worker,
+    cores,
     round,
     subjects,
     baseline,

@@ -24,6 +24,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("a4", include_str!("../../../../lab/scenarios/a4.toml")),
     ("a5", include_str!("../../../../lab/scenarios/a5.toml")),
     ("decode", include_str!("../../../../lab/scenarios/decode.toml")),
+    ("tab", include_str!("../../../../lab/scenarios/tab.toml")),
     ("live", include_str!("../../../../lab/scenarios/live.toml")),
     ("sdk", include_str!("../../../../lab/scenarios/sdk.toml")),
     ("b", include_str!("../../../../lab/scenarios/b.toml")),

@@ -1,6 +1,8 @@
 //! Everything that may differ between two samples.
 
-use super::{Answers, Arrivals, Consumer, Mode, Payload, PublishTo, Request, TopicKind, Transport};
+use super::{
+    Answers, Arrivals, Consumer, CoreUse, Mode, Payload, PublishTo, Request, TopicKind, Transport,
+};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
@@ -94,6 +96,8 @@ pub struct Settings {
     pub consumer: Consumer,
     /// Of a browser: whether that happens in a worker.
     pub worker: bool,
+    /// Of a browser: whether it has cores of its own, or shares all of them with the subject.
+    pub cores: CoreUse,
     /// Changes nothing: cells that differ in it are measured one by one, where equal
     /// ones would be one.
     pub round: u32,
@@ -142,6 +146,7 @@ impl Default for Settings {
             devtools: false,
             consumer: Consumer::Rows,
             worker: false,
+            cores: CoreUse::Apart,
             round: 0,
         }
     }

@@ -209,7 +209,7 @@ fn in_browser(text: &str) -> Result<Plan, ScenarioError> {
 
 #[test]
 fn what_a_browser_measures_reads_in_full_and_quick() {
-    for name in ["a1", "a2", "a3-1", "a3-2", "a4", "a5", "decode", "live", "sdk", "b"] {
+    for name in ["a1", "a2", "a3-1", "a3-2", "a4", "a5", "decode", "tab", "live", "sdk", "b"] {
         for quick in [false, true] {
             let changes = Changes { load: LoadIn::Chromium, ..changes(quick) };
             let plan = read(find(name).unwrap(), &changes, &[])
@@ -241,6 +241,16 @@ fn beyond_what_a_browser_opens_over_http_1_a_cell_is_blank() {
 }
 
 #[test]
+fn shared_cores_are_told_in_a_cells_name() {
+    let text = "name = \"x\"\ndrive = \"generated-load\"\n[browser.defaults]\nconnections = 6\n\
+                cores = [\"apart\", \"shared\"]\n";
+    let labels: Vec<String> =
+        in_browser(text).unwrap().parts[0].cells.iter().map(|it| it.label.clone()).collect();
+    let expected = ["websocket 6 × 1 row / 1 ms", "websocket 6 × 1 row / 1 ms, cores shared"];
+    assert_eq!(labels, expected);
+}
+
+#[test]
 fn what_needs_a_browser_and_what_no_browser_can_do_is_refused() {
     let text =
         |drive: &str, cell: &str| format!("name = \"x\"\ndrive = \"{drive}\"\n[[cells]]\n{cell}\n");
@@ -256,7 +266,10 @@ fn what_needs_a_browser_and_what_no_browser_can_do_is_refused() {
             "generated-load",
             "transport = \"long-polling\"\nconnections = 2\nsubjects = [\"thalweg\"]",
         ),
+        native("cores = \"shared\""),
+        tab("generated-load", "cores = \"everything\""),
         tab("generated-load", "consumer = \"arrow\""),
+        tab("generated-load", "consumer = \"arrow-every-value\""),
         tab("round-trip", "connections = 1\nworker = true"),
     ];
     let said: Vec<String> = said.iter().map(ToString::to_string).collect();

@@ -1,6 +1,7 @@
 //! Who runs where. The subject has the first cores, the swarm the one after
 //! them, so that neither takes time from the other.
 
+use crate::scenario::{CoreUse, Settings};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
@@ -33,9 +34,12 @@ impl Cores {
         self.0.len() > shards as usize
     }
 
-    /// Where a subject with so many shards runs.
-    pub fn of_subject(&self, shards: u32) -> &[usize] {
-        &self.0[..self.0.len().min(shards as usize)]
+    /// Where a subject runs.
+    pub fn of_subject(&self, settings: &Settings) -> &[usize] {
+        match settings.cores {
+            CoreUse::Apart => &self.0[..self.0.len().min(settings.shards as usize)],
+            CoreUse::Shared => &self.0,
+        }
     }
 
     /// Where the swarm runs: after the subject, else on the last core.
@@ -44,9 +48,13 @@ impl Cores {
         after.copied().unwrap_or(0)
     }
 
-    /// Where a browser runs: on all cores that the subject leaves, else where it does.
-    pub fn of_browser(&self, shards: u32) -> &[usize] {
-        let after = self.0.get(shards as usize..).unwrap_or_default();
+    /// Where a browser runs: on all cores that the subject leaves, else where it does; or with
+    /// it, on all there are.
+    pub fn of_browser(&self, settings: &Settings) -> &[usize] {
+        if settings.cores == CoreUse::Shared {
+            return &self.0;
+        }
+        let after = self.0.get(settings.shards as usize..).unwrap_or_default();
         if after.is_empty() { &self.0[self.0.len() - 1..] } else { after }
     }
 
@@ -64,8 +72,8 @@ impl Cores {
 
     /// Runs `spawn` on the subject's cores, which the child inherits, and then
     /// takes the calling thread back to the swarm's.
-    pub fn spawn_pinned<T>(&self, shards: u32, spawn: impl FnOnce() -> T) -> io::Result<T> {
-        self.spawn_on(self.of_subject(shards), shards, spawn)
+    pub fn spawn_pinned<T>(&self, settings: &Settings, spawn: impl FnOnce() -> T) -> io::Result<T> {
+        self.spawn_on(self.of_subject(settings), settings.shards, spawn)
     }
 
     /// The same on these cores.
@@ -115,16 +123,20 @@ mod tests {
     #[test]
     fn subject_first_swarm_after() {
         let two = Cores(vec![0, 1]);
-        assert_eq!((two.of_subject(1), two.of_swarm(1)), (&[0][..], 1));
+        let of = |shards, cores| Settings { shards, cores, ..Settings::default() };
+        let (one_shard, two_shards) = (&of(1, CoreUse::Apart), &of(2, CoreUse::Apart));
+        assert_eq!((two.of_subject(one_shard), two.of_swarm(1)), (&[0][..], 1));
         assert!(two.are_disjoint(1));
         assert_eq!(two.of_processes_beside(1), [1]);
-        assert_eq!((two.of_browser(1), two.of_browser(2)), (&[1][..], &[1][..]));
-        assert_eq!(Cores(vec![0, 1, 2, 3]).of_browser(1), [1, 2, 3]);
+        assert_eq!((two.of_browser(one_shard), two.of_browser(two_shards)), (&[1][..], &[1][..]));
+        assert_eq!(Cores(vec![0, 1, 2, 3]).of_browser(one_shard), [1, 2, 3]);
+        let shared = &of(1, CoreUse::Shared);
+        assert_eq!((two.of_subject(shared), two.of_browser(shared)), (&[0, 1][..], &[0, 1][..]));
         assert_eq!(Cores(vec![0, 1, 2, 3]).of_processes_beside(1), [2, 3]);
-        assert_eq!((two.of_subject(2), two.of_swarm(2)), (&[0, 1][..], 1));
+        assert_eq!((two.of_subject(two_shards), two.of_swarm(2)), (&[0, 1][..], 1));
         assert!(!two.are_disjoint(2));
         let one = Cores(vec![3]);
-        assert_eq!((one.of_subject(1), one.of_swarm(1)), (&[3][..], 3));
+        assert_eq!((one.of_subject(one_shard), one.of_swarm(1)), (&[3][..], 3));
         assert!(!one.are_disjoint(1));
     }
 }

@@ -1,5 +1,7 @@
 //! What tabs took, and of how much CPU, where a browser was the load.
 
+use crate::measure::comparison::Comparison;
+use crate::report::most::Most;
 use crate::report::number::{digits, short};
 use crate::report::row::Row;
 use crate::report::summary::{PartSummary, Summary};
@@ -18,7 +20,12 @@ fn of_part(part: &PartSummary) -> Vec<String> {
     let mut told = Vec::new();
     if part.drive == Drive::GeneratedLoad {
         told.extend(at_equal_rate(part));
-        told.extend(at_most(part));
+        told.extend(if part.most.is_empty() {
+            at_most(part).into_iter().collect()
+        } else {
+            ladders(part)
+        });
+        told.extend(observed(part));
         told.extend(decoding(part));
     }
     told
@@ -79,6 +86,41 @@ fn at_most(part: &PartSummary) -> Option<String> {
     })
 }
 
+/// The same where it was offered at several rates: how many times as much as of the baseline.
+fn ladders(part: &PartSummary) -> Vec<String> {
+    let of_ladder = |ladder: &[Most]| {
+        let each = ladder.iter().filter_map(|it| {
+            let beside = it.to_baseline.as_ref().map_or(String::new(), |beside| {
+                let Comparison { ratio, baseline, .. } = beside;
+                format!("{}\u{a0}× {baseline}{}, ", digits(*ratio), beside.interval())
+            });
+            let per_s = short(it.events_per_s?.median);
+            Some(format!("{} {per_s}/s ({beside}{}: {})", it.subject, it.cell, it.verdict))
+        });
+        let each: Vec<String> = each.collect();
+        format!("The most of {} that came: {}.", ladder[0].ladder, each.join("; "))
+    };
+    let mut told: Vec<String> =
+        part.most.chunk_by(|one, next| one.ladder == next.ladder).map(of_ladder).collect();
+    told.push(
+        "Each at the rate at which most came of it, by the mean over all starts; a ratio is of each start \
+         to the baseline's start of the same number."
+            .to_owned(),
+    );
+    told
+}
+
+/// What an observer costs.
+fn observed(part: &PartSummary) -> Option<String> {
+    let each = part.observed.iter().map(|it| {
+        let cell = it.cell.as_deref().unwrap_or_default();
+        format!("{} {}\u{a0}×{} ({cell})", it.baseline, digits(it.ratio), it.interval())
+    });
+    let each: Vec<String> = each.collect();
+    let told = "Of the events that come to a tab that nobody observes, with DevTools attached came";
+    (!each.is_empty()).then(|| format!("{told}: {}.", each.join("; ")))
+}
+
 /// What each encoding, each transport and a worker buy, where subjects differ in what a page
 /// makes of the messages: events for the same CPU of the browser, at the largest batches.
 fn decoding(part: &PartSummary) -> Vec<String> {
@@ -118,8 +160,15 @@ fn decoding(part: &PartSummary) -> Vec<String> {
 }
 
 const TRANSPORTS: [Transport; 3] = [Transport::Websocket, Transport::Sse, Transport::HttpStreaming];
-const CONSUMERS: [Consumer; 5] =
-    [Consumer::Raw, Consumer::Rows, Consumer::Columns, Consumer::Arrow, Consumer::Sdk];
+const CONSUMERS: [Consumer; 7] = [
+    Consumer::Raw,
+    Consumer::Rows,
+    Consumer::RowsEveryValue,
+    Consumer::Columns,
+    Consumer::Arrow,
+    Consumer::ArrowEveryValue,
+    Consumer::Sdk,
+];
 
 /// Of the rows that take part, which `of` says with whether it is the one that the others stand
 /// beside, and what a row is called there.
@@ -155,8 +204,11 @@ fn named(consumer: Consumer) -> &'static str {
         Consumer::Rows => "JSON rows",
         Consumer::Columns => "JSON columns",
         Consumer::Arrow => "Arrow",
+        Consumer::RowsEveryValue => "JSON rows, every value",
+        Consumer::ArrowEveryValue => "Arrow, every value",
         Consumer::Sdk => "the SDK",
         Consumer::LivePage => "the live page",
+        Consumer::LiveChart => "the live page's chart",
     }
 }
 

@@ -95,6 +95,91 @@ with = { transport = "http-streaming", consumer = "raw", worker = true }
     }
 }
 
+/// Of a sample, where a figure has to be.
+fn number(sample: &Value, path: &str) -> f64 {
+    let found = sample.pointer(path).and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("no number at {path}: {sample}"))
+}
+
+/// Those of a scenario whose subjects are `all`: name, rows every 5 ms, and settings. Each has
+/// received what the server has sent. `None` where that cannot be tried.
+fn received(name: &str, warm_up_ms: u32, all: &[(&str, u32, &str)]) -> Option<Vec<Value>> {
+    if env!("THALWEG_PAGES") == "0" {
+        skipped("the binary has no pages: make pages, then build it");
+        return None;
+    }
+    let subject = |(name, rows, with): &(&str, u32, &str)| {
+        format!(
+            "[[browser.subjects]]\nname = \"{name}\"\nprogram = \"thalweg\"\n\
+             with = {{ batch = {rows}, {with} }}\n"
+        )
+    };
+    let subjects: String = all.iter().map(subject).collect();
+    let scenario = format!(
+        "name = \"{name}\"\ndrive = \"generated-load\"\n[defaults]\nconnections = 1\n\
+         interval_us = 5000\n[browser]\nonly = true\nrepeats = 1\ncontrol = \"none\"\n\
+         warm_up_ms = {warm_up_ms}\nmeasured_ms = 1000\n[browser.defaults]\n\
+         cores = \"shared\"\n{subjects}"
+    );
+    let samples = run(name, &scenario)?;
+    assert_whole(&samples, all.len());
+    for sample in &samples {
+        let (name, ..) = all[index(sample)];
+        let span_s = number(sample, "/span_us") / 1e6;
+        let published_per_s = number(sample, "/browser/published_per_s");
+        let ratio = number(sample, "/traffic/events") / span_s / published_per_s;
+        assert!((ratio - 1.0).abs() <= APART_MAX, "{name}: {ratio}: {sample}");
+        // What is sent has framing around the messages, or the lines' ends.
+        let sent_per_s = number(sample, "/browser/sent_bytes_per_s");
+        let ratio = number(sample, "/traffic/wire_bytes") / span_s / sent_per_s;
+        assert!((0.85..=1.0 + APART_MAX).contains(&ratio), "{name}: {ratio}: {sample}");
+    }
+    Some(samples)
+}
+
+/// Of which subject a sample is; they are taken in any order.
+fn index(sample: &Value) -> usize {
+    sample["subject"].as_u64().expect("a subject") as usize
+}
+
+#[test]
+fn the_package_has_received_what_the_server_has_sent() {
+    let all = [
+        ("package", 10, "consumer = \"sdk\""),
+        ("every value", 10, "consumer = \"rows-every-value\""),
+        ("arrow", 10, "transport = \"http-streaming\", consumer = \"arrow\""),
+        ("in a worker", 10, "transport = \"http-streaming\", consumer = \"arrow\", worker = true"),
+        ("all of arrow", 10, "transport = \"http-streaming\", consumer = \"arrow-every-value\""),
+    ];
+    received("package", 300, &all);
+}
+
+/// From 50,000 events a second on it asks for columns, if it has had them for a while.
+#[test]
+fn the_live_page_has_received_what_the_server_has_sent() {
+    let all = [
+        ("table", 10, "consumer = \"live-page\""),
+        ("table of columns", 500, "consumer = \"live-page\""),
+        ("chart of columns", 500, "consumer = \"live-chart\""),
+    ];
+    let Some(samples) = received("page", 3000, &all) else { return };
+    for sample in &samples {
+        let (name, rows, _) = all[index(sample)];
+        let way = if rows == 500 { "columns of Arrow" } else { "events over a WebSocket" };
+        let way = serde_json::json!(["the live page receives", way]);
+        assert!(
+            sample["negotiated"]["facts"].as_array().expect("facts").contains(&way),
+            "{sample}"
+        );
+        assert!(number(sample, "/browser/input/max_us") > 0.0);
+        // Of each message in the table it is known when its newest row had been painted.
+        if name.starts_with("table") {
+            let batches = number(sample, "/traffic/events") / f64::from(rows);
+            assert!(number(sample, "/browser/painted/messages") > 0.5 * batches, "{sample}");
+        }
+    }
+}
+
 #[test]
 fn a_page_makes_round_trips_over_every_transport() {
     let subjects = ["websocket", "sse", "http-streaming", "forever-frame", "long-polling"];

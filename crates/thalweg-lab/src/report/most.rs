@@ -1,0 +1,200 @@
+//! What a browser takes at most, where a scenario offers the same at several rates.
+//!
+//! The rates of a ladder are cells that differ in `interval_us` alone. Of each subject the one
+//! counts that most events came of, by the geometric mean over all starts: to take the best of
+//! every start by itself would favour whoever is noisier. Each start at that rate stands beside
+//! the start of the same number of the baseline at its own, and Student's t is of these.
+
+use super::choice::Choice;
+use crate::measure::Sample;
+use crate::measure::comparison::{Comparison, Difference, Metric};
+use crate::measure::statistics::{Estimate, estimate};
+use crate::scenario::{Cell, Part, Settings};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The most that came of a subject at any rate of a ladder.
+#[derive(Clone, Debug, Serialize)]
+pub struct Most {
+    /// What the ladder offers, without the rate.
+    pub ladder: String,
+    /// Who.
+    pub subject: String,
+    /// In which of its cells.
+    pub cell: String,
+    /// What came of it there.
+    pub events_per_s: Option<Estimate>,
+    /// What limited it there.
+    pub verdict: String,
+    /// Beside the most of the baseline; of the baseline none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_baseline: Option<Comparison>,
+}
+
+/// What came of a subject in a cell, start by start.
+struct Rung<'a> {
+    cell: &'a Cell,
+    subject: &'a str,
+    counted: Vec<&'a Sample>,
+    verdict: String,
+}
+
+/// Of each ladder each subject.
+pub(super) fn of_part(part: &Part, samples: &[&Sample]) -> Vec<Most> {
+    let mut ladders: Vec<(Settings, Vec<usize>)> = Vec::new();
+    for (index, cell) in part.cells.iter().enumerate() {
+        let without_rate = Settings { interval_us: 0, ..cell.settings.clone() };
+        match ladders.iter_mut().find(|(known, _)| *known == without_rate) {
+            Some((_, cells)) => cells.push(index),
+            None => ladders.push((without_rate, vec![index])),
+        }
+    }
+    ladders.retain(|(_, cells)| cells.len() > 1);
+    ladders.iter().flat_map(|(_, cells)| of_ladder(part, cells, samples)).collect()
+}
+
+/// Each subject of two cells that differ in whether tabs are observed: what came with DevTools
+/// beside what came without.
+pub(super) fn observed(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
+    let mut found = Vec::new();
+    for (index, cell) in part.cells.iter().enumerate().filter(|(_, it)| it.settings.devtools) {
+        let alone = Settings { devtools: false, ..cell.settings.clone() };
+        let Some(other) = part.cells.iter().position(|it| it.settings == alone) else { continue };
+        for subject in &cell.subjects {
+            let rungs = [index, other].map(|it| Rung::of(part, it, &subject.name, samples));
+            let [Some(own), Some(alone)] = rungs else { continue };
+            let names = [&*format!("{} with DevTools", subject.name), &subject.name];
+            found.extend(own.beside(&alone, names, Some(cell.label.clone())));
+        }
+    }
+    found
+}
+
+fn of_ladder(part: &Part, cells: &[usize], samples: &[&Sample]) -> Vec<Most> {
+    let mut names: Vec<&str> = Vec::new();
+    for subject in cells.iter().flat_map(|cell| &part.cells[*cell].subjects) {
+        if !names.contains(&&*subject.name) {
+            names.push(&subject.name);
+        }
+    }
+    let best = |name: &&str| {
+        let rungs = cells.iter().filter_map(|cell| Rung::of(part, *cell, name, samples));
+        rungs.max_by(|one, other| one.log().total_cmp(&other.log()))
+    };
+    let best: Vec<Rung<'_>> = names.iter().filter_map(best).collect();
+    let first = &part.cells[cells[0]];
+    let baseline = &first.subjects[first.baseline].name;
+    let base = best.iter().find(|rung| rung.subject == baseline);
+    let most = |own: &Rung<'_>| Most {
+        ladder: first.label.split(" / ").next().unwrap_or_default().to_owned(),
+        subject: own.subject.to_owned(),
+        cell: own.cell.label.clone(),
+        events_per_s: estimate(&own.counted.iter().map(|it| it.events_per_s()).collect::<Vec<_>>()),
+        verdict: own.verdict.clone(),
+        to_baseline: base
+            .filter(|base| base.subject != own.subject)
+            .and_then(|base| own.beside(base, [own.subject, base.subject], None)),
+    };
+    best.iter().map(most).collect()
+}
+
+impl<'a> Rung<'a> {
+    /// `None` if nothing of it counts, or nothing came.
+    fn of(part: &'a Part, cell: usize, subject: &str, samples: &[&'a Sample]) -> Option<Rung<'a>> {
+        let of_cell = &part.cells[cell];
+        let index = of_cell.subjects.iter().position(|it| it.name == subject)?;
+        let own = samples.iter().filter(|it| (it.cell, it.subject) == (cell, index));
+        let own: Vec<&Sample> = own.copied().collect();
+        let choice = Choice::of(&own);
+        let verdict = choice.verdict(&own);
+        let mut counted = choice.counted;
+        counted.retain(|sample| sample.events_per_s() > 0.0);
+        let subject = &of_cell.subjects[index].name;
+        (!counted.is_empty()).then_some(Rung { cell: of_cell, subject, counted, verdict })
+    }
+
+    /// The logarithm of the mean.
+    fn log(&self) -> f64 {
+        let logs = self.counted.iter().map(|it| it.events_per_s().ln());
+        logs.sum::<f64>() / self.counted.len() as f64
+    }
+
+    /// Start by start; `None` if they have none in common.
+    fn beside(
+        &self,
+        base: &Rung<'_>,
+        names: [&str; 2],
+        cell: Option<String>,
+    ) -> Option<Comparison> {
+        let of_base: BTreeMap<u32, f64> =
+            base.counted.iter().map(|it| (it.start(), it.events_per_s().ln())).collect();
+        let log = |it: &&Sample| Some(it.events_per_s().ln() - of_base.get(&it.start())?);
+        let logs: Vec<f64> = self.counted.iter().filter_map(log).collect();
+        if logs.is_empty() {
+            return None;
+        }
+        let difference = Difference::of_starts(&logs, logs.len());
+        Some(Comparison::new(Metric::Throughput, cell, names, false, &difference))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{BrowserUse, Traffic, Verdict};
+    use crate::scenario::{Changes, LoadIn, Plan, read};
+
+    fn plan() -> Plan {
+        let text = "name = \"x\"\ndrive = \"generated-load\"\n[browser]\nrepeats = 4\n\
+             control = \"none\"\n[[browser.cells]]\nconnections = 6\nbatch = 1000\n\
+             interval_us = [2000, 1000]\n[[browser.cells]]\nconnections = 6\nbatch = 1000\n\
+             devtools = true\n[[browser.subjects]]\nname = \"rows\"\nprogram = \"thalweg\"\n\
+             [[browser.subjects]]\nname = \"arrow\"\nprogram = \"thalweg\"\nwith = { transport = \
+             \"http-streaming\", consumer = \"arrow\" }\n";
+        read(text, &Changes { load: LoadIn::Chromium, ..Changes::default() }, &[]).unwrap()
+    }
+
+    /// Rows come to most at the lower rate, which is the second best in one start.
+    #[test]
+    fn the_rate_is_that_of_all_starts_and_the_ratio_start_by_start() {
+        let plan = plan();
+        let events = [
+            [[200, 210, 190, 200], [300, 600, 300, 600]], // 2 ms: rows, arrow
+            [[150, 220, 140, 150], [1600, 1680, 1520, 1600]],
+            [[50, 55, 45, 50], [1600, 1680, 1520, 1600]],
+        ];
+        let samples: Vec<Sample> = plan
+            .slots()
+            .map(|slot| Sample {
+                cell: slot.cell,
+                subject: slot.subject,
+                repeat: slot.repeat,
+                start: Some(slot.repeat),
+                verdict: Verdict::Browser,
+                span_us: 1_000_000,
+                traffic: Traffic {
+                    events: events[slot.cell][slot.subject][slot.repeat as usize],
+                    ..Traffic::default()
+                },
+                browser: Some(BrowserUse::default()),
+                ..Sample::default()
+            })
+            .collect();
+        let all: Vec<&Sample> = samples.iter().collect();
+        let most = of_part(&plan.parts[0], &all);
+        let [rows, arrow] = &most[..] else { panic!("{most:?}") };
+        assert_eq!(
+            (&*rows.cell, &*rows.ladder),
+            ("6 connections × 1000 rows / 2 ms", "6 connections × 1000 rows")
+        );
+        assert_eq!(rows.events_per_s.unwrap().median, 200.0);
+        let beside = arrow.to_baseline.as_ref().unwrap();
+        // In every start eight times as many.
+        assert!((beside.ratio - 8.0).abs() < 1e-9 && beside.starts == 4, "{beside:?}");
+        assert!(beside.high.unwrap() - beside.low.unwrap() < 1e-6, "{beside:?}");
+        let with = observed(&plan.parts[0], &all);
+        let said: Vec<(&str, f64)> =
+            with.iter().map(|it| (&*it.subject, (it.ratio * 100.0).round())).collect();
+        assert_eq!(said, [("rows with DevTools", 31.0), ("arrow with DevTools", 100.0)]);
+    }
+}
