@@ -3,6 +3,8 @@ use std::{
     hash::{BuildHasher, Hasher},
 };
 
+use crate::json::Reader;
+
 /// Strings of one column, each once, in the order in which they first came; and for each row the index of
 /// its string.
 ///
@@ -20,17 +22,41 @@ pub(crate) struct Dictionary {
     seed: RandomState,
     /// The index that the last row got. Columns often say the same again.
     last: u32,
+    /// Whether JSON says that string as it is, without escapes.
+    is_plain: bool,
 }
 
 /// Places at the start.
 const PLACES: usize = 64;
 
 impl Dictionary {
+    /// Appends a row of the string that comes next, if one without escapes does. Otherwise nothing is read.
+    #[inline]
+    pub(crate) fn push_next(&mut self, reader: &mut Reader<'_>) -> bool {
+        if self.is_plain && reader.take_string(self.string(self.last)) {
+            self.keys.extend_from_slice(&self.last.to_le_bytes());
+            return true;
+        }
+        let before = reader.clone();
+        if reader.peek() != Some(b'"') {
+            return false;
+        }
+        let (text, has_escapes) = reader.string();
+        if has_escapes {
+            *reader = before;
+            return false;
+        }
+        self.push(text);
+        self.is_plain = true;
+        true
+    }
+
     /// Appends a row.
     #[inline]
     pub(crate) fn push(&mut self, text: &[u8]) {
         if self.ends.is_empty() || self.string(self.last) != text {
             self.last = self.index_of(text);
+            self.is_plain = false;
         }
         self.keys.extend_from_slice(&self.last.to_le_bytes());
     }

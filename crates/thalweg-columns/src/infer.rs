@@ -2,7 +2,8 @@ use std::collections::HashMap;
 
 use crate::{
     Column, Columns, Kind,
-    json::{EXACT_MAX, Value},
+    decimal::EXACT_MAX,
+    json::{Reader, Value},
     limits::{CHANGES_MAX, INFERRED_BYTES},
     rows::{Place, Visitor, is_like_offset, visit},
     schema::{Shape, VALUE, fits_cells, fits_limits},
@@ -156,10 +157,10 @@ impl Visitor for Seen {
         if *self.shape.get_or_insert(shape) == shape { Ok(()) } else { Err(Mixed) }
     }
 
-    fn value(&mut self, place: Place<'_>, value: Value<'_>, _: &[u8]) -> Result<(), Mixed> {
+    fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Mixed> {
         let index = self.index_of(place);
         let seen = &mut self.columns[index];
-        let (kind, is_large) = kind_of(value);
+        let (kind, is_large) = kind_of(reader.value());
         seen.is_large |= is_large;
         seen.column.kind = seen.column.kind.or(kind);
         Ok(())

@@ -3,6 +3,12 @@
 
 use memchr::memchr2;
 
+use crate::{
+    decimal::{DIGITS_MAX, EXACT_MAX, nearest},
+    time::Minute,
+    words,
+};
+
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Value<'a> {
@@ -82,8 +88,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn string(&mut self) -> (&'a [u8], bool) {
         let start = self.bytes.len().min(self.at + 1);
         let (mut at, mut has_escapes) = (start, false);
-        while let Some(found) = find_special(&self.bytes[at.min(self.bytes.len())..]) {
-            at += found;
+        while let Some(found) = find_special(self.bytes, at) {
+            at = found;
             if self.bytes[at] == b'"' {
                 self.at = at + 1;
                 return (&self.bytes[start..at], has_escapes);
@@ -92,6 +98,17 @@ impl<'a> Reader<'a> {
         }
         self.at = self.bytes.len();
         (&self.bytes[start..], has_escapes)
+    }
+
+    /// Skips the string that comes next if it is `text`, of which nothing is escaped.
+    #[inline]
+    pub(crate) fn take_string(&mut self, text: &[u8]) -> bool {
+        let (first, last) = (self.at + 1, self.at + 1 + text.len());
+        let is_next = self.peek() == Some(b'"')
+            && self.bytes.get(last) == Some(&b'"')
+            && self.bytes.get(first..last) == Some(text);
+        self.at = if is_next { last + 1 } else { self.at };
+        is_next
     }
 
     fn word(&mut self, len: usize, value: Value<'a>) -> Value<'a> {
@@ -122,48 +139,104 @@ impl<'a> Reader<'a> {
     #[inline]
     fn number(&mut self) -> Value<'a> {
         let start = self.at;
-        let negative = self.take(b'-');
-        let (mut digits, mut count) = (0_u64, 0);
-        count += self.digits(&mut digits);
-        let mut fraction = 0;
-        if self.take(b'.') {
-            fraction = self.digits(&mut digits);
-            count += fraction;
-        }
+        let number = self.decimal(start);
+        self.at = number.end;
         let has_exponent = matches!(self.peek(), Some(b'e' | b'E'));
         if has_exponent {
             self.skip_exponent();
         }
-        let is_integer = fraction == 0 && !has_exponent;
-        if count > DIGITS_MAX || has_exponent {
+        let is_integer = number.fraction == 0 && !has_exponent;
+        if number.count > DIGITS_MAX || has_exponent {
             return parsed(self.since(start), is_integer);
         }
-        match (is_integer, i64::try_from(digits)) {
-            // JSON's -0 is a double.
-            (true, Ok(digits)) if !(negative && digits == 0) => {
-                Value::Int(if negative { -digits } else { digits })
-            }
-            // Both are exact in a double, so their quotient is the nearest (Clinger, "How to read
-            // floating point numbers accurately", PLDI 1990).
-            _ if digits <= EXACT_MAX && fraction < POWERS.len() => {
-                let magnitude = digits as f64 / POWERS[fraction];
-                Value::Double(if negative { -magnitude } else { magnitude })
-            }
-            _ => parsed(self.since(start), is_integer),
+        match is_integer {
+            true => number.int().map_or_else(|| parsed(self.since(start), true), Value::Int),
+            false => Value::Double(number.double()),
         }
     }
 
-    /// Reads digits into `number`, which may overflow. Returns how many there were.
+    /// The integer that comes next, if it is one of at most 18 digits, in quotes or not. Otherwise nothing
+    /// is read: [`Self::value`] knows what it is.
     #[inline]
-    fn digits(&mut self, number: &mut u64) -> usize {
-        let start = self.at;
-        while let Some(digit) = self.peek().map(|byte| byte.wrapping_sub(b'0'))
-            && digit < 10
-        {
-            *number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
-            self.at += 1;
+    pub(crate) fn int(&mut self, may_have_quotes: bool) -> Option<i64> {
+        let number = self.short_decimal(may_have_quotes).filter(|number| !number.has_point)?;
+        let int = number.int()?;
+        self.at = number.end;
+        Some(int)
+    }
+
+    /// The same for a number that is not rounded twice as a double.
+    #[inline]
+    pub(crate) fn double(&mut self, may_have_quotes: bool) -> Option<f64> {
+        let number = self.short_decimal(may_have_quotes)?;
+        if number.fraction == 0 && number.digits > EXACT_MAX {
+            return None;
         }
-        self.at - start
+        self.at = number.end;
+        Some(number.double())
+    }
+
+    /// The same for a string that is an instant.
+    #[inline]
+    pub(crate) fn time(&mut self, minute: &mut Minute) -> Option<i64> {
+        // With milliseconds or without decimals.
+        [24, 20].into_iter().find_map(|len| {
+            let ([b'"', text @ .., b'"'], _) =
+                self.bytes.get(self.at..)?.split_at_checked(len + 2)?
+            else {
+                return None;
+            };
+            let ms = minute.parse_ms(text)?;
+            self.at += len + 2;
+            Some(ms)
+        })
+    }
+
+    /// A number without exponent that does not overflow.
+    #[inline]
+    fn short_decimal(&self, may_have_quotes: bool) -> Option<Decimal> {
+        let has_quotes = may_have_quotes && self.peek() == Some(b'"');
+        let number = self.decimal(self.at + usize::from(has_quotes));
+        let is_short = (1..=DIGITS_MAX).contains(&number.count);
+        let next = self.bytes.get(number.end).copied();
+        match has_quotes {
+            true if is_short && next == Some(b'"') => {
+                Some(Decimal { end: number.end + 1, ..number })
+            }
+            false if is_short && !matches!(next, Some(b'e' | b'E')) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// What is at `start` up to its exponent.
+    #[inline]
+    fn decimal(&self, start: usize) -> Decimal {
+        let is_negative = self.bytes.get(start) == Some(&b'-');
+        let start = start + usize::from(is_negative);
+        let (digits, mut end) = self.digits(start, 0);
+        let (mut number, mut fraction) = (digits, 0);
+        let mut count = end - start;
+        let has_point = self.bytes.get(end) == Some(&b'.');
+        if has_point {
+            let start = end + 1;
+            (number, end) = self.digits(start, digits);
+            fraction = end - start;
+            count += fraction;
+        }
+        Decimal { is_negative, digits: number, count, fraction, has_point, end }
+    }
+
+    /// Appends the digits at `at` to `number`, which may overflow. Returns where they end.
+    #[inline]
+    fn digits(&self, mut at: usize, mut number: u64) -> (u64, usize) {
+        loop {
+            let (more, count) = words::digits(words::load(self.bytes, at));
+            number = number.wrapping_mul(TENS[count]).wrapping_add(more);
+            at += count;
+            if count < 8 {
+                return (number, at);
+            }
+        }
     }
 
     fn skip_exponent(&mut self) {
@@ -174,17 +247,37 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// So many decimal digits never overflow 64 bits.
-const DIGITS_MAX: usize = 19;
+/// A number up to its exponent.
+#[derive(Debug, Clone, Copy)]
+struct Decimal {
+    is_negative: bool,
+    /// Without the point. They overflow where there are more than [`DIGITS_MAX`].
+    digits: u64,
+    count: usize,
+    /// How many of them come behind the point.
+    fraction: usize,
+    has_point: bool,
+    /// Where it ends.
+    end: usize,
+}
 
-/// Integers up to this one are exact in a double.
-pub(crate) const EXACT_MAX: u64 = 1 << 53;
+impl Decimal {
+    /// Without its fraction. JSON's -0 is none.
+    #[inline]
+    fn int(&self) -> Option<i64> {
+        let digits = i64::try_from(self.digits).ok()?;
+        let is_zero = digits == 0;
+        (!(self.is_negative && is_zero)).then_some(if self.is_negative { -digits } else { digits })
+    }
 
-/// Powers of ten that are exact in a double.
-const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-];
+    #[inline]
+    fn double(&self) -> f64 {
+        let magnitude = nearest(self.digits, self.fraction);
+        if self.is_negative { -magnitude } else { magnitude }
+    }
+}
+
+const TENS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
 fn parsed(text: &[u8], is_integer: bool) -> Value<'static> {
     let text = std::str::from_utf8(text).unwrap_or_default();
@@ -194,14 +287,19 @@ fn parsed(text: &[u8], is_integer: bool) -> Value<'static> {
     Value::Double(text.parse().unwrap_or(f64::NAN))
 }
 
-/// Where the next quote or backslash is. Most strings are shorter than a search in blocks is worth.
+/// Where the next quote or backslash is. Most strings are shorter than a search in large blocks is worth.
 #[inline]
-fn find_special(rest: &[u8]) -> Option<usize> {
-    const NEAR: usize = 24;
-    let near = &rest[..rest.len().min(NEAR)];
-    near.iter()
-        .position(|byte| matches!(byte, b'"' | b'\\'))
-        .or_else(|| Some(near.len() + memchr2(b'"', b'\\', &rest[near.len()..])?))
+fn find_special(bytes: &[u8], start: usize) -> Option<usize> {
+    const NEAR: usize = 32;
+    let mut at = start;
+    while at < start + NEAR {
+        let found = words::find_special(words::load(bytes, at));
+        at += found;
+        if found < 8 {
+            return Some(at);
+        }
+    }
+    memchr2(b'"', b'\\', bytes.get(at..)?).map(|found| at + found)
 }
 
 #[cfg(test)]

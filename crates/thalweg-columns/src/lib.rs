@@ -6,6 +6,8 @@
 //! schema      names and types: declared, or inferred from rows
 //! infer       what rows are
 //! json        JSON that was checked before, value by value
+//! words       text, eight bytes at a time
+//! decimal     decimal fractions, as the nearest double
 //! time        instants in RFC 3339
 //! unescape    JSON strings with escapes
 //! column      the values of one column
@@ -32,6 +34,7 @@
 //! ```
 
 mod column;
+mod decimal;
 mod dictionary;
 mod infer;
 mod ipc;
@@ -42,6 +45,7 @@ mod rows;
 mod schema;
 mod time;
 mod unescape;
+mod words;
 
 pub use rows::Misfit;
 pub use schema::{Column, Columns, DeclarationError, Kind};

@@ -1,7 +1,7 @@
 use crate::{
     Columns,
     column::{Unreadable, Values},
-    json::{Reader, Value},
+    json::Reader,
     schema::{Shape, fits_cells},
     unescape::unescape,
 };
@@ -30,9 +30,8 @@ pub(crate) trait Visitor {
     /// A row begins.
     fn begin(&mut self, shape: Shape) -> Result<(), Self::Error>;
 
-    /// A value of it. `text` is its JSON.
-    fn value(&mut self, place: Place<'_>, value: Value<'_>, text: &[u8])
-    -> Result<(), Self::Error>;
+    /// A value of it, which `reader` is at and has to be read.
+    fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Self::Error>;
 
     /// The row ends.
     fn end(&mut self);
@@ -50,14 +49,14 @@ pub(crate) fn visit<V: Visitor>(
         match first {
             _ if is_whole => {
                 visitor.begin(Shape::Values)?;
-                value(&mut reader, Place::Whole, visitor)?;
+                visitor.value(Place::Whole, &mut reader)?;
             }
             b'[' => {
                 visitor.begin(Shape::Arrays)?;
                 reader.take(b'[');
                 let mut index = 0;
                 while reader.peek().is_some() && !reader.take(b']') {
-                    value(&mut reader, Place::Element(index), visitor)?;
+                    visitor.value(Place::Element(index), &mut reader)?;
                     index += 1;
                     reader.take(b',');
                 }
@@ -68,30 +67,19 @@ pub(crate) fn visit<V: Visitor>(
                 while reader.peek().is_some() && !reader.take(b'}') {
                     let (name, has_escapes) = reader.string();
                     reader.take(b':');
-                    value(&mut reader, Place::Member(name, has_escapes), visitor)?;
+                    visitor.value(Place::Member(name, has_escapes), &mut reader)?;
                     reader.take(b',');
                 }
             }
             _ => {
                 visitor.begin(Shape::Values)?;
-                value(&mut reader, Place::Whole, visitor)?;
+                visitor.value(Place::Whole, &mut reader)?;
             }
         }
         visitor.end();
         reader.take(b',');
     }
     Ok(())
-}
-
-#[inline]
-fn value<V: Visitor>(
-    reader: &mut Reader<'_>,
-    place: Place<'_>,
-    visitor: &mut V,
-) -> Result<(), V::Error> {
-    let from = reader.at();
-    let value = reader.value();
-    visitor.value(place, value, reader.since(from))
 }
 
 /// Rows, column by column.
@@ -161,9 +149,10 @@ impl Visitor for Rows<'_> {
     }
 
     #[inline]
-    fn value(&mut self, place: Place<'_>, value: Value<'_>, text: &[u8]) -> Result<(), Misfit> {
+    fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         let is_declared = self.columns.is_declared;
         let Some(index) = self.column_of(place) else {
+            reader.value();
             return if is_declared { Ok(()) } else { Err(Misfit) };
         };
         let values = &mut self.values[index];
@@ -171,11 +160,7 @@ impl Visitor for Rows<'_> {
             // The object has the member twice: the last one counts, as everywhere.
             values.pop();
         }
-        let pushed = match is_declared {
-            true => values.push_as_declared(value, text),
-            false => values.push(value, text),
-        };
-        match pushed {
+        match values.read(reader, is_declared) {
             Ok(()) => Ok(()),
             Err(Unreadable) if is_declared => {
                 values.push_null();
