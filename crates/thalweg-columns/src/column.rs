@@ -105,16 +105,32 @@ impl Values {
                 push_found(words, reader.time(minute).map(i64::to_le_bytes))
             }
             Data::Dictionary(dictionary) => dictionary.push_next(reader),
-            Data::Nothing | Data::Bits(_) | Data::Texts { .. } => false,
+            Data::Bits(bits) => match reader.bool() {
+                Some(bit) => {
+                    push_bit(bits, self.rows, bit);
+                    true
+                }
+                None => false,
+            },
+            Data::Nothing | Data::Texts { .. } => false,
         };
-        match found {
-            true => self.pushed(),
-            false => self.read_any(reader, is_declared)?,
+        if found {
+            self.pushed();
+            return Ok(());
         }
-        Ok(())
+        // A copy, so that the reader itself can stay in registers.
+        let mut here = reader.clone();
+        let read = self.read_any(&mut here, is_declared);
+        *reader = here;
+        read
     }
 
+    #[inline(never)]
     fn read_any(&mut self, reader: &mut Reader<'_>, is_declared: bool) -> Result<(), Unreadable> {
+        if reader.take_null() {
+            self.push_null();
+            return Ok(());
+        }
         let from = reader.at();
         let value = reader.value();
         match is_declared {

@@ -5,10 +5,11 @@ use crate::{
     decimal::EXACT_MAX,
     json::{Reader, Value},
     limits::{CHANGES_MAX, INFERRED_BYTES},
-    rows::{Place, Visitor, is_like_offset, visit},
+    rows::is_like_offset,
     schema::{Shape, VALUE, fits_cells, fits_limits},
     time,
     unescape::unescape,
+    visit::{Place, Visitor, visit},
 };
 
 impl Columns {
@@ -91,7 +92,7 @@ struct SeenColumn {
 
 impl Seen {
     fn take(&mut self, rows: &[u8]) -> Result<(), Mixed> {
-        visit(rows, false, self)
+        visit(rows, self)
     }
 
     fn fits_cells(&self) -> bool {

@@ -48,8 +48,48 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
-        self.at += usize::from(is_next);
+        // A branch, because it is foreseen: what comes next need not wait for this byte.
+        if is_next {
+            self.at += 1;
+        }
         is_next
+    }
+
+    /// Enters an array or object, of which `end` is the last byte. Returns whether there is something in it.
+    #[inline]
+    pub(crate) fn opens(&mut self, end: u8) -> bool {
+        self.at = self.bytes.len().min(self.at + 1);
+        self.peek().is_some() && !self.take(end)
+    }
+
+    /// Takes what comes behind a value of an array or object. Returns whether another one comes.
+    #[inline]
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let next = self.peek();
+        if next.is_some() {
+            self.at += 1;
+        }
+        next == Some(b',')
+    }
+
+    /// Skips `null` if that is next.
+    #[inline]
+    pub(crate) fn take_null(&mut self) -> bool {
+        let is_next = self.peek() == Some(b'n');
+        if is_next {
+            self.word(4, Value::Null);
+        }
+        is_next
+    }
+
+    /// Reads `true` or `false` if that is next.
+    #[inline]
+    pub(crate) fn bool(&mut self) -> Option<bool> {
+        match self.peek() {
+            Some(b't') => self.word(4, Some(true)),
+            Some(b'f') => self.word(5, Some(false)),
+            _ => None,
+        }
     }
 
     /// Where the next byte is.
@@ -107,11 +147,13 @@ impl<'a> Reader<'a> {
         let is_next = self.peek() == Some(b'"')
             && self.bytes.get(last) == Some(&b'"')
             && self.bytes.get(first..last) == Some(text);
-        self.at = if is_next { last + 1 } else { self.at };
+        if is_next {
+            self.at = last + 1;
+        }
         is_next
     }
 
-    fn word(&mut self, len: usize, value: Value<'a>) -> Value<'a> {
+    fn word<T>(&mut self, len: usize, value: T) -> T {
         self.at = self.bytes.len().min(self.at + len);
         value
     }
@@ -193,7 +235,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number without exponent that does not overflow.
-    #[inline]
+    #[inline(always)]
     fn short_decimal(&self, may_have_quotes: bool) -> Option<Decimal> {
         let has_quotes = may_have_quotes && self.peek() == Some(b'"');
         let number = self.decimal(self.at + usize::from(has_quotes));
@@ -209,7 +251,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What is at `start` up to its exponent.
-    #[inline]
+    #[inline(always)]
     fn decimal(&self, start: usize) -> Decimal {
         let is_negative = self.bytes.get(start) == Some(&b'-');
         let start = start + usize::from(is_negative);

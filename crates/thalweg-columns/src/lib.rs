@@ -5,6 +5,7 @@
 //! limits      every bound, with why
 //! schema      names and types: declared, or inferred from rows
 //! infer       what rows are
+//! visit       the values of rows, of whatever type
 //! json        JSON that was checked before, value by value
 //! words       text, eight bytes at a time
 //! decimal     decimal fractions, as the nearest double
@@ -45,6 +46,7 @@ mod rows;
 mod schema;
 mod time;
 mod unescape;
+mod visit;
 mod words;
 
 pub use rows::Misfit;

@@ -15,6 +15,7 @@ pub(crate) fn load(bytes: &[u8], at: usize) -> u64 {
 }
 
 #[cold]
+#[inline(never)]
 fn load_end(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at..).unwrap_or_default();
     rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
