@@ -90,7 +90,7 @@ impl Values {
     ///
     /// # Errors
     /// When it is not of the column's type. It was read all the same.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(
         &mut self,
         reader: &mut Reader<'_>,
