@@ -48,7 +48,7 @@ impl Values {
             Kind::Int => Data::Ints(Vec::with_capacity(rows * 8)),
             Kind::Double => Data::Doubles(Vec::with_capacity(rows * 8)),
             Kind::Time => Data::Times(Vec::with_capacity(rows * 8), Minute::default()),
-            Kind::String => Data::Dictionary(Box::default()),
+            Kind::String => Data::Dictionary(Box::new(Dictionary::new(rows))),
             Kind::Json => Data::Texts { offsets: vec![0; 4], bytes: Vec::new() },
         };
         Self { kind, rows: 0, data, validity: Vec::new(), nulls: 0 }
@@ -96,6 +96,10 @@ impl Values {
         reader: &mut Reader<'_>,
         is_declared: bool,
     ) -> Result<(), Unreadable> {
+        if reader.take_null() {
+            self.push_null();
+            return Ok(());
+        }
         let found = match &mut self.data {
             Data::Ints(words) => push_found(words, reader.int(is_declared).map(i64::to_le_bytes)),
             Data::Doubles(words) => {
@@ -127,10 +131,6 @@ impl Values {
 
     #[inline(never)]
     fn read_any(&mut self, reader: &mut Reader<'_>, is_declared: bool) -> Result<(), Unreadable> {
-        if reader.take_null() {
-            self.push_null();
-            return Ok(());
-        }
         let from = reader.at();
         let value = reader.value();
         match is_declared {

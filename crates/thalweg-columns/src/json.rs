@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         let (first, last) = (self.at + 1, self.at + 1 + text.len());
         let is_next = self.peek() == Some(b'"')
             && self.bytes.get(last) == Some(&b'"')
-            && self.bytes.get(first..last) == Some(text);
+            && self.bytes.get(first..last).is_some_and(|next| words::is_same(next, text));
         if is_next {
             self.at = last + 1;
         }

@@ -45,6 +45,27 @@ pub(crate) fn find_special(word: u64) -> usize {
     first((zeros(quotes) | zeros(backslashes)) & HIGH_BITS)
 }
 
+/// The first and the last bytes of `text`, up to eight of each.
+#[inline]
+pub(crate) fn ends(text: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        return (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into());
+    }
+    (text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0)
+}
+
+/// Whether texts are the same: short ones without a call.
+#[inline]
+pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let len = one.len();
+    len == other.len()
+        && ends(one) == ends(other)
+        && (len <= 16 || one[8..len - 8] == other[8..len - 8])
+}
+
 /// Which byte is the first that has a bit.
 #[inline]
 fn first(bits: u64) -> usize {
@@ -71,6 +92,17 @@ mod tests {
 
             let special = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'));
             prop_assert_eq!(find_special(word), special.unwrap_or(8));
+        }
+
+        #[test]
+        fn texts_are_the_same_or_not(text: Vec<u8>, at: proptest::sample::Index, byte: u8) {
+            let mut other = text.clone();
+            prop_assert!(is_same(&text, &other));
+            prop_assert!(!is_same(&text, &[&*text, &[byte]].concat()));
+            if !text.is_empty() {
+                other[at.index(text.len())] = byte;
+                prop_assert_eq!(is_same(&text, &other), text == other);
+            }
         }
 
         #[test]
