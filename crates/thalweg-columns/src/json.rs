@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
     fn decimal(&self, start: usize) -> Decimal {
         let is_negative = self.bytes.get(start) == Some(&b'-');
         let start = start + usize::from(is_negative);
-        let (digits, mut end) = self.digits(start, 0);
+        let (digits, mut end) = self.whole(start);
         let (mut number, mut fraction) = (digits, 0);
         let mut count = end - start;
         let has_point = self.bytes.get(end) == Some(&b'.');
@@ -266,6 +266,22 @@ impl<'a> Reader<'a> {
             count += fraction;
         }
         Decimal { is_negative, digits: number, count, fraction, has_point, end }
+    }
+
+    /// The digits at `at`, which a point may follow, and where they end.
+    #[inline]
+    fn whole(&self, at: usize) -> (u64, usize) {
+        let word = words::load(self.bytes, at);
+        let (digits, count) = words::digits(word);
+        // The doubles of a column mostly have one number of digits here. Such a branch is foreseen, and what
+        // comes behind the point need not wait for the count.
+        let is_point = |place: usize| count == place && (word >> (8 * place)) as u8 == b'.';
+        match count {
+            _ if is_point(2) => (digits, at + 2),
+            _ if is_point(3) => (digits, at + 3),
+            8 => self.digits(at + 8, digits),
+            _ => (digits, at + count),
+        }
     }
 
     /// Appends the digits at `at` to `number`, which may overflow. Returns where they end.
