@@ -199,7 +199,7 @@ impl Values {
             Data::Nothing => {}
             Data::Bits(bits) => push_bit(bits, self.rows, false),
             Data::Ints(words) | Data::Doubles(words) | Data::Times(words, _) => {
-                words.extend_from_slice(&[0; 8])
+                words.extend_from_slice(&[0; 8]);
             }
             Data::Dictionary(dictionary) => dictionary.push_null(),
             Data::Texts { offsets, bytes } => {
@@ -227,7 +227,7 @@ impl Values {
             Data::Nothing => {}
             Data::Bits(bits) => drop(pop_bit(bits, self.rows)),
             Data::Ints(words) | Data::Doubles(words) | Data::Times(words, _) => {
-                words.truncate(self.rows * 8)
+                words.truncate(self.rows * 8);
             }
             Data::Dictionary(dictionary) => dictionary.pop(),
             Data::Texts { offsets, bytes } => {

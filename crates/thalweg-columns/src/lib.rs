@@ -6,7 +6,7 @@
 //! schema      names and types: declared, or inferred from rows
 //! infer       what rows are
 //! visit       the values of rows, of whatever type
-//! json        JSON that was checked before, value by value
+//! json        JSON that was checked before, value by value; json/number its numbers
 //! words       text, eight bytes at a time
 //! decimal     decimal fractions, as the nearest double
 //! time        instants in RFC 3339

@@ -1,3 +1,5 @@
+use memchr::memchr2;
+
 use crate::{
     Column, Columns,
     column::{Unreadable, Values},
@@ -183,10 +185,12 @@ impl Columns {
     }
 }
 
-/// A column's name, if it is that of its members and JSON says it without escapes.
+/// A column's name, if it is that of its members and JSON says it without escapes: only then is what looks
+/// like it in JSON the same string.
 fn plain_name(column: &Column) -> Option<&[u8]> {
     let name = column.name.as_bytes();
-    (!name.contains(&b'\\') && !is_like_offset(name)).then_some(name)
+    let has_escapes = memchr2(b'"', b'\\', name).is_some();
+    (!has_escapes && !is_like_offset(name)).then_some(name)
 }
 
 /// Whether a member's name could be taken for the column of the offsets: underscores and `offset`.

@@ -107,6 +107,8 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn ms(text: &str) -> Option<i64> {
@@ -147,6 +149,23 @@ mod tests {
             "2022-07-13T21:04:0xZ",
         ] {
             assert_eq!(ms(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_instant_is_the_same_after_any_other(
+            texts in proptest::collection::vec((0..3_usize, 0..70, "(\\.[0-9]{0,4})?", 0..40_usize, "[0-9Zx:.]"), 1..20),
+        ) {
+            let mut minute = Minute::default();
+            for (of, seconds, decimals, at, byte) in texts {
+                let before = ["2022-07-13T21:04", "1970-01-01T00:00", "1969-12-31T23:59"][of];
+                let mut text = format!("{before}:{seconds:02}{decimals}Z");
+                if at < text.len() {
+                    text.replace_range(at..=at, &byte);
+                }
+                prop_assert_eq!(minute.parse_ms(text.as_bytes()), parse_ms(text.as_bytes()), "{}", text);
+            }
         }
     }
 }

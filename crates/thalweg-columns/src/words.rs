@@ -24,7 +24,7 @@ fn load_end(bytes: &[u8], at: usize) -> u64 {
 /// The number that the digits at the start of `word` say, and how many there are.
 #[inline]
 pub(crate) fn digits(word: u64) -> (u64, usize) {
-    let values = word ^ ONES * b'0' as u64;
+    let values = word ^ each(b'0');
     // A byte beyond 9 gets its high bit, and none a carry from the byte below.
     let others = ((values & !HIGH_BITS) + ONES * (0x80 - 10)) | values;
     let count = first(others & HIGH_BITS);
@@ -41,7 +41,7 @@ pub(crate) fn digits(word: u64) -> (u64, usize) {
 pub(crate) fn find_special(word: u64) -> usize {
     // Subtracting one sets the high bit of a zero. What it takes from the bytes above comes after the first.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
-    let (quotes, backslashes) = (word ^ ONES * b'"' as u64, word ^ ONES * b'\\' as u64);
+    let (quotes, backslashes) = (word ^ each(b'"'), word ^ each(b'\\'));
     first((zeros(quotes) | zeros(backslashes)) & HIGH_BITS)
 }
 
@@ -64,6 +64,12 @@ pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
     len == other.len()
         && ends(one) == ends(other)
         && (len <= 16 || one[8..len - 8] == other[8..len - 8])
+}
+
+/// A word of this byte alone.
+#[inline]
+fn each(byte: u8) -> u64 {
+    ONES * u64::from(byte)
 }
 
 /// Which byte is the first that has a bit.
