@@ -146,7 +146,6 @@ impl<'a> Rows<'a> {
     }
 
     /// Skips a value that no column is for.
-    #[cold]
     fn without_column(&self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         reader.value();
         if self.columns.is_declared { Ok(()) } else { Err(Misfit) }

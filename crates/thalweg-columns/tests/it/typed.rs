@@ -32,9 +32,9 @@ fn cells(kind: &'static str) -> BoxedStrategy<Cell> {
             any::<f64>().prop_filter_map("finite", |number| Some(double(finite(number)?))),
             "-?[1-9]\\.[0-9]{1,20}[eE]-?[0-9]{1,2}".prop_map(double),
             "-?(0|[1-9][0-9]{0,5})\\.[0-9]{1,14}"
-                .prop_map(|number| (format!(r#"" {number}""#), double(number.clone()).1)),
+                .prop_map(|number| (format!(r#"" {number}""#), double(number).1)),
             "-?(0|[1-9][0-9]{0,5})\\.[0-9]{1,14}"
-                .prop_map(|number| (format!(r#""{number}""#), double(number.clone()).1)),
+                .prop_map(|number| (format!(r#""{number}""#), double(number).1)),
             Just((r#""-""#.to_owned(), Value::Null)),
         ]
         .boxed(),
