@@ -1,8 +1,9 @@
 use crate::{
     Kind,
+    decimal::EXACT_MAX,
     dictionary::Dictionary,
-    json::{EXACT_MAX, Value},
-    time,
+    json::{Reader, Value},
+    time::{self, Minute},
     unescape::unescape,
 };
 
@@ -22,8 +23,10 @@ enum Data {
     Nothing,
     /// A bit for each row.
     Bits(Vec<u8>),
-    /// 64 bits for each row, little endian.
-    Words(Vec<u8>),
+    /// 64 bits for each row, little endian: integers, doubles, instants.
+    Ints(Vec<u8>),
+    Doubles(Vec<u8>),
+    Times(Vec<u8>, Minute),
     Dictionary(Box<Dictionary>),
     /// Texts, and where each begins.
     Texts {
@@ -42,8 +45,10 @@ impl Values {
         let data = match kind {
             Kind::Null => Data::Nothing,
             Kind::Bool => Data::Bits(Vec::with_capacity(rows / 8 + 1)),
-            Kind::Int | Kind::Double | Kind::Time => Data::Words(Vec::with_capacity(rows * 8)),
-            Kind::String => Data::Dictionary(Box::default()),
+            Kind::Int => Data::Ints(Vec::with_capacity(rows * 8)),
+            Kind::Double => Data::Doubles(Vec::with_capacity(rows * 8)),
+            Kind::Time => Data::Times(Vec::with_capacity(rows * 8), Minute::default()),
+            Kind::String => Data::Dictionary(Box::new(Dictionary::new(rows))),
             Kind::Json => Data::Texts { offsets: vec![0; 4], bytes: Vec::new() },
         };
         Self { kind, rows: 0, data, validity: Vec::new(), nulls: 0 }
@@ -69,7 +74,10 @@ impl Values {
     pub(crate) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
         let (first, second): (Option<&[u8]>, Option<&[u8]>) = match &self.data {
             Data::Nothing => (None, None),
-            Data::Bits(bytes) | Data::Words(bytes) => (Some(bytes), None),
+            Data::Bits(bytes)
+            | Data::Ints(bytes)
+            | Data::Doubles(bytes)
+            | Data::Times(bytes, _) => (Some(bytes), None),
             Data::Dictionary(dictionary) => (Some(&dictionary.keys), None),
             Data::Texts { offsets, bytes } => (Some(offsets), Some(bytes)),
         };
@@ -77,10 +85,63 @@ impl Values {
         [validity, first, second].into_iter().flatten()
     }
 
+    /// Reads a row's value and appends it. What a column's values mostly look like is looked for first,
+    /// without asking what else it could be.
+    ///
+    /// # Errors
+    /// When it is not of the column's type. It was read all the same.
+    #[inline(always)]
+    pub(crate) fn read(
+        &mut self,
+        reader: &mut Reader<'_>,
+        is_declared: bool,
+    ) -> Result<(), Unreadable> {
+        if reader.take_null() {
+            self.push_null();
+            return Ok(());
+        }
+        let found = match &mut self.data {
+            Data::Ints(words) => push_found(words, reader.int(is_declared).map(i64::to_le_bytes)),
+            Data::Doubles(words) => {
+                push_found(words, reader.double(is_declared).map(f64::to_le_bytes))
+            }
+            Data::Times(words, minute) => {
+                push_found(words, reader.time(minute).map(i64::to_le_bytes))
+            }
+            Data::Dictionary(dictionary) => dictionary.push_next(reader),
+            Data::Bits(bits) => match reader.bool() {
+                Some(bit) => {
+                    push_bit(bits, self.rows, bit);
+                    true
+                }
+                None => false,
+            },
+            Data::Nothing | Data::Texts { .. } => false,
+        };
+        if found {
+            self.pushed();
+            return Ok(());
+        }
+        // A copy, so that the reader itself can stay in registers.
+        let mut here = reader.clone();
+        let read = self.read_any(&mut here, is_declared);
+        *reader = here;
+        read
+    }
+
+    #[inline(never)]
+    fn read_any(&mut self, reader: &mut Reader<'_>, is_declared: bool) -> Result<(), Unreadable> {
+        let from = reader.at();
+        let value = reader.value();
+        match is_declared {
+            true => self.push_as_declared(value, reader.since(from)),
+            false => self.push(value, reader.since(from)),
+        }
+    }
+
     /// Appends a row's value as inferred types have it: only what is of the column's type. `text` is
     /// the value's JSON.
-    #[inline]
-    pub(crate) fn push(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
+    fn push(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
         match (self.kind, value) {
             (_, Value::Null) => self.push_null(),
             (Kind::Int, Value::Int(number)) => self.push_word(number.to_le_bytes()),
@@ -101,12 +162,7 @@ impl Values {
 
     /// The same as declared types have it: a number in a string is a number, and what is no string
     /// is one as JSON.
-    #[inline]
-    pub(crate) fn push_as_declared(
-        &mut self,
-        value: Value<'_>,
-        text: &[u8],
-    ) -> Result<(), Unreadable> {
+    fn push_as_declared(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
         match (self.kind, value) {
             (Kind::Int, Value::Double(number)) if number.fract() == 0.0 => {
                 let is_exact = number.abs() <= EXACT_MAX as f64;
@@ -142,7 +198,9 @@ impl Values {
         match &mut self.data {
             Data::Nothing => {}
             Data::Bits(bits) => push_bit(bits, self.rows, false),
-            Data::Words(words) => words.extend_from_slice(&[0; 8]),
+            Data::Ints(words) | Data::Doubles(words) | Data::Times(words, _) => {
+                words.extend_from_slice(&[0; 8]);
+            }
             Data::Dictionary(dictionary) => dictionary.push_null(),
             Data::Texts { offsets, bytes } => {
                 offsets.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -168,7 +226,9 @@ impl Values {
         match &mut self.data {
             Data::Nothing => {}
             Data::Bits(bits) => drop(pop_bit(bits, self.rows)),
-            Data::Words(words) => words.truncate(self.rows * 8),
+            Data::Ints(words) | Data::Doubles(words) | Data::Times(words, _) => {
+                words.truncate(self.rows * 8);
+            }
             Data::Dictionary(dictionary) => dictionary.pop(),
             Data::Texts { offsets, bytes } => {
                 offsets.truncate((self.rows + 1) * 4);
@@ -178,9 +238,8 @@ impl Values {
         }
     }
 
-    #[inline]
     fn push_word(&mut self, word: [u8; 8]) {
-        if let Data::Words(words) = &mut self.data {
+        if let Data::Ints(words) | Data::Doubles(words) | Data::Times(words, _) = &mut self.data {
             words.extend_from_slice(&word);
             self.pushed();
         }
@@ -193,7 +252,6 @@ impl Values {
         }
     }
 
-    #[inline]
     fn push_string(&mut self, text: &[u8], has_escapes: bool) {
         if let Data::Dictionary(dictionary) = &mut self.data {
             if has_escapes {
@@ -222,6 +280,15 @@ impl Values {
         }
         self.rows += 1;
     }
+}
+
+/// Appends what was found, if that is something.
+#[inline]
+fn push_found(words: &mut Vec<u8>, found: Option<[u8; 8]>) -> bool {
+    if let Some(word) = found {
+        words.extend_from_slice(&word);
+    }
+    found.is_some()
 }
 
 fn parsed<N: std::str::FromStr>(text: &str) -> Result<N, Unreadable> {

@@ -3,6 +3,8 @@ use std::{
     hash::{BuildHasher, Hasher},
 };
 
+use crate::{json::Reader, words};
+
 /// Strings of one column, each once, in the order in which they first came; and for each row the index of
 /// its string.
 ///
@@ -15,22 +17,58 @@ pub(crate) struct Dictionary {
     /// Where each string ends in `bytes`.
     ends: Vec<u32>,
     pub(crate) bytes: Vec<u8>,
-    /// For each place a string's index and 1; 0: nothing is there. Their number is a power of two.
-    places: Vec<u32>,
+    /// Their number is a power of two.
+    places: Vec<Place>,
     seed: RandomState,
     /// The index that the last row got. Columns often say the same again.
     last: u32,
+    /// Whether JSON says that string as it is, without escapes.
+    is_plain: bool,
+}
+
+/// A place for a string: a part of its hash, and its index and 1. 0: nothing is there.
+#[derive(Debug, Default, Clone, Copy)]
+struct Place {
+    hash: u32,
+    next_index: u32,
 }
 
 /// Places at the start.
 const PLACES: usize = 64;
 
 impl Dictionary {
+    /// No rows yet; `rows` is about how many there will be.
+    pub(crate) fn new(rows: usize) -> Self {
+        Self { keys: Vec::with_capacity(rows * 4), ..Self::default() }
+    }
+
+    /// Appends a row of the string that comes next, if one without escapes does. Otherwise nothing is read.
+    #[inline]
+    pub(crate) fn push_next(&mut self, reader: &mut Reader<'_>) -> bool {
+        if self.is_plain && reader.take_string(self.string(self.last)) {
+            self.keys.extend_from_slice(&self.last.to_le_bytes());
+            return true;
+        }
+        let before = reader.clone();
+        if reader.peek() != Some(b'"') {
+            return false;
+        }
+        let (text, has_escapes) = reader.string();
+        if has_escapes {
+            *reader = before;
+            return false;
+        }
+        self.push(text);
+        self.is_plain = true;
+        true
+    }
+
     /// Appends a row.
     #[inline]
     pub(crate) fn push(&mut self, text: &[u8]) {
-        if self.ends.is_empty() || self.string(self.last) != text {
+        if self.ends.is_empty() || !words::is_same(self.string(self.last), text) {
             self.last = self.index_of(text);
+            self.is_plain = false;
         }
         self.keys.extend_from_slice(&self.last.to_le_bytes());
     }
@@ -66,35 +104,34 @@ impl Dictionary {
         if self.ends.len() * 2 >= self.places.len() {
             self.grow();
         }
-        let mut place = self.place_of(text);
+        let mut hasher = self.seed.build_hasher();
+        hasher.write(text);
+        let hash = hasher.finish() as u32;
+        let mut at = hash as usize & (self.places.len() - 1);
         loop {
-            match self.places[place].checked_sub(1) {
-                Some(index) if self.string(index) == text => return index,
-                Some(_) => place = (place + 1) & (self.places.len() - 1),
+            let place = self.places[at];
+            match place.next_index.checked_sub(1) {
+                Some(index) if place.hash == hash && self.string(index) == text => return index,
+                Some(_) => at = (at + 1) & (self.places.len() - 1),
                 None => break,
             }
         }
         let index = self.ends.len() as u32;
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len() as u32);
-        self.places[place] = index + 1;
+        self.places[at] = Place { hash, next_index: index + 1 };
         index
     }
 
     fn grow(&mut self) {
-        self.places = vec![0; PLACES.max(self.places.len() * 2)];
-        for index in 0..self.ends.len() as u32 {
-            let mut place = self.place_of(self.string(index));
-            while self.places[place] != 0 {
-                place = (place + 1) & (self.places.len() - 1);
+        let count = PLACES.max(self.places.len() * 2);
+        let before = std::mem::replace(&mut self.places, vec![Place::default(); count]);
+        for place in before.into_iter().filter(|place| place.next_index > 0) {
+            let mut at = place.hash as usize & (count - 1);
+            while self.places[at].next_index > 0 {
+                at = (at + 1) & (count - 1);
             }
-            self.places[place] = index + 1;
+            self.places[at] = place;
         }
-    }
-
-    fn place_of(&self, text: &[u8]) -> usize {
-        let mut hasher = self.seed.build_hasher();
-        hasher.write(text);
-        hasher.finish() as usize & (self.places.len() - 1)
     }
 }

@@ -2,12 +2,14 @@ use std::collections::HashMap;
 
 use crate::{
     Column, Columns, Kind,
-    json::{EXACT_MAX, Value},
+    decimal::EXACT_MAX,
+    json::{Reader, Value},
     limits::{CHANGES_MAX, INFERRED_BYTES},
-    rows::{Place, Visitor, is_like_offset, visit},
+    rows::is_like_offset,
     schema::{Shape, VALUE, fits_cells, fits_limits},
     time,
     unescape::unescape,
+    visit::{Place, Visitor, visit},
 };
 
 impl Columns {
@@ -90,7 +92,7 @@ struct SeenColumn {
 
 impl Seen {
     fn take(&mut self, rows: &[u8]) -> Result<(), Mixed> {
-        visit(rows, false, self)
+        visit(rows, self)
     }
 
     fn fits_cells(&self) -> bool {
@@ -156,10 +158,10 @@ impl Visitor for Seen {
         if *self.shape.get_or_insert(shape) == shape { Ok(()) } else { Err(Mixed) }
     }
 
-    fn value(&mut self, place: Place<'_>, value: Value<'_>, _: &[u8]) -> Result<(), Mixed> {
+    fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Mixed> {
         let index = self.index_of(place);
         let seen = &mut self.columns[index];
-        let (kind, is_large) = kind_of(value);
+        let (kind, is_large) = kind_of(reader.value());
         seen.is_large |= is_large;
         seen.column.kind = seen.column.kind.or(kind);
         Ok(())

@@ -42,7 +42,10 @@ impl Columns {
                 write_dictionary(id, values, out);
             }
         }
-        let offsets = (first..).take(read.count).flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+        let mut offsets = vec![0; read.count * 8];
+        for (word, offset) in offsets.as_chunks_mut().0.iter_mut().zip(first..) {
+            *word = offset.to_le_bytes();
+        }
         let mut body = Body::default();
         body.column(read.count, 0, [&[], &*offsets].into_iter());
         for values in &read.values {

@@ -1,7 +1,11 @@
 //! JSON that was checked before, value by value. It is valid and has no whitespace between tokens.
 //! What is not as promised gives a wrong value and no panic.
 
+mod number;
+
 use memchr::memchr2;
+
+use crate::{time::Minute, words};
 
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,8 +46,48 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
-        self.at += usize::from(is_next);
+        // A branch, because it is foreseen: what comes next need not wait for this byte.
+        if is_next {
+            self.at += 1;
+        }
         is_next
+    }
+
+    /// Enters an array or object, of which `end` is the last byte. Returns whether there is something in it.
+    #[inline]
+    pub(crate) fn opens(&mut self, end: u8) -> bool {
+        self.at = self.bytes.len().min(self.at + 1);
+        self.peek().is_some() && !self.take(end)
+    }
+
+    /// Takes what comes behind a value of an array or object. Returns whether another one comes.
+    #[inline]
+    pub(crate) fn goes_on(&mut self) -> bool {
+        let next = self.peek();
+        if next.is_some() {
+            self.at += 1;
+        }
+        next == Some(b',')
+    }
+
+    /// Skips `null` if that is next.
+    #[inline]
+    pub(crate) fn take_null(&mut self) -> bool {
+        let is_next = self.peek() == Some(b'n');
+        if is_next {
+            self.word(4, Value::Null);
+        }
+        is_next
+    }
+
+    /// Reads `true` or `false` if that is next.
+    #[inline]
+    pub(crate) fn bool(&mut self) -> Option<bool> {
+        match self.peek() {
+            Some(b't') => self.word(4, Some(true)),
+            Some(b'f') => self.word(5, Some(false)),
+            _ => None,
+        }
     }
 
     /// Where the next byte is.
@@ -82,8 +126,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn string(&mut self) -> (&'a [u8], bool) {
         let start = self.bytes.len().min(self.at + 1);
         let (mut at, mut has_escapes) = (start, false);
-        while let Some(found) = find_special(&self.bytes[at.min(self.bytes.len())..]) {
-            at += found;
+        while let Some(found) = find_special(self.bytes, at) {
+            at = found;
             if self.bytes[at] == b'"' {
                 self.at = at + 1;
                 return (&self.bytes[start..at], has_escapes);
@@ -94,7 +138,20 @@ impl<'a> Reader<'a> {
         (&self.bytes[start..], has_escapes)
     }
 
-    fn word(&mut self, len: usize, value: Value<'a>) -> Value<'a> {
+    /// Skips the string that comes next if it is `text`, of which nothing is escaped.
+    #[inline]
+    pub(crate) fn take_string(&mut self, text: &[u8]) -> bool {
+        let (first, last) = (self.at + 1, self.at + 1 + text.len());
+        let is_next = self.peek() == Some(b'"')
+            && self.bytes.get(last) == Some(&b'"')
+            && self.bytes.get(first..last).is_some_and(|next| words::is_same(next, text));
+        if is_next {
+            self.at = last + 1;
+        }
+        is_next
+    }
+
+    fn word<T>(&mut self, len: usize, value: T) -> T {
         self.at = self.bytes.len().min(self.at + len);
         value
     }
@@ -118,90 +175,36 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The number that comes next.
+    /// The string that comes next, if it is an instant. Otherwise nothing is read.
     #[inline]
-    fn number(&mut self) -> Value<'a> {
-        let start = self.at;
-        let negative = self.take(b'-');
-        let (mut digits, mut count) = (0_u64, 0);
-        count += self.digits(&mut digits);
-        let mut fraction = 0;
-        if self.take(b'.') {
-            fraction = self.digits(&mut digits);
-            count += fraction;
-        }
-        let has_exponent = matches!(self.peek(), Some(b'e' | b'E'));
-        if has_exponent {
-            self.skip_exponent();
-        }
-        let is_integer = fraction == 0 && !has_exponent;
-        if count > DIGITS_MAX || has_exponent {
-            return parsed(self.since(start), is_integer);
-        }
-        match (is_integer, i64::try_from(digits)) {
-            // JSON's -0 is a double.
-            (true, Ok(digits)) if !(negative && digits == 0) => {
-                Value::Int(if negative { -digits } else { digits })
-            }
-            // Both are exact in a double, so their quotient is the nearest (Clinger, "How to read
-            // floating point numbers accurately", PLDI 1990).
-            _ if digits <= EXACT_MAX && fraction < POWERS.len() => {
-                let magnitude = digits as f64 / POWERS[fraction];
-                Value::Double(if negative { -magnitude } else { magnitude })
-            }
-            _ => parsed(self.since(start), is_integer),
-        }
-    }
-
-    /// Reads digits into `number`, which may overflow. Returns how many there were.
-    #[inline]
-    fn digits(&mut self, number: &mut u64) -> usize {
-        let start = self.at;
-        while let Some(digit) = self.peek().map(|byte| byte.wrapping_sub(b'0'))
-            && digit < 10
-        {
-            *number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
-            self.at += 1;
-        }
-        self.at - start
-    }
-
-    fn skip_exponent(&mut self) {
-        self.at += 1;
-        while matches!(self.peek(), Some(b'0'..=b'9' | b'+' | b'-')) {
-            self.at += 1;
-        }
+    pub(crate) fn time(&mut self, minute: &mut Minute) -> Option<i64> {
+        // With milliseconds or without decimals.
+        [24, 20].into_iter().find_map(|len| {
+            let ([b'"', text @ .., b'"'], _) =
+                self.bytes.get(self.at..)?.split_at_checked(len + 2)?
+            else {
+                return None;
+            };
+            let ms = minute.parse_ms(text)?;
+            self.at += len + 2;
+            Some(ms)
+        })
     }
 }
 
-/// So many decimal digits never overflow 64 bits.
-const DIGITS_MAX: usize = 19;
-
-/// Integers up to this one are exact in a double.
-pub(crate) const EXACT_MAX: u64 = 1 << 53;
-
-/// Powers of ten that are exact in a double.
-const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-];
-
-fn parsed(text: &[u8], is_integer: bool) -> Value<'static> {
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    if is_integer && text != "-0" {
-        return text.parse().map_or(Value::Huge, Value::Int);
-    }
-    Value::Double(text.parse().unwrap_or(f64::NAN))
-}
-
-/// Where the next quote or backslash is. Most strings are shorter than a search in blocks is worth.
+/// Where the next quote or backslash is. Most strings are shorter than a search in large blocks is worth.
 #[inline]
-fn find_special(rest: &[u8]) -> Option<usize> {
-    const NEAR: usize = 24;
-    let near = &rest[..rest.len().min(NEAR)];
-    near.iter()
-        .position(|byte| matches!(byte, b'"' | b'\\'))
-        .or_else(|| Some(near.len() + memchr2(b'"', b'\\', &rest[near.len()..])?))
+fn find_special(bytes: &[u8], start: usize) -> Option<usize> {
+    const NEAR: usize = 32;
+    let mut at = start;
+    while at < start + NEAR {
+        let found = words::find_special(words::load(bytes, at));
+        at += found;
+        if found < 8 {
+            return Some(at);
+        }
+    }
+    memchr2(b'"', b'\\', bytes.get(at..)?).map(|found| at + found)
 }
 
 #[cfg(test)]
@@ -218,18 +221,6 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_what_they_are() {
-        assert_eq!(value("-12"), Value::Int(-12));
-        assert_eq!(value("9223372036854775807"), Value::Int(i64::MAX));
-        assert_eq!(value("-9223372036854775808"), Value::Int(i64::MIN));
-        assert_eq!(value("9223372036854775808"), Value::Huge);
-        assert_eq!(value("123456789012345678901234567890"), Value::Huge);
-        assert_eq!(value("1e3"), Value::Double(1000.0));
-        assert_eq!(value("16.64609333871044"), Value::Double(16.646_093_338_710_44));
-        assert!(matches!(value("-0"), Value::Double(zero) if zero.is_sign_negative()));
-    }
-
-    #[test]
     fn what_is_nested_is_skipped_as_a_whole() {
         for nested in [r#"{"a":[1,{"b":"]}\""}]}"#, "[]", "[[[]],{}]"] {
             assert_eq!(value(nested), Value::Nested);
@@ -239,19 +230,34 @@ mod tests {
 
     proptest! {
         #[test]
-        fn doubles_are_read_as_by_the_standard_library(number: f64, digits in "-?(0|[1-9][0-9]{0,19})(\\.[0-9]{1,24})?") {
-            for text in [serde_json::to_string(&number).unwrap_or_default(), digits] {
-                if text.contains('.') {
-                    let expected: f64 = text.parse().unwrap();
-                    prop_assert_eq!(value(&text), Value::Double(expected));
+        fn strings_end_at_their_quote(
+            before in 0..9_usize, plain in "[a-z]{0,70}", escaped in "(\\\\[\\\\\"n])?", more in "[a-z]{0,20}", cut in 0..9_usize,
+        ) {
+            let text = format!("{plain}{escaped}{more}");
+            let json = format!("{}\"{text}\"", ",".repeat(before));
+            for behind in ["", ",\"\\", "]]]]]]]]]]"] {
+                let json = format!("{json}{behind}");
+                let mut reader = Reader { bytes: json.as_bytes(), at: before };
+                let mut again = reader.clone();
+                prop_assert_eq!(reader.string(), (text.as_bytes(), !escaped.is_empty()));
+                let half = &text[..plain.len() / 2];
+                prop_assert!(text.is_empty() || !again.take_string(half.as_bytes()));
+                if escaped.is_empty() {
+                    prop_assert!(again.take_string(text.as_bytes()));
+                    prop_assert_eq!(again.at(), reader.at());
                 }
             }
+            let cut = &json.as_bytes()[..json.len().saturating_sub(cut)];
+            Reader { bytes: cut, at: before.min(cut.len()) }.string();
         }
 
         #[test]
         fn what_is_no_json_does_not_panic(bytes: Vec<u8>) {
             let mut reader = Reader::new(&bytes);
             for _ in 0..3 {
+                let mut minute = Minute::default();
+                let found = (reader.int(true), reader.double(true), reader.time(&mut minute), reader.bool());
+                let _ = (found, reader.take_null(), reader.take_string(b"ab"), reader.goes_on());
                 reader.value();
             }
         }

@@ -5,7 +5,10 @@
 //! limits      every bound, with why
 //! schema      names and types: declared, or inferred from rows
 //! infer       what rows are
-//! json        JSON that was checked before, value by value
+//! visit       the values of rows, of whatever type
+//! json        JSON that was checked before, value by value; json/number its numbers
+//! words       text, eight bytes at a time
+//! decimal     decimal fractions, as the nearest double
 //! time        instants in RFC 3339
 //! unescape    JSON strings with escapes
 //! column      the values of one column
@@ -32,6 +35,7 @@
 //! ```
 
 mod column;
+mod decimal;
 mod dictionary;
 mod infer;
 mod ipc;
@@ -42,6 +46,8 @@ mod rows;
 mod schema;
 mod time;
 mod unescape;
+mod visit;
+mod words;
 
 pub use rows::Misfit;
 pub use schema::{Column, Columns, DeclarationError, Kind};

@@ -63,7 +63,9 @@ pub(crate) fn batch(
     dictionary: Option<i64>,
     metadata: Option<(&str, &str)>,
 ) -> Vec<u8> {
-    let mut builder = Builder::new();
+    // So that it need not grow: the rest is less than this.
+    let mut builder =
+        Builder::with_capacity(256 + 16 * (layout.buffers.len() + layout.nodes.len()));
     let buffers = structs(&mut builder, &layout.buffers);
     let nodes = structs(&mut builder, &layout.nodes);
     let table = builder.start_table();

@@ -1,7 +1,9 @@
+use memchr::memchr2;
+
 use crate::{
-    Columns,
+    Column, Columns,
     column::{Unreadable, Values},
-    json::{Reader, Value},
+    json::Reader,
     schema::{Shape, fits_cells},
     unescape::unescape,
 };
@@ -11,97 +13,14 @@ use crate::{
 #[error("rows do not fit the columns")]
 pub struct Misfit;
 
-/// Where in its row a value is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Place<'a> {
-    /// A member of an object: its name as the JSON has it. `true`: it has escapes.
-    Member(&'a [u8], bool),
-    /// An element of an array.
-    Element(usize),
-    /// It is the row.
-    Whole,
-}
-
-/// Hears of all values of rows.
-pub(crate) trait Visitor {
-    /// Why it does not want to hear more.
-    type Error;
-
-    /// A row begins.
-    fn begin(&mut self, shape: Shape) -> Result<(), Self::Error>;
-
-    /// A value of it. `text` is its JSON.
-    fn value(&mut self, place: Place<'_>, value: Value<'_>, text: &[u8])
-    -> Result<(), Self::Error>;
-
-    /// The row ends.
-    fn end(&mut self);
-}
-
-/// Visits all values of `rows`, which are JSON joined by commas. With `is_whole` each row is one value.
-#[inline]
-pub(crate) fn visit<V: Visitor>(
-    rows: &[u8],
-    is_whole: bool,
-    visitor: &mut V,
-) -> Result<(), V::Error> {
-    let mut reader = Reader::new(rows);
-    while let Some(first) = reader.peek() {
-        match first {
-            _ if is_whole => {
-                visitor.begin(Shape::Values)?;
-                value(&mut reader, Place::Whole, visitor)?;
-            }
-            b'[' => {
-                visitor.begin(Shape::Arrays)?;
-                reader.take(b'[');
-                let mut index = 0;
-                while reader.peek().is_some() && !reader.take(b']') {
-                    value(&mut reader, Place::Element(index), visitor)?;
-                    index += 1;
-                    reader.take(b',');
-                }
-            }
-            b'{' => {
-                visitor.begin(Shape::Objects)?;
-                reader.take(b'{');
-                while reader.peek().is_some() && !reader.take(b'}') {
-                    let (name, has_escapes) = reader.string();
-                    reader.take(b':');
-                    value(&mut reader, Place::Member(name, has_escapes), visitor)?;
-                    reader.take(b',');
-                }
-            }
-            _ => {
-                visitor.begin(Shape::Values)?;
-                value(&mut reader, Place::Whole, visitor)?;
-            }
-        }
-        visitor.end();
-        reader.take(b',');
-    }
-    Ok(())
-}
-
-#[inline]
-fn value<V: Visitor>(
-    reader: &mut Reader<'_>,
-    place: Place<'_>,
-    visitor: &mut V,
-) -> Result<(), V::Error> {
-    let from = reader.at();
-    let value = reader.value();
-    visitor.value(place, value, reader.since(from))
-}
-
 /// Rows, column by column.
 #[derive(Debug)]
 pub(crate) struct Rows<'a> {
     columns: &'a Columns,
     pub(crate) values: Vec<Values>,
     pub(crate) count: usize,
-    /// The column that the next member is probably of: objects of a topic have theirs in one order.
-    expected: usize,
+    /// Of rows that are objects, the name of each column, if JSON says it as it is.
+    names: Vec<Option<&'a [u8]>>,
     /// Values that could not be read as declared. They are null.
     pub(crate) unreadable: u64,
 }
@@ -116,43 +35,37 @@ impl<'a> Rows<'a> {
         let about = rows.len() / (columns.columns.len() * 8).max(1) + 1;
         let values = columns.columns.iter().map(|column| Values::new(column.kind, about));
         let values = values.collect();
-        let mut read = Self { columns, values, count: 0, expected: 0, unreadable: 0 };
-        visit(rows, columns.shape == Shape::Values, &mut read)?;
+        let names = match columns.shape {
+            Shape::Objects => columns.iter().map(plain_name).collect(),
+            Shape::Arrays | Shape::Values => Vec::new(),
+        };
+        let mut read = Self { columns, values, names, count: 0, unreadable: 0 };
+        let mut reader = Reader::new(rows);
+        while let Some(first) = reader.peek() {
+            let shape = match first {
+                _ if columns.shape == Shape::Values => Shape::Values,
+                b'[' => Shape::Arrays,
+                b'{' => Shape::Objects,
+                _ => Shape::Values,
+            };
+            read.begin(shape)?;
+            match shape {
+                Shape::Arrays => read.array(&mut reader)?,
+                Shape::Objects => read.object(&mut reader)?,
+                Shape::Values => read.whole(&mut reader)?,
+            }
+            read.count += 1;
+            reader.take(b',');
+        }
         Ok(read)
     }
 
-    /// Which column a value is of; `None`: of none.
-    #[inline]
-    fn column_of(&mut self, place: Place<'_>) -> Option<usize> {
-        match place {
-            Place::Element(index) => (index < self.values.len()).then_some(index),
-            Place::Whole if self.columns.is_declared => None,
-            Place::Whole => Some(0),
-            Place::Member(name, has_escapes) => {
-                let column = self.columns.columns.get(self.expected);
-                let is_expected = column
-                    .is_some_and(|column| column.name.as_bytes() == name && !is_like_offset(name));
-                let found = match is_expected {
-                    true => Some(self.expected),
-                    false => self.columns.find(name, has_escapes),
-                };
-                self.expected = found? + 1;
-                found
-            }
-        }
-    }
-}
-
-impl Visitor for Rows<'_> {
-    type Error = Misfit;
-
-    #[inline]
     fn begin(&mut self, shape: Shape) -> Result<(), Misfit> {
-        self.expected = 0;
-        if !self.columns.is_declared && !fits_cells(self.count + 1, self.values.len()) {
+        let is_declared = self.columns.is_declared;
+        if !is_declared && !fits_cells(self.count + 1, self.values.len()) {
             return Err(Misfit);
         }
-        match self.columns.is_declared {
+        match is_declared {
             true => self.unreadable += u64::from(shape == Shape::Values),
             false if shape == self.columns.shape => {}
             false => return Err(Misfit),
@@ -160,41 +73,103 @@ impl Visitor for Rows<'_> {
         Ok(())
     }
 
-    #[inline]
-    fn value(&mut self, place: Place<'_>, value: Value<'_>, text: &[u8]) -> Result<(), Misfit> {
+    /// Reads an array: a value for each column.
+    fn array(&mut self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         let is_declared = self.columns.is_declared;
-        let Some(index) = self.column_of(place) else {
-            return if is_declared { Ok(()) } else { Err(Misfit) };
-        };
-        let values = &mut self.values[index];
-        if values.rows() > self.count {
-            // The object has the member twice: the last one counts, as everywhere.
-            values.pop();
-        }
-        let pushed = match is_declared {
-            true => values.push_as_declared(value, text),
-            false => values.push(value, text),
-        };
-        match pushed {
-            Ok(()) => Ok(()),
-            Err(Unreadable) if is_declared => {
+        let mut here = reader.clone();
+        let mut goes_on = here.opens(b']');
+        for values in &mut self.values {
+            if !goes_on {
                 values.push_null();
-                self.unreadable += 1;
-                Ok(())
+                continue;
             }
-            Err(Unreadable) => Err(Misfit),
+            if values.read(&mut here, is_declared).is_err() {
+                unreadable(values, &mut self.unreadable, is_declared)?;
+            }
+            goes_on = here.goes_on();
         }
+        while goes_on {
+            self.without_column(&mut here)?;
+            goes_on = here.goes_on();
+        }
+        *reader = here;
+        Ok(())
     }
 
-    #[inline]
-    fn end(&mut self) {
-        self.count += 1;
+    /// Reads an object: a column for each member.
+    fn object(&mut self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
+        let is_declared = self.columns.is_declared;
+        // The column that the next member is probably of: objects of a topic have theirs in one order.
+        let mut expected = 0;
+        let mut here = reader.clone();
+        let mut goes_on = here.opens(b'}');
+        while goes_on {
+            let index = match self.names.get(expected) {
+                Some(Some(name)) if here.take_string(name) => Some(expected),
+                _ => {
+                    let (name, has_escapes) = here.string();
+                    self.columns.find(name, has_escapes)
+                }
+            };
+            here.take(b':');
+            match index {
+                Some(index) => {
+                    expected = index + 1;
+                    let values = &mut self.values[index];
+                    if values.rows() > self.count {
+                        // The object has the member twice: the last one counts, as everywhere.
+                        values.pop();
+                    }
+                    if values.read(&mut here, is_declared).is_err() {
+                        unreadable(values, &mut self.unreadable, is_declared)?;
+                    }
+                }
+                None => self.without_column(&mut here)?,
+            }
+            goes_on = here.goes_on();
+        }
+        *reader = here;
+        self.fill();
+        Ok(())
+    }
+
+    /// Reads a row that is one value.
+    fn whole(&mut self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
+        match self.values.first_mut() {
+            Some(values) if !self.columns.is_declared => {
+                values.read(reader, false).map_err(|Unreadable| Misfit)?;
+            }
+            _ => self.without_column(reader)?,
+        }
+        self.fill();
+        Ok(())
+    }
+
+    /// Skips a value that no column is for.
+    fn without_column(&self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
+        reader.value();
+        if self.columns.is_declared { Ok(()) } else { Err(Misfit) }
+    }
+
+    /// What the row has no values for is null.
+    fn fill(&mut self) {
         for values in &mut self.values {
-            if values.rows() < self.count {
+            if values.rows() <= self.count {
                 values.push_null();
             }
         }
     }
+}
+
+/// What cannot be read as declared is null.
+#[cold]
+fn unreadable(values: &mut Values, count: &mut u64, is_declared: bool) -> Result<(), Misfit> {
+    if !is_declared {
+        return Err(Misfit);
+    }
+    values.push_null();
+    *count += 1;
+    Ok(())
 }
 
 impl Columns {
@@ -207,6 +182,14 @@ impl Columns {
         unescape(name, &mut said);
         self.by_member.get(&*said).copied()
     }
+}
+
+/// A column's name, if it is that of its members and JSON says it without escapes: only then is what looks
+/// like it in JSON the same string.
+fn plain_name(column: &Column) -> Option<&[u8]> {
+    let name = column.name.as_bytes();
+    let has_escapes = memchr2(b'"', b'\\', name).is_some();
+    (!has_escapes && !is_like_offset(name)).then_some(name)
 }
 
 /// Whether a member's name could be taken for the column of the offsets: underscores and `offset`.

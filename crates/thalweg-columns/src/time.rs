@@ -2,6 +2,7 @@
 //! most three decimals of a second.
 
 const MS_PER_DAY: i64 = 86_400_000;
+const MS_PER_MINUTE: i64 = 60_000;
 
 /// Milliseconds since 1970 of `2022-07-13T21:04:08.419Z`. `None` if `text` is anything else.
 #[inline]
@@ -34,6 +35,48 @@ pub(crate) fn parse_ms(text: &[u8]) -> Option<i64> {
     Some(days_since_1970(year, month, day) * MS_PER_DAY + in_day)
 }
 
+/// A minute that an instant of a column was in. The next one is probably in the same.
+#[derive(Debug)]
+pub(crate) struct Minute {
+    /// As in `2022-07-13T21:04`.
+    text: [u8; 16],
+    ms: i64,
+}
+
+impl Default for Minute {
+    fn default() -> Self {
+        Self { text: *b"1970-01-01T00:00", ms: 0 }
+    }
+}
+
+impl Minute {
+    /// The same as [`parse_ms`].
+    #[inline]
+    pub(crate) fn parse_ms(&mut self, text: &[u8]) -> Option<i64> {
+        let (minute, rest) = text.split_first_chunk::<16>()?;
+        if *minute == self.text
+            && let Some(ms) = ms_of_minute(rest)
+        {
+            return Some(self.ms + ms);
+        }
+        let ms = parse_ms(text)?;
+        *self = Self { text: *minute, ms: ms - ms.rem_euclid(MS_PER_MINUTE) };
+        Some(ms)
+    }
+}
+
+/// Milliseconds of `:08.419Z` or `:08Z`. Others are for [`parse_ms`].
+#[inline]
+fn ms_of_minute(rest: &[u8]) -> Option<i64> {
+    let (seconds, decimals) = match *rest {
+        [b':', tens, ones, b'Z'] => ([tens, ones], [b'0'; 3]),
+        [b':', tens, ones, b'.', a, b, c, b'Z'] => ([tens, ones], [a, b, c]),
+        _ => return None,
+    };
+    let seconds = number(&seconds).filter(|seconds| *seconds < 60)?;
+    Some(seconds * 1000 + number(&decimals)?)
+}
+
 #[inline]
 fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |number, digit| {
@@ -64,10 +107,17 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn ms(text: &str) -> Option<i64> {
-        parse_ms(text.as_bytes())
+        let (parsed, mut minute) = (parse_ms(text.as_bytes()), Minute::default());
+        // The second time the minute is known.
+        for _ in 0..2 {
+            assert_eq!(minute.parse_ms(text.as_bytes()), parsed, "{text}");
+        }
+        parsed
     }
 
     #[test]
@@ -99,6 +149,23 @@ mod tests {
             "2022-07-13T21:04:0xZ",
         ] {
             assert_eq!(ms(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_instant_is_the_same_after_any_other(
+            texts in proptest::collection::vec((0..3_usize, 0..70, "(\\.[0-9]{0,4})?", 0..40_usize, "[0-9Zx:.]"), 1..20),
+        ) {
+            let mut minute = Minute::default();
+            for (of, seconds, decimals, at, byte) in texts {
+                let before = ["2022-07-13T21:04", "1970-01-01T00:00", "1969-12-31T23:59"][of];
+                let mut text = format!("{before}:{seconds:02}{decimals}Z");
+                if at < text.len() {
+                    text.replace_range(at..=at, &byte);
+                }
+                prop_assert_eq!(minute.parse_ms(text.as_bytes()), parse_ms(text.as_bytes()), "{}", text);
+            }
         }
     }
 }

@@ -3,4 +3,5 @@
 mod declared;
 mod reading;
 mod streams;
+mod typed;
 mod vectors;
