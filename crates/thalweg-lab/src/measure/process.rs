@@ -164,7 +164,13 @@ fn walk(roots: &[u32], read: impl Fn(u32) -> ProcResult<One>) -> ProcResult<Read
     Ok(reading)
 }
 
+/// Whatever cannot be read of a process that ends meanwhile, it is not there.
 fn read_one(pid: u32) -> ProcResult<One> {
+    let is_there = || Process::new(pid as i32).and_then(|process| process.stat()).is_ok();
+    read_living(pid).map_err(|error| if is_there() { error } else { ProcError::NotFound(None) })
+}
+
+fn read_living(pid: u32) -> ProcResult<One> {
     let process = Process::new(pid as i32)?;
     let mut own = Resources {
         rss_bytes: process.statm()?.resident * procfs::page_size(),
