@@ -30,20 +30,16 @@ export interface Server {
 
 /** What a server is started with besides its arguments. */
 export interface Start {
-  /** The core it may run on; all if left out. */
-  core?: number;
   environment?: Record<string, string>;
 }
 
 /** Starts one on a free port, with one shard unless `args` say otherwise. */
-export async function serve(args: readonly string[] = [], { core, environment = {} }: Start = {}): Promise<Server> {
+export async function serve(args: readonly string[] = [], { environment = {} }: Start = {}): Promise<Server> {
   const shards = args.includes("--shards") ? [] : ["--shards", "1"];
   const printed: string[] = [];
   const start = (listen: string): ChildProcess => {
-    const command = [BINARY, "serve", "--listen", listen, ...shards, ...args];
-    if (core !== undefined) command.unshift("taskset", "-c", `${core}`);
-    const [program = BINARY, ...rest] = command;
-    return spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...environment } });
+    const command = ["serve", "--listen", listen, ...shards, ...args];
+    return spawn(BINARY, command, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...environment } });
   };
   let child = start("127.0.0.1:0");
   const address = await listening(child, printed);

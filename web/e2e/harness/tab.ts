@@ -6,7 +6,7 @@
  */
 
 import { setTimeout as after } from "node:timers/promises";
-import type { Browser, CDPSession } from "@playwright/test";
+import type { Browser } from "@playwright/test";
 import { test as base } from "./test.js";
 
 export { expect } from "./test.js";
@@ -16,10 +16,6 @@ const LOOK_MS = 100;
 const TIMEOUT_MS = 60_000;
 
 export interface Tab {
-  /** Chromium's own protocol. */
-  send: CDPSession["send"];
-  /** Hears all that the page says with `console.debug`. */
-  debug: string[];
   /** Opens an address; does not wait for what is there. */
   open(url: string): Promise<void>;
   /** What a function that is run in the page comes to. */
@@ -37,8 +33,6 @@ export interface Tab {
 
 interface Message {
   id?: number;
-  method?: string;
-  params?: { type: string; args: { value?: unknown }[] };
   result?: unknown;
   error?: { message: string };
 }
@@ -56,15 +50,11 @@ async function make(browser: Browser): Promise<[Tab, close: () => Promise<unknow
   const { targetId } = await whole.send("Target.createTarget", { ...wanted, newWindow: true });
   const { sessionId } = await whole.send("Target.attachToTarget", { targetId });
   const waiting = new Map<number, (message: Message) => void>();
-  const debug: string[] = [];
   let last = 0;
   whole.on("Target.receivedMessageFromTarget", (received) => {
     if (received.sessionId !== sessionId) return;
     const message = JSON.parse(received.message) as Message;
     if (message.id !== undefined) waiting.get(message.id)?.(message);
-    else if (message.method === "Runtime.consoleAPICalled" && message.params?.type === "debug") {
-      debug.push(String(message.params.args[0]?.value));
-    }
   });
   const send = async (method: string, params: object = {}): Promise<unknown> => {
     const id = ++last;
@@ -75,10 +65,7 @@ async function make(browser: Browser): Promise<[Tab, close: () => Promise<unknow
     if (error) throw new Error(`${method}: ${error.message}`);
     return result;
   };
-  await send("Runtime.enable");
   const tab: Tab = {
-    send: send as CDPSession["send"],
-    debug,
     open: async (url) => void (await send("Page.navigate", { url })),
     async evaluate(run, ...given) {
       const expression = `(${String(run)})(...${JSON.stringify(given)})`;

@@ -13,8 +13,6 @@ export { expect };
 interface Settings {
   /** What the server is started with. */
   args: readonly string[];
-  /** The core that it may run on; all if `null`. */
-  core: number | null;
   /** Complaints of the page that the test brings about. */
   expected: RegExp | null;
 }
@@ -32,11 +30,10 @@ export const BROKEN_NETWORK = /net::ERR_|Failed to load resource|WebSocket conne
 
 export const test = base.extend<Settings & Parts>({
   args: [[], { option: true }],
-  core: [null, { option: true }],
   expected: [null, { option: true }],
 
-  server: async ({ args, core }, use, info) => {
-    const server = await serve(args, core === null ? {} : { core });
+  server: async ({ args }, use, info) => {
+    const server = await serve(args);
     await use(server);
     await server.stop();
     if (info.status !== info.expectedStatus) await info.attach("server", { body: server.log() });

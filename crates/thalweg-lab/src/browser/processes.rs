@@ -15,6 +15,7 @@ pub(super) struct Snapshot {
 struct One {
     kind: ProcessKind,
     cpu_ns: u64,
+    rss_bytes: u64,
     /// By thread: its name and its time.
     threads: HashMap<i32, (String, u64)>,
 }
@@ -32,11 +33,23 @@ impl Snapshot {
         self.processes.get(&pid).map(|one| (one.kind, one.cpu_ns))
     }
 
+    fn rss_bytes(&self, kind: ProcessKind) -> u64 {
+        let of_kind = self.processes.values().filter(|one| one.kind == kind);
+        of_kind.map(|one| one.rss_bytes).sum()
+    }
+
     /// What each kind used since then.
     pub(super) fn since(&self, before: &Snapshot) -> Vec<KindUse> {
         let mut all = Vec::new();
         for kind in ProcessKind::ALL {
-            let mut used = KindUse { kind, cpu_ns: 0, thread_cpu_ns_max: 0, thread: String::new() };
+            let mut used = KindUse {
+                kind,
+                cpu_ns: 0,
+                thread_cpu_ns_max: 0,
+                thread: String::new(),
+                rss_begun_bytes: before.rss_bytes(kind),
+                rss_bytes: self.rss_bytes(kind),
+            };
             for (pid, now) in self.processes.iter().filter(|(_, one)| one.kind == kind) {
                 let before = before.processes.get(pid);
                 used.cpu_ns += now.cpu_ns.saturating_sub(before.map_or(0, |it| it.cpu_ns));
@@ -73,7 +86,8 @@ impl One {
         // The process's own count is in ticks, but does not forget a thread that has ended.
         let ticks_ns = 1_000_000_000 / procfs::ticks_per_second().max(1);
         let cpu_ns = living_ns.max((stat.utime + stat.stime) * ticks_ns);
-        Some(One { kind, cpu_ns, threads })
+        let rss_bytes = stat.rss * procfs::page_size();
+        Some(One { kind, cpu_ns, rss_bytes, threads })
     }
 }
 
@@ -123,6 +137,7 @@ mod tests {
         assert!(sum != 1);
         let used = Snapshot::of(std::process::id()).since(&before);
         let own = used.iter().find(|it| it.kind == ProcessKind::Browser).unwrap();
+        assert!(own.rss_bytes > 1 << 20 && own.rss_begun_bytes > 1 << 20, "{used:?}");
         assert!(own.cpu_ns >= own.thread_cpu_ns_max && own.thread_cpu_ns_max > 0, "{used:?}");
     }
 }

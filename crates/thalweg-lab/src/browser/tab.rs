@@ -93,6 +93,13 @@ impl Tab {
         Ok(Tab { session, ahead_us: 0.0 })
     }
 
+    /// Slows its main thread down so many times, from now on.
+    pub(super) fn slow_down(&self, cdp: &mut Cdp, times: u32) -> anyhow::Result<()> {
+        let wanted = json!({ "rate": times });
+        cdp.call(Some(&self.session), "Emulation.setCPUThrottlingRate", &wanted)?;
+        Ok(())
+    }
+
     /// Asks for what an expression comes to, a promise for what it is fulfilled with.
     pub(super) fn ask(&self, cdp: &mut Cdp, expression: &str) -> anyhow::Result<Asked> {
         let wanted = json!({

@@ -124,12 +124,16 @@ impl Tabs {
         let settings = load.settings;
         for _ in 0..settings.tabs {
             let cdp = &mut process.cdp;
-            all.push(match settings.consumer {
+            let tab = match settings.consumer {
                 Consumer::LivePage | Consumer::LiveChart => {
                     Tab::open_live(cdp, &origin, &topic_name(0), settings.consumer)?
                 }
                 _ => Tab::open(cdp, &origin, settings.devtools)?,
-            });
+            };
+            if settings.throttle > 1 {
+                tab.slow_down(cdp, settings.throttle)?;
+            }
+            all.push(tab);
         }
         Ok(Tabs { process, all, cores, version })
     }

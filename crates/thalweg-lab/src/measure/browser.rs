@@ -52,6 +52,12 @@ pub struct KindUse {
     pub thread_cpu_ns_max: u64,
     /// What this thread is called.
     pub thread: String,
+    /// Resident memory as the span began, over all of them.
+    #[serde(default)]
+    pub rss_begun_bytes: u64,
+    /// The same as it ended.
+    #[serde(default)]
+    pub rss_bytes: u64,
 }
 
 /// What a browser used in a span.
@@ -109,6 +115,12 @@ impl BrowserUse {
     pub fn cpu(&self, kind: ProcessKind) -> f64 {
         let of_kind = self.processes.iter().filter(|it| it.kind == kind);
         of_kind.map(|it| it.cpu_ns).sum::<u64>() as f64 / self.span_ns()
+    }
+
+    /// Resident memory of a kind, as the span began and as it ended; `None` where nobody looked.
+    pub fn rss_bytes(&self, kind: ProcessKind) -> Option<[u64; 2]> {
+        let of_kind = self.processes.iter().find(|it| it.kind == kind && it.rss_bytes > 0)?;
+        Some([of_kind.rss_begun_bytes, of_kind.rss_bytes])
     }
 
     /// CPU of all its processes, in cores.

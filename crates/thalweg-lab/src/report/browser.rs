@@ -29,6 +29,10 @@ pub struct BrowserFigures {
     pub long_task_share: Option<f64>,
     /// JavaScript's heap in use, over all tabs, without workers.
     pub heap_bytes: Option<f64>,
+    /// Resident memory of the tabs' processes as the span ended.
+    pub tab_rss_bytes: Option<f64>,
+    /// What that had grown by since the span began; less than 0 is less.
+    pub tab_rss_grown_bytes: Option<f64>,
     /// Of live pages, µs: from due to received, half and 99 of 100 messages.
     pub received_us: Option<(f64, f64)>,
     /// From received to handled.
@@ -57,6 +61,7 @@ impl BrowserFigures {
         let input = |of: fn(&Delays) -> u64| {
             median(&values(&|it| Some(of(it.browser.as_ref()?.input.as_ref()?) as f64)))
         };
+        let rss = |it: &Sample| it.browser.as_ref()?.rss_bytes(ProcessKind::Tab);
         let cpu = |kind| median(&values(&|it| Some(it.browser.as_ref()?.cpu(kind))));
         Some(BrowserFigures {
             us_per_event: estimate(&values(&Sample::browser_us_per_event)),
@@ -74,6 +79,11 @@ impl BrowserFigures {
             })),
             long_task_share: median(&values(&|it| Some(it.browser.as_ref()?.long_task_share()))),
             heap_bytes: median(&values(&|it| Some(it.browser.as_ref()?.heap_bytes as f64))),
+            tab_rss_bytes: median(&values(&|it| Some(rss(it)?[1] as f64))),
+            tab_rss_grown_bytes: median(&values(&|it| {
+                let [begun, ended] = rss(it)?;
+                Some(ended as f64 - begun as f64)
+            })),
             received_us: delays(|it| it.received),
             handled_us: delays(|it| it.handled),
             painted_us: delays(|it| it.painted),

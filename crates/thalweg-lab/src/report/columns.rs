@@ -151,6 +151,12 @@ pub(super) const BROWSER_PAGE: &[Column] = &[
     ("JS heap", "MB", |_, row| {
         figure(row.browser.as_ref().and_then(|it| it.heap_bytes).map(|it| it / 1e6))
     }),
+    ("RSS of tabs, MB", "at the end", |_, row| {
+        figure(row.browser.as_ref().and_then(|it| it.tab_rss_bytes).map(|it| it / 1e6))
+    }),
+    ("", "grown", |_, row| {
+        figure(row.browser.as_ref().and_then(|it| it.tab_rss_grown_bytes).map(|it| it / 1e6))
+    }),
 ];
 /// Of a live page: from when a message was due to when its newest row was painted.
 pub(super) const PAINTED: &[Column] = &[

@@ -57,6 +57,8 @@ const COLUMNS: &[Column] = &[
     ("browser_long_tasks_per_s", |row| row.browser.as_ref()?.long_tasks_per_s),
     ("browser_long_task_share", |row| row.browser.as_ref()?.long_task_share),
     ("browser_heap_bytes", |row| row.browser.as_ref()?.heap_bytes),
+    ("browser_tab_rss_bytes", |row| row.browser.as_ref()?.tab_rss_bytes),
+    ("browser_tab_rss_grown_bytes", |row| row.browser.as_ref()?.tab_rss_grown_bytes),
 ];
 
 /// What follows them: ratios to the baseline, each with its interval and its word.

@@ -5,6 +5,7 @@
 //! - `trust`: how sure it is
 
 pub(super) mod browser;
+mod growth;
 #[cfg(test)]
 mod tests;
 mod trust;

@@ -235,6 +235,8 @@ fn in_tabs(cells: &str, subjects: &str, us_per_event: &[u64]) -> Summary {
             cpu_ns: cpu_ns(tenths),
             thread_cpu_ns_max: cpu_ns(tenths) / 2,
             thread: "main".to_owned(),
+            rss_begun_bytes: 90_000_000,
+            rss_bytes: 100_000_000,
         };
         let browser = BrowserUse {
             span_us: 500_000,
@@ -285,6 +287,18 @@ fn of_a_ladder_of_rates_the_most_is_told() {
     let cells = "[[browser.cells]]\nconnections = 6\nbatch = 1000\ninterval_us = [2000, 1000]\n\
         [[browser.cells]]\nconnections = 6\nbatch = 1000\ndevtools = true\n";
     let told = findings::browser::sentences(&in_tabs(cells, subjects, &[3, 2]));
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+/// At 400 events in half a second nobody takes more: what was offered grows, and what comes does not.
+#[test]
+fn how_far_what_comes_grows_is_told() {
+    let subject = "[[browser.subjects]]\nname = \"websocket\"\nprogram = \"thalweg\"\n";
+    let cells = "[[browser.cells]]\nconnections = 2\nbatch = [100, 200, 400, 800]\n\
+        [[browser.cells]]\nconnections = 10\ntabs = 1\nbatch = 50\n\
+        [[browser.cells]]\nconnections = 20\ntabs = 2\nbatch = 50\n\
+        [[browser.cells]]\nconnections = 30\ntabs = 3\nbatch = 50\n";
+    let told = findings::browser::sentences(&in_tabs(cells, subject, &[3]));
     insta::assert_snapshot!(told.join("\n"));
 }
 

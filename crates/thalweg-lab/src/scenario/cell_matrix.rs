@@ -138,11 +138,14 @@ impl CellMatrix<'_> {
             .collect()
     }
 
-    /// What a cell is called: without a transport where its subjects have one each.
+    /// What a cell is called: without a transport where its subjects have one each, or are pages that
+    /// choose it themselves.
     fn label(&self, settings: &Settings, subjects: &[Subject]) -> String {
         let label = settings.label(self.drive);
         let Settings { transport, connections, .. } = settings;
-        let differ = subjects.iter().any(|it| it.settings.transport != *transport);
+        let differ = subjects
+            .iter()
+            .any(|it| it.settings.transport != *transport || it.settings.consumer.is_page());
         match self.in_browser && differ {
             true => label.replacen(
                 &format!("{transport} {connections}"),
@@ -237,6 +240,7 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.unsent_bytes, |settings, value| settings.unsent_bytes = value);
     vary(&mut all, &block.tabs, |settings, value| settings.tabs = value);
     vary(&mut all, &block.devtools, |settings, value| settings.devtools = value);
+    vary(&mut all, &block.throttle, |settings, value| settings.throttle = value);
     vary(&mut all, &block.consumer, |settings, value| settings.consumer = value);
     vary(&mut all, &block.worker, |settings, value| settings.worker = value);
     vary(&mut all, &block.cores, |settings, value| settings.cores = value);

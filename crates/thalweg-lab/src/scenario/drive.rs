@@ -209,6 +209,7 @@ impl Drive {
                         "interval_us",
                         "tabs",
                         "devtools",
+                        "throttle",
                         "consumer",
                         "worker",
                         "cores",
@@ -380,6 +381,9 @@ impl Settings {
         }
         if self.devtools {
             label += ", DevTools";
+        }
+        if self.throttle > 1 {
+            label += &format!(", slowed {} times", self.throttle);
         }
         match self.consumer {
             Consumer::Rows => {}

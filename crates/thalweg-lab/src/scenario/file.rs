@@ -293,6 +293,8 @@ pub(super) struct Block {
     /// Of a browser: whether each tab is observed as DevTools does it (Runtime, Network and
     /// Performance domains).
     pub(super) devtools: Option<Axis<bool>>,
+    /// Of a browser: how many times slower its tabs are made.
+    pub(super) throttle: Option<Axis<u32>>,
     /// Of a browser: what a page makes of what comes.
     pub(super) consumer: Option<Axis<Consumer>>,
     /// Of a browser: whether that happens in a worker.
@@ -378,6 +380,7 @@ of_every_key!(
     unsent_bytes,
     tabs,
     devtools,
+    throttle,
     consumer,
     worker,
     cores,

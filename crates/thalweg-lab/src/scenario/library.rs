@@ -26,6 +26,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("decode", include_str!("../../../../lab/scenarios/decode.toml")),
     ("tab", include_str!("../../../../lab/scenarios/tab.toml")),
     ("live", include_str!("../../../../lab/scenarios/live.toml")),
+    ("tab-minutes", include_str!("../../../../lab/scenarios/tab-minutes.toml")),
     ("sdk", include_str!("../../../../lab/scenarios/sdk.toml")),
     ("b", include_str!("../../../../lab/scenarios/b.toml")),
     ("c", include_str!("../../../../lab/scenarios/c.toml")),

@@ -92,6 +92,8 @@ pub struct Settings {
     pub tabs: u32,
     /// Of a browser: whether each tab is observed as DevTools does it.
     pub devtools: bool,
+    /// Of a browser: how many times its tabs' main threads are slowed down; 1 is not at all.
+    pub throttle: u32,
     /// Of a browser: what a page makes of what comes.
     pub consumer: Consumer,
     /// Of a browser: whether that happens in a worker.
@@ -144,6 +146,7 @@ impl Default for Settings {
             unsent_bytes: 0,
             tabs: 1,
             devtools: false,
+            throttle: 1,
             consumer: Consumer::Rows,
             worker: false,
             cores: CoreUse::Apart,

@@ -209,7 +209,9 @@ fn in_browser(text: &str) -> Result<Plan, ScenarioError> {
 
 #[test]
 fn what_a_browser_measures_reads_in_full_and_quick() {
-    for name in ["a1", "a2", "a3-1", "a3-2", "a4", "a5", "decode", "tab", "live", "sdk", "b"] {
+    for name in
+        ["a1", "a2", "a3-1", "a3-2", "a4", "a5", "decode", "tab", "live", "tab-minutes", "sdk", "b"]
+    {
         for quick in [false, true] {
             let changes = Changes { load: LoadIn::Chromium, ..changes(quick) };
             let plan = read(find(name).unwrap(), &changes, &[])

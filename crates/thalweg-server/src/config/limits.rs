@@ -32,6 +32,12 @@ pub(crate) const H2_CONNECTION_WINDOW_BYTES: u32 = 4 * H2_STREAM_WINDOW_BYTES;
 /// second.
 pub(crate) const H2_STREAM_WINDOW_BYTES: u32 = 128 << 10;
 
+/// The least time between two sends of a topic over HTTP/2, in µs. A stream that gets something every
+/// millisecond is held back by Chromium until 64 KiB of it are there: what came last is waited for as
+/// long as more comes, a millisecond each time (`SpdyHttpStream`, `kBufferTimeMs`; `lab/runs` has
+/// `h2-pace`).
+pub(crate) const H2_INTERVAL_US: u64 = 2_000;
+
 /// The most runs that are listed, the newest ones: a page shows no more.
 pub(crate) const RUNS_LISTED: usize = 1_000;
 

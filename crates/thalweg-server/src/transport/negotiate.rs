@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     access::AccessPolicy,
-    config::Config,
+    config::{Config, H2_INTERVAL_US},
     fanout::{ResponseMode, Terms},
     refusal::Refusal,
 };
@@ -128,7 +128,11 @@ pub(crate) fn negotiate(
     let format = format.chunked().filter(|_| is_in_chunks).unwrap_or(format);
     let format = if query.takes_patches { format.with_patches() } else { format };
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
-    Ok(SubscribeRequest { format, head, topics, terms: query.terms, mode, wait_us, echoes: false })
+    let mut terms = query.terms;
+    if request.version == Version::HTTP_2 && mode != ResponseMode::Once {
+        terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
+    }
+    Ok(SubscribeRequest { format, head, topics, terms, mode, wait_us, echoes: false })
 }
 
 /// Whether a client names columns in Accept, and nothing that is JSON.
@@ -249,7 +253,15 @@ mod tests {
     use super::*;
 
     fn asked(uri: &str, headers: &[(&str, &str)]) -> Result<SubscribeRequest, Refusal> {
-        let mut request = http::Request::builder().uri(uri);
+        asked_over(Version::HTTP_11, uri, headers)
+    }
+
+    fn asked_over(
+        version: Version,
+        uri: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<SubscribeRequest, Refusal> {
+        let mut request = http::Request::builder().uri(uri).version(version);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -283,6 +295,17 @@ mod tests {
         refused("/v1/topics/a", &[("accept", "*/*")], ErrorCode::NotAcceptable, "Accept:");
         refused("/v1/topics/a?transport=websocket", &[], ErrorCode::UpgradeRequired, "headers");
         refused("/v1/topics/a?transport=ssh", &[], ErrorCode::BadParameter, "\"sse\"");
+    }
+
+    #[test]
+    fn over_http_2_sends_are_apart_for_a_browser_would_hold_them_back() {
+        let interval_us = |version, uri| asked_over(version, uri, SSE).unwrap().terms.interval_us;
+        assert_eq!(interval_us(Version::HTTP_11, "/v1/topics/a"), 0);
+        assert_eq!(interval_us(Version::HTTP_2, "/v1/topics/a"), H2_INTERVAL_US);
+        assert_eq!(interval_us(Version::HTTP_2, "/v1/topics/a?interval=1ms"), H2_INTERVAL_US);
+        assert_eq!(interval_us(Version::HTTP_2, "/v1/topics/a?interval=1s"), 1_000_000);
+        let poll = asked_over(Version::HTTP_2, "/v1/topics/a?transport=long-polling", &[]).unwrap();
+        assert_eq!(poll.terms.interval_us, 0);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What tabs took, and of how much CPU, where a browser was the load.
 
+use super::growth;
 use crate::measure::comparison::Comparison;
 use crate::report::most::Most;
 use crate::report::number::{digits, short};
@@ -8,7 +9,7 @@ use crate::report::summary::{PartSummary, Summary};
 use crate::scenario::{Consumer, Drive, Settings, Transport};
 
 /// From this share on what came is the schedule's, and not what a browser can take.
-const ALL_CAME: f64 = 0.98;
+pub(super) const ALL_CAME: f64 = 0.98;
 
 /// What browsers did, scenario by scenario.
 pub(in crate::report) fn sentences(summary: &Summary) -> Vec<String> {
@@ -19,6 +20,7 @@ pub(in crate::report) fn sentences(summary: &Summary) -> Vec<String> {
 fn of_part(part: &PartSummary) -> Vec<String> {
     let mut told = Vec::new();
     if part.drive == Drive::GeneratedLoad {
+        told.extend(growth::sentences(part));
         told.extend(at_equal_rate(part));
         told.extend(if part.most.is_empty() {
             at_most(part).into_iter().collect()
@@ -122,20 +124,20 @@ fn observed(part: &PartSummary) -> Option<String> {
 }
 
 /// What each encoding, each transport and a worker buy, where subjects differ in what a page
-/// makes of the messages: events for the same CPU of the browser, at the largest batches.
+/// makes of the messages: events for the same CPU of the browser, where most subjects stand side
+/// by side, and of such cells at the largest batches.
 fn decoding(part: &PartSummary) -> Vec<String> {
     let cells = part.cells();
-    let largest = cells.iter().max_by_key(|cell| cell.first().map_or(0, |row| row.settings.batch));
-    let Some(cell) = largest else { return Vec::new() };
+    let fullest = cells
+        .iter()
+        .max_by_key(|cell| (cell.len(), cell.first().map_or(0, |row| row.settings.batch)));
+    let Some(cell) = fullest else { return Vec::new() };
     let rows: Vec<&Row> = cell.iter().filter(|row| !row.is_noise && row.valid > 0).collect();
     let Some(first) = rows.first() else { return Vec::new() };
     if rows.iter().all(|row| row.settings.consumer == first.settings.consumer) {
         return Vec::new();
     }
-    let mut told = vec![format!(
-        "{}, by the events that the same CPU of the browser is enough for:",
-        first.cell
-    )];
+    let mut told = Vec::new();
     for transport in TRANSPORTS {
         told.extend(bought(&rows, "What an encoding buys", |row| {
             let Settings { consumer, worker, .. } = row.settings;
@@ -155,6 +157,10 @@ fn decoding(part: &PartSummary) -> Vec<String> {
             let is_own = (row.settings.transport, row.settings.consumer) == (transport, consumer);
             is_own.then(|| (!row.settings.worker, "in a worker".to_owned()))
         }));
+    }
+    if !told.is_empty() {
+        let by = "by the events that the same CPU of the browser is enough for:";
+        told.insert(0, format!("{}, {by}", first.cell));
     }
     told
 }
@@ -194,7 +200,7 @@ fn us_per_event(row: &Row) -> Option<f64> {
     row.browser.as_ref()?.us_per_event.map(|it| it.median).filter(|it| *it > 0.0)
 }
 
-fn came(row: &Row) -> f64 {
+pub(super) fn came(row: &Row) -> f64 {
     row.throughput.share_of_schedule.unwrap_or(0.0)
 }
 

@@ -1,0 +1,116 @@
+//! How what comes to tabs grows with the batch, with connections and with tabs: as far as all of
+//! the schedule comes it grows as the schedule does; behind that is the knee.
+
+use super::browser::{ALL_CAME, came};
+use crate::report::number::short;
+use crate::report::row::Row;
+use crate::report::summary::PartSummary;
+use crate::scenario::Settings;
+
+/// Of an axis this many values say how something grows.
+const VALUES_MIN: usize = 3;
+
+/// A setting that a scenario varies.
+struct Axis {
+    /// Of a row, with how it is called.
+    value: fn(&Settings) -> u32,
+    unit: [&'static str; 2],
+    /// The same settings without it: rows that are equal so differ in it alone.
+    without: fn(&Settings) -> Settings,
+}
+
+const AXES: [Axis; 3] = [
+    Axis {
+        value: |it| it.batch,
+        unit: ["row", "rows"],
+        without: |it| Settings { batch: 0, ..it.clone() },
+    },
+    // Tabs have their own connections each.
+    Axis {
+        value: |it| it.connections,
+        unit: ["connection", "connections"],
+        without: |it| Settings { connections: 0, ..it.clone() },
+    },
+    Axis {
+        value: |it| it.tabs,
+        unit: ["tab", "tabs"],
+        without: |it| Settings { connections: 0, tabs: 0, ..it.clone() },
+    },
+];
+
+impl Axis {
+    fn at(&self, row: &Row) -> String {
+        let value = (self.value)(&row.settings);
+        format!("{value} {}", self.unit[usize::from(value != 1)])
+    }
+
+    /// Rows that differ in this alone, of one subject each, in the order of its values.
+    fn curves<'a>(&self, part: &'a PartSummary) -> Vec<Vec<&'a Row>> {
+        let mut curves: Vec<Vec<&Row>> = Vec::new();
+        for row in part.rows.iter().filter(|row| !row.is_noise && row.valid > 0) {
+            let same = |one: &&Row| {
+                one.subject == row.subject
+                    && (self.without)(&one.settings) == (self.without)(&row.settings)
+            };
+            match curves.iter_mut().find(|curve| curve.first().is_some_and(same)) {
+                Some(curve) => curve.push(row),
+                None => curves.push(vec![row]),
+            }
+        }
+        curves.retain_mut(|curve| {
+            curve.sort_by_key(|row| (self.value)(&row.settings));
+            let mut values: Vec<u32> =
+                curve.iter().map(|row| (self.value)(&row.settings)).collect();
+            values.dedup();
+            values.len() >= VALUES_MIN && values.len() == curve.len()
+        });
+        curves
+    }
+
+    /// Of one subject: how far all came, where most came, and how much at the end.
+    fn told(&self, curve: &[&Row]) -> Option<String> {
+        let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |it| it.median);
+        // Where more came in full, less could have.
+        let is_full = curve.iter().rposition(|row| came(row) >= ALL_CAME).map_or(0, |it| it + 1);
+        let subject = &curve.first()?.subject;
+        let last = curve.last()?;
+        if is_full == curve.len() {
+            return Some(format!(
+                "{subject} in full at each, {}/s at the last",
+                short(per_s(last))
+            ));
+        }
+        let full = match is_full.checked_sub(1).map(|it| curve[it]) {
+            Some(row) => format!("in full up to {} ({}/s)", self.at(row), short(per_s(row))),
+            None => "nowhere in full".to_owned(),
+        };
+        // The first of several.
+        let most = curve.iter().min_by(|one, other| per_s(other).total_cmp(&per_s(one)))?;
+        let most_at = format!("{}/s at {}", short(per_s(most)), self.at(most));
+        let of_most = per_s(last) / per_s(most).max(f64::MIN_POSITIVE) * 100.0;
+        Some(if std::ptr::eq(*most, *last) {
+            format!("{subject} {full}, most at the last, {most_at}")
+        } else {
+            format!("{subject} {full}, most {most_at}, {of_most:.0}\u{a0}% of that at the last")
+        })
+    }
+}
+
+/// For each axis that a part varies: what came, as the value grows.
+pub(super) fn sentences(part: &PartSummary) -> Vec<String> {
+    AXES.iter().flat_map(|axis| of_axis(axis, part)).collect()
+}
+
+fn of_axis(axis: &Axis, part: &PartSummary) -> Vec<String> {
+    let curves = axis.curves(part);
+    let ends = |curve: &[&'_ Row]| {
+        let [first, .., last] = curve else { return String::new() };
+        format!("From {} to {}", first.cell, last.cell)
+    };
+    let of_same_cells = curves.chunk_by(|one, next| ends(one) == ends(next));
+    let told = of_same_cells.map(|same| {
+        let each: Vec<String> = same.iter().filter_map(|curve| axis.told(curve)).collect();
+        format!("{}, of what was offered came: {}.", ends(&same[0]), each.join("; "))
+    });
+    told.collect()
+}
