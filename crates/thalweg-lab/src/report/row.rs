@@ -77,6 +77,16 @@ pub struct Row {
     pub curves: Curves,
 }
 
+/// From this share on what came is the schedule's, and not what a browser can take.
+const ALL_CAME: f64 = 0.98;
+
+impl Row {
+    /// Whether all that the schedule offered came, where there is one.
+    pub(super) fn came_in_full(&self) -> bool {
+        self.throughput.share_of_schedule.is_some_and(|it| it >= ALL_CAME)
+    }
+}
+
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

@@ -8,9 +8,6 @@ use crate::report::row::Row;
 use crate::report::summary::{PartSummary, Summary};
 use crate::scenario::{Consumer, Drive, Settings, Transport};
 
-/// From this share on what came is the schedule's, and not what a browser can take.
-pub(super) const ALL_CAME: f64 = 0.98;
-
 /// What browsers did, scenario by scenario.
 pub(in crate::report) fn sentences(summary: &Summary) -> Vec<String> {
     let parts = summary.parts.iter().filter(|part| part.in_browser);
@@ -36,7 +33,7 @@ fn of_part(part: &PartSummary) -> Vec<String> {
 /// CPU at equal events per second: where all of the schedule came to every subject.
 fn at_equal_rate(part: &PartSummary) -> Vec<String> {
     let of_cell = |cell: &&[Row]| {
-        let all_came = cell.iter().all(|row| came(row) >= ALL_CAME);
+        let all_came = cell.iter().all(Row::came_in_full);
         if !all_came || cell.len() < 2 {
             return None;
         }
@@ -198,10 +195,6 @@ fn bought(
 
 fn us_per_event(row: &Row) -> Option<f64> {
     row.browser.as_ref()?.us_per_event.map(|it| it.median).filter(|it| *it > 0.0)
-}
-
-pub(super) fn came(row: &Row) -> f64 {
-    row.throughput.share_of_schedule.unwrap_or(0.0)
 }
 
 fn named(consumer: Consumer) -> &'static str {

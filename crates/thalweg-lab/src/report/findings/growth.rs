@@ -1,7 +1,6 @@
 //! How what comes to tabs grows with the batch, with connections and with tabs: as far as all of
 //! the schedule comes it grows as the schedule does; behind that is the knee.
 
-use super::browser::{ALL_CAME, came};
 use crate::report::number::short;
 use crate::report::row::Row;
 use crate::report::summary::PartSummary;
@@ -71,7 +70,7 @@ impl Axis {
     fn told(&self, curve: &[&Row]) -> Option<String> {
         let per_s = |row: &Row| row.throughput.events_per_s.map_or(0.0, |it| it.median);
         // Where more came in full, less could have.
-        let is_full = curve.iter().rposition(|row| came(row) >= ALL_CAME).map_or(0, |it| it + 1);
+        let is_full = curve.iter().rposition(|row| row.came_in_full()).map_or(0, |it| it + 1);
         let subject = &curve.first()?.subject;
         let last = curve.last()?;
         if is_full == curve.len() {
