@@ -170,6 +170,10 @@ impl Values {
                 self.push_word(number.to_le_bytes());
             }
             (Kind::Double, Value::Int(number)) => self.push_word((number as f64).to_le_bytes()),
+            (Kind::Double, Value::Huge) => {
+                let text = std::str::from_utf8(text).map_err(|_| Unreadable)?;
+                self.push_word(parsed::<f64>(text)?.to_le_bytes());
+            }
             (Kind::Int | Kind::Double, Value::String(text, false)) => {
                 let text = std::str::from_utf8(text).map_err(|_| Unreadable)?;
                 match self.kind {

@@ -4,7 +4,7 @@ use crate::{
     Column, Columns, Kind,
     decimal::EXACT_MAX,
     json::{Reader, Value},
-    limits::{CHANGES_MAX, INFERRED_BYTES},
+    limits::{CHANGES_MAX, COLUMNS_MAX, INFERRED_BYTES},
     rows::is_like_offset,
     schema::{Shape, VALUE, fits_cells, fits_limits},
     time,
@@ -160,6 +160,10 @@ impl Visitor for Seen {
 
     fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Mixed> {
         let index = self.index_of(place);
+        if self.columns.len() > COLUMNS_MAX {
+            // It will be one column of JSON, whatever else is in it.
+            return Err(Mixed);
+        }
         let seen = &mut self.columns[index];
         let (kind, is_large) = kind_of(reader.value());
         seen.is_large |= is_large;
@@ -200,7 +204,7 @@ fn kind_of(value: Value<'_>) -> (Kind, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{CELLS_MAX, COLUMNS_MAX};
+    use crate::limits::CELLS_MAX;
 
     fn shown(columns: &Columns) -> String {
         let columns = columns.iter().map(|column| format!("{}:{}", column.name, column.kind));

@@ -48,6 +48,35 @@ test("carries everything, in order, also what is published before there are colu
   expect(network.asked.filter(({ kind }) => kind === "arrow").length).toBe(1);
 });
 
+test("what is only null, and a text that begins as a byte order mark does, are as in JSON", async ({
+  page,
+  server,
+}) => {
+  const events = [
+    { a: 1, x: null, s: "\ufeffx" },
+    { a: 2, x: null, s: "y" },
+  ];
+  await post(server, "odd", ...events);
+  await page.goto("/e2e/empty.html");
+  const rows = await page.evaluate(async () => {
+    const { columns } = (await import(`${location.origin}/sdk/arrow.js`)) as typeof import("thalweg/arrow");
+    return new Promise<unknown>((resolve) => {
+      columns(location.origin, "odd", { from: "earliest" }, ({ table }) => {
+        const read = ["a", "x", "s"].map((name) => Array.from(table.getChild(name)?.toArray() ?? []));
+        if (table.numRows) resolve({ rows: [0, 1].map((row) => table.at(row)), read });
+      });
+    });
+  });
+  expect(rows).toMatchObject({
+    rows: events,
+    read: [
+      [1, 2],
+      [null, null],
+      ["\ufeffx", "y"],
+    ],
+  });
+});
+
 test("in a Worker it is the same", async ({ page, server }) => {
   await publish(server, "numbers", 1, 1000);
   await page.goto("/e2e/empty.html");

@@ -24,6 +24,9 @@ fn values_are_read_as_declared() {
         ],
         0,
     );
+    // As JSON.stringify(1e20) writes it.
+    let huge = "[100000000000000000000],[-18446744073709551616]";
+    check(&["a:double"], huge, &[json!([1e20]), json!([-18_446_744_073_709_551_616.0])], 0);
     check(&["a:int", "b:json"], r#"{"b":[1],"c":5,"a":2.0}"#, &[json!([2, [1]])], 0);
 }
 

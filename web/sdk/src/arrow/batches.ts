@@ -6,7 +6,7 @@
 
 import { Batch, Column, type ValueArray } from "@uwdata/flechette";
 
-const decoder = new TextDecoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 type Options<Values> = Omit<ConstructorParameters<typeof Batch>[0], "values"> & { values: Values };
 

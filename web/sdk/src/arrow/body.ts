@@ -8,6 +8,8 @@ import { type FlatTable, long, type Vector } from "./flatbuffer.js";
 const NODE_BYTES = 16;
 const PLACE_BYTES = 16;
 
+const NONE = new Uint8Array(0);
+
 /** A kind of typed array. */
 interface Kind<T> {
   readonly BYTES_PER_ELEMENT: number;
@@ -36,6 +38,11 @@ export class Body {
   /** @param dictionaries - texts by the numbers of their dictionaries. */
   column(type: DataType, dictionaries: ReadonlyMap<number, Column<string>>): Column<unknown> {
     const { count } = this;
+    if (type.typeId === Type.Null) {
+      // It has no buffers, and not even bits: whatever is not there is null.
+      this.#head();
+      return new FrameColumn([new FlagBatch({ type, length: count, nullCount: count, validity: NONE, values: NONE })]);
+    }
     const node = { type, ...this.#next() };
     switch (type.typeId) {
       case Type.Int:
@@ -67,15 +74,20 @@ export class Body {
 
   /** What each column begins with. */
   #next(): Node {
+    const nullCount = this.#head();
+    // Without nulls there need not be any bits.
+    const validity = this.#array(Uint8Array, nullCount ? bits(this.count) : 0);
+    return { length: this.count, nullCount, validity };
+  }
+
+  /** The next column's own description: how many nulls it has. */
+  #head(): number {
     const { view, at, length } = this.#nodes;
     if (this.#node >= length) throw new RangeError("a record batch has too few columns");
     const place = at + NODE_BYTES * this.#node++;
     if (long(view, place) !== this.count)
       throw new RangeError("the columns of a record batch are of different lengths");
-    const nullCount = long(view, place + 8);
-    // Without nulls there need not be any bits.
-    const validity = this.#array(Uint8Array, nullCount ? bits(this.count) : 0);
-    return { length: this.count, nullCount, validity };
+    return long(view, place + 8);
   }
 
   /** The next buffer. @param least - elements that it must have; those behind them are left out. */

@@ -1,4 +1,4 @@
-/** The schema of an Arrow stream, as a Thalweg server writes it: flat columns of six types. Pure. */
+/** The schema of an Arrow stream, as a Thalweg server writes it: flat columns of seven types. Pure. */
 
 import {
   bool,
@@ -9,6 +9,7 @@ import {
   type Schema as FlechetteSchema,
   float64,
   int64,
+  nullType,
   TimeUnit,
   timestamp,
   utf8,
@@ -18,6 +19,7 @@ import type { FlatTable } from "./flatbuffer.js";
 import { metadata } from "./messages.js";
 
 /** Numbers of the types of Arrow's `Schema.fbs`. */
+const NULL = 1;
 const INT = 2;
 const FLOATING_POINT = 3;
 const UTF8 = 5;
@@ -58,6 +60,8 @@ function field(table: FlatTable): Field {
 
 function plain(number: number, type: FlatTable): DataType | null {
   switch (number) {
+    case NULL:
+      return nullType();
     case INT:
       return isInt(type, 64) ? int64() : null;
     case FLOATING_POINT:

@@ -52,6 +52,7 @@ export interface ColumnField {
  * | booleans | `bool` | boolean |
  * | times | `timestamp` of ms, UTC | number: ms since 1970 |
  * | texts | a dictionary of `utf8` | string |
+ * | only `null` so far | `null` | `null` |
  * | anything else, or several of these | `utf8`, whose field's metadata has `thalweg.type`: `json` | string: JSON |
  */
 export interface ColumnTable {
