@@ -1,8 +1,8 @@
 /** How far it was when, so that what came in a span is known afterwards, however busy the page was. */
 
-/** Points lie at least so far apart, ms. */
+/** Points lie at least so far apart at first, ms. */
 const POINT_MS = 2;
-/** So many are kept: half a minute. */
+/** So many are kept: half a minute. When there are more, every second one goes, and those that come lie twice as far apart. */
 const POINTS_MAX = 16384;
 /** Numbers of a point: when (ms of the page's clock), events, bytes, messages, and due time of the last. */
 const FIELDS = 5;
@@ -12,6 +12,7 @@ class Timeline {
     this.points = new Float64Array(POINTS_MAX * FIELDS);
     this.count = 0;
     this.lastMs = 0;
+    this.apartMs = POINT_MS;
     this.events = 0;
     this.bytes = 0;
     this.messages = 0;
@@ -27,11 +28,21 @@ class Timeline {
     this.bytes += bytes;
     this.messages += 1;
     const nowMs = clockMs();
-    if (nowMs - this.lastMs < POINT_MS) return;
+    if (nowMs - this.lastMs < this.apartMs) return;
     this.lastMs = nowMs;
-    const at = (this.count % POINTS_MAX) * FIELDS;
-    this.points.set([nowMs, this.events, this.bytes, this.messages, dueUs], at);
+    if (this.count === POINTS_MAX) this.thin();
+    this.points.set([nowMs, this.events, this.bytes, this.messages, dueUs], this.count * FIELDS);
     this.count += 1;
+  }
+
+  /** Every second point goes. */
+  thin() {
+    this.count = POINTS_MAX / 2;
+    this.apartMs *= 2;
+    for (let index = 0; index < this.count; index++) {
+      const from = (2 * index + 1) * FIELDS;
+      this.points.copyWithin(index * FIELDS, from, from + FIELDS);
+    }
   }
 
   /**
@@ -41,9 +52,8 @@ class Timeline {
    */
   since(fromMs) {
     const kept = [[clockMs(), this.events, this.bytes, this.messages, 0]];
-    const oldest = Math.max(0, this.count - POINTS_MAX);
-    for (let index = this.count - 1; index >= oldest; index--) {
-      const at = (index % POINTS_MAX) * FIELDS;
+    for (let index = this.count - 1; index >= 0; index--) {
+      const at = index * FIELDS;
       const point = [...this.points.subarray(at, at + FIELDS)];
       kept.push(point);
       if (/** @type {number} */ (point[0]) < fromMs) break;
