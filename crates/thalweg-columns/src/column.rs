@@ -170,16 +170,12 @@ impl Values {
                 self.push_word(number.to_le_bytes());
             }
             (Kind::Double, Value::Int(number)) => self.push_word((number as f64).to_le_bytes()),
-            (Kind::Double, Value::Huge) => {
-                let text = std::str::from_utf8(text).map_err(|_| Unreadable)?;
-                self.push_word(parsed::<f64>(text)?.to_le_bytes());
+            (Kind::Double, Value::Huge) => self.push_word(double(text)?.to_le_bytes()),
+            (Kind::Double, Value::String(text, false)) => {
+                self.push_word(double(text)?.to_le_bytes());
             }
-            (Kind::Int | Kind::Double, Value::String(text, false)) => {
-                let text = std::str::from_utf8(text).map_err(|_| Unreadable)?;
-                match self.kind {
-                    Kind::Int => self.push_word(parsed::<i64>(text)?.to_le_bytes()),
-                    _ => self.push_word(parsed::<f64>(text)?.to_le_bytes()),
-                }
+            (Kind::Int, Value::String(text, false)) => {
+                self.push_word(parsed::<i64>(text)?.to_le_bytes());
             }
             (Kind::Bool, Value::Int(number @ 0..=1)) => self.push_bool(number == 1),
             (Kind::Time, Value::Int(ms)) => self.push_word(ms.to_le_bytes()),
@@ -295,7 +291,14 @@ fn push_found(words: &mut Vec<u8>, found: Option<[u8; 8]>) -> bool {
     found.is_some()
 }
 
-fn parsed<N: std::str::FromStr>(text: &str) -> Result<N, Unreadable> {
+/// Rust's parser reads "NaN" and "inf", too, which are no numbers of JSON.
+fn double(text: &[u8]) -> Result<f64, Unreadable> {
+    parsed(text)
+        .and_then(|number: f64| if number.is_finite() { Ok(number) } else { Err(Unreadable) })
+}
+
+fn parsed<N: std::str::FromStr>(text: &[u8]) -> Result<N, Unreadable> {
+    let text = std::str::from_utf8(text).map_err(|_| Unreadable)?;
     text.trim().parse().map_err(|_| Unreadable)
 }
 

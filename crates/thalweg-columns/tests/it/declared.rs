@@ -32,6 +32,7 @@ fn values_are_read_as_declared() {
 
 #[test]
 fn what_cannot_be_read_is_null_and_counted() {
+    check(&["a:double"], r#"["NaN"],["-inf"]"#, &[json!([null]), json!([null])], 2);
     check(
         &["a:int", "b:time"],
         r#"["x","yesterday"],[1.5,null],[[],{}],[7,0,"more"],9"#,

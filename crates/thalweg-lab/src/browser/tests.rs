@@ -26,6 +26,24 @@ const BUSY: &str = "(async () => { \
         for (let i = 0; i < 1e6; i++) Math.sqrt(i); \
     } })()";
 
+/// How long the page's thread takes for the same work, ms: the least of some times.
+const WORK: &str = "(() => { \
+    const once = () => { \
+        const begun = performance.now(); \
+        for (let i = 0, sum = 0; i < 2e7; i++) sum += Math.sqrt(i); \
+        return performance.now() - begun; \
+    }; \
+    return Math.min(...Array.from({ length: 5 }, once)); })()";
+/// Five minutes of a message each millisecond, by a clock of its own: the first time that is known
+/// from 100 s on, the events at its end, whether all points say what had come by then, and how many
+/// they are.
+const FIVE_MINUTES: &str = "\
+    const timeline = new Timeline(); \
+    for (; now < 300000; now++) timeline.came({ events: 100, dueUs: now * 1000 }, 10); \
+    const points = timeline.since(100000); \
+    const isRight = points.slice(0, -1).every(([ms, events]) => events === (ms + 1) * 100); \
+    return [points[0][0], points.at(-1)[1], isRight, points.length];";
+
 fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
@@ -76,6 +94,32 @@ fn cpu_by_process_kind_agrees_with_what_chromium_says() {
     }
     let busy = |kind| compared.iter().any(|(known, s)| *known == kind && *s > 0.1);
     assert!(busy(ProcessKind::Tab) && busy(ProcessKind::Network), "{compared:?}");
+    process.stop();
+}
+
+#[test]
+fn a_tab_that_is_slowed_down_is_slower() {
+    let Some(mut process) = start() else { return };
+    let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
+    let alone: f64 = tab.evaluate(&mut process.cdp, WORK).unwrap();
+    tab.slow_down(&mut process.cdp, 6).unwrap();
+    let slowed: f64 = tab.evaluate(&mut process.cdp, WORK).unwrap();
+    assert!(slowed > 2.0 * alone, "{slowed} ms, and {alone} ms before");
+    process.stop();
+}
+
+#[test]
+fn minutes_are_followed_in_bounded_memory() {
+    let Some(mut process) = start() else { return };
+    let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
+    let timeline = include_str!("../../../../web/lab/page/timeline.js");
+    let clock = "let now = 0; const performance = { timeOrigin: 0, now: () => now };";
+    let expression = format!("(() => {{ {clock}\n{timeline}\n{FIVE_MINUTES} }})()");
+    let (from_ms, events, is_right, points): (f64, u64, bool, usize) =
+        tab.evaluate(&mut process.cdp, &expression).unwrap();
+    assert!((99_900.0..=100_000.0).contains(&from_ms) && is_right, "from {from_ms} ms, {is_right}");
+    assert_eq!(events, 30_000_000);
+    assert!((1000..=16384).contains(&points), "{points} points");
     process.stop();
 }
 

@@ -6,9 +6,9 @@ use super::{Consumer, Dialect, Drive, Program, Settings, Transport};
 /// are not counted in.
 const HTTP_1_CONNECTIONS_MAX: u32 = 6;
 /// Settings that only a browser has.
+const OF_BROWSERS: [&str; 6] = ["tabs", "devtools", "throttle", "consumer", "worker", "cores"];
 /// A tab that is slower than this is no use for anything.
 const THROTTLE_MAX: u32 = 100;
-const OF_BROWSERS: [&str; 6] = ["tabs", "devtools", "throttle", "consumer", "worker", "cores"];
 
 /// Whether a setting has no effect but in a browser.
 pub(super) fn is_of_browsers(key: &str) -> bool {
@@ -41,7 +41,9 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
         return Err(format!("{connections} connections are in 1 to {connections} tabs"));
     }
     if !(1..=THROTTLE_MAX).contains(&throttle) {
-        return Err(format!("a tab is slowed down 1 to {THROTTLE_MAX} times"));
+        return Err(format!(
+            "throttle is 1, which is not at all, to {THROTTLE_MAX}, not {throttle}"
+        ));
     }
     let comes_again = matches!(transport, Transport::ForeverFrame | Transport::LongPolling);
     if comes_again && !is_conversation {

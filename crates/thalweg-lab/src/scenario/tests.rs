@@ -268,6 +268,8 @@ fn what_needs_a_browser_and_what_no_browser_can_do_is_refused() {
             "generated-load",
             "transport = \"long-polling\"\nconnections = 2\nsubjects = [\"thalweg\"]",
         ),
+        native("throttle = 6"),
+        tab("generated-load", "throttle = 0"),
         native("cores = \"shared\""),
         tab("generated-load", "cores = \"everything\""),
         tab("generated-load", "consumer = \"arrow\""),

@@ -11,8 +11,8 @@ const VALUES_MIN: usize = 3;
 
 /// A setting that a scenario varies.
 struct Axis {
-    /// Of a row, with how it is called.
     value: fn(&Settings) -> u32,
+    /// What one of it is called, and several.
     unit: [&'static str; 2],
     /// The same settings without it: rows that are equal so differ in it alone.
     without: fn(&Settings) -> Settings,
