@@ -32,7 +32,7 @@ pub(crate) const H2_CONNECTION_WINDOW_BYTES: u32 = 4 * H2_STREAM_WINDOW_BYTES;
 /// second.
 pub(crate) const H2_STREAM_WINDOW_BYTES: u32 = 128 << 10;
 
-/// The least time between two sends of a topic over HTTP/2, in µs. A stream that gets something every
+/// The least time between two sends of a topic to Chromium over HTTP/2, in µs. A stream that gets something every
 /// millisecond is held back by Chromium until 64 KiB of it are there: what came last is waited for as
 /// long as more comes, a millisecond each time (`SpdyHttpStream`, `kBufferTimeMs`; `lab/runs` has
 /// `h2-pace`).

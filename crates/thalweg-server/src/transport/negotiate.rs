@@ -129,10 +129,17 @@ pub(crate) fn negotiate(
     let format = if query.takes_patches { format.with_patches() } else { format };
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
     let mut terms = query.terms;
-    if request.version == Version::HTTP_2 && mode != ResponseMode::Once {
+    let is_held_back = request.version == Version::HTTP_2 && is_of_chromium(&request.headers);
+    if is_held_back && mode != ResponseMode::Once {
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
     }
     Ok(SubscribeRequest { format, head, topics, terms, mode, wait_us, echoes: false })
+}
+
+/// Whether a request is of Chromium or a browser made of it: no other sends this header, and over TLS,
+/// without which no browser speaks HTTP/2, they send it with each request (User-Agent Client Hints).
+fn is_of_chromium(headers: &HeaderMap) -> bool {
+    headers.contains_key("sec-ch-ua")
 }
 
 /// Whether a client names columns in Accept, and nothing that is JSON.
@@ -298,14 +305,19 @@ mod tests {
     }
 
     #[test]
-    fn over_http_2_sends_are_apart_for_a_browser_would_hold_them_back() {
-        let interval_us = |version, uri| asked_over(version, uri, SSE).unwrap().terms.interval_us;
-        assert_eq!(interval_us(Version::HTTP_11, "/v1/topics/a"), 0);
-        assert_eq!(interval_us(Version::HTTP_2, "/v1/topics/a"), H2_INTERVAL_US);
-        assert_eq!(interval_us(Version::HTTP_2, "/v1/topics/a?interval=1ms"), H2_INTERVAL_US);
-        assert_eq!(interval_us(Version::HTTP_2, "/v1/topics/a?interval=1s"), 1_000_000);
-        let poll = asked_over(Version::HTTP_2, "/v1/topics/a?transport=long-polling", &[]).unwrap();
-        assert_eq!(poll.terms.interval_us, 0);
+    fn over_http_2_sends_are_apart_for_chromium_would_hold_them_back() {
+        let hint = ("sec-ch-ua", "\"Chromium\";v=\"156\"");
+        let of_chromium = [SSE[0], hint];
+        let over = |version, headers: &[_], uri| {
+            asked_over(version, uri, headers).unwrap().terms.interval_us
+        };
+        assert_eq!(over(Version::HTTP_11, &of_chromium, "/v1/topics/a"), 0);
+        assert_eq!(over(Version::HTTP_2, SSE, "/v1/topics/a"), 0);
+        let interval_us = |uri| over(Version::HTTP_2, &of_chromium, uri);
+        assert_eq!(interval_us("/v1/topics/a"), H2_INTERVAL_US);
+        assert_eq!(interval_us("/v1/topics/a?interval=1ms"), H2_INTERVAL_US);
+        assert_eq!(interval_us("/v1/topics/a?interval=1s"), 1_000_000);
+        assert_eq!(over(Version::HTTP_2, &[hint], "/v1/topics/a?transport=long-polling"), 0);
     }
 
     #[test]
