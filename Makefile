@@ -47,14 +47,14 @@ test: export THALWEG_SKIPPED := $(abspath $(or $(CARGO_TARGET_DIR),target))/skip
 test: setup web/node_modules/.package-lock.json
 	@mkdir -p $(dir $(SUITES)); : > $(THALWEG_SKIPPED); : > $(SUITES)
 	$(call suite,format$(comma) tidy$(comma) licences,$(CARGO) fmt --all --check && $(CARGO) xtask tidy && $(CARGO) xtask licences)
-	$(call suite,pages: build and check,cd web && npm run build && npm run check)
+	$(call suite,pages: build and check,cd web && npm run build && npm run size && npm run check)
 	$(call suite,clippy$(comma) also without NATS,$(CARGO) clippy --locked --workspace --all-targets --quiet -- --deny warnings \
 	  && $(CARGO) clippy --locked --package thalweg --no-default-features --quiet -- --deny warnings)
 	$(call suite,docs,RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet)
 	$(call suite,build of the tests,$(CARGO) test --locked --workspace --quiet --no-run)
 	@echo "== tests in Rust"; ( $(CARGO) test --locked --workspace -- --quiet 2>&1; echo "exit $$?" ) | tee $(SUITES).log
 	@awk -f xtask/suites.awk $(SUITES).log >> $(SUITES); tail -n 1 $(SUITES).log | grep -q "exit 0"
-	$(call suite,SDK and pages,cd web && npm test && npm run size)
+	$(call suite,SDK and pages,cd web && npm test)
 	$(call suite,browser,cd web && npm run e2e)
 	@echo; cat $(SUITES)
 	@sort -u $(THALWEG_SKIPPED) | sed 's/^/skipped: /'; echo "$$(sort -u $(THALWEG_SKIPPED) | wc -l) skipped"

@@ -10,7 +10,7 @@ import type { ColumnListener, ColumnOptions, ColumnStream } from "./arrow/column
 import { ColumnReader } from "./arrow/reader.js";
 import { ThalwegError } from "./errors.js";
 import { root } from "./session.js";
-import { check } from "./subscription.js";
+import { checkTopic } from "./subscription.js";
 import { isCursor } from "./wire.js";
 
 export type {
@@ -51,7 +51,7 @@ export function columns(
   listener: ColumnListener,
 ): ColumnStream {
   const { from = "latest" } = options;
-  check({ state: "connecting", transport: null, reason: null }, topic);
+  checkTopic(topic);
   if (!isCursor(from)) throw new ThalwegError("bad_cursor", `${from} is no place to begin`);
   return new ColumnReader(root(url), topic, options, listener);
 }

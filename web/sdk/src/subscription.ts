@@ -317,8 +317,13 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
 }
 
 /** Whether a session can be asked for something about a topic. @internal @throws ThalwegError */
-export function check({ state }: Status, topic = "any"): void {
+export function check({ state }: Status, topic?: string): void {
   if (state === "closed") throw new ThalwegError("closed", "the session is closed");
+  if (topic !== undefined) checkTopic(topic);
+}
+
+/** Whether a topic can be called so. @internal @throws ThalwegError */
+export function checkTopic(topic: string): void {
   if (!isTopic(topic)) throw new ThalwegError("bad_topic", `no topic can be called ${topic}`);
 }
 

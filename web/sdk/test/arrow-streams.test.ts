@@ -191,7 +191,7 @@ it.each<[string, number, (view: DataView) => void, RegExp]>([
     "with more rows than bytes",
     6,
     (view) => view.setBigInt64(field(view, referred(view, field(view, message(view), 2)), 0), 2n ** 31n, true),
-    /different lengths/,
+    /another length/,
   ],
   [
     "of another kind of message",

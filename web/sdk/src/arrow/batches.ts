@@ -5,8 +5,7 @@
  */
 
 import { Batch, Column, type ValueArray } from "@uwdata/flechette";
-
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+import { decoder } from "./flatbuffer.js";
 
 type Options<Values> = Omit<ConstructorParameters<typeof Batch>[0], "values"> & { values: Values };
 
@@ -31,7 +30,11 @@ abstract class Values<T, Stored> extends Batch<T> {
   }
 
   /** As if none were `null`. */
-  protected abstract read(): ValueArray<T>;
+  protected read(): ValueArray<T> {
+    const array = new Array<T>(this.length);
+    for (let index = 0; index < array.length; index++) array[index] = this.value(index) as T;
+    return array;
+  }
 }
 
 /** A column of one batch. */
@@ -42,7 +45,7 @@ export class FrameColumn<T> extends Column<T> {
 }
 
 export class DoubleBatch extends Values<number, Float64Array> {
-  protected read(): Float64Array {
+  protected override read(): Float64Array {
     return this.values;
   }
 }
@@ -56,7 +59,7 @@ export class LongBatch extends Values<number, Int32Array> {
     return long(this.values, index);
   }
 
-  protected read(): Float64Array {
+  protected override read(): Float64Array {
     const { values, length } = this;
     const array = new Float64Array(length);
     for (let index = 0; index < length; index++) array[index] = long(values, index);
@@ -72,13 +75,6 @@ function long(halves: Int32Array, index: number): number {
 export class FlagBatch extends Values<boolean, Uint8Array> {
   override value(index: number): boolean {
     return bit(this.values, index);
-  }
-
-  protected read(): boolean[] {
-    const { values, length } = this;
-    const array = new Array<boolean>(length);
-    for (let index = 0; index < length; index++) array[index] = bit(values, index);
-    return array;
   }
 }
 
@@ -98,12 +94,6 @@ export class TextBatch extends Values<string, Uint8Array> {
     return this.#whole?.slice(begin, end) ?? decoder.decode(this.values.subarray(begin, end));
   }
 
-  protected read(): string[] {
-    const array = new Array<string>(this.length);
-    for (let index = 0; index < array.length; index++) array[index] = this.value(index);
-    return array;
-  }
-
   #decode(): string | null {
     const bytes = this.values.subarray(0, this.offsets[this.length]);
     const text = decoder.decode(bytes);
@@ -111,7 +101,7 @@ export class TextBatch extends Values<string, Uint8Array> {
   }
 }
 
-/** Texts by their numbers in a dictionary. */
+/** Texts by their numbers in a dictionary. Most columns of texts are these: all are read without a call for each. */
 export class TextKeyBatch extends Values<string, Int32Array> {
   readonly dictionary: Column<string>;
   #texts: ValueArray<string | null> | undefined;
@@ -125,7 +115,7 @@ export class TextKeyBatch extends Values<string, Int32Array> {
     return this.#known()[this.values[index] as number] as string;
   }
 
-  protected read(): string[] {
+  protected override read(): string[] {
     const { values, length } = this;
     const known = this.#known();
     const array = new Array<string>(length);

@@ -4,9 +4,8 @@ import { type Column, type DataType, Type, utf8 } from "@uwdata/flechette";
 import { DoubleBatch, FlagBatch, FrameColumn, LongBatch, TextBatch, TextKeyBatch } from "./batches.js";
 import { type FlatTable, long, type Vector } from "./flatbuffer.js";
 
-/** Bytes of a node (rows, nulls), and of a buffer's place (offset, length). */
-const NODE_BYTES = 16;
-const PLACE_BYTES = 16;
+/** Bytes of a pair of 64-bit integers: a node (rows, nulls), or a buffer's place (offset, length). */
+const PAIR_BYTES = 16;
 
 const NONE = new Uint8Array(0);
 
@@ -31,8 +30,8 @@ export class Body {
     if (header.table(3)) throw new RangeError("a record batch is compressed");
     this.count = header.long(0);
     this.#bytes = bytes;
-    this.#nodes = header.vector(1, NODE_BYTES);
-    this.#places = header.vector(2, PLACE_BYTES);
+    this.#nodes = header.vector(1, PAIR_BYTES);
+    this.#places = header.vector(2, PAIR_BYTES);
   }
 
   /** @param dictionaries - texts by the numbers of their dictionaries. */
@@ -82,20 +81,14 @@ export class Body {
 
   /** The next column's own description: how many nulls it has. */
   #head(): number {
-    const { view, at, length } = this.#nodes;
-    if (this.#node >= length) throw new RangeError("a record batch has too few columns");
-    const place = at + NODE_BYTES * this.#node++;
-    if (long(view, place) !== this.count)
-      throw new RangeError("the columns of a record batch are of different lengths");
-    return long(view, place + 8);
+    const [rows, nulls] = pair(this.#nodes, this.#node++);
+    if (rows !== this.count) throw new RangeError("a record batch has a column of another length");
+    return nulls;
   }
 
   /** The next buffer. @param least - elements that it must have; those behind them are left out. */
   #array<T>(kind: Kind<T>, least?: number): T {
-    const { view, at, length } = this.#places;
-    if (this.#place >= length) throw new RangeError("a record batch has too few buffers");
-    const place = at + PLACE_BYTES * this.#place++;
-    const [offset, size] = [long(view, place), long(view, place + 8)];
+    const [offset, size] = pair(this.#places, this.#place++);
     const { buffer, byteOffset, byteLength } = this.#bytes;
     const count = least ?? size / kind.BYTES_PER_ELEMENT;
     if (!(offset >= 0 && size >= count * kind.BYTES_PER_ELEMENT && offset + size <= byteLength)) {
@@ -109,6 +102,12 @@ interface Node {
   readonly length: number;
   readonly nullCount: number;
   readonly validity: Uint8Array;
+}
+
+function pair({ view, at, length }: Vector, index: number): [number, number] {
+  if (index >= length) throw new RangeError("a record batch has too few columns");
+  const place = at + PAIR_BYTES * index;
+  return [long(view, place), long(view, place + 8)];
 }
 
 /** Bytes that so many bits take. */

@@ -22,7 +22,8 @@ export interface Vector {
 const TABLE_BYTES_MIN = 12;
 const REFERENCE_BYTES = 4;
 
-const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+/** Texts of Arrow: what is there is text, a U+FEFF at its beginning too. */
+export const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** A table: fields by their numbers, each of which may be missing. */
 export class FlatTable {
