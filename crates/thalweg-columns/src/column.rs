@@ -164,10 +164,8 @@ impl Values {
     /// is one as JSON.
     fn push_as_declared(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
         match (self.kind, value) {
-            (Kind::Int, Value::Double(number)) if number.fract() == 0.0 => {
-                let is_exact = number.abs() <= EXACT_MAX as f64;
-                let number = Some(number as i64).filter(|_| is_exact).ok_or(Unreadable)?;
-                self.push_word(number.to_le_bytes());
+            (Kind::Int, Value::Double(_) | Value::Huge) => {
+                self.push_word(integer(text).ok_or(Unreadable)?.to_le_bytes());
             }
             (Kind::Double, Value::Int(number)) => self.push_word((number as f64).to_le_bytes()),
             (Kind::Double, Value::Huge) => self.push_word(double(text)?.to_le_bytes()),
@@ -295,6 +293,24 @@ fn push_found(words: &mut Vec<u8>, found: Option<[u8; 8]>) -> bool {
 fn double(text: &[u8]) -> Result<f64, Unreadable> {
     parsed(text)
         .and_then(|number: f64| if number.is_finite() { Ok(number) } else { Err(Unreadable) })
+}
+
+/// The number of a JSON text that may have a fraction or an exponent, if it is an integer of 64 bits: as it is
+/// written, because as a double it may have been rounded to one.
+fn integer(text: &[u8]) -> Option<i64> {
+    let text = str::from_utf8(text).ok()?;
+    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_end_matches('0');
+    if significant.trim_start_matches(['-', '0']).is_empty() {
+        return Some(0);
+    }
+    let zeros = (digits.len() - significant.len()) as i64 - fraction.len() as i64;
+    let zeros = zeros.checked_add(exponent.parse().ok()?)?;
+    // An integer of 64 bits has 19 digits.
+    let zeros = usize::try_from(zeros).ok().filter(|zeros| *zeros < 19)?;
+    format!("{significant}{}", "0".repeat(zeros)).parse().ok()
 }
 
 fn parsed<N: std::str::FromStr>(text: &[u8]) -> Result<N, Unreadable> {

@@ -68,7 +68,7 @@ impl Columns {
             Ok(()) if changes < CHANGES_MAX && seen.fits_cells() => seen.into_columns(changes),
             Ok(()) | Err(Mixed) => Self::of_json(changes),
         };
-        (wider.shape != self.shape || wider.columns != self.columns).then_some(wider)
+        (wider != *self).then_some(wider)
     }
 }
 

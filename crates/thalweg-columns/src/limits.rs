@@ -9,7 +9,7 @@ pub const COLUMNS_MAX: usize = 256;
 pub const NAMES_BYTES_MAX: usize = 64 << 10;
 
 /// Rows of a batch times its columns, where these are inferred: a column takes up to 8 bytes of a frame
-/// for each row, also where the row has nothing for it. So 24 kB of `{}` would be a frame of 16 MB once
+/// for each row, also where the row has nothing for it. So 24 kB of `{}` would be 16 MB for each reader once
 /// somebody has published an event of 256 members. Batches with more become one column of JSON. One
 /// that is as large as batches are by default, and has a value for each column, has half of this at most.
 pub const CELLS_MAX: usize = 1 << 20;

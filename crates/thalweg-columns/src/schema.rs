@@ -6,7 +6,8 @@ use crate::limits::{CELLS_MAX, COLUMNS_MAX, NAMES_BYTES_MAX};
 ///
 /// It is declared and never changes, or it is inferred from rows and may be widened by others
 /// ([`Columns::widened`]).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Equal ones have the same columns, however often they were widened.
+#[derive(Debug, Clone)]
 pub struct Columns {
     pub(crate) shape: Shape,
     pub(crate) columns: Vec<Column>,
@@ -129,11 +130,33 @@ impl Columns {
         Self { shape: Shape::Values, columns, by_member, is_declared: false, changes }
     }
 
+    /// Bytes that so many rows take in a frame, about: 8 for each cell, the offsets' too. A column
+    /// takes them also where a row has nothing for it. Texts, and bits, are not counted.
+    pub fn cell_bytes(&self, rows: usize) -> usize {
+        rows.saturating_mul((1 + self.columns.len()) * 8)
+    }
+
+    /// How often it was widened.
+    pub fn changes(&self) -> u32 {
+        self.changes
+    }
+
     /// The columns, without that of the offsets.
     pub fn iter(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter()
     }
 }
+
+impl PartialEq for Columns {
+    fn eq(&self, other: &Self) -> bool {
+        // What members a column is of follows from its name.
+        self.shape == other.shape
+            && self.is_declared == other.is_declared
+            && self.columns == other.columns
+    }
+}
+
+impl Eq for Columns {}
 
 /// Whether there are no more columns, nor longer names, than a schema may have.
 pub(crate) fn fits_limits(columns: &[Column]) -> bool {

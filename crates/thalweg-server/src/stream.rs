@@ -8,6 +8,7 @@
 //! batch       sealed events, shared by all shards
 //! feed        what a subscription reads: one of these
 //! log         the history and the hot tails           (each shard that reads)
+//! log/columns its rows as columns
 //! history     the batches retained
 //! offsets     whether each is an event's
 //! log_frames  a log as subscribers of one format read it
@@ -67,6 +68,7 @@ mod version_patch;
 
 pub use batch::Batch;
 pub use batch_columns::ColumnCounts;
+pub use column_frames::ColumnMemory;
 pub use cursor::Cursor;
 pub use encoding::Encoding;
 pub use feed::{Feed, FeedKind, Frames};

@@ -27,12 +27,19 @@ fn values_are_read_as_declared() {
     // As JSON.stringify(1e20) writes it.
     let huge = "[100000000000000000000],[-18446744073709551616]";
     check(&["a:double"], huge, &[json!([1e20]), json!([-18_446_744_073_709_551_616.0])], 0);
+    let whole =
+        "[1.50e1],[-0.0],[9007199254740993.0],[0.0e-999],[92233720368547758.07e2],[12000e-3]";
+    let exact = [15, 0, 9_007_199_254_740_993, 0, i64::MAX, 12];
+    check(&["a:int"], whole, &exact.map(|number: i64| json!([number])), 0);
     check(&["a:int", "b:json"], r#"{"b":[1],"c":5,"a":2.0}"#, &[json!([2, [1]])], 0);
 }
 
 #[test]
 fn what_cannot_be_read_is_null_and_counted() {
     check(&["a:double"], r#"["NaN"],["-inf"]"#, &[json!([null]), json!([null])], 2);
+    // As doubles these would be rounded to integers.
+    let fractions = "[4503599627370497.25],[1e-400],[1e19],[1e99999999999999999999],[12e-1]";
+    check(&["a:int"], fractions, &[(); 5].map(|()| json!([null])), 5);
     check(
         &["a:int", "b:time"],
         r#"["x","yesterday"],[1.5,null],[[],{}],[7,0,"more"],9"#,

@@ -28,7 +28,7 @@ use crate::{
     fanout::{FeedKey, Feeds},
     metrics::Counts,
     refusal::Refusal,
-    stream::{Batch, Feed, FeedKind, FormatMap, Offsets, Sequencer},
+    stream::{Batch, ColumnMemory, Feed, FeedKind, FormatMap, Offsets, Sequencer},
 };
 
 /// Topics that are looked at for one that may give way: each message for which there is no room looks.
@@ -39,6 +39,7 @@ const EVICTION_LOOKS: usize = 64;
 pub(super) struct FeedTable {
     config: Arc<Config>,
     pub(super) streams: FedStreams,
+    column_memory: ColumnMemory,
     by_topic: HashMap<Topic, FeedKey>,
     /// The same in order, for the list of topics.
     by_name: BTreeMap<Topic, FeedKey>,
@@ -55,9 +56,11 @@ impl FeedTable {
         config: Arc<Config>,
         streams: FedStreams,
         shares: Arc<AddressCounts>,
+        column_memory: ColumnMemory,
     ) -> Self {
         Self {
             streams,
+            column_memory,
             by_topic: HashMap::new(),
             by_name: BTreeMap::new(),
             feeds: Slab::new(),
@@ -110,7 +113,7 @@ impl FeedTable {
             Some((order, epoch, next, offsets)) => {
                 let history = settings.history;
                 let feed = Feed::new(feed_kind, topic.clone(), epoch, next, offsets, history);
-                let feed = feed.with_columns(settings.columns);
+                let feed = feed.with_columns(settings.columns, self.column_memory.clone());
                 (Some(self.new_home(topic, order)), Some(feed))
             }
         };
@@ -231,7 +234,7 @@ impl FeedTable {
             let is_fed = self.streams.of(&local.topic).is_some();
             let offsets = if is_fed { Offsets::Sparse } else { Offsets::Consecutive };
             let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history)
-                .with_columns(settings.columns);
+                .with_columns(settings.columns, self.column_memory.clone());
             local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
             feed
         });

@@ -19,8 +19,15 @@ use super::{
     topic_limits::{Creator, too_many_new},
 };
 use crate::{
-    backend::FromBackend, clock::now_us, config::Subscribing, connection_limits::Address,
-    fanout::FeedKey, home::home_of, metrics::Counts, refusal::Refusal, stream::Payloads,
+    backend::FromBackend,
+    clock::now_us,
+    config::Subscribing,
+    connection_limits::Address,
+    fanout::FeedKey,
+    home::home_of,
+    metrics::Counts,
+    refusal::Refusal,
+    stream::{ColumnMemory, Payloads},
 };
 
 pub(crate) struct Topics {
@@ -77,9 +84,13 @@ impl Topics {
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
         let streams = FedStreams::new(Arc::clone(&common.config), &common.streams);
         let answers = common.peers[shard].answers.clone();
+        // Frames of columns may have as much memory as histories.
+        let history_bytes_max = common.config.limits.history_bytes / common.peers.len();
+        let memory = ColumnMemory::new(history_bytes_max);
+        let shares = Arc::clone(&common.shares);
         Self {
             shard,
-            feeds: FeedTable::new(Arc::clone(&common.config), streams, Arc::clone(&common.shares)),
+            feeds: FeedTable::new(Arc::clone(&common.config), streams, shares, memory),
             answers,
             common,
             due: Vec::new(),

@@ -11,7 +11,7 @@ use thalweg_wire::{Before, Envelope, Epoch, Offset, Topic};
 
 use super::{
     ColumnCounts, Encoding, Payloads, VersionPatch,
-    batch_columns::{BatchColumns, ColumnFrame},
+    batch_columns::{BatchColumns, ColumnFrame, Rows},
 };
 use crate::patch::{self, Budget};
 
@@ -237,7 +237,13 @@ impl Batch {
         before: Option<&Arc<Columns>>,
         bytes_max: usize,
     ) -> (Option<Arc<ColumnFrame>>, ColumnCounts) {
-        self.columns.frame(self.first, &self.bytes, before, bytes_max)
+        let rows = Rows { first: self.first, count: self.count(), bytes: &self.bytes };
+        self.columns.frame(rows, before, bytes_max)
+    }
+
+    /// As [`BatchColumns::adopt`].
+    pub(super) fn adopt_columns(&self, columns: &Arc<Columns>) {
+        self.columns.adopt(columns);
     }
 
     /// Whether the frame of its rows as columns was too large to be kept.
@@ -250,13 +256,14 @@ impl Batch {
         self.columns.is_frame_kept()
     }
 
-    /// One past the last of the events from `from` on that have `bytes_max` bytes together; at least
-    /// one event.
-    pub(super) fn part_end(&self, from: Offset, bytes_max: usize) -> Offset {
+    /// One past the last of the events from `from` on that have `bytes_max` bytes together, both as they
+    /// are and as cells of `columns`; at least one event.
+    pub(super) fn part_end(&self, from: Offset, columns: &Columns, bytes_max: usize) -> Offset {
         let index = self.index_of(from);
         let start = self.start_of(index);
         let fitting = self.ends[index..].partition_point(|end| *end as usize - start <= bytes_max);
-        self.first + (index + fitting.max(1)) as Offset
+        let count = fitting.min(bytes_max / columns.cell_bytes(1)).max(1);
+        self.first + (index + count) as Offset
     }
 
     /// Bytes of its events from `from` on.

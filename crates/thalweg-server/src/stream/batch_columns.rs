@@ -1,6 +1,9 @@
 use std::{
     ops::{AddAssign, Range},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use thalweg_columns::Columns;
@@ -13,20 +16,22 @@ use super::encoding::is_same;
 #[derive(Debug, Default)]
 pub(super) struct BatchColumns {
     schema: OnceLock<Arc<Columns>>,
-    /// Locked while the frame is made: a shard that needs it too waits for it, which takes no longer
-    /// than to make it.
-    frame: Mutex<Shared>,
+    /// The frame, once it was made. The shards that keep it own it. Locked while the frame is made: a shard that
+    /// needs it too waits for it, which takes no longer than to make it.
+    frame: Mutex<Option<Weak<ColumnFrame>>>,
+    /// Whether it is too large to be kept.
+    is_too_large: AtomicBool,
 }
 
-/// The frame, as far as shards share it.
-#[derive(Debug, Clone, Default)]
-enum Shared {
-    #[default]
-    Unmade,
-    /// It was made. The shards that keep it own it.
-    Made(Weak<ColumnFrame>),
-    /// It is too large to be kept.
-    TooLarge,
+/// The rows of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows<'a> {
+    /// The offset of the first.
+    pub(super) first: Offset,
+    /// How many.
+    pub(super) count: usize,
+    /// All of them, joined.
+    pub(super) bytes: &'a [u8],
 }
 
 /// The finished frame of all rows of a batch: a chunk (RFC 9112 §7.1).
@@ -43,7 +48,7 @@ pub(super) struct ColumnFrame {
 pub struct ColumnCounts {
     /// Frames made: one of a batch, and another if it was needed again after it was dropped.
     pub frames: u64,
-    /// Values that could not be read as declared, once for each batch. They are null.
+    /// Values that could not be read as declared, once for each batch whose frame is made. They are null.
     pub unreadable: u64,
     /// How often the schema changed, because a batch came whose rows did not fit.
     pub changes: u64,
@@ -81,63 +86,70 @@ impl BatchColumns {
         })
     }
 
-    /// The frame of `rows`, of which the first has offset `first`, and what happened. It is made now if no
-    /// shard keeps it. Rows that nobody has read get their schema as by [`Self::schema_after`]. `None` if the frame has more than
-    /// `bytes_max` bytes: then it is not tried again.
+    /// The frame of `rows`, and what happened. It is made now if no shard keeps it. Rows that nobody has
+    /// read get their schema as by [`Self::schema_after`]. `None` if the frame would have more than `bytes_max`
+    /// bytes: then it is not tried again.
     pub(super) fn frame(
         &self,
-        first: Offset,
-        rows: &[u8],
+        rows: Rows<'_>,
         before: Option<&Arc<Columns>>,
         bytes_max: usize,
     ) -> (Option<Arc<ColumnFrame>>, ColumnCounts) {
         let mut shared = self.lock();
-        let is_first = match &*shared {
-            Shared::Unmade => true,
-            Shared::TooLarge => return (None, ColumnCounts::default()),
-            Shared::Made(frame) => match frame.upgrade() {
-                Some(frame) => return (Some(frame), ColumnCounts::default()),
-                None => false,
-            },
-        };
-        let (frame, unreadable) = self.make(first, rows, before).unzip();
-        let mut counts = ColumnCounts { frames: 1, ..ColumnCounts::default() };
-        if is_first {
+        if self.is_frame_too_large() {
+            return (None, ColumnCounts::default());
+        }
+        if let Some(frame) = shared.as_ref().and_then(Weak::upgrade) {
+            return (Some(frame), ColumnCounts::default());
+        }
+        let (frame, unreadable) = self.make(rows, before, bytes_max).unzip();
+        let mut counts = ColumnCounts { frames: frame.is_some().into(), ..Default::default() };
+        if shared.is_none() {
             let is_change = before.zip(self.schema()).is_some_and(|(old, new)| !is_same(old, new));
             (counts.unreadable, counts.changes) = (unreadable.unwrap_or(0), is_change.into());
         }
         let frame = frame.filter(|frame| frame.bytes.len() <= bytes_max).map(Arc::new);
-        *shared = frame.as_ref().map_or(Shared::TooLarge, |it| Shared::Made(Arc::downgrade(it)));
+        *shared = frame.as_ref().map(Arc::downgrade);
+        self.is_too_large.store(frame.is_none(), Relaxed);
         (frame, counts)
+    }
+
+    /// Says which schema the rows have, if nobody has read them: they have been read elsewhere.
+    pub(super) fn adopt(&self, columns: &Arc<Columns>) {
+        self.schema.get_or_init(|| Arc::clone(columns));
     }
 
     /// Whether its frame was too large to be kept.
     pub(super) fn is_frame_too_large(&self) -> bool {
-        matches!(*self.lock(), Shared::TooLarge)
+        self.is_too_large.load(Relaxed)
     }
 
     /// Whether a shard keeps its frame.
     pub(super) fn is_frame_kept(&self) -> bool {
-        matches!(&*self.lock(), Shared::Made(frame) if frame.strong_count() > 0)
+        self.lock().as_ref().is_some_and(|frame| frame.strong_count() > 0)
     }
 
+    /// The frame, and how many values could not be read as declared; `None` if its cells alone are too large.
     fn make(
         &self,
-        first: Offset,
-        rows: &[u8],
+        rows: Rows<'_>,
         before: Option<&Arc<Columns>>,
+        bytes_max: usize,
     ) -> Option<(ColumnFrame, u64)> {
+        // A few bytes of JSON may have very many cells: that is seen before memory is taken for them.
+        let fits = |columns: &Arc<Columns>| columns.cell_bytes(rows.count) <= bytes_max;
         // Mostly rows fit what was before them, and are read only once.
-        if let Some(columns) = self.schema().or(before)
-            && let Some(made) = ColumnFrame::of(columns, first, rows)
+        if let Some(columns) = self.schema().or(before).filter(|it| fits(it))
+            && let Some(made) = ColumnFrame::of(columns, rows)
             && is_same(self.schema.get_or_init(|| Arc::clone(columns)), columns)
         {
             return Some(made);
         }
-        ColumnFrame::of(self.schema_after(before, rows), first, rows)
+        let columns = self.schema_after(before, rows.bytes);
+        if fits(columns) { ColumnFrame::of(columns, rows) } else { None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, Option<Weak<ColumnFrame>>> {
         self.frame.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,18 +157,22 @@ impl BatchColumns {
 impl Clone for BatchColumns {
     /// The same rows: their schema and their frame are those that this has now.
     fn clone(&self) -> Self {
-        Self { schema: self.schema.clone(), frame: Mutex::new(self.lock().clone()) }
+        Self {
+            schema: self.schema.clone(),
+            frame: Mutex::new(self.lock().clone()),
+            is_too_large: self.is_frame_too_large().into(),
+        }
     }
 }
 
 impl ColumnFrame {
     /// The frame of rows in a schema, and how many of their values could not be read as declared; `None`
     /// if they do not fit it.
-    fn of(columns: &Arc<Columns>, first: Offset, rows: &[u8]) -> Option<(Self, u64)> {
+    fn of(columns: &Arc<Columns>, rows: Rows<'_>) -> Option<(Self, u64)> {
         let (mut bytes, mut content_bytes, mut unreadable) = (Vec::new(), 0, None);
         CHUNKED.own(&mut bytes, |out| {
             let before = out.len();
-            unreadable = columns.write_rows(first, rows, out).ok();
+            unreadable = columns.write_rows(rows.first, rows.bytes, out).ok();
             content_bytes = out.len() - before;
         });
         let unreadable = unreadable?;

@@ -1,8 +1,39 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use thalweg_wire::Offset;
 
 use super::batch_columns::ColumnFrame;
+
+/// The memory of all frames of columns that logs keep together, in bytes. Clones count together.
+#[derive(Debug, Clone)]
+pub struct ColumnMemory {
+    used: Arc<AtomicUsize>,
+    bytes_max: usize,
+}
+
+impl ColumnMemory {
+    /// None is used yet. Above `bytes_max` a log keeps only what is about to be sent, or was sent in part.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { used: Arc::default(), bytes_max }
+    }
+
+    fn over(&self) -> usize {
+        self.used.load(Relaxed).saturating_sub(self.bytes_max)
+    }
+}
+
+impl Default for ColumnMemory {
+    /// As much as there is.
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
 
 /// Finished frames of columns that a log keeps, by the ends of their batches.
 #[derive(Debug, Default)]
@@ -11,9 +42,20 @@ pub(super) struct ColumnFrames {
     bytes: usize,
     /// When the last one came.
     kept_us: u64,
+    /// They are counted there, too.
+    memory: ColumnMemory,
 }
 
 impl ColumnFrames {
+    pub(super) fn counted_in(memory: ColumnMemory) -> Self {
+        Self { by_end: BTreeMap::new(), bytes: 0, kept_us: 0, memory }
+    }
+
+    /// How many bytes it may have, so that all that count together have no more than they may.
+    pub(super) fn share(&self) -> usize {
+        self.bytes.saturating_sub(self.memory.over())
+    }
+
     /// The frame of the batch that ends at `end`.
     pub(super) fn get(&self, end: Offset) -> Option<&ColumnFrame> {
         self.by_end.get(&end).map(|frame| &**frame)
@@ -22,9 +64,10 @@ impl ColumnFrames {
     /// Keeps the frame of the batch that ends at `end`.
     pub(super) fn keep(&mut self, end: Offset, frame: Arc<ColumnFrame>, now_us: u64) {
         self.kept_us = now_us;
+        self.drop_frame(end);
         self.bytes += frame.memory_bytes();
-        let before = self.by_end.insert(end, frame);
-        self.bytes -= before.map_or(0, |before| before.memory_bytes());
+        self.memory.used.fetch_add(frame.memory_bytes(), Relaxed);
+        self.by_end.insert(end, frame);
     }
 
     /// Drops frames, of the oldest batches first, until they have `bytes_max` bytes at most; but none
@@ -60,6 +103,14 @@ impl ColumnFrames {
     }
 
     fn drop_frame(&mut self, end: Offset) {
-        self.bytes -= self.by_end.remove(&end).map_or(0, |frame| frame.memory_bytes());
+        let bytes = self.by_end.remove(&end).map_or(0, |frame| frame.memory_bytes());
+        self.bytes -= bytes;
+        self.memory.used.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl Drop for ColumnFrames {
+    fn drop(&mut self) {
+        self.memory.used.fetch_sub(self.bytes, Relaxed);
     }
 }

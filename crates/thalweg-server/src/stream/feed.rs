@@ -4,8 +4,8 @@ use thalweg_columns::Columns;
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt, Topic};
 
 use super::{
-    Batch, ColumnCounts, Cursor, Encoding, HistoryBounds, Log, LogFrames, Next, Offsets, Page,
-    Start, Value, ValueFrames,
+    Batch, ColumnCounts, ColumnMemory, Cursor, Encoding, HistoryBounds, Log, LogFrames, Next,
+    Offsets, Page, Start, Value, ValueFrames,
 };
 
 /// What subscriptions to a topic read.
@@ -66,10 +66,10 @@ impl Feed {
         }
     }
 
-    /// The same with columns as they are declared, if they are.
-    pub fn with_columns(self, columns: Option<Arc<Columns>>) -> Self {
+    /// As [`Log::with_columns`].
+    pub fn with_columns(self, columns: Option<Arc<Columns>>, memory: ColumnMemory) -> Self {
         match self {
-            Self::Log(log) => Self::Log(log.with_columns(columns)),
+            Self::Log(log) => Self::Log(log.with_columns(columns, memory)),
             Self::Value(value) => Self::Value(value),
         }
     }
@@ -209,7 +209,7 @@ impl Feed {
         of!(self, feed => feed.unpin(cursor));
     }
 
-    /// Memory that partly sent frames hold beyond what is retained, in bytes.
+    /// Memory that partly sent frames hold: of events beyond what is retained, and of columns, in bytes.
     pub fn pinned_bytes(&self) -> usize {
         of!(self, feed => feed.pinned_bytes())
     }

@@ -1,3 +1,4 @@
+mod columns;
 #[cfg(test)]
 mod tests;
 
@@ -7,11 +8,10 @@ use thalweg_columns::Columns;
 use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
-    Batch, ColumnCounts, Cursor, Encoding, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads,
-    Start,
+    Batch, Cursor, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads, Start,
     batch_columns::ColumnFrame,
     beyond::Beyond,
-    column_frames::ColumnFrames,
+    column_frames::ColumnMemory,
     cursor::COLD_PART,
     history::History,
     log_columns::LogColumns,
@@ -28,12 +28,6 @@ const ZERO_COPY_DIVISOR: usize = 256;
 /// format keeps events as they are: it is sent to all from its own memory. A copy would cost
 /// more than three slices instead of one, and the tail would contain little else.
 const TAIL_BYPASS_DIVISOR: usize = 4;
-
-/// Frames of columns are made for about 1/16 of the hot tail's size (64 KiB), of events or of frames, at a
-/// time, or one: small ones together, so that one send takes them. A frame that is made for one subscriber alone has as many
-/// events. It is encoded again for the rest of it whenever a socket takes only some, so a whole
-/// batch would cost a slow reader's shard many times what the batch costs.
-const COLUMN_PART_DIVISOR: usize = 16;
 
 /// How long a hot tail without new frames keeps its memory, and frames of columns stay without new ones,
 /// in µs.
@@ -96,9 +90,9 @@ impl Log {
         Self { tail_bytes, ..self }
     }
 
-    /// The same with columns as they are declared, if they are.
-    pub fn with_columns(self, columns: Option<Arc<Columns>>) -> Self {
-        Self { columns: LogColumns::declared(columns), ..self }
+    /// The same with columns as they are declared, if they are, and frames of them counted in `memory`.
+    pub fn with_columns(self, columns: Option<Arc<Columns>>, memory: ColumnMemory) -> Self {
+        Self { columns: LogColumns::new(columns, memory), ..self }
     }
 
     /// Its topic.
@@ -158,9 +152,10 @@ impl Log {
         self.recalled.sweep(now_us);
         self.beyond.sweep(now_us);
         self.drop_column_frames();
-        if self.columns.frames.is_idle(now_us, TAIL_IDLE_US) {
-            self.columns.frames.shrink_to(0, |end| self.pins.find(end - 1).is_some());
-        }
+        let frames = &mut self.columns.frames;
+        let is_idle = frames.is_idle(now_us, TAIL_IDLE_US);
+        let bytes_max = if is_idle { 0 } else { frames.share() };
+        frames.shrink_to(bytes_max, |end| self.pins.find(end - 1).is_some());
         for tail in self.tails.iter_mut().filter_map(|(_, tail)| tail.as_mut()) {
             tail.release_if_idle(now_us, TAIL_IDLE_US);
         }
@@ -199,82 +194,6 @@ impl Log {
     /// The hot tail of a format.
     pub(super) fn tail(&self, format: Format) -> Option<&HotTail> {
         self.tails.get(format).and_then(Option::as_deref)
-    }
-
-    /// The schema of a batch for a reader whose stream has `stream`.
-    pub(super) fn columns_of<'a>(
-        &'a self,
-        batch: &'a Batch,
-        stream: Option<&Arc<Columns>>,
-    ) -> &'a Arc<Columns> {
-        self.columns.of(batch, stream)
-    }
-
-    /// As [`super::Feed::columns_at`].
-    pub(super) fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>> {
-        // At the head the newest batch says which schema the next one probably has.
-        let at_cursor = self.batch_at(cursor.next).filter(|_| cursor.next < self.next);
-        match at_cursor.or(self.history.newest()) {
-            Some(batch) => Some(self.columns.of(batch, None)),
-            None => self.columns.newest(),
-        }
-    }
-
-    /// As [`super::Feed::columns_change_at`].
-    pub(super) fn columns_change_at(&self, cursor: &Cursor) -> bool {
-        let before = cursor.next.checked_sub(1).and_then(|before| self.batch_at(before));
-        let after = self.batch_at(cursor.next);
-        LogColumns::changes_at(before.map(|it| &**it), after.map(|it| &**it), cursor.next)
-    }
-
-    /// Finished frames of columns.
-    pub(super) fn column_frames(&self) -> &ColumnFrames {
-        &self.columns.frames
-    }
-
-    /// As [`super::Feed::make_column_frames`].
-    pub(super) fn make_column_frames(
-        &mut self,
-        cursor: &Cursor,
-        stream: Option<&Arc<Columns>>,
-        now_us: u64,
-    ) -> ColumnCounts {
-        let bytes_max = self.column_frames_bytes_max();
-        let mut counts = ColumnCounts::default();
-        let (mut next, mut left) = (cursor.next, self.part_bytes());
-        while let Some(batch) = self.batch_at(next).map(Arc::clone) {
-            counts += self.columns.make_frame(&batch, stream, bytes_max, now_us);
-            next = batch.end();
-            // Of a few bytes of JSON there may be many of columns.
-            let frame = self.columns.frames.get(next).map_or(0, ColumnFrame::memory_bytes);
-            let bytes = batch.event_bytes(batch.first()).max(frame);
-            if bytes >= left || Encoding::new(Format::ARROW, stream).differs_from(batch.columns()) {
-                break;
-            }
-            left -= bytes;
-        }
-        // Those made now go out next. What is partly sent would have to be made again.
-        let is_new = |end: Offset| end > cursor.next && end <= next;
-        let is_pinned = |end: Offset| self.pins.find(end - 1).is_some();
-        self.columns.frames.shrink_to(bytes_max, |end| is_new(end) || is_pinned(end));
-        self.columns.frames.shrink_to(bytes_max, is_new);
-        counts
-    }
-
-    /// How much memory frames of columns may take, in bytes: as much again as the events, and at least a hot
-    /// tail's. Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
-    /// kept at all.
-    fn column_frames_bytes_max(&self) -> usize {
-        self.history.bytes_max().max(self.tail_bytes)
-    }
-
-    /// Drops the frames of columns whose batches are gone.
-    fn drop_column_frames(&mut self) {
-        if !self.columns.frames.is_empty() {
-            let mut frames = std::mem::take(&mut self.columns.frames);
-            frames.drop_until(self.first_retained(), |end| self.batch_at(end - 1).is_some());
-            self.columns.frames = frames;
-        }
     }
 
     /// Where a new subscription begins. A subscription ahead of the newest event waits until
@@ -340,9 +259,11 @@ impl Log {
         self.pins.unpin(cursor.next);
     }
 
-    /// Memory that partly sent frames hold beyond the history, in bytes.
+    /// Memory that partly sent frames hold, in bytes: batches beyond the history, and frames of columns.
     pub fn pinned_bytes(&self) -> usize {
-        self.pins.bytes_before(self.first_retained())
+        let frames = self.pins.ends().filter_map(|end| self.columns.frames.get(end));
+        let frame_bytes: usize = frames.map(ColumnFrame::memory_bytes).sum();
+        self.pins.bytes_before(self.first_retained()) + frame_bytes
     }
 
     /// Bytes that are left of the frame in `format` that a pinned cursor is in, about.
@@ -445,6 +366,10 @@ impl Log {
         self.recalled.make_room(messages.iter().map(bytes).sum());
         for batch in Batch::seal_messages(from, messages, now_us) {
             end = batch.end();
+            // The frame may have outlived another copy of the batch.
+            if let Some(frame) = self.columns.frames.get(end) {
+                batch.adopt_columns(frame.columns());
+            }
             self.recalled.insert(batch, now_us);
         }
         if end < self.here_from(from) && is_last_before == Some(self.here_from(from)) {
@@ -459,12 +384,6 @@ impl Log {
     /// The size, in bytes, from which on a batch's events are sent from its own memory.
     pub(super) fn zero_copy_bytes(&self) -> usize {
         self.tail_bytes / ZERO_COPY_DIVISOR
-    }
-
-    /// The size, in bytes, of events in a frame of columns that is made for one subscriber alone, and
-    /// of those for which frames are made at a time.
-    pub(super) fn part_bytes(&self) -> usize {
-        self.tail_bytes / COLUMN_PART_DIVISOR
     }
 
     pub(super) fn lost(&self, expected: Offset) -> Lost {

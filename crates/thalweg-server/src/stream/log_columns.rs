@@ -3,7 +3,11 @@ use std::sync::Arc;
 use thalweg_columns::Columns;
 use thalweg_wire::Offset;
 
-use super::{Batch, ColumnCounts, column_frames::ColumnFrames, encoding::is_same};
+use super::{
+    Batch, ColumnCounts,
+    column_frames::{ColumnFrames, ColumnMemory},
+    encoding::is_same,
+};
 
 /// The columns of a log's rows, as far as somebody reads them.
 #[derive(Debug, Default)]
@@ -17,8 +21,9 @@ pub(super) struct LogColumns {
 }
 
 impl LogColumns {
-    pub(super) fn declared(columns: Option<Arc<Columns>>) -> Self {
-        Self { newest: columns, ..Self::default() }
+    /// Columns as they are declared, if they are. Frames are counted in `memory`.
+    pub(super) fn new(declared: Option<Arc<Columns>>, memory: ColumnMemory) -> Self {
+        Self { newest: declared, newest_end: 0, frames: ColumnFrames::counted_in(memory) }
     }
 
     pub(super) fn newest(&self) -> Option<&Arc<Columns>> {
@@ -50,7 +55,7 @@ impl LogColumns {
         if batch.end() > self.newest_end
             && let Some(columns) = batch.columns()
         {
-            self.newest = Some(Arc::clone(self.of(batch, Some(columns))));
+            self.newest = Some(Arc::clone(self.known(columns)));
             self.newest_end = batch.end();
         }
         if let Some(frame) = frame {
@@ -65,9 +70,14 @@ impl LogColumns {
         batch: &'a Batch,
         stream: Option<&Arc<Columns>>,
     ) -> &'a Arc<Columns> {
-        let columns = batch.columns_after(stream.or(self.newest.as_ref()));
-        // One of two equal ones, so that they are compared by where they are.
-        self.newest.as_ref().filter(|newest| is_same(newest, columns)).unwrap_or(columns)
+        self.known(batch.columns_after(stream.or(self.newest.as_ref())))
+    }
+
+    /// One of two equal schemas, so that they are compared by where they are: that which has changed more
+    /// often, because a topic's may change only so often, whichever shard found it.
+    fn known<'a>(&'a self, columns: &'a Arc<Columns>) -> &'a Arc<Columns> {
+        let newest = self.newest.as_ref().filter(|newest| is_same(newest, columns));
+        newest.filter(|newest| newest.changes() >= columns.changes()).unwrap_or(columns)
     }
 
     /// Whether the rows from `next` on have another schema than the row before, as far as is known.

@@ -59,9 +59,9 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         {
             return next;
         }
-        let end = match self.is_part(cursor) {
-            true => batch.part_end(cursor.next, self.log.part_bytes()),
-            false => batch.end(),
+        let end = match self.encoding.columns().filter(|_| self.is_part(cursor)) {
+            Some(columns) => batch.part_end(cursor.next, columns, self.log.part_bytes()),
+            None => batch.end(),
         };
         let envelope = batch.envelope_until(cursor.next, end, self.log.topic(), self.log.epoch());
         let is_large = envelope.events.len() >= self.log.zero_copy_bytes();

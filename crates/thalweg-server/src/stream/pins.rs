@@ -41,6 +41,11 @@ impl Pins {
         (pin.batch.start() <= offset).then_some(&pin.batch)
     }
 
+    /// Where the pinned batches end.
+    pub(super) fn ends(&self) -> impl Iterator<Item = Offset> {
+        self.0.keys().copied()
+    }
+
     /// Memory held beyond the history, which starts at `history_start`.
     pub(super) fn bytes_before(&self, history_start: Offset) -> usize {
         self.0.range(..=history_start).map(|(_, pin)| pin.batch.memory_bytes()).sum()

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use thalweg_columns::Columns;
 use thalweg_server::stream::{
-    Batch, ColumnCounts, Cursor, Encoding, Feed, Frames, HistoryBounds, Log, Next, Offsets,
-    Payloads,
+    Batch, ColumnCounts, ColumnMemory, Cursor, Encoding, Feed, Frames, HistoryBounds, Log, Next,
+    Offsets, Page, Payloads,
 };
 use thalweg_wire::{Epoch, Format, Offset};
 
@@ -13,12 +13,20 @@ const TAIL_BYTES: usize = 1 << 14;
 
 /// A topic as one shard reads it, with so much history.
 fn shard(history_bytes: usize, columns: &Arc<Columns>) -> Feed {
+    shard_with(history_bytes, Offsets::Consecutive, Some(columns), &ColumnMemory::default())
+}
+
+fn shard_with(
+    history_bytes: usize,
+    offsets: Offsets,
+    columns: Option<&Arc<Columns>>,
+    memory: &ColumnMemory,
+) -> Feed {
     let bounds =
         HistoryBounds { events_max: 10_000, bytes_max: history_bytes, age_us_max: u64::MAX };
     let (topic, epoch) = ("cars".parse().expect("a topic"), Epoch::new(1).expect("an epoch"));
-    let log = Log::new(topic, epoch, 1, Offsets::Consecutive, bounds);
-    let mut feed =
-        Feed::Log(log.with_tail_bytes(TAIL_BYTES).with_columns(Some(Arc::clone(columns))));
+    let log = Log::new(topic, epoch, 1, offsets, bounds).with_tail_bytes(TAIL_BYTES);
+    let mut feed = Feed::Log(log.with_columns(columns.cloned(), memory.clone()));
     feed.open_tail(Format::ARROW);
     feed
 }
@@ -30,17 +38,23 @@ fn declared(columns: &[&str]) -> Arc<Columns> {
 /// Batches of so many rows each, from offset 1 on.
 fn batches(count: u64, rows: u64, row: impl Fn(Offset) -> String) -> Vec<Arc<Batch>> {
     let batch = |number| {
-        let (first, mut payloads) = (1 + number * rows, Payloads::default());
-        for offset in first..first + rows {
-            let write = |out: &mut Vec<u8>| {
-                out.extend_from_slice(row(offset).as_bytes());
-                Ok::<_, ()>(())
-            };
-            payloads.push(write).expect("JSON");
-        }
+        let first = 1 + number * rows;
+        let payloads = payloads((first..first + rows).map(&row));
         Arc::new(Batch::seal(first, first, payloads, 1))
     };
     (0..count).map(batch).collect()
+}
+
+fn payloads(rows: impl IntoIterator<Item = String>) -> Payloads {
+    let mut payloads = Payloads::default();
+    for row in rows {
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(row.as_bytes());
+            Ok::<_, ()>(())
+        };
+        payloads.push(write).expect("JSON");
+    }
+    payloads
 }
 
 fn row(offset: Offset) -> String {
@@ -163,20 +177,22 @@ fn a_frame_is_finished_with_the_same_bytes_whatever_was_dropped() {
 }
 
 #[test]
-fn a_frame_that_is_too_large_is_tried_once_and_goes_out_in_parts() {
+fn a_frame_that_would_be_too_large_is_not_made_and_goes_out_in_parts() {
     let names: Vec<String> = (0..256).map(|number| format!("c{number}:double")).collect();
     let columns = declared(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let mut shards = [shard(1, &columns), shard(1, &columns)];
     let all = batches(1, 4000, |offset| if offset == 1 { "1".into() } else { "{}".into() });
     shards.iter_mut().for_each(|shard| shard.push(Arc::clone(&all[0]), 1));
     let mut first = Reader::new(Format::ARROW, &columns, 1);
-    let mut parts = 0;
+    let (mut parts, mut bytes) = (0, 0);
     while let (true, is_shared) = first.read(&mut shards[0], usize::MAX) {
         assert!(!is_shared);
-        parts += 1;
+        // The events of a part have few bytes, its cells have many.
+        assert!(first.sent.len() - bytes < TAIL_BYTES + 20_000, "{parts}");
+        (parts, bytes) = (parts + 1, first.sent.len());
     }
     assert!(parts > 1 && all[0].is_column_frame_too_large());
-    assert_eq!(first.made, ColumnCounts { frames: 1, unreadable: 1, changes: 0 });
+    assert_eq!(first.made, ColumnCounts::default(), "it has 8 MB");
     let mut second = Reader::new(Format::ARROW, &columns, 1);
     while second.read(&mut shards[1], 50_000).0 {}
     assert_eq!(second.made, ColumnCounts::default());
@@ -202,4 +218,90 @@ fn small_batches_have_their_frames_made_together_within_bounds() {
     }
     assert!((1 << 19..usize::MAX).contains(&least));
     assert_eq!(reader.made.frames, 2000);
+}
+
+#[test]
+fn frames_of_all_topics_together_have_a_bound() {
+    let columns = declared(&["id:int", "car:string"]);
+    let memory = ColumnMemory::new(60_000);
+    let mut topics: Vec<Feed> = (0..4)
+        .map(|_| shard_with(1 << 20, Offsets::Consecutive, Some(&columns), &memory))
+        .collect();
+    let kept = |topics: &[Feed]| topics.iter().map(Feed::tail_bytes).sum::<usize>();
+    let mut alone = 0;
+    for feed in &mut topics {
+        batches(10, 400, row).into_iter().for_each(|batch| feed.push(batch, 1));
+        Reader::new(Format::ARROW, &columns, 1).read_all(feed);
+        alone = if alone == 0 { feed.tail_bytes() } else { alone };
+    }
+    // Each of them has at least what it sent last.
+    assert!(kept(&topics) < 60_000 + alone, "{} of {alone} at first", kept(&topics));
+    // What is partly sent stays, and counts as such.
+    let mut reader = Reader::new(Format::ARROW, &columns, 401);
+    reader.read(&mut topics[3], 100);
+    assert!(topics[3].pinned_bytes() > 400 * 8 * 2);
+    topics.iter_mut().for_each(|feed| feed.sweep(2));
+    assert!(kept(&topics) <= 60_000);
+    reader.read_all(&mut topics[3]);
+    assert_eq!(topics[3].pinned_bytes(), 0);
+    drop(topics);
+    let mut last = shard_with(1 << 20, Offsets::Consecutive, Some(&columns), &memory);
+    batches(2, 400, row).into_iter().for_each(|batch| last.push(batch, 1));
+    Reader::new(Format::ARROW, &columns, 1).read_all(&mut last);
+    last.sweep(2);
+    assert!(last.tail_bytes() > 0, "what is gone does not count");
+}
+
+#[test]
+fn rows_that_are_read_back_have_the_schema_of_their_frame() {
+    let mut feed = shard_with(1, Offsets::Sparse, None, &ColumnMemory::default());
+    let push = |feed: &mut Feed, message: u64, row: &str| {
+        let (first, payloads) = (message * 256, payloads([row.to_owned()]));
+        feed.push(Arc::new(Batch::seal(first - 255, first, payloads, 1)), 1);
+    };
+    push(&mut feed, 1, r#"{"id":1}"#);
+    feed.make_column_frames(&Cursor::before(256), None, 1);
+    let narrow = Arc::clone(feed.columns_at(&Cursor::before(256)).expect("columns"));
+    // One reader is in the middle of the frame, while the batch goes and a wider one comes.
+    let mut reader = Reader::new(Format::ARROW, &narrow, 256);
+    reader.read(&mut feed, 10);
+    push(&mut feed, 2, r#"{"id":1,"car":"c"}"#);
+    feed.make_column_frames(&Cursor::before(512), None, 1);
+    let messages = vec![(256, payloads([r#"{"id":1}"#.to_owned()]))];
+    feed.recall(Page { from: 1, messages, is_last_before: None, stored_from: 1 }, 1);
+    // Another one comes, whose stream has the columns that the server gave it.
+    let columns = Arc::clone(feed.columns_at(&Cursor::before(256)).expect("columns"));
+    assert_eq!(columns, narrow);
+    let mut other = Reader::new(Format::ARROW, &columns, 256);
+    assert_eq!(other.read(&mut feed, usize::MAX), (true, true));
+    reader.read(&mut feed, usize::MAX);
+    assert!(!reader.sent.is_empty() && reader.sent == other.sent);
+}
+
+#[test]
+fn a_schema_is_the_same_however_often_it_was_widened() {
+    let mut shards: Vec<Feed> = (0..2)
+        .map(|_| shard_with(1 << 20, Offsets::Consecutive, None, &ColumnMemory::default()))
+        .collect();
+    let rows = [r#"{"a":1}"#, r#"{"b":1}"#, r#"{"a":2,"b":2}"#];
+    let all = batches(3, 1, |offset| rows[offset as usize - 1].to_owned());
+    all.iter().for_each(|batch| {
+        shards.iter_mut().for_each(|shard| shard.push(Arc::clone(batch), 1));
+    });
+    // One shard has seen how the schema came to be, the other infers it.
+    let mut counts = ColumnCounts::default();
+    for offset in [1, 2] {
+        counts += shards[0].make_column_frames(&Cursor::before(offset), None, 1);
+    }
+    shards[1].make_column_frames(&Cursor::before(3), None, 1);
+    let columns = |feed: &Feed, offset| {
+        Arc::clone(feed.columns_at(&Cursor::before(offset)).expect("columns"))
+    };
+    let (widened, inferred) = (columns(&shards[0], 2), columns(&shards[1], 3));
+    assert_eq!((widened.changes(), inferred.changes()), (1, 0));
+    assert_eq!(widened, inferred);
+    assert!(!shards[0].columns_change_at(&Cursor::before(3)));
+    // Who comes next counts on.
+    shards[0].make_column_frames(&Cursor::before(3), None, 1);
+    assert_eq!(columns(&shards[0], 3).changes(), 1);
 }

@@ -1,7 +1,7 @@
 /**
  * An Arrow IPC stream, taken apart into its messages as bytes come
  * (https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format). Each byte is
- * copied once, and once more if the message that it is of is larger than the memory at hand. Pure.
+ * copied once, and again whenever memory is full before its message is complete. Pure.
  */
 
 import { FlatTable } from "./flatbuffer.js";

@@ -5,7 +5,8 @@ use super::{super::local_topic::Moved, *};
 #[test]
 fn every_subscription_is_found_at_its_place() {
     let shares = Arc::new(AddressCounts::new(1));
-    let mut feeds = FeedTable::new(Arc::default(), FedStreams::new(Arc::default(), &[]), shares);
+    let streams = FedStreams::new(Arc::default(), &[]);
+    let mut feeds = FeedTable::new(Arc::default(), streams, shares, ColumnMemory::default());
     let topic = "cars".parse().unwrap();
     let key = feeds.open(&topic, true, Creator::Publisher).unwrap();
     let feed = feeds.get_mut(key).unwrap();

@@ -29,6 +29,8 @@ pub(super) struct Conditions {
     pub(super) batch: BatchBounds,
     pub(super) history: HistoryBounds,
     pub(super) tail_bytes: usize,
+    /// Of frames of columns of all topics of a shard.
+    pub(super) column_bytes_max: usize,
     pub(super) socket_bytes_max: usize,
     pub(super) visit_bytes_max: usize,
 }
@@ -59,6 +61,7 @@ impl Conditions {
                 age_us_max: 10_000 << rng.u32(0..12),
             },
             tail_bytes: 1 + magnitude(rng, 16_000),
+            column_bytes_max: 1 + magnitude(rng, 100_000),
             socket_bytes_max: 200 << rng.u32(0..6),
             visit_bytes_max: 200 << rng.u32(0..6),
         };

@@ -7,7 +7,7 @@ use std::{
 use fastrand::Rng;
 use thalweg_server::{
     fanout::{FeedKey, Feeds},
-    stream::{Batch, Cursor, Feed, FeedKind, Frames, Next, Offsets},
+    stream::{Batch, ColumnMemory, Cursor, Feed, FeedKind, Frames, Next, Offsets},
 };
 use thalweg_wire::{Format, Offset};
 
@@ -21,6 +21,7 @@ use super::{
 /// that come late, arrive in bursts and may have holes.
 pub(super) struct Shard {
     topics: Vec<LocalTopic>,
+    column_memory: ColumnMemory,
 }
 
 #[derive(Default)]
@@ -36,8 +37,10 @@ struct LocalTopic {
 }
 
 impl Shard {
-    pub(super) fn new(topics: usize) -> Self {
-        Self { topics: std::iter::repeat_with(LocalTopic::default).take(topics).collect() }
+    pub(super) fn new(conditions: &Conditions) -> Self {
+        let topics = std::iter::repeat_with(LocalTopic::default).take(conditions.topics);
+        let column_memory = ColumnMemory::new(conditions.column_bytes_max);
+        Self { topics: topics.collect(), column_memory }
     }
 
     /// Begins to read a topic, with nothing before `next`.
@@ -53,7 +56,7 @@ impl Shard {
         let mut feed = Feed::new(kind, topic_name, epoch, next, offsets, history);
         if let Feed::Log(log) = feed {
             let log = log.with_tail_bytes(conditions.tail_bytes);
-            feed = Feed::Log(log);
+            feed = Feed::Log(log.with_columns(None, self.column_memory.clone()));
         }
         let stored_from = (offsets == Offsets::Sparse).then_some(0);
         let history = History::new(next, history, kind, offsets, stored_from);

@@ -25,7 +25,7 @@ impl Surroundings {
         let around = Self {
             now_us: rng.u64(0..1 << 40),
             published: topics.map(|topic| Published::new(topic, &conditions, &mut rng)).collect(),
-            shards: (0..conditions.shards).map(|_| Shard::new(conditions.topics)).collect(),
+            shards: (0..conditions.shards).map(|_| Shard::new(&conditions)).collect(),
             rng,
             conditions,
             tally: Tally::default(),

@@ -182,16 +182,20 @@ impl World {
         // An event may exceed a batch's bound, and a frame a segment's; a
         // vector may be twice as large as what it holds, a tail is two.
         let batch_bytes = 2 * (conditions.batch.bytes_max + conditions.event_bytes_max + 100);
-        let tail_bytes_max = Format::all().count() * 2 * 2 * (conditions.tail_bytes + batch_bytes + 500)
-                // Frames of columns: as much as the history or a tail, and those made last.
-                + conditions.history.bytes_max.max(conditions.tail_bytes) + conditions.tail_bytes / 16;
+        // Frames of columns: as much as the history or a tail, and those made last.
+        let column_bytes_max =
+            conditions.history.bytes_max.max(conditions.tail_bytes) + conditions.tail_bytes / 16;
+        let tail_bytes_max =
+            Format::all().count() * 2 * 2 * (conditions.tail_bytes + batch_bytes + 500)
+                + column_bytes_max;
         let pin_bytes_max = batch_bytes + 4 * conditions.batch.events_max + size_of::<Batch>() + 64;
         for shard in 0..conditions.shards {
             for topic in 0..conditions.topics {
                 let readers = self.clients.iter_mut().filter_map(|c| c.reader(shard, topic));
                 let in_frame = readers.filter(|reader| reader.is_in_shared_frame()).count();
                 let pinned_bytes = self.around.shards[shard].pinned_bytes(topic);
-                assert!(pinned_bytes <= in_frame * pin_bytes_max, "pins leak");
+                let columns = if in_frame > 0 { column_bytes_max } else { 0 };
+                assert!(pinned_bytes <= in_frame * pin_bytes_max + columns, "pins leak");
                 self.around.tally.saw_if(Situation::Pinned, pinned_bytes > 0);
                 assert!(self.around.shards[shard].tail_bytes(topic) <= tail_bytes_max);
             }
