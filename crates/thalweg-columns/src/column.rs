@@ -1,10 +1,9 @@
 use crate::{
     Kind,
-    decimal::EXACT_MAX,
+    cells::{Cell, Unreadable, as_declared, of_type},
     dictionary::Dictionary,
     json::{Reader, Value},
-    time::{self, Minute},
-    unescape::unescape,
+    time::Minute,
 };
 
 /// The values of one column, as Arrow's memory has them.
@@ -34,10 +33,6 @@ enum Data {
         bytes: Vec<u8>,
     },
 }
-
-/// A value is not of its column's type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unreadable;
 
 impl Values {
     /// None yet; `rows` is about how many there will be.
@@ -142,47 +137,27 @@ impl Values {
     /// Appends a row's value as inferred types have it: only what is of the column's type. `text` is
     /// the value's JSON.
     fn push(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
-        match (self.kind, value) {
-            (_, Value::Null) => self.push_null(),
-            (Kind::Int, Value::Int(number)) => self.push_word(number.to_le_bytes()),
-            (Kind::Double, Value::Double(number)) => self.push_word(number.to_le_bytes()),
-            (Kind::Double, Value::Int(number)) if number.unsigned_abs() <= EXACT_MAX => {
-                self.push_word((number as f64).to_le_bytes());
-            }
-            (Kind::Time, Value::String(text, false)) => {
-                self.push_word(time::parse_ms(text).ok_or(Unreadable)?.to_le_bytes());
-            }
-            (Kind::String, Value::String(text, has_escapes)) => self.push_string(text, has_escapes),
-            (Kind::Bool, Value::Bool(value)) => self.push_bool(value),
-            (Kind::Json, _) => self.push_text(text),
-            _ => return Err(Unreadable),
-        }
+        let cell = of_type(self.kind, value, text)?;
+        self.push_cell(&cell);
         Ok(())
     }
 
-    /// The same as declared types have it: a number in a string is a number, and what is no string
-    /// is one as JSON.
     fn push_as_declared(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
-        match (self.kind, value) {
-            (Kind::Int, Value::Double(_) | Value::Huge) => {
-                self.push_word(integer(text).ok_or(Unreadable)?.to_le_bytes());
-            }
-            (Kind::Double, Value::Int(number)) => self.push_word((number as f64).to_le_bytes()),
-            (Kind::Double, Value::Huge) => self.push_word(double(text)?.to_le_bytes()),
-            (Kind::Double, Value::String(text, false)) => {
-                self.push_word(double(text)?.to_le_bytes());
-            }
-            (Kind::Int, Value::String(text, false)) => {
-                self.push_word(parsed::<i64>(text)?.to_le_bytes());
-            }
-            (Kind::Bool, Value::Int(number @ 0..=1)) => self.push_bool(number == 1),
-            (Kind::Time, Value::Int(ms)) => self.push_word(ms.to_le_bytes()),
-            (Kind::String, Value::Null) => self.push_null(),
-            (Kind::String, Value::String(..)) => return self.push(value, text),
-            (Kind::String, _) => self.push_string(text, false),
-            _ => return self.push(value, text),
-        }
+        let cell = as_declared(self.kind, value, text)?;
+        self.push_cell(&cell);
         Ok(())
+    }
+
+    /// Appends a row's value, which is of the column's type or null.
+    fn push_cell(&mut self, cell: &Cell<'_>) {
+        match cell {
+            Cell::Null => self.push_null(),
+            Cell::Bool(value) => self.push_bool(*value),
+            Cell::Int(number) | Cell::Time(number) => self.push_word(number.to_le_bytes()),
+            Cell::Double(number) => self.push_word(number.to_le_bytes()),
+            Cell::String(text) => self.push_string(text),
+            Cell::Json(text) => self.push_text(text.as_bytes()),
+        }
     }
 
     /// Appends a row without a value.
@@ -250,15 +225,9 @@ impl Values {
         }
     }
 
-    fn push_string(&mut self, text: &[u8], has_escapes: bool) {
+    fn push_string(&mut self, text: &str) {
         if let Data::Dictionary(dictionary) = &mut self.data {
-            if has_escapes {
-                let mut said = Vec::new();
-                unescape(text, &mut said);
-                dictionary.push(&said);
-            } else {
-                dictionary.push(text);
-            }
+            dictionary.push(text.as_bytes());
             self.pushed();
         }
     }
@@ -287,35 +256,6 @@ fn push_found(words: &mut Vec<u8>, found: Option<[u8; 8]>) -> bool {
         words.extend_from_slice(&word);
     }
     found.is_some()
-}
-
-/// Rust's parser reads "NaN" and "inf", too, which are no numbers of JSON.
-fn double(text: &[u8]) -> Result<f64, Unreadable> {
-    parsed(text)
-        .and_then(|number: f64| if number.is_finite() { Ok(number) } else { Err(Unreadable) })
-}
-
-/// The number of a JSON text that may have a fraction or an exponent, if it is an integer of 64 bits: as it is
-/// written, because as a double it may have been rounded to one.
-fn integer(text: &[u8]) -> Option<i64> {
-    let text = str::from_utf8(text).ok()?;
-    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    let significant = digits.trim_end_matches('0');
-    if significant.trim_start_matches(['-', '0']).is_empty() {
-        return Some(0);
-    }
-    let zeros = (digits.len() - significant.len()) as i64 - fraction.len() as i64;
-    let zeros = zeros.checked_add(exponent.parse().ok()?)?;
-    // An integer of 64 bits has 19 digits.
-    let zeros = usize::try_from(zeros).ok().filter(|zeros| *zeros < 19)?;
-    format!("{significant}{}", "0".repeat(zeros)).parse().ok()
-}
-
-fn parsed<N: std::str::FromStr>(text: &[u8]) -> Result<N, Unreadable> {
-    let text = std::str::from_utf8(text).map_err(|_| Unreadable)?;
-    text.trim().parse().map_err(|_| Unreadable)
 }
 
 /// Appends the bit of row `row`.

@@ -151,6 +151,20 @@ impl<'a> Reader<'a> {
         is_next
     }
 
+    /// Skips the value that comes next.
+    #[inline]
+    pub(crate) fn skip(&mut self) {
+        match self.peek() {
+            Some(b'"') => drop(self.string()),
+            Some(b'{' | b'[') => self.skip_nested(),
+            _ => {
+                let rest = &self.bytes[self.at..];
+                let ends = |byte: &u8| matches!(byte, b',' | b']' | b'}');
+                self.at += rest.iter().position(ends).unwrap_or(rest.len());
+            }
+        }
+    }
+
     fn word<T>(&mut self, len: usize, value: T) -> T {
         self.at = self.bytes.len().min(self.at + len);
         value

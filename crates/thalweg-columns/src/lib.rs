@@ -12,6 +12,8 @@
 //! time        instants in RFC 3339
 //! unescape    JSON strings with escapes
 //! column      the values of one column
+//! cells       one value of a row
+//! cell_reader some columns of a row, value by value
 //! dictionary  strings, each once
 //! rows        rows → columns
 //! message     flatbuffers of Arrow's format: Schema, DictionaryBatch, RecordBatch
@@ -34,6 +36,8 @@
 //! assert!(columns.widened(br#"{"id":"seven"}"#).is_some(), "id is not a number any more");
 //! ```
 
+mod cell_reader;
+mod cells;
 mod column;
 mod decimal;
 mod dictionary;
@@ -49,5 +53,8 @@ mod unescape;
 mod visit;
 mod words;
 
+pub use cell_reader::CellReader;
+pub use cells::Cell;
 pub use rows::Misfit;
 pub use schema::{Column, Columns, DeclarationError, Kind};
+pub use time::{date, days_since_1970, parse_ms as parse_time_ms, text as time_text};

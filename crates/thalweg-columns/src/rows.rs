@@ -2,7 +2,8 @@ use memchr::memchr2;
 
 use crate::{
     Column, Columns,
-    column::{Unreadable, Values},
+    cells::Unreadable,
+    column::Values,
     json::Reader,
     schema::{Shape, fits_cells},
     unescape::unescape,

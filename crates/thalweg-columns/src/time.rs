@@ -6,7 +6,7 @@ const MS_PER_MINUTE: i64 = 60_000;
 
 /// Milliseconds since 1970 of `2022-07-13T21:04:08.419Z`. `None` if `text` is anything else.
 #[inline]
-pub(crate) fn parse_ms(text: &[u8]) -> Option<i64> {
+pub fn parse_ms(text: &[u8]) -> Option<i64> {
     if !(20..=24).contains(&text.len()) || text[text.len() - 1] != b'Z' {
         return None;
     }
@@ -77,6 +77,19 @@ fn ms_of_minute(rest: &[u8]) -> Option<i64> {
     Some(seconds * 1000 + number(&decimals)?)
 }
 
+/// An instant in RFC 3339, in UTC, with milliseconds if it has some; `None`: RFC 3339 does not have its year.
+pub fn text(ms: i64) -> Option<String> {
+    let (year, month, day) = date(ms.div_euclid(MS_PER_DAY));
+    if !(0..=9999).contains(&year) {
+        return None;
+    }
+    let of_day = ms.rem_euclid(MS_PER_DAY);
+    let (hour, minute) = (of_day / 3_600_000, of_day / MS_PER_MINUTE % 60);
+    let (second, ms) = (of_day / 1000 % 60, of_day % 1000);
+    let decimals = if ms == 0 { String::new() } else { format!(".{ms:03}") };
+    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{decimals}Z"))
+}
+
 #[inline]
 fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |number, digit| {
@@ -95,14 +108,26 @@ fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Of the proleptic Gregorian calendar. Years begin in March here, so that the leap day is a year's
+/// Days since 1970 of a date of the proleptic Gregorian calendar. Years begin in March here, so that the leap day is a year's
 /// last, and 400 of them are always as many days.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let years = if month > 2 { year } else { year - 1 };
     let (era, of_era) = (years.div_euclid(400), years.rem_euclid(400));
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let of_era = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
     era * 146_097 + of_era - 719_468
+}
+
+/// Year, month and day of a day since 1970: the inverse of [`days_since_1970`].
+pub fn date(day: i64) -> (i64, i64, i64) {
+    let day = day + 719_468;
+    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
@@ -152,7 +177,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn days_and_dates_are_each_others() {
+        for day in (-800_000..3_000_000).step_by(13) {
+            let (year, month, of_month) = date(day);
+            assert_eq!(days_since_1970(year, month, of_month), day, "{year}-{month}-{of_month}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_text_says_the_same_instant(ms in -62_167_219_200_000..253_402_300_800_000_i64) {
+            let text = super::text(ms).unwrap();
+            prop_assert_eq!(parse_ms(text.as_bytes()), Some(ms), "{}", text);
+        }
+
         #[test]
         fn an_instant_is_the_same_after_any_other(
             texts in proptest::collection::vec((0..3_usize, 0..70, "(\\.[0-9]{0,4})?", 0..40_usize, "[0-9Zx:.]"), 1..20),
