@@ -27,6 +27,7 @@ const CRATES: &Arrows = &[
     ("thalweg-nats", &["thalweg-server", "thalweg-wire"]),
     ("thalweg-server", &["thalweg-columns", "thalweg-wire"]),
     ("thalweg-columns", &[]),
+    ("thalweg-query", &["thalweg-columns"]),
     ("thalweg-client", &["thalweg-wire"]),
     ("thalweg-lab", &["thalweg-match-feed"]),
     ("thalweg-limit", &[]),

@@ -1,0 +1,197 @@
+//! What becomes of the values of a group.
+
+use thalweg_columns::{Cell, Kind};
+
+use crate::{
+    expr::{Expr, Row},
+    value::{compare, finite, owned},
+};
+
+/// An aggregate of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Aggregate {
+    pub(crate) function: AggregateFunction,
+    /// Of what; `None`: of rows.
+    pub(crate) argument: Option<Expr>,
+    /// The type of its argument.
+    pub(crate) kind: Kind,
+    /// Only rows for which it holds count.
+    pub(crate) filter: Option<Expr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AggregateFunction {
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    First,
+    Last,
+}
+
+/// All aggregates: their names in small letters, how they are called, and what they are.
+pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
+    (&["count"], "count(*), count(value)", "how many rows, or how many values that are not NULL"),
+    (&["sum"], "sum(number)", "the sum; NULL if there is none, or 64 bits do not hold it"),
+    (&["avg"], "avg(number)", "the mean, a double"),
+    (&["min"], "min(value)", "the smallest number, time, string or boolean"),
+    (&["max"], "max(value)", "the largest"),
+    (
+        &["first", "first_value", "earliest"],
+        "first(value)",
+        "the value of the first event, in the order of offsets",
+    ),
+    (&["last", "last_value", "latest"], "last(value)", "the value of the last event"),
+];
+
+impl AggregateFunction {
+    const ALL: [Self; 7] =
+        [Self::Count, Self::Sum, Self::Avg, Self::Min, Self::Max, Self::First, Self::Last];
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let is_it = |(names, ..): &(&[&str], &str, &str)| {
+            names.iter().any(|known| known.eq_ignore_ascii_case(name))
+        };
+        Some(Self::ALL[AGGREGATES.iter().position(is_it)?])
+    }
+
+    /// How it is called.
+    pub(crate) fn usage(self) -> &'static str {
+        AGGREGATES[self as usize].1
+    }
+
+    /// The type of its result for an argument of this type; `None` if it takes no such.
+    pub(crate) fn result(self, kind: Kind) -> Option<Kind> {
+        let is_number = matches!(kind, Kind::Int | Kind::Double | Kind::Null);
+        match self {
+            Self::Count => Some(Kind::Int),
+            Self::Sum => is_number.then_some(kind),
+            Self::Avg => is_number.then_some(Kind::Double),
+            Self::Min | Self::Max => (kind != Kind::Json).then_some(kind),
+            Self::First | Self::Last => Some(kind),
+        }
+    }
+}
+
+/// The values of a group so far. NULL counts for nothing, but for the first and the last.
+#[derive(Debug, Clone)]
+pub(crate) enum Accumulator {
+    Count(i64),
+    SumInt(i128, bool),
+    SumDouble(f64, bool),
+    Mean(f64, u64),
+    Min(Cell<'static>),
+    Max(Cell<'static>),
+    First(Option<Cell<'static>>),
+    Last(Cell<'static>),
+}
+
+impl Aggregate {
+    pub(crate) fn begin(&self) -> Accumulator {
+        match self.function {
+            AggregateFunction::Count => Accumulator::Count(0),
+            AggregateFunction::Sum if self.kind == Kind::Int => Accumulator::SumInt(0, false),
+            AggregateFunction::Sum => Accumulator::SumDouble(0.0, false),
+            AggregateFunction::Avg => Accumulator::Mean(0.0, 0),
+            AggregateFunction::Min => Accumulator::Min(Cell::Null),
+            AggregateFunction::Max => Accumulator::Max(Cell::Null),
+            AggregateFunction::First => Accumulator::First(None),
+            AggregateFunction::Last => Accumulator::Last(Cell::Null),
+        }
+    }
+
+    /// Takes a row in. Returns by how many bytes the texts that are held have grown.
+    #[inline]
+    pub(crate) fn take(&self, row: Row<'_>, into: &mut Accumulator) -> isize {
+        if self.filter.as_ref().is_some_and(|filter| filter.is_true(row) != Some(true)) {
+            return 0;
+        }
+        match &self.argument {
+            Some(argument) => into.take(argument.eval(row)),
+            None => into.take(Cell::Bool(true)),
+        }
+    }
+}
+
+impl Accumulator {
+    #[inline]
+    fn take(&mut self, cell: Cell<'_>) -> isize {
+        if cell == Cell::Null && !matches!(self, Self::First(_) | Self::Last(_)) {
+            return 0;
+        }
+        match self {
+            Self::Count(count) => *count += 1,
+            Self::SumInt(sum, is_any) => {
+                if let Cell::Int(number) = cell {
+                    (*sum, *is_any) = (*sum + i128::from(number), true);
+                }
+            }
+            Self::SumDouble(sum, is_any) => (*sum, *is_any) = (*sum + double(&cell), true),
+            Self::Mean(sum, count) => (*sum, *count) = (*sum + double(&cell), *count + 1),
+            Self::Min(least) => {
+                if *least == Cell::Null || compare(&cell, least).is_some_and(|it| it.is_lt()) {
+                    return replace(least, cell);
+                }
+            }
+            Self::Max(largest) => {
+                if *largest == Cell::Null || compare(&cell, largest).is_some_and(|it| it.is_gt()) {
+                    return replace(largest, cell);
+                }
+            }
+            Self::First(first) => {
+                if first.is_none() {
+                    let cell = owned(cell);
+                    let bytes = text_bytes(&cell);
+                    *first = Some(cell);
+                    return bytes;
+                }
+            }
+            Self::Last(last) => return replace(last, cell),
+        }
+        0
+    }
+
+    pub(crate) fn result(self) -> Cell<'static> {
+        match self {
+            Self::Count(count) => Cell::Int(count),
+            Self::SumInt(_, false) | Self::SumDouble(_, false) | Self::Mean(_, 0) => Cell::Null,
+            Self::SumInt(sum, true) => i64::try_from(sum).map_or(Cell::Null, Cell::Int),
+            Self::SumDouble(sum, true) => finite(sum),
+            Self::Mean(sum, count) => finite(sum / count as f64),
+            Self::Min(cell) | Self::Max(cell) | Self::Last(cell) => cell,
+            Self::First(cell) => cell.unwrap_or(Cell::Null),
+        }
+    }
+
+    /// Bytes of the text that it holds.
+    pub(crate) fn text_bytes(&self) -> isize {
+        match self {
+            Self::Min(cell) | Self::Max(cell) | Self::Last(cell) | Self::First(Some(cell)) => {
+                text_bytes(cell)
+            }
+            _ => 0,
+        }
+    }
+}
+
+fn replace(before: &mut Cell<'static>, cell: Cell<'_>) -> isize {
+    let held = text_bytes(before);
+    *before = owned(cell);
+    text_bytes(before) - held
+}
+
+fn text_bytes(cell: &Cell<'_>) -> isize {
+    match cell {
+        Cell::String(text) | Cell::Json(text) => text.len() as isize,
+        _ => 0,
+    }
+}
+
+fn double(cell: &Cell<'_>) -> f64 {
+    match cell {
+        Cell::Int(number) => *number as f64,
+        Cell::Double(number) => *number,
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,557 @@
+//! sqlparser's expressions, as ours: names are resolved, types are checked, and what is constant is evaluated.
+
+use sqlparser::{
+    ast::{
+        CaseWhen, CastKind, CeilFloorKind, DuplicateTreatment, Expr as Ast, Function as Call,
+        FunctionArg, FunctionArgExpr, FunctionArguments, Ident, InTarget, ObjectNamePart,
+        UnaryOperator, Value,
+    },
+    tokenizer::Span,
+};
+use thalweg_columns::{Cell, Columns, Kind};
+
+use crate::{
+    QueryError,
+    aggregate::{Aggregate, AggregateFunction},
+    civil,
+    expr::{Comparison, Expr},
+    functions::{FUNCTIONS, Function, Signature, common},
+    like::LikePattern,
+    syntax::span_of,
+    typed::{
+        Compiled, Typed, article, as_kind, binary, boolean, cast, comparable, compared, folded,
+        instant, interval_of, is_time_type, literal, not, not_if, number, typed,
+    },
+};
+
+/// What names stand for.
+#[derive(Debug)]
+pub(crate) struct Scope<'a> {
+    columns: &'a Columns,
+    /// What stands before a column's name, if something does: the topic, or its alias.
+    prefixes: Vec<String>,
+    has_window: bool,
+    /// Indices of the columns that are read, in the order of their cells.
+    pub(crate) wanted: Vec<usize>,
+    /// Names of results, which GROUP BY and HAVING may use.
+    pub(crate) names: Vec<(String, Ast)>,
+    grouping: Option<Grouping>,
+}
+
+/// What is grouped by, and what is aggregated.
+#[derive(Debug, Default)]
+pub(crate) struct Grouping {
+    pub(crate) keys: Vec<Typed>,
+    pub(crate) aggregates: Vec<Aggregate>,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(columns: &'a Columns, prefixes: Vec<String>, has_window: bool) -> Self {
+        let (wanted, names) = (Vec::new(), Vec::new());
+        Self { columns, prefixes, has_window, wanted, names, grouping: None }
+    }
+
+    pub(crate) fn columns(&self) -> &'a Columns {
+        self.columns
+    }
+
+    /// From now on expressions are those of groups.
+    pub(crate) fn group_by(&mut self, keys: Vec<Typed>) {
+        self.grouping = Some(Grouping { keys, aggregates: Vec::new() });
+    }
+
+    pub(crate) fn into_parts(self) -> (Vec<usize>, Option<Grouping>) {
+        (self.wanted, self.grouping)
+    }
+
+    /// The column with this index as an expression of rows.
+    pub(crate) fn column(&mut self, index: usize) -> Typed {
+        let known = self.wanted.iter().position(|wanted| *wanted == index);
+        let cell = known.unwrap_or_else(|| {
+            self.wanted.push(index);
+            self.wanted.len() - 1
+        });
+        let kind = self.columns.iter().nth(index).map_or(Kind::Null, |column| column.kind);
+        typed(Expr::Cell(cell), kind)
+    }
+
+    /// The index of a column.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        let exact = self.columns.iter().position(|column| column.name == name);
+        exact.or_else(|| {
+            let mut same = self.columns.iter().enumerate();
+            let is_it = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
+            Some(same.find(|(_, column)| is_it(&column.name, name))?.0)
+        })
+    }
+
+    /// A condition.
+    pub(crate) fn condition(&mut self, ast: &Ast, what: &str) -> Result<Expr, QueryError> {
+        let span = span_of(ast, Span::empty());
+        let found = self.compile(ast, span)?;
+        boolean(found, span, what)
+    }
+
+    /// An expression. `around`: where it stands, if it does not say so itself.
+    pub(crate) fn compile(&mut self, ast: &Ast, around: Span) -> Compiled {
+        let span = span_of(ast, around);
+        if self.grouping.is_some()
+            && let Some(found) = self.of_group(ast, span)?
+        {
+            return Ok(found);
+        }
+        let found = self.compile_node(ast, span)?;
+        Ok(folded(found))
+    }
+
+    /// In a group: an aggregate or a key. `None`: it is neither, but what is in it may be.
+    fn of_group(&mut self, ast: &Ast, span: Span) -> Result<Option<Typed>, QueryError> {
+        if let Ast::Function(call) = ast
+            && let Some(function) = name_of(call).and_then(AggregateFunction::named)
+        {
+            return self.aggregate(function, call, span).map(Some);
+        }
+        let Some(grouping) = self.grouping.take() else { return Ok(None) };
+        let plain = self.compile(ast, span);
+        let found = plain.ok().and_then(|plain| {
+            let is_of_window = matches!(
+                plain.expr,
+                Expr::WindowStart | Expr::WindowEnd | Expr::Constant(_) | Expr::Now
+            );
+            if is_of_window {
+                return Some(plain);
+            }
+            let key = grouping.keys.iter().position(|key| key.expr == plain.expr)?;
+            Some(Typed { expr: Expr::Cell(key), ..plain })
+        });
+        self.grouping = Some(grouping);
+        Ok(found)
+    }
+
+    fn aggregate(&mut self, function: AggregateFunction, call: &Call, span: Span) -> Compiled {
+        let usage = || QueryError::at(span, format!("it is called as {}", function.usage()));
+        let Some(mut grouping) = self.grouping.take() else { return Err(usage()) };
+        let argument = match arguments(call, span)? {
+            Arguments::All if function == AggregateFunction::Count => Ok(None),
+            Arguments::These(arguments) => match &*arguments {
+                [argument] => self.compile(argument, span).map(Some),
+                _ => Err(usage()),
+            },
+            Arguments::All => Err(usage()),
+        };
+        let filter = match &call.filter {
+            Some(filter) => self.condition(filter, "FILTER").map(Some),
+            None => Ok(None),
+        };
+        let found = argument.and_then(|argument| {
+            let filter = filter?;
+            let kind = argument.as_ref().map_or(Kind::Null, |argument| argument.kind);
+            let result = function.result(kind).ok_or_else(|| {
+                let message =
+                    format!("this is {}: it is called as {}", article(kind), function.usage());
+                QueryError::at(span, message)
+            })?;
+            let argument = argument.map(|argument| argument.expr);
+            let aggregate = Aggregate { function, argument, kind, filter };
+            let known = grouping.aggregates.iter().position(|known| *known == aggregate);
+            let index = known.unwrap_or_else(|| {
+                grouping.aggregates.push(aggregate);
+                grouping.aggregates.len() - 1
+            });
+            // Results stand behind the keys.
+            Ok(typed(Expr::Cell(grouping.keys.len() + index), result))
+        });
+        self.grouping = Some(grouping);
+        found
+    }
+
+    fn compile_node(&mut self, ast: &Ast, span: Span) -> Compiled {
+        let refused = |what: &str| Err(QueryError::at(span, what));
+        match ast {
+            Ast::Identifier(name) => self.name(name),
+            Ast::CompoundIdentifier(parts) => match &**parts {
+                [prefix, name]
+                    if self
+                        .prefixes
+                        .iter()
+                        .any(|known| known.eq_ignore_ascii_case(&prefix.value)) =>
+                {
+                    self.name(name)
+                }
+                [.., name] => {
+                    Err(QueryError::at(span, format!("{ast} is no column: write {}", name.value)))
+                }
+                [] => refused("a name is missing"),
+            },
+            Ast::Nested(inner) => self.compile(inner, span),
+            Ast::Value(value) => literal(&value.value, span),
+            Ast::TypedString(text) if is_time_type(&text.data_type) => {
+                let Value::SingleQuotedString(said) = &text.value.value else {
+                    return refused(
+                        "a time stands in quotes, as in TIMESTAMP '2022-07-13T21:04:08Z'",
+                    );
+                };
+                instant(said, span)
+            }
+            Ast::Interval(interval) => interval_of(interval, span),
+            Ast::UnaryOp { op, expr } => {
+                let inner = self.compile(expr, span)?;
+                match op {
+                    UnaryOperator::Not => {
+                        Ok(typed(Expr::Not(Box::new(boolean(inner, span, "NOT")?)), Kind::Bool))
+                    }
+                    UnaryOperator::Minus => {
+                        let is_interval = inner.is_interval;
+                        let inner = number(inner, span)?;
+                        Ok(Typed {
+                            expr: Expr::Negative(Box::new(inner.expr)),
+                            kind: inner.kind,
+                            is_interval,
+                        })
+                    }
+                    UnaryOperator::Plus => number(inner, span),
+                    _ => refused("this operator is not supported: there are +, - and NOT"),
+                }
+            }
+            Ast::BinaryOp { left, op, right } => {
+                let (left, right) = (self.compile(left, span)?, self.compile(right, span)?);
+                binary(left, op, right, span)
+            }
+            Ast::IsNull(inner) => self.is_null(inner, span),
+            Ast::IsNotNull(inner) => self.is_null(inner, span).map(not),
+            Ast::IsTrue(inner) => self.is(inner, Cell::Bool(true), span),
+            Ast::IsNotTrue(inner) => self.is(inner, Cell::Bool(true), span).map(not),
+            Ast::IsFalse(inner) => self.is(inner, Cell::Bool(false), span),
+            Ast::IsNotFalse(inner) => self.is(inner, Cell::Bool(false), span).map(not),
+            Ast::IsDistinctFrom(left, right) => self.is_same(left, right, span).map(not),
+            Ast::IsNotDistinctFrom(left, right) => self.is_same(left, right, span),
+            Ast::Between { expr, negated, low, high } => {
+                let value = self.compile(expr, span)?;
+                let (low, high) = (self.compile(low, span)?, self.compile(high, span)?);
+                let from = compared(value.clone(), Comparison::GreaterOrEqual, low, span)?;
+                let to = compared(value, Comparison::LessOrEqual, high, span)?;
+                let both = typed(Expr::And(Box::new(from.expr), Box::new(to.expr)), Kind::Bool);
+                Ok(not_if(*negated, both))
+            }
+            Ast::In { expr, target: InTarget::List(list), negated, .. } => {
+                let value = self.compile(expr, span)?;
+                let (mut found, mut value_is) = (Vec::new(), value);
+                for other in list {
+                    let other = self.compile(other, span)?;
+                    let (left, right, _) = comparable(value_is, other, span)?;
+                    value_is = left;
+                    found.push(right.expr);
+                }
+                let is_in = typed(Expr::In(Box::new(value_is.expr), found), Kind::Bool);
+                Ok(not_if(*negated, is_in))
+            }
+            Ast::Like { negated, any: false, expr, pattern, escape_char } => self
+                .like(expr, pattern, escape_char.as_deref(), false, span)
+                .map(|it| not_if(*negated, it)),
+            Ast::ILike { negated, any: false, expr, pattern, escape_char } => self
+                .like(expr, pattern, escape_char.as_deref(), true, span)
+                .map(|it| not_if(*negated, it)),
+            Ast::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref(), span)
+            }
+            Ast::Cast {
+                kind:
+                    CastKind::Cast | CastKind::TryCast | CastKind::SafeCast | CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } => {
+                let inner = self.compile(expr, span)?;
+                cast(inner, data_type, span)
+            }
+            Ast::Extract { field, expr, .. } => {
+                let part =
+                    Ast::Value(Value::SingleQuotedString(field.to_string().to_lowercase()).into());
+                self.call("date_part", &[&part, expr], span)
+            }
+            Ast::Substring { expr, substring_from: Some(from), substring_for, .. } => {
+                let arguments: Vec<&Ast> = [Some(&**expr), Some(&**from), substring_for.as_deref()]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                self.call("substr", &arguments, span)
+            }
+            Ast::Trim { trim_where: None, trim_what: None, expr, trim_characters: None } => {
+                self.call("trim", &[expr], span)
+            }
+            Ast::Position { expr, r#in } => self.call("strpos", &[r#in, expr], span),
+            Ast::Ceil { expr, field: CeilFloorKind::DateTimeField(field) }
+                if field.to_string().is_empty() =>
+            {
+                self.call("ceil", &[expr], span)
+            }
+            Ast::Floor { expr, field: CeilFloorKind::DateTimeField(field) }
+                if field.to_string().is_empty() =>
+            {
+                self.call("floor", &[expr], span)
+            }
+            Ast::Ceil { expr, .. } => self.call("ceil", &[expr], span),
+            Ast::Floor { expr, .. } => self.call("floor", &[expr], span),
+            Ast::Function(call) => self.function(call, span),
+            Ast::Subquery(_) | Ast::Exists { .. } | Ast::In { .. } => refused(
+                "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from that",
+            ),
+            _ => refused("this expression is not supported: docs/queries.md has all that are"),
+        }
+    }
+
+    fn name(&mut self, name: &Ident) -> Compiled {
+        let is_plain = name.quote_style.is_none();
+        if let Some(index) = self.find(&name.value) {
+            if self.grouping.is_some() {
+                let message = format!(
+                    "{0} is neither in GROUP BY nor in an aggregate: add it to GROUP BY, or write max({0})",
+                    name.value
+                );
+                return Err(QueryError::at(name.span, message));
+            }
+            return Ok(self.column(index));
+        }
+        let is = |other: &str| is_plain && name.value.eq_ignore_ascii_case(other);
+        if is("window_start") || is("window_end") {
+            let expr = if is("window_start") { Expr::WindowStart } else { Expr::WindowEnd };
+            return match self.has_window {
+                true => Ok(typed(expr, Kind::Time)),
+                false => Err(QueryError::at(
+                    name.span,
+                    "there is no window: write FROM tumble(topic, 1s)",
+                )),
+            };
+        }
+        if let Some(at) =
+            self.names.iter().position(|(known, _)| known.eq_ignore_ascii_case(&name.value))
+        {
+            // Its own names mean columns only.
+            let names = std::mem::take(&mut self.names);
+            let found = self.compile(&names[at].1, name.span);
+            self.names = names;
+            return found;
+        }
+        let known: Vec<&str> = self.columns.iter().map(|column| &*column.name).collect();
+        let message = format!("there is no column {}: there are {}", name.value, known.join(", "));
+        Err(QueryError::at(name.span, message))
+    }
+
+    fn is_null(&mut self, inner: &Ast, span: Span) -> Compiled {
+        let inner = self.compile(inner, span)?;
+        Ok(typed(Expr::IsNull(Box::new(inner.expr)), Kind::Bool))
+    }
+
+    fn is(&mut self, inner: &Ast, value: Cell<'static>, span: Span) -> Compiled {
+        let inner = self.compile(inner, span)?;
+        let inner = boolean(inner, span, "IS TRUE")?;
+        let value = Box::new(Expr::Constant(value));
+        Ok(typed(Expr::IsSame(Box::new(inner), value), Kind::Bool))
+    }
+
+    fn is_same(&mut self, left: &Ast, right: &Ast, span: Span) -> Compiled {
+        let (left, right) = (self.compile(left, span)?, self.compile(right, span)?);
+        let (left, right, _) = comparable(left, right, span)?;
+        Ok(typed(Expr::IsSame(Box::new(left.expr), Box::new(right.expr)), Kind::Bool))
+    }
+
+    fn like(
+        &mut self,
+        value: &Ast,
+        pattern: &Ast,
+        escape: Option<&Ast>,
+        ignores_case: bool,
+        span: Span,
+    ) -> Compiled {
+        let value = self.compile(value, span)?;
+        if !matches!(value.kind, Kind::String | Kind::Null) {
+            let message = format!(
+                "LIKE is for strings, and this is {}: cast it, as in CAST(x AS STRING)",
+                article(value.kind)
+            );
+            return Err(QueryError::at(span, message));
+        }
+        let mut text = |ast: &Ast| match self.compile(ast, span) {
+            Ok(Typed { expr: Expr::Constant(Cell::String(text)), .. }) => Ok(text.into_owned()),
+            _ => Err(QueryError::at(span_of(ast, span), "a pattern of LIKE is a text in quotes")),
+        };
+        let pattern = text(pattern)?;
+        let escape = escape.map(&mut text).transpose()?;
+        let pattern = LikePattern::new(
+            &pattern,
+            escape.and_then(|escape| escape.chars().next()),
+            ignores_case,
+        );
+        Ok(typed(Expr::Like(Box::new(value.expr), Box::new(pattern)), Kind::Bool))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&Ast>,
+        conditions: &[CaseWhen],
+        otherwise: Option<&Ast>,
+        span: Span,
+    ) -> Compiled {
+        let operand = operand.map(|operand| self.compile(operand, span)).transpose()?;
+        let mut kind = Kind::Null;
+        let mut add = |result: &Typed, at: Span| match common(kind, result.kind) {
+            Some(both) => {
+                kind = both;
+                Ok(())
+            }
+            None => {
+                let message = format!(
+                    "the results of CASE are of one type, and here are {} and {}: cast one of them",
+                    article(kind),
+                    article(result.kind)
+                );
+                Err(QueryError::at(at, message))
+            }
+        };
+        let mut found = Vec::new();
+        for CaseWhen { condition, result } in conditions {
+            let at = span_of(condition, span);
+            let condition = self.compile(condition, span)?;
+            let condition = match &operand {
+                Some(operand) => compared(operand.clone(), Comparison::Equal, condition, at)?.expr,
+                None => boolean(condition, at, "WHEN")?,
+            };
+            let at = span_of(result, span);
+            let result = self.compile(result, span)?;
+            add(&result, at)?;
+            found.push((condition, result));
+        }
+        let otherwise_at = otherwise.map_or(span, |otherwise| span_of(otherwise, span));
+        let otherwise = match otherwise {
+            Some(otherwise) => self.compile(otherwise, span)?,
+            None => typed(Expr::Constant(Cell::Null), Kind::Null),
+        };
+        add(&otherwise, otherwise_at)?;
+        let conditions =
+            found.into_iter().map(|(condition, result)| (condition, as_kind(result, kind)));
+        let expr = Expr::Case(conditions.collect(), Box::new(as_kind(otherwise, kind)));
+        Ok(typed(expr, kind))
+    }
+
+    fn function(&mut self, call: &Call, span: Span) -> Compiled {
+        let name = name_of(call).unwrap_or_default().to_lowercase();
+        if call.over.is_some() {
+            return Err(QueryError::at(
+                span,
+                "window functions (OVER) are not supported: use tumble or hop and GROUP BY",
+            ));
+        }
+        if AggregateFunction::named(&name).is_some() {
+            let message = format!(
+                "{name} is an aggregate, and has no place here: write it behind SELECT or HAVING, from tumble(topic, 1s) with GROUP BY window_start"
+            );
+            return Err(QueryError::at(span, message));
+        }
+        let Arguments::These(arguments) = arguments(call, span)? else {
+            return Err(QueryError::at(span, "only count takes *"));
+        };
+        match (&*name, &*arguments) {
+            ("now" | "current_timestamp", []) => Ok(typed(Expr::Now, Kind::Time)),
+            ("if" | "iif", [condition, then, otherwise]) => {
+                let case = CaseWhen { condition: (*condition).clone(), result: (*then).clone() };
+                self.case(None, &[case], Some(otherwise), span)
+            }
+            _ => self.call(&name, &arguments, span),
+        }
+    }
+
+    fn call(&mut self, name: &str, arguments: &[&Ast], span: Span) -> Compiled {
+        let is_it = |known: &&Signature| known.names.contains(&name);
+        let signature = FUNCTIONS.iter().find(is_it).ok_or_else(|| no_function(name, span))?;
+        let found = arguments.iter().map(|argument| self.compile(argument, span));
+        let found = found.collect::<Result<Vec<Typed>, QueryError>>()?;
+        let kinds: Vec<Kind> = found.iter().map(|found| found.kind).collect();
+        let known: Vec<Kind> = stand_ins(signature, &kinds);
+        let result = (signature.result)(&known).ok_or_else(|| {
+            let of: Vec<String> = kinds.iter().map(|kind| kind.to_string()).collect();
+            let message = format!(
+                "{name}({}) is not there: it is called as {}",
+                of.join(", "),
+                signature.usage
+            );
+            QueryError::at(span, message)
+        })?;
+        check_part(signature.function, &found, span)?;
+        let is_one_type = matches!(
+            signature.function,
+            Function::Coalesce | Function::Least | Function::Greatest | Function::NullIf
+        );
+        let exprs = found
+            .into_iter()
+            .map(|found| if is_one_type { as_kind(found, result) } else { found.expr });
+        Ok(typed(Expr::Call(signature.function, exprs.collect()), result))
+    }
+}
+
+/// NULL is of whatever type is asked for: of that which makes the call right.
+fn stand_ins(signature: &Signature, kinds: &[Kind]) -> Vec<Kind> {
+    let tries = [Kind::Null, Kind::String, Kind::Int, Kind::Time];
+    let stand_in = |by: Kind| -> Vec<Kind> {
+        kinds.iter().map(|kind| if *kind == Kind::Null { by } else { *kind }).collect()
+    };
+    let found = tries.into_iter().map(stand_in).find(|kinds| (signature.result)(kinds).is_some());
+    found.unwrap_or_else(|| kinds.to_vec())
+}
+
+/// The parts of a time that there are.
+fn check_part(function: Function, arguments: &[Typed], span: Span) -> Result<(), QueryError> {
+    let known: &[&str] = match function {
+        Function::DateTrunc => &civil::UNITS,
+        Function::Extract => &civil::PARTS,
+        _ => return Ok(()),
+    };
+    match arguments.first().map(|first| &first.expr) {
+        Some(Expr::Constant(Cell::String(part))) if known.contains(&&**part) => Ok(()),
+        _ => {
+            let message = format!("it is one of {}, in small letters", known.join(", "));
+            Err(QueryError::at(span, message))
+        }
+    }
+}
+
+fn no_function(name: &str, span: Span) -> QueryError {
+    let known: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
+    QueryError::at(span, format!("there is no function {name}: there are {}", known.join(", ")))
+}
+
+/// The arguments of a call.
+enum Arguments<'a> {
+    /// `*`
+    All,
+    These(Vec<&'a Ast>),
+}
+
+fn arguments(call: &Call, span: Span) -> Result<Arguments<'_>, QueryError> {
+    let refused = |what: &str| Err(QueryError::at(span, what));
+    let list = match &call.args {
+        FunctionArguments::None => return Ok(Arguments::These(Vec::new())),
+        FunctionArguments::List(list) => list,
+        FunctionArguments::Subquery(_) => return refused("subqueries are not supported"),
+    };
+    if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
+        return refused("DISTINCT is not supported: group by the columns in a window");
+    }
+    if !list.clauses.is_empty() || !call.within_group.is_empty() || call.null_treatment.is_some() {
+        return refused("a call has arguments and nothing else");
+    }
+    if let [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)] = &*list.args {
+        return Ok(Arguments::All);
+    }
+    let argument = |argument| match argument {
+        &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref expr)) => Ok(expr),
+        _ => Err(QueryError::at(span, "arguments have no names")),
+    };
+    Ok(Arguments::These(list.args.iter().map(argument).collect::<Result<_, _>>()?))
+}
+
+fn name_of(call: &Call) -> Option<&str> {
+    match &*call.name.0 {
+        [ObjectNamePart::Identifier(name)] => Some(&name.value),
+        _ => None,
+    }
+}

@@ -1,0 +1,29 @@
+use sqlparser::tokenizer::Span;
+
+/// Why a text is no query that can run: what is wrong, where, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct QueryError {
+    /// The line, from 1 on.
+    pub line: u32,
+    /// The column of the first character that it is about, in characters, from 1 on.
+    pub column: u32,
+    /// How many characters it is about; at least 1. They may go on in the next line.
+    pub length: u32,
+    /// One sentence with the remedy.
+    pub message: String,
+}
+
+impl QueryError {
+    pub(crate) fn at(span: Span, message: impl Into<String>) -> Self {
+        let (start, end) = (span.start, span.end);
+        let length =
+            if start.line == end.line { end.column.saturating_sub(start.column) } else { 1 };
+        Self {
+            line: start.line.max(1) as u32,
+            column: start.column.max(1) as u32,
+            length: length.max(1) as u32,
+            message: message.into(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a query does, in words.
+
+use std::fmt::Write;
+
+use crate::{
+    Plan,
+    interval::text as length,
+    limits::TIMEOUT_MS,
+    plan::Shape,
+    syntax::{Item, Statement},
+};
+
+impl Statement {
+    /// Its clauses in one form.
+    pub(crate) fn canonical(&self) -> String {
+        let list = |exprs: &[sqlparser::ast::Expr]| -> String {
+            exprs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        let item = |item: &Item| match item {
+            Item::All => "*".to_owned(),
+            Item::One { text, name: Some(name), .. } => format!("{text} AS {}", quoted(name)),
+            Item::One { text, name: None, .. } => text.clone(),
+        };
+        let items: Vec<String> = self.items.iter().map(item).collect();
+        let mut out = format!("SELECT {} FROM {}", items.join(", "), self.from());
+        // Writing to a String cannot fail.
+        if let Some(filter) = &self.filter {
+            let _ = write!(out, " WHERE {filter}");
+        }
+        if !self.group_by.is_empty() {
+            let _ = write!(out, " GROUP BY {}", list(&self.group_by));
+        }
+        if let Some(having) = &self.having {
+            let _ = write!(out, " HAVING {having}");
+        }
+        if self.emit.span.is_some() {
+            out += " EMIT AFTER WINDOW CLOSE";
+            let delay = self.emit.delay_ms.map(|ms| format!(" WITH DELAY {}", length(ms)));
+            let timeout = self.emit.timeout_ms.map(|ms| format!(" AND TIMEOUT {}", length(ms)));
+            out.extend(delay.into_iter().chain(timeout));
+        }
+        out
+    }
+
+    fn from(&self) -> String {
+        let topic = quoted(&self.source.topic.value);
+        let table = match &self.source.window {
+            None => topic,
+            Some(window) => {
+                let time = window.time.as_ref().map(|time| format!(", {}", quoted(&time.value)));
+                let step = (window.step_ms != window.size_ms)
+                    .then(|| format!(", {}", length(window.step_ms)));
+                let name = if step.is_some() { "hop" } else { "tumble" };
+                let middle: String = time.into_iter().chain(step).collect();
+                format!("{name}({topic}{middle}, {})", length(window.size_ms))
+            }
+        };
+        match &self.source.alias {
+            Some(alias) => format!("{table} AS {}", quoted(alias)),
+            None => table,
+        }
+    }
+}
+
+/// A name; in quotes, if it needs them.
+fn quoted(name: &str) -> String {
+    let is_plain = name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+        && name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// What a query does, a line for each part.
+pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, what: String| {
+        let _ = writeln!(out, "{name:<10}{what}");
+    };
+    let column = |index: &usize| {
+        let column = plan.schema.iter().nth(*index)?;
+        Some(format!("{}:{}", column.name, column.kind))
+    };
+    line("query", statement.canonical());
+    line("reads", format!("each event of {} in order, once", statement.source.topic.value));
+    let columns: Vec<String> = plan.wanted.iter().filter_map(column).collect();
+    match columns.is_empty() {
+        true => line("columns", "none: the event goes on as it is".to_owned()),
+        false => line("columns", columns.join(" ")),
+    }
+    if let Some(filter) = &statement.filter {
+        line("filter", filter.to_string());
+    }
+    if let Some(window) = plan.window {
+        let time = column(&plan.wanted[window.time]).unwrap_or_default();
+        let what = match window.size_ms == window.step_ms {
+            true => format!("{} each, by {time}", length(window.size_ms)),
+            false => format!(
+                "{} each, one every {}, by {time}",
+                length(window.size_ms),
+                length(window.step_ms)
+            ),
+        };
+        line("windows", what);
+    }
+    if let (Shape::Groups { aggregates, .. }, Some(window)) = (&plan.shape, plan.window) {
+        let keys: Vec<String> = statement.group_by.iter().map(ToString::to_string).collect();
+        line(
+            "groups",
+            format!(
+                "by {}; {} aggregate{}",
+                keys.join(", "),
+                aggregates.len(),
+                if aggregates.len() == 1 { "" } else { "s" }
+            ),
+        );
+        if let Some(having) = &statement.having {
+            line("having", having.to_string());
+        }
+        let delay = match window.delay_ms {
+            0 => "when an event comes that is not before its end".to_owned(),
+            ms => format!("when an event comes that is {} after its end", length(ms)),
+        };
+        let timeout = match window.timeout_ms {
+            Some(ms) => length(ms),
+            None => format!("{} (on one machine)", length(TIMEOUT_MS as i64)),
+        };
+        line("emits", format!("a window {delay}, or nothing has come for {timeout}"));
+    }
+    let results: Vec<String> =
+        plan.results().iter().map(|column| format!("{}:{}", column.name, column.kind)).collect();
+    line("result", results.join(" "));
+    out
+}

@@ -1,0 +1,295 @@
+//! Expressions, and their values. NULL is as in SQL: what is not known. No expression fails: what has no value,
+//! such as 1 / 0, is NULL.
+
+use std::{borrow::Cow, cmp::Ordering};
+
+use smallvec::SmallVec;
+use thalweg_columns::Cell;
+
+use crate::{
+    functions::Function,
+    like::LikePattern,
+    value::{borrowed, compare, finite, text, text_of, time, truth, whole},
+};
+
+/// What an expression is evaluated for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row<'r> {
+    /// Columns of the source; behind a GROUP BY, the keys and what was aggregated.
+    pub(crate) cells: &'r [Cell<'r>],
+    /// Start and end of the window, in ms since 1970; 0 if there is none.
+    pub(crate) window: (i64, i64),
+    /// The time, in ms since 1970.
+    pub(crate) now_ms: i64,
+}
+
+/// An expression over the cells of a row. Types were checked when it was planned.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expr {
+    Constant(Cell<'static>),
+    Cell(usize),
+    WindowStart,
+    WindowEnd,
+    Now,
+    Not(Box<Expr>),
+    Negative(Box<Expr>),
+    And(Box<Expr>, Box<Expr>),
+    Or(Box<Expr>, Box<Expr>),
+    Compare(Comparison, Box<Expr>, Box<Expr>),
+    /// Equal, or both NULL.
+    IsSame(Box<Expr>, Box<Expr>),
+    IsNull(Box<Expr>),
+    Arithmetic(Operator, Box<Expr>, Box<Expr>),
+    Concat(Box<Expr>, Box<Expr>),
+    In(Box<Expr>, Vec<Expr>),
+    Like(Box<Expr>, Box<LikePattern>),
+    Case(Vec<(Expr, Expr)>, Box<Expr>),
+    Cast(Box<Expr>, Target),
+    Call(Function, Vec<Expr>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+/// What something is cast to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Bool,
+    Int,
+    Double,
+    Time,
+    String,
+}
+
+impl Expr {
+    /// Its value for a row.
+    pub(crate) fn eval<'r>(&'r self, row: Row<'r>) -> Cell<'r> {
+        match self {
+            Self::Constant(cell) => borrowed(cell),
+            Self::Cell(index) => row.cells.get(*index).map_or(Cell::Null, borrowed),
+            Self::WindowStart => Cell::Time(row.window.0),
+            Self::WindowEnd => Cell::Time(row.window.1),
+            Self::Now => Cell::Time(row.now_ms),
+            Self::Compare(comparison, left, right) => {
+                truth(comparison.holds(&left.eval(row), &right.eval(row)))
+            }
+            Self::And(left, right) => match left.is_true(row) {
+                Some(false) => Cell::Bool(false),
+                left => match (left, right.is_true(row)) {
+                    (_, Some(false)) => Cell::Bool(false),
+                    (Some(_), Some(_)) => Cell::Bool(true),
+                    _ => Cell::Null,
+                },
+            },
+            Self::Or(left, right) => match left.is_true(row) {
+                Some(true) => Cell::Bool(true),
+                left => match (left, right.is_true(row)) {
+                    (_, Some(true)) => Cell::Bool(true),
+                    (Some(_), Some(_)) => Cell::Bool(false),
+                    _ => Cell::Null,
+                },
+            },
+            Self::Not(inner) => truth(inner.is_true(row).map(|is_true| !is_true)),
+            Self::IsNull(inner) => Cell::Bool(inner.eval(row) == Cell::Null),
+            Self::IsSame(left, right) => Cell::Bool(match (left.eval(row), right.eval(row)) {
+                (Cell::Null, Cell::Null) => true,
+                (left, right) => compare(&left, &right) == Some(Ordering::Equal),
+            }),
+            Self::Negative(inner) => match inner.eval(row) {
+                Cell::Int(number) => number.checked_neg().map_or(Cell::Null, Cell::Int),
+                Cell::Double(number) => Cell::Double(-number),
+                _ => Cell::Null,
+            },
+            Self::Arithmetic(operator, left, right) => {
+                operator.apply(&left.eval(row), &right.eval(row))
+            }
+            Self::Concat(left, right) => match (text(&left.eval(row)), text(&right.eval(row))) {
+                (Some(left), Some(right)) => Cell::String(Cow::Owned(format!("{left}{right}"))),
+                _ => Cell::Null,
+            },
+            Self::In(inner, list) => is_in(&inner.eval(row), list, row),
+            Self::Like(inner, pattern) => match inner.eval(row) {
+                Cell::String(text) => Cell::Bool(pattern.is_match(&text)),
+                _ => Cell::Null,
+            },
+            Self::Case(conditions, otherwise) => {
+                let holds = |(condition, _): &&(Self, Self)| condition.is_true(row) == Some(true);
+                let result =
+                    conditions.iter().find(holds).map_or(&**otherwise, |(_, result)| result);
+                result.eval(row)
+            }
+            Self::Cast(inner, target) => target.cast(inner.eval(row)),
+            Self::Call(function, arguments) => {
+                let cells = arguments.iter().map(|argument| argument.eval(row));
+                function.call(cells.collect::<SmallVec<[Cell<'r>; 4]>>())
+            }
+        }
+    }
+
+    /// Its value for a row, if that is a truth.
+    #[inline]
+    pub(crate) fn is_true(&self, row: Row<'_>) -> Option<bool> {
+        // The most common conditions need no cell for their result.
+        if let Self::Compare(comparison, left, right) = self {
+            return comparison.holds(&left.eval(row), &right.eval(row));
+        }
+        match self.eval(row) {
+            Cell::Bool(is_true) => Some(is_true),
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` for each expression in this one, and for itself.
+    pub(crate) fn visit(&self, visit: &mut impl FnMut(&Self)) {
+        visit(self);
+        match self {
+            Self::Constant(_) | Self::Cell(_) | Self::WindowStart | Self::WindowEnd | Self::Now => {
+            }
+            Self::Not(inner) | Self::Negative(inner) | Self::IsNull(inner) => inner.visit(visit),
+            Self::Like(inner, _) | Self::Cast(inner, _) => inner.visit(visit),
+            Self::And(left, right)
+            | Self::Or(left, right)
+            | Self::Compare(_, left, right)
+            | Self::IsSame(left, right)
+            | Self::Arithmetic(_, left, right)
+            | Self::Concat(left, right) => {
+                left.visit(visit);
+                right.visit(visit);
+            }
+            Self::In(inner, list) => {
+                inner.visit(visit);
+                list.iter().for_each(|expr| expr.visit(visit));
+            }
+            Self::Case(conditions, otherwise) => {
+                for (condition, result) in conditions {
+                    condition.visit(visit);
+                    result.visit(visit);
+                }
+                otherwise.visit(visit);
+            }
+            Self::Call(_, arguments) => arguments.iter().for_each(|expr| expr.visit(visit)),
+        }
+    }
+}
+
+/// As in SQL: NULL in the list says that it is not known whether something else is in it.
+fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: Row<'r>) -> Cell<'r> {
+    if *cell == Cell::Null {
+        return Cell::Null;
+    }
+    let mut has_null = false;
+    for other in list {
+        match compare(cell, &other.eval(row)) {
+            Some(Ordering::Equal) => return Cell::Bool(true),
+            Some(_) => {}
+            None => has_null = true,
+        }
+    }
+    if has_null { Cell::Null } else { Cell::Bool(false) }
+}
+
+impl Comparison {
+    /// `None` if one of them is NULL.
+    #[inline]
+    fn holds(self, left: &Cell<'_>, right: &Cell<'_>) -> Option<bool> {
+        let order = compare(left, right)?;
+        Some(match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+        })
+    }
+}
+
+impl Operator {
+    fn apply<'r>(self, left: &Cell<'_>, right: &Cell<'_>) -> Cell<'r> {
+        let double = |cell: &Cell<'_>| match cell {
+            Cell::Int(number) => Some(*number as f64),
+            Cell::Double(number) => Some(*number),
+            _ => None,
+        };
+        match (left, right) {
+            (Cell::Int(left), Cell::Int(right)) => {
+                self.of_ints(*left, *right).map_or(Cell::Null, Cell::Int)
+            }
+            // A time and an interval.
+            (Cell::Time(time), Cell::Int(ms)) | (Cell::Int(ms), Cell::Time(time)) => {
+                self.of_ints(*time, *ms).map_or(Cell::Null, Cell::Time)
+            }
+            (Cell::Time(left), Cell::Time(right)) => {
+                self.of_ints(*left, *right).map_or(Cell::Null, Cell::Int)
+            }
+            _ => match (double(left), double(right)) {
+                (Some(left), Some(right)) => finite(self.of_doubles(left, right)),
+                _ => Cell::Null,
+            },
+        }
+    }
+
+    /// `None` where there is no such integer of 64 bits.
+    fn of_ints(self, left: i64, right: i64) -> Option<i64> {
+        match self {
+            Self::Add => left.checked_add(right),
+            Self::Subtract => left.checked_sub(right),
+            Self::Multiply => left.checked_mul(right),
+            Self::Divide => left.checked_div(right),
+            Self::Remainder => left.checked_rem(right),
+        }
+    }
+
+    fn of_doubles(self, left: f64, right: f64) -> f64 {
+        match self {
+            Self::Add => left + right,
+            Self::Subtract => left - right,
+            Self::Multiply => left * right,
+            Self::Divide => left / right,
+            Self::Remainder => left % right,
+        }
+    }
+}
+
+impl Target {
+    fn cast(self, cell: Cell<'_>) -> Cell<'_> {
+        let cell = match cell {
+            Cell::Json(text) => Cell::String(text),
+            cell => cell,
+        };
+        match (self, cell) {
+            (_, Cell::Null) => Cell::Null,
+            (Self::String, cell) => text_of(cell).map_or(Cell::Null, Cell::String),
+            (Self::Int, Cell::Double(number)) => whole(number),
+            (Self::Int, Cell::Bool(value)) => Cell::Int(value.into()),
+            (Self::Int, Cell::Time(ms)) => Cell::Int(ms),
+            (Self::Int, Cell::String(text)) => text.trim().parse().map_or(Cell::Null, Cell::Int),
+            (Self::Double, Cell::Int(number)) => Cell::Double(number as f64),
+            (Self::Double, Cell::Bool(value)) => Cell::Double(value.into()),
+            (Self::Double, Cell::String(text)) => text.trim().parse().map_or(Cell::Null, finite),
+            (Self::Bool, Cell::Int(number)) => Cell::Bool(number != 0),
+            (Self::Bool, Cell::Double(number)) => Cell::Bool(number != 0.0),
+            (Self::Bool, Cell::String(text)) => text.trim().parse().map_or(Cell::Null, Cell::Bool),
+            (Self::Time, Cell::Int(ms)) => Cell::Time(ms),
+            (Self::Time, Cell::String(text)) => time(&text).map_or(Cell::Null, Cell::Time),
+            // What is of the type already.
+            (_, cell) => cell,
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Functions of one row's values. Each is NULL if an argument is, but for those that choose among their arguments.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+use thalweg_columns::{Cell, Kind};
+
+use crate::{
+    civil,
+    value::{compare, finite, text, truth, whole},
+};
+
+/// A function, and its arguments' types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    Abs,
+    Sign,
+    Round,
+    Floor,
+    Ceil,
+    Sqrt,
+    Power,
+    Exp,
+    Ln,
+    Mod,
+    Least,
+    Greatest,
+    Coalesce,
+    NullIf,
+    Lower,
+    Upper,
+    Length,
+    Substr,
+    Trim,
+    LeftTrim,
+    RightTrim,
+    Replace,
+    Concat,
+    StartsWith,
+    Position,
+    DateTrunc,
+    Extract,
+    EpochMs,
+}
+
+/// What a function takes and gives.
+#[derive(Debug)]
+pub struct Signature {
+    pub(crate) function: Function,
+    /// Its name and its other names, in small letters.
+    pub names: &'static [&'static str],
+    /// How it is called, with the types of its arguments.
+    pub usage: &'static str,
+    /// What it is.
+    pub meaning: &'static str,
+    /// The type of its result for arguments of these types; `None` if it takes no such.
+    pub(crate) result: fn(&[Kind]) -> Option<Kind>,
+}
+
+/// All functions, in the order in which they are documented.
+pub const FUNCTIONS: &[Signature] = &[
+    of(Function::Abs, &["abs"], "abs(number)", "the number without its sign", same_number),
+    of(Function::Sign, &["sign"], "sign(number)", "-1, 0 or 1", |types| {
+        number(types).map(|_| Kind::Int)
+    }),
+    of(
+        Function::Round,
+        &["round"],
+        "round(number [, digits])",
+        "the nearest number with so many decimals (0), halves away from zero",
+        round,
+    ),
+    of(
+        Function::Floor,
+        &["floor"],
+        "floor(number)",
+        "the largest whole number that is not larger",
+        same_number,
+    ),
+    of(
+        Function::Ceil,
+        &["ceil", "ceiling"],
+        "ceil(number)",
+        "the smallest whole number that is not smaller",
+        same_number,
+    ),
+    of(Function::Sqrt, &["sqrt"], "sqrt(number)", "the square root", to_double),
+    of(
+        Function::Power,
+        &["power", "pow"],
+        "power(number, exponent)",
+        "the number to this power",
+        two_to_double,
+    ),
+    of(Function::Exp, &["exp"], "exp(number)", "e to this power", to_double),
+    of(Function::Ln, &["ln"], "ln(number)", "the natural logarithm", to_double),
+    of(Function::Mod, &["mod"], "mod(int, int)", "the rest of a division, as with %", |types| {
+        matches!(types, [Kind::Int, Kind::Int]).then_some(Kind::Int)
+    }),
+    of(
+        Function::Least,
+        &["least"],
+        "least(value, value, …)",
+        "the smallest that is not NULL",
+        one_type,
+    ),
+    of(
+        Function::Greatest,
+        &["greatest"],
+        "greatest(value, value, …)",
+        "the largest that is not NULL",
+        one_type,
+    ),
+    of(
+        Function::Coalesce,
+        &["coalesce", "ifnull"],
+        "coalesce(value, value, …)",
+        "the first that is not NULL",
+        one_type,
+    ),
+    of(
+        Function::NullIf,
+        &["nullif"],
+        "nullif(value, value)",
+        "NULL if they are equal, otherwise the first",
+        |types| {
+            if types.len() == 2 { one_type(types) } else { None }
+        },
+    ),
+    of(Function::Lower, &["lower"], "lower(string)", "in small letters", string_to_string),
+    of(Function::Upper, &["upper"], "upper(string)", "in capitals", string_to_string),
+    of(
+        Function::Length,
+        &["length", "char_length"],
+        "length(string)",
+        "how many characters",
+        |types| matches!(types, [Kind::String]).then_some(Kind::Int),
+    ),
+    of(
+        Function::Substr,
+        &["substr", "substring"],
+        "substr(string, from [, count])",
+        "characters from a place on, the first is 1",
+        |types| {
+            matches!(types, [Kind::String, Kind::Int] | [Kind::String, Kind::Int, Kind::Int])
+                .then_some(Kind::String)
+        },
+    ),
+    of(Function::Trim, &["trim"], "trim(string)", "without spaces at both ends", string_to_string),
+    of(
+        Function::LeftTrim,
+        &["ltrim"],
+        "ltrim(string)",
+        "without spaces at the beginning",
+        string_to_string,
+    ),
+    of(
+        Function::RightTrim,
+        &["rtrim"],
+        "rtrim(string)",
+        "without spaces at the end",
+        string_to_string,
+    ),
+    of(
+        Function::Replace,
+        &["replace"],
+        "replace(string, what, with)",
+        "each occurrence replaced",
+        |types| matches!(types, [Kind::String, Kind::String, Kind::String]).then_some(Kind::String),
+    ),
+    of(
+        Function::Concat,
+        &["concat"],
+        "concat(value, value, …)",
+        "all of them as one text, NULL as nothing",
+        |types| (!types.is_empty()).then_some(Kind::String),
+    ),
+    of(
+        Function::StartsWith,
+        &["starts_with"],
+        "starts_with(string, string)",
+        "whether it begins so",
+        |types| matches!(types, [Kind::String, Kind::String]).then_some(Kind::Bool),
+    ),
+    of(
+        Function::Position,
+        &["strpos", "instr"],
+        "strpos(string, string)",
+        "where the second first is in the first, from 1 on; 0: it is not",
+        |types| matches!(types, [Kind::String, Kind::String]).then_some(Kind::Int),
+    ),
+    of(
+        Function::DateTrunc,
+        &["date_trunc"],
+        "date_trunc('hour', time)",
+        "the time without what is smaller: second, minute, hour, day, week, month, year",
+        |types| matches!(types, [Kind::String, Kind::Time]).then_some(Kind::Time),
+    ),
+    of(
+        Function::Extract,
+        &["date_part"],
+        "extract(hour FROM time)",
+        "a part of a time (UTC): millisecond, second, minute, hour, day, month, year, dow (Sunday is 0), doy, epoch",
+        |types| matches!(types, [Kind::String, Kind::Time]).then_some(Kind::Int),
+    ),
+    of(Function::EpochMs, &["epoch_ms"], "epoch_ms(time)", "milliseconds since 1970", |types| {
+        matches!(types, [Kind::Time]).then_some(Kind::Int)
+    }),
+];
+
+const fn of(
+    function: Function,
+    names: &'static [&'static str],
+    usage: &'static str,
+    meaning: &'static str,
+    result: fn(&[Kind]) -> Option<Kind>,
+) -> Signature {
+    Signature { function, names, usage, meaning, result }
+}
+
+fn is_number(kind: Kind) -> bool {
+    matches!(kind, Kind::Int | Kind::Double)
+}
+
+fn number(types: &[Kind]) -> Option<Kind> {
+    match types {
+        [kind] if is_number(*kind) => Some(*kind),
+        _ => None,
+    }
+}
+
+fn same_number(types: &[Kind]) -> Option<Kind> {
+    number(types)
+}
+
+fn to_double(types: &[Kind]) -> Option<Kind> {
+    number(types).map(|_| Kind::Double)
+}
+
+fn two_to_double(types: &[Kind]) -> Option<Kind> {
+    matches!(types, [one, other] if is_number(*one) && is_number(*other)).then_some(Kind::Double)
+}
+
+fn round(types: &[Kind]) -> Option<Kind> {
+    match types {
+        [kind] | [kind, Kind::Int] => number(&[*kind]),
+        _ => None,
+    }
+}
+
+fn string_to_string(types: &[Kind]) -> Option<Kind> {
+    matches!(types, [Kind::String]).then_some(Kind::String)
+}
+
+/// Values of one type; int and double are double together, and NULL is of any type.
+pub(crate) fn one_type(types: &[Kind]) -> Option<Kind> {
+    let first = types.first().copied()?;
+    types[1..].iter().try_fold(first, |one, other| common(one, *other))
+}
+
+/// The type that has the values of both.
+pub(crate) fn common(one: Kind, other: Kind) -> Option<Kind> {
+    match (one, other) {
+        (one, other) if one == other => Some(one),
+        (Kind::Null, kind) | (kind, Kind::Null) => Some(kind),
+        (Kind::Int, Kind::Double) | (Kind::Double, Kind::Int) => Some(Kind::Double),
+        _ => None,
+    }
+}
+
+/// The arguments of a call, all but a few of which have at most three.
+pub(crate) type Arguments<'r> = SmallVec<[Cell<'r>; 4]>;
+
+impl Function {
+    pub(crate) fn call<'r>(self, arguments: Arguments<'r>) -> Cell<'r> {
+        match self {
+            Self::Coalesce => {
+                arguments.into_iter().find(|cell| *cell != Cell::Null).unwrap_or(Cell::Null)
+            }
+            Self::Least | Self::Greatest => {
+                let wanted = if self == Self::Least {
+                    std::cmp::Ordering::Less
+                } else {
+                    std::cmp::Ordering::Greater
+                };
+                let better = |best: Cell<'r>, cell: Cell<'r>| match compare(&cell, &best) {
+                    Some(order) if order == wanted => cell,
+                    _ => best,
+                };
+                arguments
+                    .into_iter()
+                    .filter(|cell| *cell != Cell::Null)
+                    .reduce(better)
+                    .unwrap_or(Cell::Null)
+            }
+            Self::Concat => {
+                let all: String = arguments.iter().filter_map(text).collect();
+                Cell::String(Cow::Owned(all))
+            }
+            Self::NullIf => {
+                let [first, second] = two(arguments);
+                match compare(&first, &second) {
+                    Some(order) if order.is_eq() => Cell::Null,
+                    _ => first,
+                }
+            }
+            _ if arguments.contains(&Cell::Null) => Cell::Null,
+            Self::Lower
+            | Self::Upper
+            | Self::Length
+            | Self::Substr
+            | Self::Trim
+            | Self::LeftTrim
+            | Self::RightTrim
+            | Self::Replace
+            | Self::StartsWith
+            | Self::Position => self.of_text(&arguments),
+            Self::DateTrunc | Self::Extract | Self::EpochMs => self.of_time(&arguments),
+            _ => self.of_numbers(&arguments),
+        }
+    }
+
+    fn of_numbers<'r>(self, arguments: &[Cell<'_>]) -> Cell<'r> {
+        let double = |index: usize| match arguments.get(index) {
+            Some(Cell::Int(number)) => *number as f64,
+            Some(Cell::Double(number)) => *number,
+            _ => f64::NAN,
+        };
+        match (self, arguments) {
+            (Self::Abs, [Cell::Int(number)]) => number.checked_abs().map_or(Cell::Null, Cell::Int),
+            (Self::Floor | Self::Ceil, [Cell::Int(number)]) => Cell::Int(*number),
+            (Self::Round, [Cell::Int(number), rest @ ..]) => match rest {
+                [Cell::Int(digits)] if *digits < 0 => {
+                    let rounded = rounded(*number as f64, *digits);
+                    whole(rounded)
+                }
+                _ => Cell::Int(*number),
+            },
+            (Self::Mod, [Cell::Int(left), Cell::Int(right)]) => {
+                left.checked_rem(*right).map_or(Cell::Null, Cell::Int)
+            }
+            (Self::Sign, [Cell::Int(number)]) => Cell::Int(number.signum()),
+            (Self::Sign, _) if double(0) == 0.0 => Cell::Int(0),
+            (Self::Sign, _) => Cell::Int(double(0).signum() as i64),
+            (Self::Abs, _) => finite(double(0).abs()),
+            (Self::Floor, _) => finite(double(0).floor()),
+            (Self::Ceil, _) => finite(double(0).ceil()),
+            (Self::Round, [_, Cell::Int(digits)]) => finite(rounded(double(0), *digits)),
+            (Self::Round, _) => finite(double(0).round()),
+            (Self::Sqrt, _) => finite(double(0).sqrt()),
+            (Self::Exp, _) => finite(double(0).exp()),
+            (Self::Ln, _) => finite(double(0).ln()),
+            (Self::Power, _) => finite(double(0).powf(double(1))),
+            _ => Cell::Null,
+        }
+    }
+
+    fn of_text<'r>(self, arguments: &[Cell<'r>]) -> Cell<'r> {
+        let string = |text: String| Cell::String(Cow::Owned(text));
+        match (self, arguments) {
+            (Self::Lower, [Cell::String(text)]) => string(text.to_lowercase()),
+            (Self::Upper, [Cell::String(text)]) => string(text.to_uppercase()),
+            (Self::Length, [Cell::String(text)]) => Cell::Int(text.chars().count() as i64),
+            (Self::Trim, [Cell::String(text)]) => string(text.trim_matches(' ').to_owned()),
+            (Self::LeftTrim, [Cell::String(text)]) => {
+                string(text.trim_start_matches(' ').to_owned())
+            }
+            (Self::RightTrim, [Cell::String(text)]) => {
+                string(text.trim_end_matches(' ').to_owned())
+            }
+            (Self::Substr, [Cell::String(text), Cell::Int(from), rest @ ..]) => {
+                let count = match rest {
+                    [Cell::Int(count)] => *count,
+                    _ => i64::MAX,
+                };
+                string(substring(text, *from, count))
+            }
+            (Self::Replace, [Cell::String(text), Cell::String(what), Cell::String(with)]) => {
+                replaced(text, what, with).map_or(Cell::Null, string)
+            }
+            (Self::StartsWith, [Cell::String(text), Cell::String(start)]) => {
+                truth(Some(text.starts_with(&**start)))
+            }
+            (Self::Position, [Cell::String(text), Cell::String(part)]) => {
+                let place =
+                    text.find(&**part).map_or(0, |at| text[..at].chars().count() as i64 + 1);
+                Cell::Int(place)
+            }
+            _ => Cell::Null,
+        }
+    }
+
+    fn of_time<'r>(self, arguments: &[Cell<'_>]) -> Cell<'r> {
+        match (self, arguments) {
+            (Self::EpochMs, [Cell::Time(ms)]) => Cell::Int(*ms),
+            (Self::DateTrunc, [Cell::String(unit), Cell::Time(ms)]) => {
+                civil::truncated(unit, *ms).map_or(Cell::Null, Cell::Time)
+            }
+            (Self::Extract, [Cell::String(part), Cell::Time(ms)]) => {
+                civil::part(part, *ms).map_or(Cell::Null, Cell::Int)
+            }
+            _ => Cell::Null,
+        }
+    }
+}
+
+fn two(arguments: Arguments<'_>) -> [Cell<'_>; 2] {
+    let mut arguments = arguments.into_iter();
+    std::array::from_fn(|_| arguments.next().unwrap_or(Cell::Null))
+}
+
+/// Halves go away from zero.
+fn rounded(number: f64, digits: i64) -> f64 {
+    let scale = 10_f64.powi(digits.clamp(-300, 300) as i32);
+    let scaled = number * scale;
+    // Beyond 2^52 there are no fractions.
+    if scaled.is_finite() && scaled.abs() < 4_503_599_627_370_496.0 {
+        scaled.round() / scale
+    } else {
+        number
+    }
+}
+
+/// Characters from a place on, the first is 1; places before that have none.
+fn substring(text: &str, from: i64, count: i64) -> String {
+    let end = from.saturating_add(count.max(0));
+    let skip = (from - 1).max(0);
+    let take = end.saturating_sub(skip + 1).max(0);
+    text.chars().skip(skip as usize).take(take as usize).collect()
+}
+
+/// The result is not larger than 1 MiB: a few bytes could become any number of them.
+fn replaced(text: &str, what: &str, with: &str) -> Option<String> {
+    const BYTES_MAX: usize = 1 << 20;
+    if what.is_empty() {
+        return Some(text.to_owned());
+    }
+    let found = text.matches(what).count();
+    let bytes = text.len() - found * what.len() + found.checked_mul(with.len())?;
+    (bytes <= BYTES_MAX).then(|| text.replace(what, with))
+}

@@ -1,0 +1,168 @@
+//! The groups of one window, by their keys.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+use thalweg_columns::Cell;
+
+use crate::{
+    aggregate::{Accumulator, Aggregate},
+    expr::Row,
+    value::{borrowed, owned},
+};
+
+/// The groups of a window.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    by_key: HashMap<Box<[u8]>, Group>,
+}
+
+#[derive(Debug)]
+struct Group {
+    keys: Box<[Cell<'static>]>,
+    values: Box<[Accumulator]>,
+}
+
+/// The keys of a group, and its results.
+pub(crate) type FinishedGroup = SmallVec<[Cell<'static>; 8]>;
+
+/// What all groups of a query take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) groups: usize,
+    /// Bytes of keys, of what is aggregated, and of the texts in it.
+    pub(crate) bytes: usize,
+}
+
+/// What a group takes besides its keys and texts, in bytes, about.
+const GROUP_BYTES: usize = 96;
+
+impl Groups {
+    /// Takes a row into the group of `keys`, whose bytes in order are `key`. `false`: there is no such group, and
+    /// `may_begin` says that there may be no more.
+    pub(crate) fn take(
+        &mut self,
+        key: &[u8],
+        keys: &[Cell<'_>],
+        row: Row<'_>,
+        aggregates: &[Aggregate],
+        held: &mut Held,
+        may_begin: impl FnOnce(&Held) -> bool,
+    ) -> bool {
+        if let Some(group) = self.by_key.get_mut(key) {
+            held.bytes = held.bytes.saturating_add_signed(group.take(row, aggregates));
+            return true;
+        }
+        if !may_begin(held) {
+            return false;
+        }
+        let keys = keys.iter().map(|cell| owned(borrowed(cell))).collect();
+        let mut group = Group { keys, values: aggregates.iter().map(Aggregate::begin).collect() };
+        let texts = group.take(row, aggregates);
+        held.groups += 1;
+        held.bytes = (held.bytes + fixed_bytes(key, &group)).saturating_add_signed(texts);
+        self.by_key.insert(key.into(), group);
+        true
+    }
+
+    /// Its groups in the order of their keys. What they took is taken off `held`.
+    pub(crate) fn finish(self, held: &mut Held) -> Vec<FinishedGroup> {
+        let mut groups: Vec<(Box<[u8]>, Group)> = self.by_key.into_iter().collect();
+        groups.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (key, group) in &groups {
+            let texts: isize = group.values.iter().map(Accumulator::text_bytes).sum();
+            held.groups -= 1;
+            held.bytes = (held.bytes - fixed_bytes(key, group)).saturating_add_signed(-texts);
+        }
+        let finished = |(_, group): (Box<[u8]>, Group)| {
+            let results = group.values.into_vec().into_iter().map(Accumulator::result);
+            group.keys.into_vec().into_iter().chain(results).collect()
+        };
+        groups.into_iter().map(finished).collect()
+    }
+}
+
+impl Group {
+    #[inline]
+    fn take(&mut self, row: Row<'_>, aggregates: &[Aggregate]) -> isize {
+        let pairs = aggregates.iter().zip(&mut self.values);
+        pairs.map(|(aggregate, value)| aggregate.take(row, value)).sum()
+    }
+}
+
+fn fixed_bytes(key: &[u8], group: &Group) -> usize {
+    // The key is there twice: as bytes, and as values.
+    2 * key.len() + size_of_val(&*group.keys) + size_of_val(&*group.values) + GROUP_BYTES
+}
+
+/// Appends a value so that keys compare as their bytes do: NULL first.
+pub(crate) fn write_key(cell: &Cell<'_>, key: &mut Vec<u8>) {
+    let mut word = |tag: u8, bits: u64| {
+        key.push(tag);
+        key.extend_from_slice(&bits.to_be_bytes());
+    };
+    const SIGN: u64 = 1 << 63;
+    match cell {
+        Cell::Null => key.push(0),
+        Cell::Bool(value) => word(1, (*value).into()),
+        Cell::Int(number) | Cell::Time(number) => word(2, *number as u64 ^ SIGN),
+        Cell::Double(number) => {
+            // -0.0 and 0.0 are one group.
+            let bits = (number + 0.0).to_bits();
+            word(3, if bits & SIGN == 0 { bits | SIGN } else { !bits });
+        }
+        Cell::String(text) | Cell::Json(text) => {
+            key.push(4);
+            // A zero byte is escaped, so that a text ends before all that it is a beginning of.
+            for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
+                key.extend_from_slice(part);
+                if part.ends_with(&[0]) {
+                    key.push(1);
+                }
+            }
+            key.extend_from_slice(&[0, 0]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::compare;
+
+    #[test]
+    fn keys_are_ordered_as_their_values() {
+        let text = |text: &str| Cell::String(text.to_owned().into());
+        let ordered = [
+            vec![Cell::Null, Cell::Bool(false), Cell::Bool(true)],
+            vec![Cell::Int(i64::MIN), Cell::Int(-1), Cell::Int(0), Cell::Int(i64::MAX)],
+            vec![-1e300, -1.5, -1e-300, 0.0, 1e-300, 1.5, 1e300]
+                .into_iter()
+                .map(Cell::Double)
+                .collect(),
+            vec![
+                text(""),
+                text("\0"),
+                text("\0\0"),
+                text("\u{1}"),
+                text("a"),
+                text("a\0"),
+                text("ab"),
+                text("b"),
+            ],
+        ];
+        let bytes = |cell: &Cell<'_>| {
+            let mut key = Vec::new();
+            write_key(cell, &mut key);
+            write_key(&Cell::Int(7), &mut key);
+            key
+        };
+        for cells in &ordered {
+            for pair in cells.windows(2) {
+                assert!(bytes(&pair[0]) < bytes(&pair[1]), "{pair:?}");
+                assert!(compare(&pair[0], &pair[1]).is_none_or(|order| order.is_lt()));
+            }
+        }
+        assert_eq!(bytes(&Cell::Double(0.0)), bytes(&Cell::Double(-0.0)));
+    }
+}

@@ -1,0 +1,75 @@
+//! Rows as JSON.
+
+use std::io::Write;
+
+use thalweg_columns::Cell;
+
+/// Appends a row: an array.
+pub(crate) fn write_row<'r>(cells: impl Iterator<Item = Cell<'r>>, out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (index, cell) in cells.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_cell(&cell, out);
+    }
+    out.push(b']');
+}
+
+/// Writing to a `Vec` cannot fail.
+fn write_cell(cell: &Cell<'_>, out: &mut Vec<u8>) {
+    match cell {
+        Cell::Null => out.extend_from_slice(b"null"),
+        Cell::Bool(value) => drop(write!(out, "{value}")),
+        Cell::Int(number) => drop(write!(out, "{number}")),
+        // What reads back as the same double, 1e300 included. There is no infinite one (`expr::finite`).
+        Cell::Double(number) => drop(write!(out, "{number:?}")),
+        Cell::Time(ms) => match thalweg_columns::time_text(*ms) {
+            Some(text) => drop(write!(out, "\"{text}\"")),
+            None => out.extend_from_slice(b"null"),
+        },
+        Cell::String(text) => write_string(text, out),
+        Cell::Json(text) => out.extend_from_slice(text.as_bytes()),
+    }
+}
+
+fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    while let Some(at) = rest.iter().position(is_special) {
+        out.extend_from_slice(&rest[..at]);
+        match rest[at] {
+            byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
+            byte => drop(write!(out, "\\u{byte:04x}")),
+        }
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_an_array() {
+        let text = |text: &'static str| Cell::String(text.into());
+        let cells = [
+            Cell::Null,
+            Cell::Bool(true),
+            Cell::Int(-7),
+            Cell::Double(1e300),
+            Cell::Double(0.1),
+            Cell::Time(1_657_746_248_000),
+            Cell::Time(i64::MAX),
+            text("a\"\\\n\u{1}ß"),
+            Cell::Json("{\"b\":[1]}".into()),
+        ];
+        let mut out = Vec::new();
+        write_row(cells.into_iter(), &mut out);
+        let expected = r#"[null,true,-7,1e300,0.1,"2022-07-13T21:04:08Z",null,"a\"\\\u000a\u0001ß",{"b":[1]}]"#;
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

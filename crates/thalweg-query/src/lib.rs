@@ -1,0 +1,87 @@
+//! Continuous SQL over one topic: events go in, rows come out. Pure: no I/O, no clock, no runtime.
+//!
+//! ```text
+//! limits      every bound, with why
+//! error       what is wrong with a query, and where
+//! interval    lengths of time
+//! tokens      a query's text as tokens
+//! from        what stands behind FROM and EMIT
+//! syntax      tokens → clauses
+//! value       values, and what they are to each other
+//! expr        expressions, and what they are for a row
+//! like        LIKE
+//! civil       parts of times
+//! functions   functions of a row's values
+//! aggregate   what becomes of the values of a group
+//! typed       types of expressions
+//! compile     sqlparser's expressions → ours
+//! plan        clauses and columns → what happens to each event
+//! explain     the same in words
+//! watermark   how far the time of a topic has come
+//! groups      the groups of a window
+//! places      offsets of rows
+//! json        rows as JSON
+//! running     a query that runs
+//! ```
+//!
+//! The same events in the same order make the same rows with the same offsets, however they are cut into
+//! batches, and whoever runs it. Only `now()`, and closing windows because nothing comes ([`Running::close_all`]), depend
+//! on the clock.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use thalweg_columns::Columns;
+//! use thalweg_query::{Beginning, Bounds, Query, Running, Sink};
+//!
+//! struct Print;
+//!
+//! impl Sink for Print {
+//!     fn row(&mut self, offset: u64, row: &[u8]) {
+//!         assert_eq!((offset, row), (1, &br#"["2022-07-13T21:09:40Z",49.45]"#[..]));
+//!     }
+//!
+//!     fn lost(&mut self, _offset: u64) {}
+//! }
+//!
+//! let query = Query::parse(
+//!     "SELECT window_start, max(speed_kmh) AS speed_kmh
+//!      FROM tumble(car_live_data, INTERVAL 1 s) GROUP BY window_start",
+//! )?;
+//! assert_eq!(query.source(), "car_live_data");
+//! let columns = Columns::declared(["speed_kmh:double", "time:time"]).expect("columns");
+//! let mut running = Running::new(Arc::new(query.plan(&Arc::new(columns))?), Bounds::default(), Beginning::First);
+//! running.take(1, br#"[49.45,"2022-07-13T21:09:40.1Z"]"#, 0, &mut Print);
+//! running.take(2, br#"[12,"2022-07-13T21:09:41Z"]"#, 0, &mut Print);
+//! # Ok::<(), thalweg_query::QueryError>(())
+//! ```
+
+mod aggregate;
+mod civil;
+mod compile;
+mod error;
+mod explain;
+mod expr;
+mod from;
+mod functions;
+mod groups;
+mod interval;
+mod json;
+mod like;
+pub mod limits;
+mod places;
+mod plan;
+mod query;
+mod running;
+mod syntax;
+mod tokens;
+mod typed;
+mod value;
+mod watermark;
+
+pub use aggregate::AGGREGATES;
+pub use error::QueryError;
+pub use functions::{FUNCTIONS, Signature};
+pub use limits::Bounds;
+pub use plan::{Plan, ResultColumn};
+pub use query::Query;
+pub use running::{Beginning, Counts, Running, Sink};

@@ -1,0 +1,116 @@
+//! `LIKE`: `%` is any text, `_` any character.
+
+/// A pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LikePattern {
+    parts: Vec<Part>,
+    /// Whether capitals count as the same (`ILIKE`).
+    ignores_case: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    One(char),
+    Any,
+    AnyText,
+}
+
+impl LikePattern {
+    /// `escape`: the character behind which `%` and `_` are themselves, if there is one.
+    pub(crate) fn new(pattern: &str, escape: Option<char>, ignores_case: bool) -> Self {
+        let mut parts = Vec::new();
+        let mut characters = pattern.chars();
+        while let Some(character) = characters.next() {
+            let part = match character {
+                _ if Some(character) == escape => characters.next().map(Part::One),
+                '%' => (parts.last() != Some(&Part::AnyText)).then_some(Part::AnyText),
+                '_' => Some(Part::Any),
+                _ => Some(Part::One(character)),
+            };
+            parts.extend(part);
+        }
+        if ignores_case {
+            let lower = |part| match part {
+                Part::One(character) => Part::One(lower(character)),
+                part => part,
+            };
+            parts = parts.into_iter().map(lower).collect();
+        }
+        Self { parts, ignores_case }
+    }
+
+    /// Goes back to the last `%` only: it takes text × pattern steps at most.
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        let mut rest = text.chars();
+        let mut at = 0;
+        // Behind the last `%`: its place, and the text that it has not taken yet.
+        let mut again: Option<(usize, std::str::Chars<'_>)> = None;
+        loop {
+            let before = rest.clone();
+            let next = rest.next();
+            match (self.parts.get(at), next) {
+                (Some(Part::AnyText), _) => {
+                    at += 1;
+                    again = Some((at, before.clone()));
+                    rest = before;
+                }
+                (Some(Part::Any), Some(_)) => at += 1,
+                (Some(Part::One(expected)), Some(character))
+                    if *expected
+                        == if self.ignores_case { lower(character) } else { character } =>
+                {
+                    at += 1;
+                }
+                (None, None) => return true,
+                _ => {
+                    let Some((behind, text)) = &mut again else { return false };
+                    if text.next().is_none() {
+                        return false;
+                    }
+                    (at, rest) = (*behind, text.clone());
+                }
+            }
+        }
+    }
+}
+
+/// Of the few characters whose small letter is several, the first.
+fn lower(character: char) -> char {
+    character.to_lowercase().next().unwrap_or(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_texts() {
+        for (pattern, text, expected) in [
+            ("c0%", "c00777", true),
+            ("c0", "c00777", false),
+            ("%7_7", "c00777", true),
+            ("%a%b%", "xxaxxbxx", true),
+            ("%a%b%", "xxbxxaxx", false),
+            ("_", "ß", true),
+            ("", "", true),
+            ("%", "", true),
+            ("_%", "", false),
+            ("C%", "c", false),
+            ("10!%", "10%", true),
+            ("10!%", "10x", false),
+        ] {
+            assert_eq!(
+                LikePattern::new(pattern, Some('!'), false).is_match(text),
+                expected,
+                "{text} LIKE {pattern}"
+            );
+        }
+        assert!(LikePattern::new("C%É", None, true).is_match("cxé"));
+    }
+
+    #[test]
+    fn no_pattern_takes_more_than_its_length_times_the_text() {
+        let (pattern, text) = ("%a".repeat(200), "a".repeat(150) + &"b".repeat(3000));
+        assert!(!LikePattern::new(&pattern, None, false).is_match(&text));
+    }
+}

@@ -1,0 +1,60 @@
+//! Every bound of queries, with why.
+
+/// Characters of a query. A long one that people write has some hundred.
+pub const TEXT_CHARS_MAX: usize = 4096;
+
+/// Brackets within brackets. Each level is one of recursion when a query is parsed, planned, and run for
+/// every event.
+pub const DEPTH_MAX: usize = 24;
+
+/// Operators of one expression: each may be one level of recursion, as in 1 + 1 + 1. Of many values
+/// `IN` takes as many as there is room for.
+pub const OPERATORS_MAX: usize = 100;
+
+/// Nodes of all expressions of a query, which are visited for every event.
+pub const NODES_MAX: usize = 400;
+
+/// Windows that one event is in: the size of a hopping window divided by its step.
+pub const OVERLAP_MAX: usize = 64;
+
+/// Places for rows that a block of [`BLOCK_OFFSETS`] offsets of the source may make, where rows are those
+/// of windows: all groups that there may be, and those that the block itself makes.
+pub(crate) const PLACES: u64 = 1 << 15;
+
+/// Groups of all open windows that [`Bounds`] may allow, so that [`PLACES`] are enough.
+pub const GROUPS_MAX: usize = PLACES as usize - OVERLAP_MAX * BLOCK_OFFSETS as usize;
+
+/// Offsets of the source whose rows are counted together. It is what one message of a stream that several
+/// nodes share has at most, so that rows of a message are numbered as a whole.
+pub const BLOCK_OFFSETS: u64 = 256;
+
+/// Events further ahead than [`Bounds::lead_ms`] that follow each other without any other between them,
+/// and agree with the first of them. After so many they are believed: the source has paused, and it is not
+/// one device whose clock is wrong.
+pub(crate) const AHEAD_MAX: u32 = 16;
+
+/// What a running query may have. Beyond a bound events are refused, each is counted, and nothing else is
+/// disturbed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Groups of all open windows; at most [`GROUPS_MAX`].
+    pub groups: usize,
+    /// Memory of their keys, and of the texts that their aggregates hold, in bytes.
+    pub state_bytes: usize,
+    /// Open windows.
+    pub windows: usize,
+    /// An event's time may be so far ahead of the largest one before it, in ms: one that is wrong would close
+    /// all windows.
+    pub lead_ms: i64,
+}
+
+impl Default for Bounds {
+    /// Some minutes of some thousand devices, in a few megabytes.
+    fn default() -> Self {
+        Self { groups: 10_000, state_bytes: 4 << 20, windows: 1_000, lead_ms: 86_400_000 }
+    }
+}
+
+/// How long a query without `TIMEOUT` waits for more events before it closes its windows, in ms. On one
+/// machine only: several nodes would not agree on when that was.
+pub const TIMEOUT_MS: u64 = 5_000;

@@ -1,0 +1,52 @@
+use std::sync::Arc;
+
+use thalweg_columns::Columns;
+
+use crate::{Plan, QueryError, explain, syntax::Statement};
+
+/// A query that was read. What its columns are is not known before it is planned.
+#[derive(Debug, Clone)]
+pub struct Query {
+    statement: Statement,
+}
+
+impl Query {
+    /// Reads a query.
+    ///
+    /// # Errors
+    /// When it is none, or has something in it that cannot run.
+    pub fn parse(text: &str) -> Result<Self, QueryError> {
+        Ok(Self { statement: Statement::parse(text)? })
+    }
+
+    /// The name of the topic that it reads.
+    pub fn source(&self) -> &str {
+        &self.statement.source.topic.value
+    }
+
+    /// Whether it begins with `EXPLAIN`.
+    pub fn is_explain(&self) -> bool {
+        self.statement.is_explain
+    }
+
+    /// The same for all that mean the same: its clauses in one form.
+    pub fn canonical(&self) -> String {
+        self.statement.canonical()
+    }
+
+    /// What it does with events of these columns.
+    ///
+    /// # Errors
+    /// When it names what is not there, or types do not fit.
+    pub fn plan(&self, columns: &Arc<Columns>) -> Result<Plan, QueryError> {
+        Plan::new(&self.statement, columns)
+    }
+
+    /// What it does with events of these columns, in words, a line for each part.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub fn explain(&self, columns: &Arc<Columns>) -> Result<String, QueryError> {
+        Ok(explain::explain(&self.statement, &self.plan(columns)?))
+    }
+}

@@ -1,0 +1,349 @@
+//! The clauses of a query. Expressions are sqlparser's; what stands around them is read here, because a
+//! window over a topic and `EMIT` are no standard SQL, and what cannot run is refused where it stands.
+
+use sqlparser::{
+    ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Spanned},
+    parser::{Parser, ParserError},
+    tokenizer::{Location, Span, Token, TokenWithSpan},
+};
+
+use crate::{
+    QueryError,
+    from::{Emit, Source, emit, source},
+    limits::{DEPTH_MAX, OPERATORS_MAX},
+    tokens::{Clause, Sql, depth_change, is_word, tokens, unexpected},
+};
+
+/// What a query says.
+#[derive(Debug, Clone)]
+pub(crate) struct Statement {
+    pub(crate) is_explain: bool,
+    pub(crate) items: Vec<Item>,
+    pub(crate) source: Source,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) group_by: Vec<Expr>,
+    pub(crate) having: Option<Expr>,
+    pub(crate) emit: Emit,
+}
+
+/// What stands between `SELECT` and `FROM`.
+#[derive(Debug, Clone)]
+pub(crate) enum Item {
+    /// `*`
+    All,
+    /// An expression; its name, if it was given one; and how it is written.
+    One { expr: Box<Expr>, name: Option<String>, text: String },
+}
+
+/// Where a clause begins: its word, and those that may follow it.
+const CLAUSES: [&str; 5] = ["from", "where", "group", "having", "emit"];
+
+/// What a query looks like, for whoever has written something else.
+const LOOKS: &str =
+    "a query is SELECT … FROM topic [WHERE …] [GROUP BY …] [HAVING …] [EMIT AFTER WINDOW CLOSE …]";
+
+/// Operators that are words.
+const OPERATORS: [&str; 10] =
+    ["and", "or", "not", "is", "in", "like", "ilike", "between", "case", "when"];
+
+/// What a query cannot begin with.
+const NO_QUERIES: [(&str, &str); 8] = [
+    (
+        "with",
+        "WITH is not supported: give the inner query a topic of its own in the configuration, and select from that",
+    ),
+    (
+        "create",
+        "only SELECT is a query: topics are made by publishing to them, or in the configuration",
+    ),
+    ("drop", "only SELECT is a query: topics are deleted with DELETE /v1/topics/…"),
+    ("alter", "only SELECT is a query: topics are changed in the configuration"),
+    ("insert", "only SELECT is a query: publish with POST /v1/topics/…"),
+    ("update", "only SELECT is a query: publish newer events instead"),
+    ("delete", "only SELECT is a query: topics are deleted with DELETE /v1/topics/…"),
+    ("set", "only SELECT is a query: bounds of queries are in the server's configuration"),
+];
+
+/// What cannot be in a query, and what to do instead.
+const REFUSED: [(&str, &str); 15] = [
+    ("join", "joins are not supported: publish what belongs together as one event"),
+    ("union", "UNION is not supported: subscribe to both queries"),
+    ("intersect", "INTERSECT is not supported: use a condition in WHERE"),
+    ("except", "EXCEPT is not supported: use a condition in WHERE"),
+    (
+        "order",
+        "ORDER BY is not supported: rows come in the order of their topic, those of a window by their group",
+    ),
+    ("sort", "SORT BY is not supported: rows come in the order of their topic"),
+    ("limit", "LIMIT is not supported, because a query does not end: stop reading"),
+    ("fetch", "FETCH is not supported, because a query does not end: stop reading"),
+    ("with", "WITH has no place here: after EMIT there is WITH DELAY 2s"),
+    ("distinct", "DISTINCT is not supported: group by the columns in a window"),
+    ("partition", "PARTITION BY is not supported: use GROUP BY"),
+    ("over", "window functions (OVER) are not supported: use tumble or hop and GROUP BY"),
+    ("qualify", "QUALIFY is not supported: use HAVING"),
+    (
+        "select",
+        "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from that",
+    ),
+    ("lateral", "LATERAL is not supported: a query reads one topic"),
+];
+
+impl Statement {
+    /// Reads a query.
+    ///
+    /// # Errors
+    /// When it is none, or has something in it that cannot run.
+    pub(crate) fn parse(text: &str) -> Result<Self, QueryError> {
+        let tokens = tokens(text)?;
+        let is_explain = tokens.first().is_some_and(|first| is_word(first, "explain"));
+        let tokens = &tokens[usize::from(is_explain)..];
+        let (first, rest) = split_first(tokens)?;
+        if !is_word(first, "select") {
+            return Err(refusal(first, &NO_QUERIES).unwrap_or_else(|| unexpected(first, LOOKS)));
+        }
+        let mut clauses = clauses(rest)?;
+        let mut take = |name: &str| {
+            let at = clauses.iter().position(|clause| is_word(&clause.word, name))?;
+            Some(clauses.remove(at))
+        };
+        let (items, from) = (take("select"), take("from"));
+        let from =
+            from.ok_or_else(|| QueryError::at(end(tokens), format!("FROM is missing: {LOOKS}")))?;
+        let filter =
+            take("where").map(|clause| expression(clause.tokens, clause.word.span)).transpose()?;
+        let having =
+            take("having").map(|clause| expression(clause.tokens, clause.word.span)).transpose()?;
+        let group_by = take("group").map(|clause| group_by(&clause)).transpose()?;
+        let emit = take("emit").map(|clause| emit(&clause)).transpose()?;
+        Ok(Self {
+            is_explain,
+            items: list(items.map_or(&[], |clause| clause.tokens), end(tokens), item)?,
+            source: source(&from)?,
+            filter,
+            group_by: group_by.unwrap_or_default(),
+            having,
+            emit: emit.unwrap_or_default(),
+        })
+    }
+}
+
+/// The clauses of a query behind `SELECT`, the items as the first.
+fn clauses(tokens: &[TokenWithSpan]) -> Result<Vec<Clause<'_>>, QueryError> {
+    let select = TokenWithSpan::new(Token::make_keyword("SELECT"), Span::empty());
+    let mut found: Vec<Clause<'_>> = vec![Clause { word: select, tokens: &[] }];
+    let (mut begin, mut depth, mut order) = (0, 0, 0);
+    for (at, token) in tokens.iter().enumerate() {
+        depth += depth_change(&token.token);
+        let before = at.checked_sub(1).map(|before| &tokens[before]);
+        // `a IS DISTINCT FROM b`
+        let is_distinct_from =
+            is_word(token, "from") && before.is_some_and(|before| is_word(before, "distinct"));
+        let is_distinct = is_word(token, "distinct")
+            && before.is_some_and(|it| is_word(it, "is") || is_word(it, "not"));
+        // Behind EMIT there are other words.
+        let is_name = is_aliased(before) || order == CLAUSES.len();
+        if !is_distinct
+            && !is_name
+            && let Some(refusal) = refusal(token, &REFUSED)
+        {
+            return Err(refusal);
+        }
+        let is_end = token.token == Token::EOF;
+        let clause = CLAUSES.iter().position(|clause| is_word(token, clause));
+        let clause = clause.filter(|_| depth == 0 && !is_distinct_from && !is_aliased(before));
+        if clause.is_none() && !is_end {
+            continue;
+        }
+        if let Some(last) = found.last_mut() {
+            last.tokens = &tokens[begin..at];
+        }
+        if let Some(clause) = clause {
+            if clause < order {
+                return Err(unexpected(token, LOOKS));
+            }
+            order = clause + 1;
+            found.push(Clause { word: token.clone(), tokens: &[] });
+        }
+        begin = at + 1;
+    }
+    Ok(found)
+}
+
+/// Whether a token behind this one is a name, whatever it is otherwise.
+fn is_aliased(before: Option<&TokenWithSpan>) -> bool {
+    before.is_some_and(|before| is_word(before, "as") || before.token == Token::Period)
+}
+
+fn refusal(token: &TokenWithSpan, refused: &[(&str, &str)]) -> Option<QueryError> {
+    let (_, says) = refused.iter().find(|(refused, _)| is_word(token, refused))?;
+    Some(QueryError::at(token.span, *says))
+}
+
+fn split_first(tokens: &[TokenWithSpan]) -> Result<(&TokenWithSpan, &[TokenWithSpan]), QueryError> {
+    let empty = || QueryError::at(Span::empty(), format!("the query is empty: {LOOKS}"));
+    tokens.split_first().filter(|(first, _)| first.token != Token::EOF).ok_or_else(empty)
+}
+
+/// Where the last of these tokens ends.
+fn end(tokens: &[TokenWithSpan]) -> Span {
+    let end = tokens.last().map_or(Location::new(1, 1), |last| last.span.end);
+    Span::new(end, end)
+}
+
+/// Parts between commas that are in no brackets; each is read by `read`.
+fn list<T>(
+    tokens: &[TokenWithSpan],
+    at: Span,
+    read: impl Fn(&[TokenWithSpan]) -> Result<T, QueryError>,
+) -> Result<Vec<T>, QueryError> {
+    let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0);
+    for (place, token) in tokens.iter().enumerate() {
+        depth += depth_change(&token.token);
+        if depth == 0 && token.token == Token::Comma {
+            if begin == place {
+                return Err(unexpected(token, "something is missing before it"));
+            }
+            parts.push(read(&tokens[begin..place])?);
+            begin = place + 1;
+        }
+    }
+    if begin == tokens.len() {
+        let message = format!("something is missing here: {LOOKS}");
+        return Err(QueryError::at(tokens.last().map_or(at, |last| last.span), message));
+    }
+    parts.push(read(&tokens[begin..])?);
+    Ok(parts)
+}
+
+fn item(tokens: &[TokenWithSpan]) -> Result<Item, QueryError> {
+    if let [TokenWithSpan { token: Token::Mul, .. }] = tokens {
+        return Ok(Item::All);
+    }
+    // `expression AS name` or `expression name`
+    let name = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => Some(word.value.clone()),
+        _ => None,
+    };
+    let (tokens, name) = match tokens {
+        [expr @ .., keyword, last] if is_word(keyword, "as") => {
+            let missing = || unexpected(last, "behind AS comes a name");
+            (expr, Some(name(last).ok_or_else(missing)?))
+        }
+        [expr @ .., before, last] if ends_value(before) && is_plain_name(last) => {
+            (&tokens[..=expr.len()], name(last))
+        }
+        _ => (tokens, None),
+    };
+    let expr = expression(tokens, tokens.first().map_or(Span::empty(), |first| first.span))?;
+    let text = expr.to_string();
+    Ok(Item::One { expr: Box::new(expr), name, text })
+}
+
+/// Whether an expression can end with this token: a word behind it is a name.
+fn ends_value(token: &TokenWithSpan) -> bool {
+    match &token.token {
+        Token::RParen | Token::Number(..) | Token::SingleQuotedString(_) => true,
+        Token::Word(word) => {
+            let others = ["then", "else", "distinct", "from", "interval", "escape"];
+            let mut operators = OPERATORS.iter().chain(&others);
+            word.quote_style.is_some()
+                || !operators.any(|operator| word.value.eq_ignore_ascii_case(operator))
+        }
+        _ => false,
+    }
+}
+
+/// Whether this can be a name without `AS`.
+fn is_plain_name(token: &TokenWithSpan) -> bool {
+    match &token.token {
+        Token::Word(word) => {
+            let others = ["end", "null", "true", "false", "millisecond"];
+            let mut operators = OPERATORS.iter().chain(&others);
+            word.quote_style.is_some()
+                || !operators.any(|operator| word.value.eq_ignore_ascii_case(operator))
+        }
+        _ => false,
+    }
+}
+
+/// The one expression that these tokens are, which stand behind `before`.
+fn expression(tokens: &[TokenWithSpan], before: Span) -> Result<Expr, QueryError> {
+    let Some(last) = tokens.last() else {
+        return Err(QueryError::at(before, format!("something is missing behind this: {LOOKS}")));
+    };
+    check_operators(tokens)?;
+    let end = TokenWithSpan::at(Token::EOF, last.span.end, last.span.end);
+    let with_end = tokens.iter().cloned().chain([end]).collect();
+    let mut parser = Parser::new(&Sql)
+        .with_recursion_limit(2 * DEPTH_MAX + 16)
+        .with_tokens_with_locations(with_end);
+    let expr = parser.parse_expr().map_err(|error| parse_error(&error, last))?;
+    let next = parser.peek_token();
+    match next.token {
+        Token::EOF => Ok(expr),
+        _ => Err(unexpected(&next, "an operator, a comma or the next clause comes before it")),
+    }
+}
+
+/// What is read and evaluated by recursion must not be deep.
+fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
+    let is_operator = |token: &&TokenWithSpan| match &token.token {
+        Token::Word(_) => OPERATORS.iter().any(|operator| is_word(token, operator)),
+        Token::Number(..) | Token::SingleQuotedString(_) => false,
+        other => !matches!(other, Token::Comma | Token::Period) && depth_change(other) == 0,
+    };
+    match tokens.iter().filter(is_operator).nth(OPERATORS_MAX) {
+        Some(first) => {
+            let message = format!(
+                "an expression has {OPERATORS_MAX} operators at most: shorten it, or use IN"
+            );
+            Err(QueryError::at(first.span, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// sqlparser says where something is at the end of its message.
+fn parse_error(error: &ParserError, last: &TokenWithSpan) -> QueryError {
+    let said = match error {
+        ParserError::TokenizerError(said) | ParserError::ParserError(said) => said.as_str(),
+        ParserError::RecursionLimitExceeded => "it is nested too deeply",
+    };
+    let (said, place) = match said.rsplit_once(" at Line: ") {
+        Some((said, place)) => (said, place.split_once(", Column: ")),
+        None => (said, None),
+    };
+    let place = place.and_then(|(line, column)| {
+        Some(Location::new(line.trim().parse().ok()?, column.trim().parse().ok()?))
+    });
+    let span = place.map_or(last.span, |place| Span::new(place, place));
+    QueryError::at(span, format!("{}: correct the expression", said.trim_end_matches('.')))
+}
+
+fn group_by(clause: &Clause<'_>) -> Result<Vec<Expr>, QueryError> {
+    let (by, keys) = clause.tokens.split_first().ok_or_else(|| {
+        QueryError::at(clause.word.span, "BY is missing: write GROUP BY window_start")
+    })?;
+    if !is_word(by, "by") {
+        return Err(unexpected(by, "write GROUP BY window_start"));
+    }
+    list(keys, by.span, |key| expression(key, by.span))
+}
+
+/// Where an expression stands; of what sqlparser gives no place, where what is around it does.
+pub(crate) fn span_of(expr: &Expr, around: Span) -> Span {
+    let mut span = expr.span();
+    if let Expr::Function(call) = expr
+        && let FunctionArguments::List(list) = &call.args
+    {
+        // sqlparser leaves the bracket out.
+        let last = list.args.last().map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => span_of(argument, span),
+            _ => span,
+        });
+        let end = last.map_or(span.end, |last| last.end);
+        span.end = Location::new(end.line, end.column + 1);
+    }
+    if span.start.line == 0 { around } else { span }
+}

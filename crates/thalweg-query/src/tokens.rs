@@ -1,0 +1,164 @@
+//! A query's text as tokens, with intervals in one form.
+
+use sqlparser::{
+    dialect::Dialect,
+    keywords::Keyword,
+    tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Word},
+};
+
+use crate::{
+    QueryError, interval,
+    limits::{DEPTH_MAX, TEXT_CHARS_MAX},
+};
+
+/// Standard SQL, and nothing of any product's.
+#[derive(Debug)]
+pub(crate) struct Sql;
+
+impl Dialect for Sql {
+    fn is_identifier_start(&self, character: char) -> bool {
+        character.is_alphabetic() || character == '_'
+    }
+
+    fn is_identifier_part(&self, character: char) -> bool {
+        character.is_alphanumeric() || character == '_'
+    }
+
+    fn supports_boolean_literals(&self) -> bool {
+        true
+    }
+}
+
+/// Tokens without white space and comments, ended by [`Token::EOF`]. An interval is three of them: the word,
+/// its number in quotes, its unit.
+///
+/// # Errors
+/// When the text is too long, too deep, or no SQL.
+pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
+    if text.chars().count() > TEXT_CHARS_MAX {
+        let message = format!("a query has {TEXT_CHARS_MAX} characters at most: shorten it");
+        return Err(QueryError::at(Span::empty(), message));
+    }
+    let found = Tokenizer::new(&Sql, text).tokenize_with_location().map_err(|error| {
+        let message = format!("this is no SQL: {}", error.message.trim());
+        QueryError::at(Span::new(error.location, error.location), message)
+    })?;
+    let is_text = |found: &TokenWithSpan| !matches!(found.token, Token::Whitespace(_));
+    let found: Vec<TokenWithSpan> = found.into_iter().filter(is_text).collect();
+    let mut tokens = with_intervals(&found)?;
+    while tokens.last().is_some_and(|last| matches!(last.token, Token::SemiColon | Token::EOF)) {
+        tokens.pop();
+    }
+    check_depth(&tokens)?;
+    let end = tokens.last().map_or(Location::new(1, 1), |last| last.span.end);
+    tokens.push(TokenWithSpan::at(Token::EOF, end, end));
+    Ok(tokens)
+}
+
+/// The word that a token is, if it is one without quotes.
+pub(crate) fn word(token: &TokenWithSpan) -> Option<&Word> {
+    match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word),
+        _ => None,
+    }
+}
+
+/// Whether a token is this word.
+pub(crate) fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
+    word(token).is_some_and(|word| word.value.eq_ignore_ascii_case(expected))
+}
+
+/// How brackets change the depth.
+pub(crate) fn depth_change(token: &Token) -> i32 {
+    match token {
+        Token::LParen | Token::LBracket | Token::LBrace => 1,
+        Token::RParen | Token::RBracket | Token::RBrace => -1,
+        _ => 0,
+    }
+}
+
+/// A clause of a query without its first word.
+pub(crate) struct Clause<'a> {
+    pub(crate) word: TokenWithSpan,
+    pub(crate) tokens: &'a [TokenWithSpan],
+}
+
+pub(crate) fn unexpected(token: &TokenWithSpan, instead: &str) -> QueryError {
+    let message = match token.token {
+        Token::EOF => format!("the query ends too early: {instead}"),
+        _ => format!("{} is not expected here: {instead}", token.token),
+    };
+    QueryError::at(token.span, message)
+}
+
+fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
+    let mut depth = 0;
+    for TokenWithSpan { token, span } in tokens {
+        // What words nest is as deep for the parser.
+        let is_case =
+            matches!(token, Token::Word(Word { keyword: Keyword::CASE, quote_style: None, .. }));
+        let is_end =
+            matches!(token, Token::Word(Word { keyword: Keyword::END, quote_style: None, .. }));
+        depth += depth_change(token) + i32::from(is_case) - i32::from(is_end);
+        if depth > DEPTH_MAX as i32 {
+            let message =
+                format!("brackets are nested more than {DEPTH_MAX} times: write it flatter");
+            return Err(QueryError::at(*span, message));
+        }
+    }
+    Ok(())
+}
+
+/// Brings `1s`, `INTERVAL 1 s` and `INTERVAL '1 second'` into one form.
+fn with_intervals(found: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>, QueryError> {
+    let mut tokens: Vec<TokenWithSpan> = Vec::with_capacity(found.len());
+    let mut rest = found;
+    while let [first, behind @ ..] = rest {
+        let (number, unit, begin, left) = match (&first.token, behind) {
+            (Token::Number(number, _), [unit, left @ ..])
+                if first.span.end == unit.span.start
+                    && word(unit).is_some_and(|unit| interval::unit_ms(&unit.value).is_some()) =>
+            {
+                (number.clone(), unit.clone(), first.span, left)
+            }
+            (_, [number, left @ ..]) if is_word(first, "interval") => match (&number.token, left) {
+                (Token::Number(text, _), [unit, left @ ..]) if word(unit).is_some() => {
+                    (text.clone(), unit.clone(), first.span, left)
+                }
+                (Token::SingleQuotedString(text), left) => match text.trim().split_once(' ') {
+                    Some((text, unit)) => {
+                        let token = Token::make_word(unit.trim(), None);
+                        let unit = TokenWithSpan::new(token, number.span);
+                        (text.to_owned(), unit, first.span, left)
+                    }
+                    None => match left {
+                        [unit, left @ ..] if word(unit).is_some() => {
+                            (text.clone(), unit.clone(), first.span, left)
+                        }
+                        _ => return Err(no_interval(first.span.union(&number.span))),
+                    },
+                },
+                _ => return Err(no_interval(first.span)),
+            },
+            _ => {
+                tokens.push(first.clone());
+                rest = behind;
+                continue;
+            }
+        };
+        let span = begin.union(&unit.span);
+        let name = word(&unit).map_or("", |unit| &unit.value);
+        let ms = interval::parse(&number, name).ok_or_else(|| no_interval(span))?;
+        tokens.push(TokenWithSpan::new(Token::make_keyword("INTERVAL"), span));
+        tokens.push(TokenWithSpan::new(Token::SingleQuotedString(ms.to_string()), span));
+        tokens.push(TokenWithSpan::new(Token::make_keyword("MILLISECOND"), span));
+        rest = left;
+    }
+    Ok(tokens)
+}
+
+fn no_interval(span: Span) -> QueryError {
+    let message = "this is no interval: write a number and ms, s, m, h, d or w, as in INTERVAL 1 SECOND or 1s \
+        (months and years are not always as long)";
+    QueryError::at(span, message)
+}

@@ -1,0 +1,301 @@
+//! Types of expressions: which operators take what, and what they give.
+
+use sqlparser::{
+    ast::{BinaryOperator, DataType, Expr as Ast, Interval, TimezoneInfo, Value},
+    tokenizer::Span,
+};
+use thalweg_columns::{Cell, Kind};
+
+use crate::{
+    QueryError,
+    expr::{Comparison, Expr, Operator, Row, Target},
+    functions::common,
+    value::{owned, time},
+};
+
+/// An expression and what it gives.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    pub(crate) kind: Kind,
+    /// It is a length of time: an int of ms that only times take.
+    pub(crate) is_interval: bool,
+}
+
+/// An expression, or why there is none.
+pub(crate) type Compiled = Result<Typed, QueryError>;
+
+pub(crate) fn typed(expr: Expr, kind: Kind) -> Typed {
+    Typed { expr, kind, is_interval: false }
+}
+
+pub(crate) fn not(inner: Typed) -> Typed {
+    typed(Expr::Not(Box::new(inner.expr)), Kind::Bool)
+}
+
+pub(crate) fn not_if(is_negated: bool, inner: Typed) -> Typed {
+    if is_negated { not(inner) } else { inner }
+}
+
+/// Evaluates what is constant.
+pub(crate) fn folded(found: Typed) -> Typed {
+    let mut is_constant = true;
+    found.expr.visit(&mut |expr| {
+        is_constant &=
+            !matches!(expr, Expr::Cell(_) | Expr::WindowStart | Expr::WindowEnd | Expr::Now);
+    });
+    if !is_constant {
+        return found;
+    }
+    let row = Row { cells: &[], window: (0, 0), now_ms: 0 };
+    let cell = owned(found.expr.eval(row));
+    Typed { expr: Expr::Constant(cell), ..found }
+}
+
+pub(crate) fn literal(value: &Value, span: Span) -> Compiled {
+    let constant = |cell, kind| Ok(typed(Expr::Constant(cell), kind));
+    match value {
+        Value::Null => constant(Cell::Null, Kind::Null),
+        Value::Boolean(value) => constant(Cell::Bool(*value), Kind::Bool),
+        Value::SingleQuotedString(text) => {
+            constant(Cell::String(text.clone().into()), Kind::String)
+        }
+        Value::Number(text, _) => match (text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(number), _) => constant(Cell::Int(number), Kind::Int),
+            (_, Ok(number)) if number.is_finite() => constant(Cell::Double(number), Kind::Double),
+            _ => Err(QueryError::at(span, "this number is too large")),
+        },
+        _ => Err(QueryError::at(
+            span,
+            "this literal is not supported: texts stand in single quotes, names in double ones",
+        )),
+    }
+}
+
+pub(crate) fn interval_of(interval: &Interval, span: Span) -> Compiled {
+    match &*interval.value {
+        // What is written was brought into ms when it was read.
+        Ast::Value(value) => match &value.value {
+            Value::SingleQuotedString(ms) => {
+                let ms = ms.parse().map_err(|_| QueryError::at(span, "this is no interval"))?;
+                let expr = Expr::Constant(Cell::Int(ms));
+                Ok(Typed { expr, kind: Kind::Int, is_interval: true })
+            }
+            _ => Err(QueryError::at(span, "an interval is written as INTERVAL 1 SECOND")),
+        },
+        _ => Err(QueryError::at(span, "an interval is written as INTERVAL 1 SECOND")),
+    }
+}
+
+pub(crate) fn instant(text: &str, span: Span) -> Compiled {
+    match time(text) {
+        Some(ms) => Ok(typed(Expr::Constant(Cell::Time(ms)), Kind::Time)),
+        None => {
+            Err(QueryError::at(span, "this is no time: write it as in '2022-07-13T21:04:08.419Z'"))
+        }
+    }
+}
+
+pub(crate) fn boolean(found: Typed, span: Span, what: &str) -> Result<Expr, QueryError> {
+    match found.kind {
+        Kind::Bool | Kind::Null => Ok(found.expr),
+        kind => {
+            let message = format!(
+                "{what} needs a condition, and this is {}: compare it with something",
+                article(kind)
+            );
+            Err(QueryError::at(span, message))
+        }
+    }
+}
+
+pub(crate) fn number(found: Typed, span: Span) -> Compiled {
+    match found.kind {
+        Kind::Int | Kind::Double | Kind::Null => Ok(found),
+        kind => {
+            let message = format!(
+                "this needs a number, and it is {}: cast it, as in CAST(x AS DOUBLE)",
+                article(kind)
+            );
+            Err(QueryError::at(span, message))
+        }
+    }
+}
+
+pub(crate) fn binary(left: Typed, op: &BinaryOperator, right: Typed, span: Span) -> Compiled {
+    let comparison = match op {
+        BinaryOperator::Eq => Some(Comparison::Equal),
+        BinaryOperator::NotEq => Some(Comparison::NotEqual),
+        BinaryOperator::Lt => Some(Comparison::Less),
+        BinaryOperator::LtEq => Some(Comparison::LessOrEqual),
+        BinaryOperator::Gt => Some(Comparison::Greater),
+        BinaryOperator::GtEq => Some(Comparison::GreaterOrEqual),
+        _ => None,
+    };
+    if let Some(comparison) = comparison {
+        return compared(left, comparison, right, span);
+    }
+    let operator = match op {
+        BinaryOperator::And | BinaryOperator::Or => {
+            let what = if *op == BinaryOperator::And { "AND" } else { "OR" };
+            let (left, right) = (boolean(left, span, what)?, boolean(right, span, what)?);
+            let (left, right) = (Box::new(left), Box::new(right));
+            let expr = if *op == BinaryOperator::And {
+                Expr::And(left, right)
+            } else {
+                Expr::Or(left, right)
+            };
+            return Ok(typed(expr, Kind::Bool));
+        }
+        BinaryOperator::StringConcat => {
+            let expr = Expr::Concat(Box::new(left.expr), Box::new(right.expr));
+            return Ok(typed(expr, Kind::String));
+        }
+        BinaryOperator::Plus => Operator::Add,
+        BinaryOperator::Minus => Operator::Subtract,
+        BinaryOperator::Multiply => Operator::Multiply,
+        BinaryOperator::Divide => Operator::Divide,
+        BinaryOperator::Modulo => Operator::Remainder,
+        _ => {
+            let message =
+                format!("the operator {op} is not supported: docs/queries.md has all that are");
+            return Err(QueryError::at(span, message));
+        }
+    };
+    arithmetic(left, operator, right, span)
+}
+
+fn arithmetic(left: Typed, operator: Operator, right: Typed, span: Span) -> Compiled {
+    let sum = matches!(operator, Operator::Add | Operator::Subtract);
+    let (kind, is_interval) = match ((left.kind, left.is_interval), (right.kind, right.is_interval))
+    {
+        ((Kind::Time, _), (_, true)) if sum => (Kind::Time, false),
+        ((_, true), (Kind::Time, _)) if operator == Operator::Add => (Kind::Time, false),
+        ((_, true), (_, true)) if sum => (Kind::Int, true),
+        ((_, true), (Kind::Int, false)) if !sum && operator != Operator::Remainder => {
+            (Kind::Int, true)
+        }
+        ((Kind::Int, false), (_, true)) if operator == Operator::Multiply => (Kind::Int, true),
+        ((Kind::Time, _), (Kind::Time, _)) if operator == Operator::Subtract => {
+            let message =
+                "times are subtracted as milliseconds: write epoch_ms(one) - epoch_ms(other)";
+            return Err(QueryError::at(span, message));
+        }
+        ((Kind::Time, _), _) | (_, (Kind::Time, _)) | ((_, true), _) | (_, (_, true)) => {
+            let message = "a time takes an interval: write time + INTERVAL 1 SECOND";
+            return Err(QueryError::at(span, message));
+        }
+        _ => {
+            let (left, right) = (number(left.clone(), span)?, number(right.clone(), span)?);
+            (common(left.kind, right.kind).unwrap_or(Kind::Double), false)
+        }
+    };
+    let expr = Expr::Arithmetic(operator, Box::new(left.expr), Box::new(right.expr));
+    Ok(Typed { expr, kind, is_interval })
+}
+
+pub(crate) fn compared(left: Typed, comparison: Comparison, right: Typed, span: Span) -> Compiled {
+    let (left, right, _) = comparable(left, right, span)?;
+    let expr = Expr::Compare(comparison, Box::new(left.expr), Box::new(right.expr));
+    Ok(typed(expr, Kind::Bool))
+}
+
+/// The same two, of one type: a text that is compared with a time is one.
+pub(crate) fn comparable(
+    left: Typed,
+    right: Typed,
+    span: Span,
+) -> Result<(Typed, Typed, Kind), QueryError> {
+    let as_time = |it: Typed| match &it.expr {
+        Expr::Constant(Cell::String(text)) => instant(text, span),
+        _ => Ok(it),
+    };
+    let (left, right) = match (left.kind, right.kind) {
+        (Kind::Time, Kind::String) => (left, as_time(right)?),
+        (Kind::String, Kind::Time) => (as_time(left)?, right),
+        _ => (left, right),
+    };
+    match common(left.kind, right.kind) {
+        Some(kind) if kind != Kind::Json => Ok((left, right, kind)),
+        _ => {
+            let message = format!(
+                "{} and {} cannot be compared: cast one of them, as in CAST(x AS DOUBLE)",
+                article(left.kind),
+                article(right.kind)
+            );
+            Err(QueryError::at(span, message))
+        }
+    }
+}
+
+/// An expression of a type that has the values of its own.
+pub(crate) fn as_kind(found: Typed, kind: Kind) -> Expr {
+    match (found.kind, kind) {
+        (Kind::Int, Kind::Double) => {
+            let cast = typed(Expr::Cast(Box::new(found.expr), Target::Double), Kind::Double);
+            folded(cast).expr
+        }
+        _ => found.expr,
+    }
+}
+
+pub(crate) fn cast(inner: Typed, data_type: &DataType, span: Span) -> Compiled {
+    let (target, kind) = match data_type {
+        DataType::Boolean | DataType::Bool => (Target::Bool, Kind::Bool),
+        DataType::Int(_)
+        | DataType::Integer(_)
+        | DataType::BigInt(_)
+        | DataType::SmallInt(_)
+        | DataType::Int64 => (Target::Int, Kind::Int),
+        DataType::Float(_)
+        | DataType::Real
+        | DataType::Double(_)
+        | DataType::DoublePrecision
+        | DataType::Float64 => (Target::Double, Kind::Double),
+        DataType::Varchar(None)
+        | DataType::Text
+        | DataType::String(None)
+        | DataType::Char(None) => (Target::String, Kind::String),
+        other if is_time_type(other) => (Target::Time, Kind::Time),
+        _ => {
+            let message = format!(
+                "there is no type {data_type}: cast to BOOLEAN, BIGINT, DOUBLE, STRING or TIMESTAMP"
+            );
+            return Err(QueryError::at(span, message));
+        }
+    };
+    let fits = match (inner.kind, target) {
+        (Kind::Time, Target::Bool | Target::Double) | (Kind::Bool, Target::Time) => false,
+        (Kind::Double, Target::Time) => false,
+        _ => !inner.is_interval,
+    };
+    if !fits {
+        let message = format!(
+            "{} cannot be cast to {data_type}: cast it to STRING or BIGINT",
+            article(inner.kind)
+        );
+        return Err(QueryError::at(span, message));
+    }
+    Ok(typed(Expr::Cast(Box::new(inner.expr), target), kind))
+}
+
+pub(crate) fn is_time_type(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Timestamp(
+            None,
+            TimezoneInfo::None | TimezoneInfo::Tz | TimezoneInfo::WithTimeZone
+        ) | DataType::Datetime(None)
+            | DataType::Date
+    )
+}
+
+/// A type in a sentence.
+pub(crate) fn article(kind: Kind) -> String {
+    match kind {
+        Kind::Int => "an int".to_owned(),
+        Kind::Null => "NULL".to_owned(),
+        Kind::Json => "JSON".to_owned(),
+        kind => format!("a {kind}"),
+    }
+}

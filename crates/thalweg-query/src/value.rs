@@ -1,0 +1,109 @@
+//! Values, and what they are to each other.
+
+use std::{borrow::Cow, cmp::Ordering};
+
+use thalweg_columns::Cell;
+
+/// The order of two values of types that can be compared; `None` if one of them is NULL. Texts are in the
+/// order of their code points, and false comes before true.
+#[inline]
+pub(crate) fn compare(left: &Cell<'_>, right: &Cell<'_>) -> Option<Ordering> {
+    match (left, right) {
+        (Cell::Int(left), Cell::Int(right)) | (Cell::Time(left), Cell::Time(right)) => {
+            Some(left.cmp(right))
+        }
+        (Cell::Double(left), Cell::Double(right)) => left.partial_cmp(right),
+        (Cell::Int(left), Cell::Double(right)) => compare_mixed(*left, *right),
+        (Cell::Double(left), Cell::Int(right)) => {
+            compare_mixed(*right, *left).map(Ordering::reverse)
+        }
+        (Cell::String(left), Cell::String(right)) => Some(left.cmp(right)),
+        (Cell::Bool(left), Cell::Bool(right)) => Some(left.cmp(right)),
+        _ => None,
+    }
+}
+
+/// Exact, also where a double does not hold the integer.
+fn compare_mixed(left: i64, right: f64) -> Option<Ordering> {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if right.is_nan() {
+        return None;
+    }
+    if right >= BEYOND {
+        return Some(Ordering::Less);
+    }
+    if right < -BEYOND {
+        return Some(Ordering::Greater);
+    }
+    let whole = right.trunc() as i64;
+    Some(left.cmp(&whole).then_with(|| 0.0_f64.total_cmp(&(right.fract() + 0.0))))
+}
+
+/// A double without its fraction, if 64 bits hold that.
+pub(crate) fn whole<'r>(number: f64) -> Cell<'r> {
+    let whole = number.trunc();
+    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole);
+    if fits { Cell::Int(whole as i64) } else { Cell::Null }
+}
+
+/// A double, if JSON has it.
+pub(crate) fn finite<'r>(number: f64) -> Cell<'r> {
+    if number.is_finite() { Cell::Double(number) } else { Cell::Null }
+}
+
+pub(crate) fn truth<'r>(is_true: Option<bool>) -> Cell<'r> {
+    is_true.map_or(Cell::Null, Cell::Bool)
+}
+
+/// An instant of a text: RFC 3339 in UTC, the same with a space and without `Z`, or a date.
+pub(crate) fn time(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let full = match text.len() {
+        10 => format!("{text}T00:00:00Z"),
+        _ => text.replacen(' ', "T", 1),
+    };
+    let full = if full.ends_with('Z') { full } else { full + "Z" };
+    thalweg_columns::parse_time_ms(full.as_bytes())
+}
+
+/// A value as text; `None` for NULL.
+pub(crate) fn text<'r>(cell: &'r Cell<'_>) -> Option<Cow<'r, str>> {
+    text_of(borrowed(cell))
+}
+
+pub(crate) fn text_of(cell: Cell<'_>) -> Option<Cow<'_, str>> {
+    Some(match cell {
+        Cell::Null => return None,
+        Cell::Bool(value) => Cow::Borrowed(if value { "true" } else { "false" }),
+        Cell::Int(number) => Cow::Owned(number.to_string()),
+        Cell::Double(number) => Cow::Owned(format!("{number:?}")),
+        Cell::Time(ms) => Cow::Owned(thalweg_columns::time_text(ms)?),
+        Cell::String(text) | Cell::Json(text) => text,
+    })
+}
+
+/// The same value, not copied.
+pub(crate) fn borrowed<'r>(cell: &'r Cell<'_>) -> Cell<'r> {
+    match cell {
+        Cell::Null => Cell::Null,
+        Cell::Bool(value) => Cell::Bool(*value),
+        Cell::Int(number) => Cell::Int(*number),
+        Cell::Double(number) => Cell::Double(*number),
+        Cell::Time(ms) => Cell::Time(*ms),
+        Cell::String(text) => Cell::String(Cow::Borrowed(text)),
+        Cell::Json(text) => Cell::Json(Cow::Borrowed(text)),
+    }
+}
+
+/// The same value, with memory of its own.
+pub(crate) fn owned(cell: Cell<'_>) -> Cell<'static> {
+    match cell {
+        Cell::Null => Cell::Null,
+        Cell::Bool(value) => Cell::Bool(value),
+        Cell::Int(number) => Cell::Int(number),
+        Cell::Double(number) => Cell::Double(number),
+        Cell::Time(ms) => Cell::Time(ms),
+        Cell::String(text) => Cell::String(Cow::Owned(text.into_owned())),
+        Cell::Json(text) => Cell::Json(Cow::Owned(text.into_owned())),
+    }
+}

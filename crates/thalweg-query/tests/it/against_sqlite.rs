@@ -1,0 +1,329 @@
+//! Random queries over random disordered events make what SQLite makes of the same.
+
+use std::{
+    fmt::Write as _,
+    io::{BufRead, BufReader, Write as _},
+    process::{Command, Stdio},
+};
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+use thalweg_query::{Bounds, Counts};
+
+use crate::running::{Made, begin};
+
+const COLUMNS: &[&str] = &["t:time", "k:string", "b:bool", "i:int", "d:double", "s:string"];
+
+/// What an expression is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Int,
+    Double,
+    Text,
+    Bool,
+}
+
+/// A query for both.
+struct Case {
+    ours: String,
+    theirs: String,
+    rows: Vec<Vec<Value>>,
+    size_ms: i64,
+    step_ms: i64,
+    delay_ms: i64,
+}
+
+#[test]
+fn the_same_rows() {
+    let count =
+        std::env::var("THALWEG_QUERIES").map_or(10_000, |count| count.parse().expect("a number"));
+    let python = Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/sqlite.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut python = python.expect("python3, which has SQLite: apt-get install python3");
+    let mut input = python.stdin.take().expect("its input");
+    let output = BufReader::new(python.stdout.take().expect("its output"));
+    let mut rng = Rng::with_seed(20_261_125);
+    let cases: Vec<Case> = (0..count).map(|_| Case::draw(&mut rng)).collect();
+    let lines: Vec<String> = cases.iter().map(Case::line).collect();
+    let writer = std::thread::spawn(move || {
+        for line in lines {
+            writeln!(input, "{line}").expect("written");
+        }
+    });
+    let (mut rows, mut late, mut empty) = (0, 0, 0);
+    for (case, line) in cases.iter().zip(output.lines()) {
+        let expected: Vec<Vec<Value>> = serde_json::from_str(&line.expect("a line")).expect("rows");
+        let (made, counts) = case.run();
+        rows += made.len();
+        late += counts.late;
+        empty += usize::from(made.is_empty());
+        assert_eq!(
+            made.len(),
+            expected.len(),
+            "{}\n{}\n{made:?}\n{expected:?}",
+            case.ours,
+            case.line()
+        );
+        for (ours, theirs) in made.iter().zip(&expected) {
+            let is_same = ours.len() == theirs.len()
+                && ours.iter().zip(theirs).all(|(one, other)| is_equal(one, other));
+            assert!(is_same, "{}\n{}\n{ours:?}\n{theirs:?}", case.ours, case.line());
+        }
+    }
+    writer.join().expect("all written");
+    assert!(python.wait().expect("its end").success());
+    assert!(
+        rows > 5 * count && late > count as u64 && empty < count / 3,
+        "{rows} rows, {late} late, {empty} without rows"
+    );
+}
+
+/// SQLite has no booleans, and times are numbers there.
+fn is_equal(ours: &Value, theirs: &Value) -> bool {
+    match (ours, theirs) {
+        (Value::Bool(ours), theirs) => *theirs == json!(i64::from(*ours)),
+        (Value::Number(ours), Value::Number(theirs)) => {
+            let (ours, theirs) =
+                (ours.as_f64().expect("a number"), theirs.as_f64().expect("a number"));
+            (ours - theirs).abs() <= 1e-9 * ours.abs().max(1.0)
+        }
+        (Value::String(text), Value::Number(_)) => {
+            thalweg_columns::parse_time_ms(text.as_bytes()).map(|ms| json!(ms)).as_ref()
+                == Some(theirs)
+        }
+        (ours, theirs) => ours == theirs,
+    }
+}
+
+impl Case {
+    fn draw(rng: &mut Rng) -> Self {
+        let shape = rng.u8(0..4);
+        let (step_ms, overlap) =
+            ([250, 500, 1000][rng.usize(0..3)], if shape == 2 { rng.i64(2..5) } else { 1 });
+        let size_ms = step_ms * overlap;
+        let delay_ms = [0, 0, 300, 2000][rng.usize(0..4)];
+        let rows = rows(rng);
+        let filter = rng.bool().then(|| expression(rng, Kind::Bool, 3));
+        let filter = |prefix: &str| {
+            filter.as_ref().map_or(String::new(), |filter| format!("{prefix}{filter}"))
+        };
+        if shape == 0 {
+            let items: Vec<String> = (0..rng.usize(1..4))
+                .map(|_| {
+                    let kind = any_kind(rng);
+                    expression(rng, kind, 3)
+                })
+                .collect();
+            let named: Vec<String> =
+                items.iter().enumerate().map(|(at, item)| format!("{item} AS r{at}")).collect();
+            let named = named.join(", ");
+            return Self {
+                ours: format!("SELECT {named} FROM topic{}", filter(" WHERE ")),
+                theirs: format!("SELECT {named} FROM events{} ORDER BY n", filter(" WHERE ")),
+                rows,
+                size_ms: 0,
+                step_ms: 0,
+                delay_ms: 0,
+            };
+        }
+        let keys: Vec<String> = (0..rng.usize(0..3))
+            .map(|_| match rng.u8(0..4) {
+                0 => "k".to_owned(),
+                1 => "b".to_owned(),
+                2 => "i".to_owned(),
+                _ => "d > 0".to_owned(),
+            })
+            .collect();
+        let (mut ours, mut theirs) = ("window_start AS r0".to_owned(), "ws AS r0".to_owned());
+        for at in 1..rng.usize(2..6) {
+            let (one, other) = match (rng.u8(0..4), keys.first()) {
+                (0, Some(key)) => (key.clone(), key.clone()),
+                (1, _) => {
+                    let (one, other) = aggregate(rng);
+                    (format!("coalesce({one}, NULL)"), format!("coalesce({other}, NULL)"))
+                }
+                _ => aggregate(rng),
+            };
+            let _ = (write!(ours, ", {one} AS r{at}"), write!(theirs, ", {other} AS r{at}"));
+        }
+        let group =
+            |start: &str| keys.iter().fold(start.to_owned(), |all, key| format!("{all}, {key}"));
+        let having = match rng.u8(0..3) {
+            0 => " HAVING count(*) > 1",
+            1 => " HAVING max(i) IS NOT NULL OR count(s) < 3",
+            _ => "",
+        };
+        let table = match overlap {
+            1 => format!("tumble(topic, t, {step_ms}ms)"),
+            _ => format!("hop(topic, t, {step_ms}ms, {size_ms}ms)"),
+        };
+        let emit = if delay_ms > 0 {
+            format!(" EMIT AFTER WINDOW CLOSE WITH DELAY {delay_ms}ms")
+        } else {
+            String::new()
+        };
+        Self {
+            ours: format!(
+                "SELECT {ours} FROM {table}{} GROUP BY {}{having}{emit}",
+                filter(" WHERE "),
+                group("window_start")
+            ),
+            theirs: format!(
+                "SELECT {theirs} FROM events{} GROUP BY {}{having} ORDER BY {}",
+                filter(" WHERE "),
+                group("ws"),
+                group("ws")
+            ),
+            rows,
+            size_ms,
+            step_ms,
+            delay_ms,
+        }
+    }
+
+    fn line(&self) -> String {
+        let Self { theirs, rows, size_ms, step_ms, delay_ms, .. } = self;
+        json!({ "sql": theirs, "rows": rows, "size": size_ms, "step": step_ms, "delay": delay_ms })
+            .to_string()
+    }
+
+    fn run(&self) -> (Vec<Vec<Value>>, Counts) {
+        let mut running = begin(&self.ours, COLUMNS, Bounds::default());
+        let mut made = Made::default();
+        for (index, row) in self.rows.iter().enumerate() {
+            running.take(index as u64 + 1, json!(row).to_string().as_bytes(), 0, &mut made);
+        }
+        running.close_all(&mut made);
+        let rows = made.rows().into_iter().map(|row| serde_json::from_str(row).expect("JSON"));
+        (rows.collect(), running.counts())
+    }
+}
+
+/// Events whose times go on, and back. Doubles are sums of quarters, so that adding them is exact.
+fn rows(rng: &mut Rng) -> Vec<Vec<Value>> {
+    let (mut ms, back) = (1_657_746_248_000_i64, rng.i64(1..1500));
+    let null_or = |rng: &mut Rng, value: Value| if rng.u8(0..8) == 0 { Value::Null } else { value };
+    (0..rng.usize(5..60))
+        .map(|_| {
+            ms += rng.i64(0..150);
+            let time = json!(ms - rng.i64(0..back));
+            let cells = [
+                json!(["a", "b", "ab", ""][rng.usize(0..4)]),
+                json!(i64::from(rng.bool())),
+                json!(rng.i64(-5..6)),
+                json!(rng.i64(-20..20) as f64 / 4.0),
+                json!(["x", "Xy", "xyz", "", "z_%"][rng.usize(0..5)]),
+            ];
+            let cells = cells.map(|cell| null_or(rng, cell));
+            [null_or(rng, time)].into_iter().chain(cells).collect()
+        })
+        .collect()
+}
+
+fn any_kind(rng: &mut Rng) -> Kind {
+    [Kind::Int, Kind::Double, Kind::Text, Kind::Bool][rng.usize(0..4)]
+}
+
+/// An aggregate for both.
+fn aggregate(rng: &mut Rng) -> (String, String) {
+    let kind = any_kind(rng);
+    let of = expression(rng, kind, 2);
+    let name = match kind {
+        Kind::Int | Kind::Double => {
+            ["count", "sum", "avg", "min", "max", "first", "last"][rng.usize(0..7)]
+        }
+        Kind::Text => ["count", "min", "max", "first", "last"][rng.usize(0..5)],
+        Kind::Bool => ["count", "first", "last"][rng.usize(0..3)],
+    };
+    match name {
+        "first" | "last" => (format!("{name}({of})"), format!("{name}(n, {of})")),
+        "count" if rng.bool() => ("count(*)".to_owned(), "count(*)".to_owned()),
+        _ => (format!("{name}({of})"), format!("{name}({of})")),
+    }
+}
+
+/// An expression of a type that means the same in both.
+fn expression(rng: &mut Rng, kind: Kind, depth: u8) -> String {
+    if depth == 0 || rng.u8(0..5) == 0 {
+        return leaf(rng, kind);
+    }
+    let mut sub = |kind: Kind| expression(rng, kind, depth - 1);
+    let (int, double) = (Kind::Int, Kind::Double);
+    match kind {
+        Kind::Int => {
+            let (one, other, text, is) = (sub(int), sub(int), sub(Kind::Text), sub(Kind::Bool));
+            match rng.u8(0..12) {
+                0 => format!("({one} + {other})"),
+                1 => format!("({one} - {other})"),
+                2 => format!("({one} * {other})"),
+                3 => format!("({one} / {other})"),
+                4 => format!("({one} % {other})"),
+                5 => format!("abs({one})"),
+                6 => format!("length({text})"),
+                7 => format!("coalesce({one}, {other})"),
+                8 => format!("CASE WHEN {is} THEN {one} ELSE {other} END"),
+                9 => format!("nullif({one}, {other})"),
+                10 => format!("instr({text}, 'y')"),
+                _ => format!("(- {one})"),
+            }
+        }
+        Kind::Double => {
+            let (one, other, number) = (sub(double), sub(double), sub(int));
+            match rng.u8(0..7) {
+                0 => format!("({one} + {number})"),
+                1 => format!("({one} - {other})"),
+                2 => format!("({one} * 0.5)"),
+                3 => format!("({one} / 4)"),
+                4 => format!("coalesce({one}, {other})"),
+                5 => format!("abs({one})"),
+                _ => format!("round({one})"),
+            }
+        }
+        Kind::Text => {
+            let (one, other, number) = (sub(Kind::Text), sub(Kind::Text), sub(int));
+            match rng.u8(0..8) {
+                0 => format!("({one} || {other})"),
+                1 => format!("lower({one})"),
+                2 => format!("upper({one})"),
+                3 => format!("substr({one}, 2)"),
+                4 => format!("substr({one}, 1, 2)"),
+                5 => format!("replace({one}, 'x', 'yy')"),
+                6 => format!("CAST({number} AS TEXT)"),
+                _ => format!("coalesce({one}, {other})"),
+            }
+        }
+        Kind::Bool => {
+            let (one, other) = (sub(Kind::Bool), sub(Kind::Bool));
+            let (text, other_text, number, other_number) =
+                (sub(Kind::Text), sub(Kind::Text), sub(int), sub(double));
+            match rng.u8(0..13) {
+                0 => format!("({one} AND {other})"),
+                1 => format!("({one} OR {other})"),
+                2 => format!("(NOT {one})"),
+                3 => format!("({number} < {other_number})"),
+                4 => format!("({number} <> {number})"),
+                5 => format!("({text} >= {other_text})"),
+                6 => format!("({number} BETWEEN -2 AND {number})"),
+                7 => format!("({number} IN (1, 2, NULL))"),
+                8 => format!("({number} NOT IN (0, 3))"),
+                9 => format!("({text} LIKE '%y_')"),
+                10 => format!("({text} IS NULL)"),
+                11 => format!("({number} IS NOT NULL)"),
+                _ => format!("({other_number} = {number})"),
+            }
+        }
+    }
+}
+
+fn leaf(rng: &mut Rng, kind: Kind) -> String {
+    let choices: &[&str] = match kind {
+        Kind::Int => &["i", "i", "3", "-2", "0"],
+        Kind::Double => &["d", "d", "0.25", "-1.5"],
+        Kind::Text => &["k", "s", "'xy'", "''"],
+        Kind::Bool => &["b", "b", "(i > 0)", "(k = 'a')", "true"],
+    };
+    choices[rng.usize(0..choices.len())].to_owned()
+}

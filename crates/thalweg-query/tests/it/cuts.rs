@@ -1,0 +1,49 @@
+//! Reading on from any block makes the same rows at the same offsets.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use thalweg_query::{Beginning, Bounds, Query, Running};
+
+use crate::running::{Made, columns};
+
+const QUERIES: [&str; 3] = [
+    "SELECT v FROM t WHERE v > 2",
+    "SELECT window_start, k, sum(v), last(v) FROM tumble(t, 1s) GROUP BY window_start, k",
+    "SELECT window_start, count(*) FROM hop(t, 500ms, 2s) GROUP BY window_start EMIT AFTER WINDOW CLOSE WITH DELAY 1s",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whoever_begins_later_makes_the_same_rows(
+        steps in proptest::collection::vec((200..400_i64, -900..=0_i64, 0..4_u8, 0..6_i64), 1500..2000),
+        begin in 1..3_usize,
+        query in 0..QUERIES.len(),
+    ) {
+        let plan = Query::parse(QUERIES[query]).unwrap().plan(&columns(&["t:time", "k:string", "v:int"])).unwrap();
+        let plan = Arc::new(plan);
+        let mut ms = 1_657_746_248_000;
+        let events: Vec<String> = steps.iter().map(|(step, back, key, value)| {
+            ms += step / 10;
+            // Without late events: of those nobody knows who begins behind what they are late to.
+            let back = if query == 2 { *back } else { 0 };
+            format!("[{},\"{key}\",{value}]", ms + back)
+        }).collect();
+        let run = |from: usize| {
+            let beginning = if from == 1 { Beginning::First } else { Beginning::Block };
+            let mut running = Running::new(Arc::clone(&plan), Bounds::default(), beginning);
+            let mut made = Made::default();
+            for (index, event) in events.iter().enumerate().skip(from - 1) {
+                running.take(index as u64 + 1, event.as_bytes(), 0, &mut made);
+            }
+            made
+        };
+        let (all, later) = (run(1), run(256 * begin));
+        // Its first windows are those that are not complete: what follows is all there is.
+        prop_assert!(all.0.ends_with(&later.0), "{:?}", later.0.first());
+        prop_assert!(later.0.len() < all.0.len());
+        prop_assert!(later.0.len() > 3);
+    }
+}

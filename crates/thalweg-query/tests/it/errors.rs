@@ -1,0 +1,289 @@
+//! What is wrong with a query is said with its place and the remedy.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use thalweg_query::{Query, QueryError};
+
+use crate::running::columns;
+
+const CARS: &[&str] =
+    &["car:string", "speed:double", "gears:int", "time:time", "locked:bool", "more:json"];
+
+fn error(query: &str) -> QueryError {
+    let planned = Query::parse(query).and_then(|query| query.plan(&columns(CARS)).map(drop));
+    planned.expect_err(query)
+}
+
+/// That the error is about the text between ⟨ and ⟩, in its line, and says this.
+fn check(query: &str, says: &str) {
+    let (before, rest) = query.split_once('⟨').unwrap_or((query, ""));
+    let (about, behind) = rest.split_once('⟩').unwrap_or((rest, ""));
+    let plain = format!("{before}{about}{behind}");
+    let found = error(&plain);
+    let line = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
+    let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
+    let expected = (line as u32, column as u32, about.chars().count().max(1) as u32);
+    assert_eq!((found.line, found.column, found.length), expected, "{plain}: {found}");
+    assert!(found.message.contains(says), "{plain}: {found}");
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    for (query, says) in [
+        ("SELECT * FROM cars ⟨JOIN⟩ b ON true", "joins are not supported: publish"),
+        ("SELECT * FROM cars⟨,⟩ b", "a query reads one topic"),
+        ("SELECT * FROM (⟨SELECT⟩ 1)", "subqueries are not supported"),
+        ("SELECT (⟨SELECT⟩ 1) FROM cars", "subqueries are not supported"),
+        ("SELECT * FROM cars WHERE car IN (⟨SELECT⟩ 1)", "subqueries are not supported"),
+        ("SELECT * FROM cars ⟨ORDER⟩ BY time", "ORDER BY is not supported"),
+        ("SELECT * FROM cars ⟨LIMIT⟩ 10", "LIMIT is not supported"),
+        ("SELECT ⟨DISTINCT⟩ car FROM cars", "DISTINCT is not supported"),
+        (
+            "SELECT count(⟨DISTINCT⟩ car) FROM tumble(cars, 1s) GROUP BY window_start",
+            "DISTINCT is not supported",
+        ),
+        ("SELECT * FROM cars ⟨UNION⟩ SELECT 1", "subscribe to both"),
+        ("⟨WITH⟩ a AS (SELECT 1) SELECT * FROM a", "WITH is not supported"),
+        ("⟨CREATE⟩ VIEW a AS SELECT 1", "only SELECT is a query"),
+        ("⟨INSERT⟩ INTO cars VALUES (1)", "publish with POST"),
+        ("SELECT max(speed) ⟨OVER⟩ (PARTITION BY car) FROM cars", "window functions (OVER)"),
+        (
+            "SELECT window_start FROM ⟨session⟩(cars, 5s) GROUP BY window_start",
+            "there are tumble and hop",
+        ),
+        ("SELECT * FROM tumble(cars, 1s) EMIT ⟨PERIODIC⟩ 1s", "EMIT PERIODIC is not supported"),
+        ("SELECT * FROM cars EMIT ⟨CHANGELOG⟩", "CHANGELOG is not supported"),
+        (
+            "SELECT ⟨my_function(speed)⟩ FROM cars",
+            "there is no function my_function: there are abs,",
+        ),
+    ] {
+        check(query, says);
+    }
+}
+
+#[test]
+fn what_needs_a_window_says_so() {
+    for (query, says) in [
+        ("SELECT ⟨max(speed)⟩ FROM cars", "without a window this never ends"),
+        (
+            "SELECT car FROM cars GROUP BY ⟨car⟩",
+            "write FROM tumble(topic, 1s) and GROUP BY window_start",
+        ),
+        ("SELECT ⟨max(speed)⟩ FROM tumble(cars, 1s)", "groups are those of a window"),
+        (
+            "SELECT car, max(speed) FROM tumble(cars, 1s) GROUP BY ⟨car⟩",
+            "groups are those of a window",
+        ),
+        ("SELECT ⟨window_start⟩ FROM cars", "there is no window"),
+        ("SELECT * FROM cars ⟨EMIT⟩ AFTER WINDOW CLOSE", "EMIT is about windows"),
+        ("SELECT * FROM cars WHERE ⟨max(speed)⟩ > 1", "max is an aggregate"),
+        (
+            "SELECT ⟨car⟩ FROM tumble(cars, 1s) GROUP BY window_start",
+            "car is neither in GROUP BY nor in an aggregate",
+        ),
+        ("SELECT * FROM tumble(⟨cars⟩, 1s) GROUP BY window_start", "SELECT * has no place"),
+    ] {
+        check(query, says);
+    }
+}
+
+#[test]
+fn names_and_types_are_checked() {
+    for (query, says) in [
+        ("SELECT ⟨sped⟩ FROM cars", "there is no column sped: there are car, speed, gears"),
+        ("SELECT\n  car,\n  ⟨x.speed⟩\nFROM cars", "x.speed is no column: write speed"),
+        ("SELECT * FROM cars WHERE ⟨speed⟩", "WHERE needs a condition, and this is a double"),
+        ("SELECT * FROM cars WHERE ⟨car > 5⟩", "a string and an int cannot be compared"),
+        ("SELECT * FROM cars WHERE ⟨time > 'yesterday'⟩", "this is no time"),
+        ("SELECT ⟨time + 5⟩ FROM cars", "a time takes an interval"),
+        ("SELECT ⟨car + 5⟩ FROM cars", "this needs a number, and it is a string"),
+        ("SELECT * FROM cars WHERE ⟨more = 1⟩", "JSON and an int cannot be compared: cast"),
+        (
+            "SELECT ⟨lower(speed)⟩ FROM cars",
+            "lower(double) is not there: it is called as lower(string)",
+        ),
+        ("SELECT ⟨date_trunc('century', time)⟩ FROM cars", "it is one of second, minute"),
+        (
+            "SELECT CASE WHEN locked THEN 1 ELSE ⟨'x'⟩ END FROM cars",
+            "the results of CASE are of one type",
+        ),
+        (
+            "SELECT ⟨sum(car)⟩ FROM tumble(cars, 1s) GROUP BY window_start",
+            "this is a string: it is called as sum(number)",
+        ),
+        ("SELECT CAST(⟨time⟩ AS DOUBLE) FROM cars", "a time cannot be cast to DOUBLE"),
+        ("SELECT CAST(⟨car⟩ AS UUID) FROM cars", "there is no type UUID"),
+        ("SELECT car, ⟨gears⟩ AS car FROM cars", "two results are named car"),
+        ("SELECT * FROM tumble(cars, ⟨car⟩, 1s)", "car is no time: declare it as one"),
+        ("SELECT * FROM ⟨hop(cars, 1s, 90s)⟩", "1 to 64 times its step"),
+        ("SELECT * FROM ⟨tumble(cars, 1s, 2s)⟩", "write tumble(topic, size)"),
+        ("SELECT * FROM tumble(cars, ⟨INTERVAL 1 month⟩)", "this is no interval"),
+    ] {
+        check(query, says);
+    }
+}
+
+#[test]
+fn what_is_no_query_says_what_one_looks_like() {
+    for (query, says) in [
+        ("⟨⟩", "the query is empty: a query is SELECT"),
+        ("⟨hello⟩ world", "hello is not expected here: a query is SELECT"),
+        ("SELECT car⟨⟩", "FROM is missing"),
+        ("SELECT ⟨,⟩ FROM cars", "something is missing before it"),
+        ("SELECT car⟨,⟩ FROM cars", "something is missing"),
+        ("SELECT car FROM cars ⟨WHERE⟩", "something is missing"),
+        ("SELECT speed *⟨⟩ FROM cars", "Expected: an expression"),
+        ("SELECT car FROM cars WHERE speed > 5 ⟨6⟩", "6 is not expected here"),
+        ("SELECT car FROM cars HAVING true ⟨WHERE⟩ true", "WHERE is not expected here"),
+        ("SELECT car FROM ⟨'cars'⟩", "behind FROM comes a topic"),
+        ("SELECT car FROM matches⟨/⟩8", "stands in quotes, as in \"a/b\""),
+        ("SELECT ⟨⟩'", "this is no SQL"),
+    ] {
+        check(query, says);
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused() {
+    let deep = format!("SELECT {}1{} FROM cars", "(".repeat(30), ")".repeat(30));
+    assert!(error(&deep).message.contains("nested more than 24 times"));
+    let long = format!("SELECT '{}' FROM cars", "x".repeat(5000));
+    assert!(error(&long).message.contains("4096 characters at most"));
+    let wide = format!("SELECT gears{} FROM cars", " + gears".repeat(400));
+    assert!(error(&wide).message.contains("100 operators at most"));
+    let terms = ["gears"; 90].join(" + ");
+    let all: Vec<String> = (0..5).map(|number| format!("{terms} AS a{number}")).collect();
+    assert!(
+        error(&format!("SELECT {} FROM cars", all.join(", "))).message.contains("400 are the most")
+    );
+    let many: Vec<String> = (0..300).map(|number| format!("1 AS a{number}")).collect();
+    assert!(
+        error(&format!("SELECT {} FROM cars", many.join(",")))
+            .message
+            .contains("256 columns at most")
+    );
+}
+
+#[test]
+fn what_is_nested_as_deeply_as_it_may_is_read_soon() {
+    for (open, close) in [
+        ("(", ")"),
+        ("abs(", ")"),
+        ("CASE WHEN true THEN ", " END"),
+        ("- (", ")"),
+        ("CAST(", " AS INT)"),
+        ("1 IN (", ")"),
+    ] {
+        let text = format!("SELECT {}1{} FROM cars", open.repeat(24), close.repeat(24));
+        let begun = Instant::now();
+        let _ = Query::parse(&text).and_then(|query| query.plan(&columns(CARS)));
+        assert!(begun.elapsed() < Duration::from_secs(1), "{text}: {:?}", begun.elapsed());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// Whatever somebody writes is a query or an error with a place in it, soon.
+    #[test]
+    fn no_text_panics_or_takes_long(
+        words in proptest::collection::vec(proptest::sample::select(WORDS), 0..60), text in ".{0,60}", at in 0..60_usize,
+    ) {
+        let mut words: Vec<&str> = words;
+        words.insert(at.min(words.len()), &text);
+        for text in [words.join(" "), format!("SELECT {} FROM cars", words.join(" ")), text.clone()] {
+            let begun = Instant::now();
+            let found = Query::parse(&text).and_then(|query| query.explain(&columns(CARS)));
+            if let Err(QueryError { line, column, length, .. }) = found {
+                prop_assert!(line >= 1 && column >= 1 && length >= 1);
+            }
+            prop_assert!(begun.elapsed() < Duration::from_secs(2), "{}", text);
+        }
+    }
+}
+
+const WORDS: &[&str] = &[
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "BY",
+    "HAVING",
+    "EMIT",
+    "AFTER",
+    "WINDOW",
+    "CLOSE",
+    "WITH",
+    "DELAY",
+    "AND",
+    "OR",
+    "NOT",
+    "IS",
+    "NULL",
+    "IN",
+    "(",
+    ")",
+    "((",
+    "))",
+    "[",
+    "]",
+    ",",
+    "*",
+    "+",
+    "-",
+    "/",
+    "||",
+    "=",
+    "<",
+    ">=",
+    "cars",
+    "car",
+    "speed",
+    "time",
+    "window_start",
+    "tumble(cars, 1s)",
+    "hop(cars, 1s, 2s)",
+    "max(",
+    "count(*)",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "BETWEEN",
+    "LIKE",
+    "'x'",
+    "'",
+    "\"",
+    "1",
+    "2.5",
+    "1e999",
+    "INTERVAL",
+    "1s",
+    "SECOND",
+    "CAST(",
+    "AS",
+    "DOUBLE",
+    "::",
+    "extract(",
+    "day",
+    "coalesce(",
+    "date_trunc(",
+    "--",
+    "/*",
+    ";",
+    "EXPLAIN",
+    "DISTINCT",
+    ".",
+    "a.b",
+    "TIMESTAMP",
+    "substring(",
+    "trim(",
+    "ARRAY[",
+    "{",
+    "}",
+    "x ->",
+    "AT TIME ZONE",
+];

@@ -1,0 +1,195 @@
+//! Windows: which events they have, when they close, and what is not in them.
+
+use std::sync::Arc;
+
+use thalweg_query::{Beginning, Bounds, Counts, Query, Running};
+
+use crate::running::{Made, begin, check, columns, made};
+
+const COLUMNS: &[&str] = &["t:time", "k:string", "v:int"];
+
+/// Events at these seconds and ms.
+fn at(times: &[&str]) -> Vec<String> {
+    times.iter().map(|time| format!(r#"["2022-07-13T21:00:{time}Z","a",1]"#)).collect()
+}
+
+fn texts(events: &[String]) -> Vec<&str> {
+    events.iter().map(String::as_str).collect()
+}
+
+fn start(second: u32) -> String {
+    format!("\"2022-07-13T21:00:{second:02}Z\"")
+}
+
+#[test]
+fn a_window_closes_with_the_first_event_behind_it_and_what_comes_later_is_late() {
+    let mut running = begin(
+        "SELECT window_start, count(*) FROM tumble(t, 1s) GROUP BY window_start",
+        COLUMNS,
+        Bounds::default(),
+    );
+    let mut made = Made::default();
+    let events = at(&["00.100", "00.900", "00.999", "01.000", "00.950", "01.500"]);
+    let closed_after: Vec<usize> = events
+        .iter()
+        .enumerate()
+        .map(|(index, event)| {
+            running.take(index as u64 + 1, event.as_bytes(), 0, &mut made);
+            made.0.len()
+        })
+        .collect();
+    assert_eq!(closed_after, [0, 0, 0, 1, 1, 1]);
+    assert!(running.has_open_windows());
+    running.close_all(&mut made);
+    assert_eq!(made.rows(), [format!("[{},3]", start(0)), format!("[{},2]", start(1))]);
+    // The position says which event closed it.
+    assert_eq!(made.0.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), [1, 2]);
+    running.take(7, at(&["01.700"])[0].as_bytes(), 0, &mut made);
+    let expected = Counts { events: 7, late: 2, windows: 2, rows: 2, ..Counts::default() };
+    assert_eq!(running.counts(), expected);
+    assert_eq!(running.held(), (0, 0));
+}
+
+#[test]
+fn a_delay_waits_for_those_that_are_late() {
+    let events = at(&["00.100", "01.000", "00.950", "02.499", "00.001", "02.500", "00.002"]);
+    let query = "SELECT window_start, count(*) FROM tumble(t, 1s) GROUP BY window_start EMIT AFTER WINDOW CLOSE WITH DELAY 1500ms AND TIMEOUT 3s";
+    let expected =
+        [format!("[{},3]", start(0)), format!("[{},1]", start(1)), format!("[{},2]", start(2))];
+    check(query, COLUMNS, &texts(&events), &expected.each_ref().map(String::as_str));
+    let older = query.replace("WINDOW CLOSE WITH DELAY", "WATERMARK AND DELAY");
+    check(&older, COLUMNS, &texts(&events), &expected.each_ref().map(String::as_str));
+}
+
+#[test]
+fn an_event_is_in_each_hopping_window_that_has_its_time() {
+    let events = at(&["02.100", "03.900"]);
+    let query = "SELECT window_start, window_end, sum(v) FROM hop(t, 1s, 3s) GROUP BY window_start, window_end";
+    let expected: Vec<String> = [(0, 1), (1, 2), (2, 2), (3, 1)]
+        .into_iter()
+        .map(|(second, sum)| format!("[{},{},{sum}]", start(second), start(second + 3)))
+        .collect();
+    check(query, COLUMNS, &texts(&events), &texts(&expected));
+    let rows = "SELECT window_start FROM hop(t, 1s, 2s)";
+    let expected: Vec<String> = [1, 2, 2, 3].map(|second| format!("[{}]", start(second))).to_vec();
+    check(rows, COLUMNS, &texts(&events), &texts(&expected));
+}
+
+#[test]
+fn rows_of_a_window_come_in_the_order_of_their_keys() {
+    let event = |key: &str, v: i32| format!(r#"["2022-07-13T21:00:00Z",{key},{v}]"#);
+    let events = [
+        event("\"b\"", 1),
+        event("null", 2),
+        event("\"a\"", 3),
+        event("\"b\"", 4),
+        event("\"aa\"", -5),
+    ];
+    let query = "SELECT k, sum(v), count(k), first(v), last(v), avg(v), min(v) FROM tumble(t, 1s) GROUP BY window_start, k HAVING count(*) < 9";
+    check(
+        query,
+        COLUMNS,
+        &texts(&events),
+        &[
+            "[null,2,0,2,2,2.0,2]",
+            "[\"a\",3,1,3,3,3.0,3]",
+            "[\"aa\",-5,1,-5,-5,-5.0,-5]",
+            "[\"b\",5,2,1,4,2.5,1]",
+        ],
+    );
+}
+
+#[test]
+fn events_without_a_time_or_far_ahead_are_left_out_and_counted() {
+    let bounds = Bounds { lead_ms: 10_000, ..Bounds::default() };
+    let mut running =
+        begin("SELECT count(*) FROM tumble(t, 1s) GROUP BY window_start", COLUMNS, bounds);
+    let mut made = Made::default();
+    let events = [
+        at(&["00"]),
+        vec![r#"[null,"a",1]"#.to_owned(), r#"["x","a",1]"#.to_owned()],
+        at(&["10.001", "00.5", "10"]),
+    ]
+    .concat();
+    for (index, event) in events.iter().enumerate() {
+        running.take(index as u64 + 1, event.as_bytes(), 0, &mut made);
+    }
+    let counts = running.counts();
+    assert_eq!((counts.without_time, counts.unreadable, counts.ahead, counts.late), (2, 1, 1, 0));
+    assert_eq!(made.rows(), ["[2]"]);
+}
+
+#[test]
+fn windows_that_lost_events_are_announced_and_the_first_partial_one_is_left_out() {
+    let query =
+        Query::parse("SELECT window_start FROM tumble(t, 1s) GROUP BY window_start").unwrap();
+    let plan = Arc::new(query.plan(&columns(COLUMNS)).unwrap());
+    let mut running = Running::new(plan, Bounds::default(), Beginning::Anywhere);
+    let mut made = Made::default();
+    let mut offset = 255;
+    let mut take = |running: &mut Running, time: &str, made: &mut Made| {
+        offset += 1;
+        running.take(offset, at(&[time])[0].as_bytes(), 0, made);
+    };
+    take(&mut running, "00.5", &mut made);
+    take(&mut running, "01.5", &mut made);
+    take(&mut running, "02.5", &mut made);
+    assert_eq!(
+        made.rows(),
+        [format!("[{}]", start(1))],
+        "the window of the first event is partial"
+    );
+    running.lose();
+    take(&mut running, "02.7", &mut made);
+    take(&mut running, "03.7", &mut made);
+    running.lose();
+    take(&mut running, "05.0", &mut made);
+    take(&mut running, "06.0", &mut made);
+    take(&mut running, "07.0", &mut made);
+    let rows: Vec<Option<&str>> = made.0.iter().map(|(_, row)| row.as_deref()).collect();
+    let (one, six) = (format!("[{}]", start(1)), format!("[{}]", start(6)));
+    assert_eq!(rows, [Some(&*one), None, None, None, Some(&*six)]);
+    let counts = running.counts();
+    assert_eq!((counts.windows, counts.windows_partial, counts.windows_lost), (2, 1, 3));
+}
+
+#[test]
+fn more_groups_or_windows_than_the_bound_are_refused_and_memory_is_flat() {
+    let bounds = Bounds { groups: 100, state_bytes: 40_000, windows: 3, ..Bounds::default() };
+    let query = "SELECT k, max(k), count(*) FROM tumble(t, 1s) GROUP BY window_start, k";
+    let mut running = begin(query, COLUMNS, bounds);
+    let mut made = Made::default();
+    for offset in 1..50_000_u64 {
+        let event = format!(
+            r#"["2022-07-13T21:{:02}:{:02}Z","key{offset}",1]"#,
+            offset / 10_000,
+            offset / 1_000 % 10
+        );
+        running.take(offset, event.as_bytes(), 0, &mut made);
+        let (groups, bytes) = running.held();
+        assert!(groups <= 100 && bytes <= 40_000 + 600, "{groups} groups, {bytes} bytes");
+    }
+    running.close_all(&mut made);
+    let counts = running.counts();
+    assert_eq!(running.held(), (0, 0));
+    assert_eq!(counts.refused + counts.rows, 49_999);
+    assert!(counts.rows >= 50 * 100 - 100, "{counts:?}");
+    // Texts count, too: of what is held, and not of what was.
+    let mut running =
+        begin("SELECT last(k) FROM tumble(t, 1s) GROUP BY window_start, v", COLUMNS, bounds);
+    for offset in 1..100_u64 {
+        let event = format!(r#"["2022-07-13T21:00:00Z","{}",{}]"#, "x".repeat(1000), offset % 50);
+        running.take(offset, event.as_bytes(), 0, &mut made);
+    }
+    assert!((30..45).contains(&running.held().0), "{:?}", running.held());
+}
+
+#[test]
+fn a_window_is_where_its_time_is_also_before_1970() {
+    let events = [r#"["1969-12-31T23:59:59.5Z","a",1]"#, r#"["1970-01-01T00:00:00Z","a",1]"#];
+    let query = "SELECT window_start FROM tumble(t, 1s) GROUP BY window_start";
+    assert_eq!(
+        made(query, COLUMNS, &events).rows(),
+        [r#"["1969-12-31T23:59:59Z"]"#, r#"["1970-01-01T00:00:00Z"]"#]
+    );
+}
