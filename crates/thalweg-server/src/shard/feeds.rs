@@ -105,7 +105,7 @@ impl FeedTable {
             Some(stream) => {
                 let (order, head) = self.streams.begin(stream);
                 let epoch = self.streams.epoch(stream);
-                (Order::Fed(Box::new(order)), epoch, head, Offsets::Sparse)
+                (Order::Fed(Box::new(order)), epoch, head, Offsets::Stored)
             }
         };
         let (home, feed) = match is_home.then(begin) {
@@ -232,7 +232,7 @@ impl FeedTable {
             let history = settings.history;
             let topic = local.topic.clone();
             let is_fed = self.streams.of(&local.topic).is_some();
-            let offsets = if is_fed { Offsets::Sparse } else { Offsets::Consecutive };
+            let offsets = if is_fed { Offsets::Stored } else { Offsets::Consecutive };
             let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history)
                 .with_columns(settings.columns, self.column_memory.clone());
             local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));

@@ -82,7 +82,7 @@ mod tests {
     fn a_page_names_offsets_that_are_not_consecutive() {
         let bounds = HistoryBounds { events_max: 99, bytes_max: 1 << 20, age_us_max: u64::MAX };
         let (topic, epoch) = ("cars".parse().unwrap(), "9f".parse().unwrap());
-        let mut feed = Feed::new(FeedKind::Log, topic, epoch, 1, Offsets::Sparse, bounds);
+        let mut feed = Feed::new(FeedKind::Log, topic, epoch, 1, Offsets::Stored, bounds);
         let mut push = |start, first, events: &[&str]| {
             let mut payloads = Payloads::default();
             for event in events {

@@ -124,7 +124,7 @@ impl Handle {
 
 fn empty_feed(topic: &Topic, away: &Away, next: Offset) -> Feed {
     let bounds = HistoryBounds { events_max: usize::MAX, bytes_max: usize::MAX, age_us_max: 0 };
-    Feed::new(away.kind, topic.clone(), away.epoch, next, Offsets::Sparse, bounds)
+    Feed::new(away.kind, topic.clone(), away.epoch, next, Offsets::Stored, bounds)
 }
 
 /// Events that were read back, and those here after them.

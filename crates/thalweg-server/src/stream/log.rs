@@ -80,7 +80,7 @@ impl Log {
             columns: LogColumns::default(),
             pins: Pins::default(),
             recalled: Recalled::default(),
-            stored_from: (offsets == Offsets::Sparse).then_some(0),
+            stored_from: (offsets == Offsets::Stored).then_some(0),
             beyond: Beyond::default(),
         }
     }
@@ -289,7 +289,7 @@ impl Log {
     pub(super) fn events_from(&self, from: Offset) -> u64 {
         match self.offsets {
             Offsets::Consecutive => self.next.saturating_sub(from),
-            Offsets::Sparse => self.history.about_events_from(from),
+            Offsets::Stored | Offsets::Derived => self.history.about_events_from(from),
         }
     }
 
@@ -399,6 +399,11 @@ impl Log {
             middle: stored.unwrap_or(middle),
             newest: start_of(self.history.newest()).max(resumable),
             offsets: self.offsets,
+            is_expired: match self.offsets {
+                Offsets::Consecutive => false,
+                Offsets::Stored => true,
+                Offsets::Derived => expected >= self.first_retained(),
+            },
         }
     }
 }

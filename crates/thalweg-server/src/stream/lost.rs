@@ -14,12 +14,14 @@ pub struct Lost {
     /// Where the newest batch starts.
     pub newest: Offset,
     pub(super) offsets: Offsets,
+    pub(super) is_expired: bool,
 }
 
 impl Lost {
-    /// Whether the events are gone from where they were stored, however fast a reader is.
+    /// Whether the events are gone however fast a reader is: from where they were stored, or because what they
+    /// would have been made of was lost.
     pub fn is_expired(&self) -> bool {
-        self.offsets == Offsets::Sparse
+        self.is_expired
     }
 
     /// How many events are missing if it goes on at `next`, if the offsets say that.

@@ -4,7 +4,9 @@ pub enum Offsets {
     /// So it is: the difference of two offsets is a number of events.
     #[default]
     Consecutive,
-    /// Between two batches there may be offsets that were never given. Somebody else gives them, and
+    /// Sparse: between two batches there may be offsets that were never given. Somebody else gives them, and
     /// stores the events, too: what is not here can be read back.
-    Sparse,
+    Stored,
+    /// Sparse, and what is not here any more is nowhere: they follow from those of the events that these are made of.
+    Derived,
 }

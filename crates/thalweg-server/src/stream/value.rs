@@ -69,7 +69,7 @@ impl Value {
             epoch,
             offsets,
             next,
-            is_elsewhere: offsets == Offsets::Sparse,
+            is_elsewhere: offsets == Offsets::Stored,
             beyond: Beyond::default(),
             newest: None,
             previous: 0,
@@ -160,7 +160,7 @@ impl Value {
     pub(super) fn skip_to(&mut self, head: Offset) {
         self.next = head;
         self.trim_all(u64::MAX);
-        self.is_elsewhere = self.offsets == Offsets::Sparse;
+        self.is_elsewhere = self.offsets == Offsets::Stored;
     }
 
     /// Whether a reader waits for a version that is not here and can be read back.
@@ -173,7 +173,7 @@ impl Value {
 
     /// Whether nobody knows yet if the stream has given the offset before `from`.
     fn is_unsure(&self, from: Offset) -> bool {
-        let is_beyond = from > self.next && self.offsets == Offsets::Sparse;
+        let is_beyond = from > self.next && self.offsets == Offsets::Stored;
         is_beyond && self.beyond.is_given(from).is_none()
     }
 
@@ -245,7 +245,7 @@ impl Value {
         }
         let freed = self.history_bytes();
         self.newest = None;
-        self.is_elsewhere = self.offsets == Offsets::Sparse;
+        self.is_elsewhere = self.offsets == Offsets::Stored;
         self.patches = Patches::default();
         self.frames.iter_mut().for_each(|(_, frames)| frames.clear());
         freed

@@ -254,7 +254,7 @@ fn frames_of_all_topics_together_have_a_bound() {
 
 #[test]
 fn rows_that_are_read_back_have_the_schema_of_their_frame() {
-    let mut feed = shard_with(1, Offsets::Sparse, None, &ColumnMemory::default());
+    let mut feed = shard_with(1, Offsets::Stored, None, &ColumnMemory::default());
     let push = |feed: &mut Feed, message: u64, row: &str| {
         let (first, payloads) = (message * 256, payloads([row.to_owned()]));
         feed.push(Arc::new(Batch::seal(first - 255, first, payloads, 1)), 1);

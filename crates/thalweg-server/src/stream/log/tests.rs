@@ -49,7 +49,7 @@ fn what_was_lost_at_the_end_is_known_to_be_lost() {
 
 #[test]
 fn who_keeps_up_reads_hot_over_offsets_that_were_never_given() {
-    let mut feed = feed(Offsets::Sparse);
+    let mut feed = feed(Offsets::Stored);
     push(&mut feed, 1, 256);
     let (_, after) = hot(&feed, &Cursor::before(1));
     push(&mut feed, 257, 1024);

@@ -43,6 +43,8 @@ enum Order {
         sequence: u64,
         waiting: Vec<String>,
         since_us: u64,
+        /// Whether they are stored there, too.
+        is_stored: bool,
     },
 }
 
@@ -55,7 +57,10 @@ impl Published {
         let epoch = Epoch::new(rng.u64(1..=epoch_max)).expect("from 1 on");
         let is_value = conditions.values && rng.bool();
         let order = match conditions.feeds && rng.bool() {
-            true => Order::Fed { sequence: 0, waiting: Vec::new(), since_us: 0 },
+            true => {
+                let is_stored = is_value || rng.bool();
+                Order::Fed { sequence: 0, waiting: Vec::new(), since_us: 0, is_stored }
+            }
             false => Order::Own(Sequencer::new(epoch, conditions.batch)),
         };
         Self {
@@ -79,7 +84,8 @@ impl Published {
     pub(super) fn offsets(&self) -> Offsets {
         match self.order {
             Order::Own(_) => Offsets::Consecutive,
-            Order::Fed { .. } => Offsets::Sparse,
+            Order::Fed { is_stored: true, .. } => Offsets::Stored,
+            Order::Fed { is_stored: false, .. } => Offsets::Derived,
         }
     }
 
@@ -183,7 +189,7 @@ impl Published {
     /// The first offset that no event up to now has, nor any of the number after it.
     pub(super) fn coverage(&self) -> Option<Offset> {
         match self.order {
-            Order::Own(_) => None,
+            Order::Own(_) | Order::Fed { is_stored: false, .. } => None,
             Order::Fed { sequence, .. } => Some((sequence + 1) * FED_SPAN),
         }
     }

@@ -58,7 +58,7 @@ impl Shard {
             let log = log.with_tail_bytes(conditions.tail_bytes);
             feed = Feed::Log(log.with_columns(None, self.column_memory.clone()));
         }
-        let stored_from = (offsets == Offsets::Sparse).then_some(0);
+        let stored_from = (offsets == Offsets::Stored).then_some(0);
         let history = History::new(next, history, kind, offsets, stored_from);
         self.topics[topic].copy = Some((feed, history));
     }
