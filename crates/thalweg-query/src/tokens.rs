@@ -24,6 +24,10 @@ impl Dialect for Sql {
         character.is_alphanumeric() || character == '_'
     }
 
+    fn supports_filter_during_aggregation(&self) -> bool {
+        true
+    }
+
     fn supports_boolean_literals(&self) -> bool {
         true
     }

@@ -3,6 +3,7 @@
 mod limits;
 mod network;
 mod options;
+mod query;
 mod stream;
 mod units;
 mod upstream;
@@ -30,6 +31,7 @@ pub(crate) use limits::{
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
+pub use query::QueryConfig;
 pub use stream::StreamConfig;
 pub use units::{parse_bytes, parse_duration};
 pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
@@ -46,6 +48,8 @@ pub struct Config {
     pub shards: usize,
     /// What feeds topics besides publishers.
     pub sources: Vec<SourceConfig>,
+    /// Topics whose events are the rows of queries.
+    pub queries: Vec<QueryConfig>,
     /// Topics that are fetched from elsewhere; of several patterns the first counts.
     pub upstreams: Vec<UpstreamConfig>,
     /// Streams that the backend has; of several patterns the first counts.
@@ -177,6 +181,7 @@ impl Default for Config {
             admin_listen: None,
             shards: std::thread::available_parallelism().map_or(1, usize::from),
             sources: Vec::new(),
+            queries: Vec::new(),
             upstreams: Vec::new(),
             streams: Vec::new(),
             topic_defaults: TopicSettings::default(),
@@ -274,6 +279,11 @@ impl Config {
     pub(crate) fn has_values(&self, topic: &Topic) -> bool {
         let stream = self.streams.iter().find(|stream| stream.pattern.matches(topic));
         stream.map_or_else(|| self.topic(topic).kind, |stream| stream.kind) == FeedKind::Value
+    }
+
+    /// Whether its events are the rows of a query.
+    pub fn is_derived(&self, topic: &Topic) -> bool {
+        self.queries.iter().any(|query| query.topic == *topic)
     }
 
     /// Where a topic is fetched from, if it is: the index of an upstream.

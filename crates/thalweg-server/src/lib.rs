@@ -32,6 +32,7 @@ pub mod backend;
 mod clock;
 pub mod config;
 mod connection_limits;
+mod derived;
 pub mod fanout;
 mod fetch;
 #[cfg(fuzzing)]

@@ -185,6 +185,26 @@ counts! {
         heartbeats: Counter,
         /// Sources that do not tick because nobody subscribes to their topics.
         sources_idle: Gauge,
+        /// Queries whose rows are topics.
+        queries: Gauge,
+        /// Those that cannot run over the events that there are: the log says why.
+        queries_failed: Gauge,
+        /// Events that queries have read.
+        query_events: Counter,
+        /// Rows that queries have made.
+        query_rows: Counter,
+        /// Events whose window was over when they came, each once for each window.
+        query_late: Counter,
+        /// Events whose time was further ahead than it may be.
+        query_ahead: Counter,
+        /// Events whose group or window would have been one more than there may be.
+        query_refused: Counter,
+        /// Values that could not be read as their columns' types. They are NULL.
+        query_unreadable: Counter,
+        /// Events without a time, which are in no window.
+        query_without_time: Counter,
+        /// Windows that were not emitted, because events that were in them are lost.
+        query_windows_lost: Counter,
         /// Ticks of sources.
         source_ticks: Counter,
         /// Ticks of sources that were over 1 ms late.

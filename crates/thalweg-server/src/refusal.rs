@@ -72,6 +72,14 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
+    /// A topic's events are the rows of a query.
+    pub(crate) fn derived(topic: &Topic) -> Self {
+        let topic = Excerpt(topic.as_str());
+        let message =
+            format!("{topic} has the rows of a query: publish to the topic that this reads");
+        Self::new(ErrorCode::InUse, message)
+    }
+
     /// Nobody knows whether it was stored.
     pub(crate) fn unknown() -> Self {
         let message = "it may have been stored, nobody knows: read the topic, or publish with an \

@@ -28,6 +28,7 @@ use crate::{
     backend::{Backend, Link, Readiness, Shards},
     config::{Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, READS_MAX, STORES_MAX},
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
+    derived::{self, DerivedTopic},
     fetch::Fetcher,
     home::home_of,
     http::{BodyPermits, Http, Shared, ShutdownState, TicketStore, serve_connection},
@@ -58,6 +59,9 @@ pub enum ServeError {
     /// A source's settings are wrong.
     #[error("source {0}: {1}")]
     Source(Topic, String),
+    /// A query cannot run.
+    #[error("query {0}: {1}")]
+    Query(Topic, String),
     /// The system refused something a shard needs.
     #[error("a shard cannot run: {0}")]
     Shard(#[from] io::Error),
@@ -93,16 +97,10 @@ pub struct Server {
 /// # Errors
 /// When the configuration cannot be carried out.
 pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server, ServeError> {
-    let Prepared { access, admin, certificate, runs, mut sources } = prepare(&config)?;
+    let Prepared { access, admin, certificate, runs, mut sources, config, mut queries } =
+        prepare(config)?;
     let limits = listener::within_descriptors(config.limits);
-    let mut config = Config { limits, ..config };
-    for source in &sources {
-        // Those that a source has of its own are right: a test holds them to be.
-        if let Ok(columns) = Columns::declared(source.source.columns().iter().copied()) {
-            config.declare(&source.output, columns);
-        }
-    }
-    let config = Arc::new(config);
+    let config = Arc::new(Config { limits, ..config });
     let patterns = config.upstreams.iter().map(|upstream| &upstream.pattern);
     let metrics =
         Metrics::new(config.shards, patterns, backend.as_ref().map(|backend| backend.counts()));
@@ -137,7 +135,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         metrics,
         peers: peers.clone(),
         access: Arc::new(access),
-        inputs: Arc::new(Inputs::of(&sources)),
+        inputs: Arc::new(Inputs::of(&sources, queries.iter().map(|query| &query.source))),
         idempotency_hasher: IdempotencyHasher::default(),
         shares: Arc::new(AddressCounts::new(config.limits.subscribed_topics_per_address)),
         fetched_rates: Arc::new(AddressRates::new(config.limits.new_fetched_per_address)),
@@ -174,6 +172,8 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         let (common, shared) = (common.clone(), shared.clone());
         let is_own = |source: &mut Scheduled| home_of(&source.output, config.shards) == id;
         let own_sources: Vec<_> = sources.extract_if(.., is_own).collect();
+        let is_own = |query: &mut DerivedTopic| home_of(&query.output, config.shards) == id;
+        let own_queries: Vec<_> = queries.extract_if(.., is_own).collect();
         // The first shard accepts for all.
         let listeners = std::mem::take(&mut listeners);
         let core = cores.get(id).copied();
@@ -182,7 +182,8 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
             if let Some(core) = core {
                 pin_to(core);
             }
-            run_shard(id, common, shared, mailbox, own_sources, listeners, &started)
+            let own = (own_sources, own_queries);
+            run_shard(id, common, shared, mailbox, own, listeners, &started)
         })?);
     }
     if let Some(fetcher) = fetcher {
@@ -277,16 +278,28 @@ struct Prepared {
     certificate: Option<Certificate>,
     runs: Option<Runs>,
     sources: Vec<Scheduled>,
+    /// With the columns of what sources and queries make.
+    config: Config,
+    queries: Vec<DerivedTopic>,
 }
 
-fn prepare(config: &Config) -> Result<Prepared, ServeError> {
+fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     let access = AccessPolicy::new(&config.access, config.listen).map_err(ServeError::Config)?;
     let admin = config.admin_listen.map(AccessPolicy::of_admin);
     let admin = admin.transpose().map_err(ServeError::Config)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
     let certificate = certificate.map_err(ServeError::Config)?;
     let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Config)?;
-    Ok(Prepared { access, admin, certificate, runs, sources: scheduled_sources(config)? })
+    let sources = scheduled_sources(&config)?;
+    for source in &sources {
+        // Those that a source has of its own are right: a test holds them to be.
+        if let Ok(columns) = Columns::declared(source.source.columns().iter().copied()) {
+            config.declare(&source.output, columns);
+        }
+    }
+    let queries = derived::prepare(&mut config);
+    let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
+    Ok(Prepared { access, admin, certificate, runs, sources, config, queries })
 }
 
 /// Finds the errors that [`serve`] would find, without serving.
@@ -294,7 +307,7 @@ fn prepare(config: &Config) -> Result<Prepared, ServeError> {
 /// # Errors
 /// When the configuration cannot be carried out.
 pub fn check(config: &Config) -> Result<(), ServeError> {
-    prepare(config).map(|_| ())
+    prepare(config.clone()).map(|_| ())
 }
 
 fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {
@@ -325,7 +338,7 @@ fn run_shard(
     common: Common,
     shared: Shared,
     mailbox: Mailbox,
-    sources: Vec<Scheduled>,
+    (sources, queries): (Vec<Scheduled>, Vec<DerivedTopic>),
     listeners: Vec<Listener>,
     started: &std::sync::mpsc::Sender<io::Result<()>>,
 ) -> io::Result<()> {
@@ -356,6 +369,9 @@ fn run_shard(
         inputs.events.iter().filter(is_own).for_each(|topic| handle.keep_input(topic));
         for scheduled in sources {
             handle.start_source(scheduled);
+        }
+        for query in queries {
+            handle.start_query(query);
         }
         let http = Http::new(Rc::clone(&handle), shared);
         let (serving, over) = watch::channel(());

@@ -39,6 +39,7 @@
 //!   poll            the shard's own epoll
 //!
 //! ingest            events in: from requests, commands, sources and other shards
+//!   queries         running queries: what they read, and their rows
 //!   sources         running sources: their ticks, inputs and outputs
 //!   fetching        topics that are fetched from elsewhere
 //!   publish_result  the result of publishing
@@ -70,6 +71,7 @@ mod page_parts;
 mod peers;
 mod poll;
 mod publish_result;
+mod queries;
 mod read_back;
 mod read_queue;
 mod recall;
@@ -115,8 +117,10 @@ pub(crate) use turn::run;
 use crate::{
     access::AccessPolicy,
     backend::{FromBackend, Read, ReadTopics, Readiness, RetryKey, Store, Stream},
+    clock::now_us,
     config::Config,
     connection_limits::{AddressCounts, AddressRates},
+    derived::DerivedTopic,
     fetch::{Demands, Fetched},
     home::home_of,
     metrics::{Counts, Metrics},
@@ -253,7 +257,12 @@ impl Handle {
         self.with_shard(|shard| shard.ingest.sources.start(&mut shard.topics, scheduled));
     }
 
-    /// Creates a topic that sources read, on its home shard.
+    /// Puts a query to work on its topic's home shard.
+    pub(crate) fn start_query(&self, topic: DerivedTopic) {
+        self.with_shard(|shard| shard.ingest.queries.start(&mut shard.topics, topic, now_us()));
+    }
+
+    /// Creates a topic that sources or queries read, on its home shard.
     pub(crate) fn keep_input(&self, topic: &Topic) {
         if self.with_shard(|shard| shard.topics.open_permanent(topic).is_none()) {
             tracing::error!(%topic, "too many topics: no source takes it in");

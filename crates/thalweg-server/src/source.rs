@@ -80,7 +80,7 @@ pub(crate) struct Scheduled {
     pub while_subscribed: bool,
 }
 
-/// The inputs of all sources of a server, by topic.
+/// The inputs of all sources and queries of a server, by topic.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     /// Topics whose events they read.
@@ -90,8 +90,12 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    pub(crate) fn of(sources: &[Scheduled]) -> Self {
-        let events = sources.iter().flat_map(|source| &source.inputs).cloned();
+    /// `queried`: the topics that queries read.
+    pub(crate) fn of<'a>(
+        sources: &'a [Scheduled],
+        queried: impl Iterator<Item = &'a Topic>,
+    ) -> Self {
+        let events = sources.iter().flat_map(|source| &source.inputs).chain(queried).cloned();
         let takes_acks = sources.iter().filter(|source| source.takes_acks);
         let acks = takes_acks.map(|source| source.output.clone());
         Self { events: events.collect(), acks: acks.collect() }
@@ -295,7 +299,7 @@ mod tests {
     fn what_is_taken_in_is_known_by_topic() {
         let sources = ["a=runner,ack=c", "b=runner,ack=c", "m=max-speed,of=a", "d=cars"];
         let build = |text: &str| build(&SourceConfig::parse(text).unwrap()).unwrap();
-        let inputs = Inputs::of(&sources.map(build));
+        let inputs = Inputs::of(&sources.map(build), std::iter::empty());
         let topics = |names: [&str; 2]| names.map(|name| name.parse().unwrap()).into();
         assert_eq!((inputs.events, inputs.acks), (topics(["a", "c"]), topics(["a", "b"])));
     }

@@ -4,6 +4,7 @@
 //! ```text
 //! payloads    events' JSON, joined: the input of publishers
 //! sequencer   gives offsets, seals batches            (home shard only)
+//! derived     the same, for events whose offsets follow from those of others
 //! outbox      events on their way to a store that gives the offsets   (home shard only)
 //! batch       sealed events, shared by all shards
 //! feed        what a subscription reads: one of these
@@ -42,6 +43,7 @@ mod beyond;
 mod cold;
 mod column_frames;
 mod cursor;
+mod derived;
 mod encoding;
 mod feed;
 mod format_map;
@@ -70,6 +72,7 @@ pub use batch::Batch;
 pub use batch_columns::ColumnCounts;
 pub use column_frames::ColumnMemory;
 pub use cursor::Cursor;
+pub use derived::DerivedBatches;
 pub use encoding::Encoding;
 pub use feed::{Feed, FeedKind, Frames};
 pub(crate) use format_map::FormatMap;

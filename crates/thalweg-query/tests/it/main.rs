@@ -2,6 +2,7 @@
 
 mod against_sqlite;
 mod cuts;
+mod documented;
 mod errors;
 mod explained;
 mod published;

@@ -100,6 +100,13 @@ fn rows_of_a_window_come_in_the_order_of_their_keys() {
 }
 
 #[test]
+fn an_aggregate_may_be_of_some_rows() {
+    let events = at(&["00", "00.5", "00.9"]);
+    let query = "SELECT count(*) FILTER (WHERE epoch_ms(t) % 1000 > 400), max(v) FILTER (WHERE v > 1) FROM tumble(t, 1s) GROUP BY window_start";
+    check(query, COLUMNS, &texts(&events), &["[2,null]"]);
+}
+
+#[test]
 fn events_without_a_time_or_far_ahead_are_left_out_and_counted() {
     let bounds = Bounds { lead_ms: 10_000, ..Bounds::default() };
     let mut running =

@@ -28,7 +28,7 @@ use crate::{
     fanout::{FeedKey, Feeds},
     metrics::Counts,
     refusal::Refusal,
-    stream::{Batch, ColumnMemory, Feed, FeedKind, FormatMap, Offsets, Sequencer},
+    stream::{Batch, ColumnMemory, DerivedBatches, Feed, FeedKind, FormatMap, Offsets, Sequencer},
 };
 
 /// Topics that are looked at for one that may give way: each message for which there is no room looks.
@@ -96,7 +96,12 @@ impl FeedTable {
             Some(true) => FeedKind::Value,
             Some(false) => FeedKind::Log,
         };
+        let is_derived = self.config.is_derived(topic);
         let begin = || match stream {
+            None if is_derived => {
+                let order = Order::Derived(Box::new(DerivedBatches::new(settings.batch)));
+                (order, random_epoch(), 1, Offsets::Derived)
+            }
             None => {
                 let epoch = random_epoch();
                 let order = Order::Own(Sequencer::new(epoch, settings.batch));
@@ -231,8 +236,11 @@ impl FeedTable {
             let settings = self.config.topic(&local.topic);
             let history = settings.history;
             let topic = local.topic.clone();
-            let is_fed = self.streams.of(&local.topic).is_some();
-            let offsets = if is_fed { Offsets::Stored } else { Offsets::Consecutive };
+            let offsets = match self.streams.of(&local.topic) {
+                Some(_) => Offsets::Stored,
+                None if self.config.is_derived(&local.topic) => Offsets::Derived,
+                None => Offsets::Consecutive,
+            };
             let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history)
                 .with_columns(settings.columns, self.column_memory.clone());
             local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));

@@ -34,13 +34,14 @@ impl Fetching {
         Self { shard, common, unsent: VecDeque::new() }
     }
 
-    /// Refuses to publish to a topic that is fetched.
+    /// Refuses to publish to a topic that is fetched, or whose events are the rows of a query.
     ///
     /// # Errors
     /// If it is.
     pub(super) fn check_publish(&self, topic: &Topic) -> Result<(), Refusal> {
         match self.common.config.upstream(topic) {
             Some(_) => Err(Refusal::fetched(topic)),
+            None if self.common.config.is_derived(topic) => Err(Refusal::derived(topic)),
             None => Ok(()),
         }
     }

@@ -10,7 +10,8 @@ use tokio::sync::{
 
 use super::{
     Common, Mail, fed_order::Answer, fetching::Fetching, idempotency::IdempotencyCache,
-    publish_result::PublishResult, sources::Sources, topic_limits::Creator, topics::Topics,
+    publish_result::PublishResult, queries::Queries, sources::Sources, topic_limits::Creator,
+    topics::Topics,
 };
 use crate::{
     backend::RetryKey, clock::now_us, home::home_of, metrics::Counts, refusal::Refusal,
@@ -23,6 +24,7 @@ pub(super) struct Ingest {
     common: Common,
     pub(super) idempotency_cache: IdempotencyCache,
     pub(super) sources: Sources,
+    pub(super) queries: Queries,
     pub(super) fetching: Fetching,
     counts: Arc<Counts>,
 }
@@ -65,10 +67,16 @@ impl Ingest {
             shard,
             idempotency_cache: IdempotencyCache::default(),
             sources: Sources::new(common.clone(), counts),
+            queries: Queries::new(counts),
             fetching: Fetching::new(shard, common.clone()),
             common,
             counts: Arc::clone(counts),
         }
+    }
+
+    /// Whether there are events that sources or queries have not read.
+    pub(super) fn has_pending_inputs(&self) -> bool {
+        self.sources.has_pending_inputs() || self.queries.has_pending_inputs()
     }
 
     /// Passes events to their topic's home. All requests and commands that publish call this.

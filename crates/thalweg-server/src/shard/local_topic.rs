@@ -8,7 +8,7 @@ use super::{
     fed_order::FedOrder,
     topic_limits::TopicKind,
 };
-use crate::stream::{Batch, Feed, FeedKind, FormatMap, Sequencer};
+use crate::stream::{Batch, DerivedBatches, Feed, FeedKind, FormatMap, Sequencer};
 
 /// One topic on one shard.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub(super) enum Order {
     Own(Sequencer),
     /// A stream of the backend.
     Fed(Box<FedOrder>),
+    /// The topic that a query reads.
+    Derived(Box<DerivedBatches>),
 }
 
 /// A subscription has another place in its feed's list.
@@ -94,7 +96,7 @@ impl Order {
     pub(super) fn due_us(&self) -> Option<u64> {
         match self {
             Self::Own(sequencer) => sequencer.due_us(),
-            Self::Fed(_) => None,
+            Self::Fed(_) | Self::Derived(_) => None,
         }
     }
 
@@ -103,6 +105,7 @@ impl Order {
         match self {
             Self::Own(sequencer) => sequencer.seal(now_us),
             Self::Fed(fed) => fed.take_arrived(),
+            Self::Derived(batches) => batches.seal(now_us),
         }
     }
 
@@ -110,7 +113,7 @@ impl Order {
     pub(super) fn stop_waiting(&mut self) {
         match self {
             Self::Own(sequencer) => sequencer.stop_waiting(),
-            Self::Fed(_) => {}
+            Self::Fed(_) | Self::Derived(_) => {}
         }
     }
 
@@ -119,6 +122,7 @@ impl Order {
         match self {
             Self::Own(sequencer) => sequencer.due_us().is_some(),
             Self::Fed(fed) => fed.holds_events(),
+            Self::Derived(batches) => !batches.is_empty(),
         }
     }
 }

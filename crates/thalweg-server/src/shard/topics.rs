@@ -27,7 +27,7 @@ use crate::{
     home::home_of,
     metrics::Counts,
     refusal::Refusal,
-    stream::{ColumnMemory, Payloads},
+    stream::{ColumnMemory, DerivedBatches, Payloads},
 };
 
 pub(crate) struct Topics {
@@ -210,9 +210,14 @@ impl Topics {
         now_us: u64,
     ) -> Option<PublishResult> {
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        let Order::Own(sequencer) = &mut home.order else {
-            self.store_in(key, payloads, None, Answer::Nowhere);
-            return None;
+        let sequencer = match &mut home.order {
+            Order::Own(sequencer) => sequencer,
+            Order::Fed(_) => {
+                self.store_in(key, payloads, None, Answer::Nowhere);
+                return None;
+            }
+            // Nobody else makes its events ([`super::fetching::Fetching::check_publish`]).
+            Order::Derived(_) => return None,
         };
         let appended = sequencer.append(payloads, now_us);
         let count = appended.end - appended.first;
@@ -228,6 +233,14 @@ impl Topics {
             }
         }
         Some(result)
+    }
+
+    /// Where the rows of a query go, whose topic's home is this shard.
+    pub(super) fn derived(&mut self, key: FeedKey) -> Option<&mut DerivedBatches> {
+        match &mut self.feeds.get_mut(key)?.home.as_mut()?.order {
+            Order::Derived(batches) => Some(batches),
+            Order::Own(_) | Order::Fed(_) => None,
+        }
     }
 
     /// A topic has batches to take in this turn.

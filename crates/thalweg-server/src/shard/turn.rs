@@ -121,7 +121,10 @@ impl Shard {
         let read_us = now_us();
         self.read(handle, read_us);
         self.subscribers.run_timers(read_us);
-        self.ingest.sources.follow(self.topics.news.moved.drain(..));
+        let moved = std::mem::take(&mut self.topics.news.moved);
+        self.ingest.queries.follow(&mut self.topics, &moved, read_us);
+        self.ingest.sources.follow(moved.into_iter());
+        self.ingest.queries.tick(&mut self.topics, read_us);
         self.ingest.sources.tick(&mut self.topics, read_us);
         if self.sweep_us <= read_us {
             self.sweep(read_us);
@@ -129,9 +132,10 @@ impl Shard {
         // Read the clock again: what sources appended is due after `read_us`.
         let sealed_us = now_us();
         self.seal(sealed_us);
-        if self.ingest.sources.has_pending_inputs() {
-            // The events that sources make of it are sent in the same turn.
+        if self.ingest.has_pending_inputs() {
+            // The events that sources and queries make of it are sent in the same turn.
             self.ingest.sources.take_inputs(&mut self.topics, sealed_us);
+            self.ingest.queries.take_inputs(&mut self.topics, sealed_us);
             self.seal(sealed_us);
         }
         let is_posted = self.post();
@@ -141,7 +145,7 @@ impl Shard {
         let has_more = self.subscribers.has_work()
             || !self.topics.due.is_empty()
             || (is_posted && self.topics.recalls.is_due(READS_PER_SHARD));
-        more_ready || looks_again || has_more || self.ingest.sources.has_pending_inputs()
+        more_ready || looks_again || has_more || self.ingest.has_pending_inputs()
     }
 
     /// Sets the timer for the time when something is due next.
@@ -151,6 +155,7 @@ impl Shard {
             self.topics.timers.next_us(),
             self.subscribers.timers.next_us(),
             self.ingest.sources.timers.next_us(),
+            self.ingest.queries.timers.next_us(),
             again_us,
         ];
         self.alarm.wake_at(due.into_iter().flatten().fold(self.sweep_us, u64::min));
@@ -164,6 +169,7 @@ impl Shard {
             let Some(feed) = topics.feeds.get(key) else { continue };
             if feed.is_input {
                 ingest.sources.has_input(key);
+                ingest.queries.has_input(key);
             }
             feed.subscribers.iter().for_each(|key| subscribers.mark_dirty(*key));
         }

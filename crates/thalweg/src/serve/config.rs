@@ -69,6 +69,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
         config.sources.push(SourceConfig::parse(source)?);
     }
     config.sources.extend(settings.source.into_iter().map(|source| source.0));
+    config.queries.extend(settings.query.into_iter().map(|query| query.0));
     for upstream in settings.upstream {
         let pattern = upstream.0.pattern.to_string();
         if config.upstreams.iter().any(|it| it.pattern.to_string() == pattern) {

@@ -143,6 +143,10 @@ fn about(config: &Config) -> Rows {
         sources.extend((more > 0).then(|| format!("{more} more")));
         rows.push(("sources", sources.join(", ")));
     }
+    if !config.queries.is_empty() {
+        let topics: Vec<&str> = config.queries.iter().map(|query| query.topic.as_str()).collect();
+        rows.push(("queries", topics.join(", ")));
+    }
     if !config.upstreams.is_empty() {
         let shown = config.upstreams.iter().take(SOURCES_SHOWN);
         let upstreams: Vec<_> = shown.map(|it| format!("{} ({})", it.pattern, it.url)).collect();

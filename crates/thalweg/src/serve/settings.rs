@@ -8,8 +8,8 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::values::{
-    Address, Count, Level, LogFormat, Proxy, Size, Source, Stream, Subscribe, Time, Token,
-    TopicBounds, Upstream,
+    Address, Count, Level, LogFormat, Proxy, QueryTopic, Size, Source, Stream, Subscribe, Time,
+    Token, TopicBounds, Upstream,
 };
 
 const TOPICS: &str = "Topics";
@@ -69,6 +69,12 @@ pub(super) struct Settings {
     /// Adds a source: TOPIC=KIND,key=value,…
     #[arg(long, value_name = "SOURCE", help_heading = TOPICS)]
     pub(super) source: Vec<Source>,
+    /// Makes a topic of the rows of a query: TOPIC=SELECT …
+    ///
+    /// It reads each event of one topic, in order: SELECT … FROM topic, or FROM tumble(topic, 1s) with GROUP BY
+    /// window_start. docs/queries.md has all that it may say.
+    #[arg(long, value_name = "TOPIC=SELECT …", help_heading = TOPICS)]
+    pub(super) query: Vec<QueryTopic>,
     /// Fetches topics from an HTTP server while somebody subscribes to them:
     /// PATTERN=URL,key=value,…
     ///
@@ -322,7 +328,7 @@ impl Settings {
         let above = self;
         over!(above, below:
             listen admin_listen shards demo runs heartbeat compression drain_delay drain echo_path
-            source upstream topic subscribe history_bytes history_events history_age flush batch_events
+            source query upstream topic subscribe history_bytes history_events history_age flush batch_events
             batch_bytes
             nats stream nats_credentials nats_ca node source_node
             publish_token subscribe_token inspect_token open allow_origin allow_host trusted_proxy

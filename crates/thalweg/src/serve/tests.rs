@@ -193,6 +193,7 @@ fn every_setting_reaches_the_configuration() {
             "source" => "t=cars",
             "upstream" => "t=http://h/",
             "topic" => "t",
+            "query" => "q=SELECT",
             "subscribe" => "existing",
             "walk-slice" => "3us",
             _ => match flag.get_value_names().map(|names| names[0].as_str()) {

@@ -5,8 +5,8 @@ use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration
 
 use serde::{Deserialize, Deserializer, de};
 use thalweg_server::config::{
-    Config, Network, Options, Secret, SourceConfig, StreamConfig, Subscribing, UpstreamConfig,
-    nearest, parse_bytes, parse_duration,
+    Config, Network, Options, QueryConfig, Secret, SourceConfig, StreamConfig, Subscribing,
+    UpstreamConfig, nearest, parse_bytes, parse_duration,
 };
 
 /// No wait is longer: a day, in µs.
@@ -38,6 +38,10 @@ pub(super) struct Proxy(pub(super) Network);
 /// `TOPIC=KIND,key=value,…`
 #[derive(Clone, Debug)]
 pub(super) struct Source(pub(super) SourceConfig);
+
+/// `TOPIC=SELECT …`
+#[derive(Clone, Debug)]
+pub(super) struct QueryTopic(pub(super) QueryConfig);
 
 /// `PATTERN=URL,key=value,…`
 #[derive(Clone, Debug)]
@@ -123,6 +127,14 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, String> {
         SourceConfig::parse(text).map(Self)
+    }
+}
+
+impl FromStr for QueryTopic {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        QueryConfig::parse(text).map(Self)
     }
 }
 
@@ -364,6 +376,7 @@ written! {
     Address = { "type": "string" }
     Proxy = { "type": "string", "pattern": "^[0-9a-fA-F.:]+(/[0-9]+)?$" }
     Source = { "type": "string", "pattern": "^[^=]+=[^=,]+(,[^=,]+=[^,]*)*$" }
+    QueryTopic = { "type": "string", "pattern": "^[^=]+=\\s*([Ss][Ee][Ll][Ee][Cc][Tt])\\s" }
     Upstream = { "type": "string", "pattern": "^[^=]+=https?://[^,]+(,[^=,]+=[^,]*)*$" }
     Stream = { "type": "string", "pattern": "^[A-Za-z0-9_-]+=[^=,]+(,[^=,]+=[^,]*)*$" }
     TopicBounds = { "type": "string", "pattern": "^[^=,]+(,[^=,]+=[^,]*)*$" }

@@ -38,6 +38,7 @@ mod piping;
 mod proxies;
 mod publishing;
 mod python;
+mod queries;
 mod reading;
 mod readme;
 mod refusing;

@@ -1,0 +1,77 @@
+//! `docs/queries.md` has every function, every bound, and examples that run.
+
+use std::fmt::Write;
+
+use thalweg_query::{AGGREGATES, Bounds, FUNCTIONS, Query, limits};
+
+use crate::running::columns;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/queries.md");
+
+#[test]
+fn all_functions_are_documented() {
+    let document = std::fs::read_to_string(PATH).expect("docs/queries.md");
+    let names = |names: &[&str]| match names {
+        [_] => String::new(),
+        [_, others @ ..] => format!("; also `{}`", others.join("`, `")),
+        [] => String::new(),
+    };
+    let (mut aggregates, mut functions) = (String::new(), String::new());
+    for (known, usage, meaning) in AGGREGATES {
+        let _ = writeln!(aggregates, "| `{usage}` | {meaning}{} |", names(known));
+    }
+    for function in FUNCTIONS {
+        let _ = writeln!(
+            functions,
+            "| `{}` | {}{} |",
+            function.usage,
+            function.meaning,
+            names(function.names)
+        );
+    }
+    assert!(document.contains(&aggregates), "it lacks:\n{aggregates}");
+    assert!(document.contains(&functions), "it lacks:\n{functions}");
+}
+
+#[test]
+fn all_bounds_are_documented() {
+    let document = std::fs::read_to_string(PATH).expect("docs/queries.md");
+    let Bounds { groups, state_bytes, windows, .. } = Bounds::default();
+    for says in [
+        format!("{} characters", limits::TEXT_CHARS_MAX),
+        format!("{} nested brackets", limits::DEPTH_MAX),
+        format!("{} operators", limits::OPERATORS_MAX),
+        format!("{} parts", limits::NODES_MAX),
+        format!("| windows that one event is in | {} |", limits::OVERLAP_MAX),
+        format!("{},000, with {} MiB", groups / 1000, state_bytes >> 20),
+        format!("| open windows | {},000 |", windows / 1000),
+        format!("Nothing comes for {} s", limits::TIMEOUT_MS / 1000),
+    ] {
+        assert!(document.contains(&says), "{says}");
+    }
+}
+
+#[test]
+fn examples_run() {
+    let document = std::fs::read_to_string(PATH).expect("docs/queries.md");
+    let cars =
+        columns(&["car:string", "speed:double", "speed_kmh:double", "locked:bool", "time:time"]);
+    let examples: Vec<&str> = document
+        .split("```sql\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(example, _)| example)
+        .chain(
+            document
+                .split("fastest=")
+                .skip(1)
+                .filter_map(|rest| rest.split_once('"'))
+                .map(|(query, _)| query),
+        )
+        .collect();
+    assert!(examples.len() >= 3, "{examples:?}");
+    for example in examples {
+        let query = Query::parse(example).unwrap_or_else(|error| panic!("{example}: {error}"));
+        query.plan(&cars).unwrap_or_else(|error| panic!("{example}: {error}"));
+    }
+}

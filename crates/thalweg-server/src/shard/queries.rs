@@ -1,0 +1,302 @@
+//! Running queries: each is one more reader of its source's events, and its rows are the events of its topic. The
+//! home of that topic is this shard.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use thalweg_columns::Columns;
+use thalweg_query::{Beginning, Bounds, Plan, Running, Sink, limits::TIMEOUT_MS};
+use thalweg_wire::Offset;
+
+use super::{local_topic::Ending, timers::Timers, topics::Topics};
+use crate::{
+    derived::DerivedTopic,
+    fanout::FeedKey,
+    metrics::Counts,
+    stream::{Batch, DerivedBatches},
+};
+
+/// Bytes of events that queries read of one topic in a turn: what is left waits for the next one.
+const BYTES_PER_TURN: usize = 1 << 19;
+
+/// All queries of a shard.
+pub(super) struct Queries {
+    running: Vec<RunningQuery>,
+    /// The queries that read a topic.
+    by_input: HashMap<FeedKey, Vec<usize>>,
+    /// Those whose rows are a topic.
+    by_output: HashMap<FeedKey, usize>,
+    /// Inputs with events that were not read yet.
+    pending_inputs: Vec<FeedKey>,
+    /// When windows are closed because nothing has come.
+    pub(super) timers: Timers<usize>,
+    counts: Arc<Counts>,
+}
+
+struct RunningQuery {
+    topic: DerivedTopic,
+    /// The topic of its rows; `None` once there is none, and it has ended.
+    output: Option<FeedKey>,
+    state: State,
+    /// The next event that it reads.
+    next: Offset,
+    /// When the last event came, in µs.
+    read_us: u64,
+    /// How long after that all windows are closed, in µs.
+    timeout_us: u64,
+    /// There is a timer for it.
+    is_timed: bool,
+}
+
+enum State {
+    /// It has seen no events, and maybe its columns are not known.
+    New,
+    Running(Box<Running>),
+    /// It cannot run over the events that there are.
+    Failed,
+}
+
+/// Rows on their way into a topic.
+struct Rows<'a> {
+    batches: &'a mut DerivedBatches,
+    now_us: u64,
+}
+
+impl Sink for Rows<'_> {
+    fn row(&mut self, offset: Offset, row: &[u8]) {
+        self.batches.push(offset, row, self.now_us);
+    }
+
+    fn lost(&mut self, offset: Offset) {
+        self.batches.lose(offset, self.now_us);
+    }
+}
+
+impl Queries {
+    pub(super) fn new(counts: &Arc<Counts>) -> Self {
+        Self {
+            running: Vec::new(),
+            by_input: HashMap::new(),
+            by_output: HashMap::new(),
+            pending_inputs: Vec::new(),
+            timers: Timers::default(),
+            counts: Arc::clone(counts),
+        }
+    }
+
+    /// Puts a query to work on its topic's home shard.
+    pub(super) fn start(&mut self, topics: &mut Topics, topic: DerivedTopic, now_us: u64) {
+        let output = topics.open_permanent(&topic.output).map(|(key, _)| key);
+        let input = topics.open_input(&topic.source, now_us);
+        let (Some(output), Some(input)) = (output, input) else {
+            tracing::error!(topic = %topic.output, "too many topics: the query does not run");
+            return;
+        };
+        let index = self.running.len();
+        self.by_output.insert(output, index);
+        self.by_input.entry(input).or_default().push(index);
+        self.running.push(RunningQuery {
+            topic,
+            output: Some(output),
+            state: State::New,
+            next: 1,
+            read_us: now_us,
+            timeout_us: 0,
+            is_timed: false,
+        });
+        self.counts.queries.add(1);
+        self.has_input(input);
+    }
+
+    /// A topic that queries may read has new events.
+    pub(super) fn has_input(&mut self, key: FeedKey) {
+        if self.by_input.contains_key(&key) && !self.pending_inputs.contains(&key) {
+            self.pending_inputs.push(key);
+        }
+    }
+
+    /// Whether there are events to read.
+    pub(super) fn has_pending_inputs(&self) -> bool {
+        !self.pending_inputs.is_empty()
+    }
+
+    /// Topics have ended, and others are there under their names, if there was room: from which key to
+    /// which. Rows of another source's events are those of another topic.
+    pub(super) fn follow(
+        &mut self,
+        topics: &mut Topics,
+        moved: &[(FeedKey, Option<FeedKey>)],
+        now_us: u64,
+    ) {
+        for (ended, opened) in moved {
+            if let Some(index) = self.by_output.remove(ended) {
+                self.running[index].output = *opened;
+                self.by_output.extend(opened.map(|opened| (opened, index)));
+            }
+            for index in self.by_input.remove(ended).into_iter().flatten() {
+                let running = &mut self.running[index];
+                (running.state, running.next) = (State::New, 1);
+                if let Some(output) = running.output {
+                    topics.end(output, Ending::Restarted, now_us);
+                }
+                if let Some(opened) = opened {
+                    self.by_input.entry(*opened).or_default().push(index);
+                    self.has_input(*opened);
+                }
+            }
+        }
+    }
+
+    /// Lets queries read the new events of their inputs.
+    pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
+        for key in std::mem::take(&mut self.pending_inputs) {
+            for nth in 0..self.by_input.get(&key).map_or(0, Vec::len) {
+                let index = self.by_input[&key][nth];
+                if self.take_input(topics, key, index, now_us).is_some_and(|has_more| has_more) {
+                    self.has_input(key);
+                }
+            }
+        }
+    }
+
+    /// Returns whether there is more to read.
+    fn take_input(
+        &mut self,
+        topics: &mut Topics,
+        key: FeedKey,
+        index: usize,
+        now_us: u64,
+    ) -> Option<bool> {
+        let query = &mut self.running[index];
+        let feed = topics.feeds.get(key)?.feed.as_ref()?;
+        let (mut batches, mut bytes): (Vec<Arc<Batch>>, usize) = (Vec::new(), 0);
+        let mut has_more = false;
+        for batch in feed.batches_from(query.next) {
+            has_more = bytes >= BYTES_PER_TURN;
+            if has_more {
+                break;
+            }
+            bytes += batch.event_bytes(query.next.max(batch.first()));
+            batches.push(Arc::clone(batch));
+        }
+        let first = batches.first()?;
+        if let State::New = query.state {
+            query.begin(first, &batches);
+            self.counts.queries_failed.add(u64::from(matches!(query.state, State::Failed)));
+        }
+        let State::Running(running) = &mut query.state else { return Some(false) };
+        let before = running.counts();
+        let output = topics.derived(query.output?)?;
+        let mut rows = Rows { batches: output, now_us };
+        let now_ms = wall_ms();
+        for batch in &batches {
+            if batch.start() > query.next {
+                running.lose();
+            }
+            let events = (batch.first().max(query.next)..).zip(batch.events_from(query.next));
+            for (offset, event) in events {
+                running.take(offset, event, now_ms, &mut rows);
+            }
+            query.next = batch.end();
+        }
+        query.read_us = now_us;
+        if running.has_open_windows() && !std::mem::replace(&mut query.is_timed, true) {
+            self.timers.set(now_us + query.timeout_us, index);
+        }
+        self.count(before, index);
+        self.append(topics, index);
+        Some(has_more)
+    }
+
+    /// Closes the windows of queries whose sources have paused.
+    pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
+        while let Some(index) = self.timers.take_due(now_us) {
+            let query = &mut self.running[index];
+            query.is_timed = false;
+            let (State::Running(running), Some(output)) = (&mut query.state, query.output) else {
+                continue;
+            };
+            if !running.has_open_windows() {
+                continue;
+            }
+            let due_us = query.read_us + query.timeout_us;
+            if due_us > now_us {
+                query.is_timed = true;
+                self.timers.set(due_us, index);
+                continue;
+            }
+            let before = running.counts();
+            let Some(batches) = topics.derived(output) else { continue };
+            running.close_all(&mut Rows { batches, now_us });
+            self.count(before, index);
+            self.append(topics, index);
+        }
+    }
+
+    /// Has the rows sealed in this turn.
+    fn append(&self, topics: &mut Topics, index: usize) {
+        if let Some(output) = self.running[index].output
+            && topics.derived(output).is_some_and(|batches| !batches.is_empty())
+        {
+            topics.mark_due(output);
+        }
+    }
+
+    fn count(&self, before: thalweg_query::Counts, index: usize) {
+        let State::Running(running) = &self.running[index].state else { return };
+        let now = running.counts();
+        let counts = &self.counts;
+        counts.query_events.add(now.events - before.events);
+        counts.query_rows.add(now.rows - before.rows);
+        counts.query_late.add(now.late - before.late);
+        counts.query_ahead.add(now.ahead - before.ahead);
+        counts.query_refused.add(now.refused - before.refused);
+        counts.query_unreadable.add(now.unreadable - before.unreadable);
+        counts.query_without_time.add(now.without_time - before.without_time);
+        counts.query_windows_lost.add(now.windows_lost - before.windows_lost);
+        counts.events_published.add(now.rows - before.rows);
+    }
+}
+
+impl RunningQuery {
+    /// Plans it, if its columns were not known, and begins with the first events that are there.
+    fn begin(&mut self, first: &Batch, batches: &[Arc<Batch>]) {
+        let plan = match &self.topic.plan {
+            Some(plan) => Ok(Arc::clone(plan)),
+            None => self.infer(batches).map(Arc::new),
+        };
+        self.state = match plan {
+            Ok(plan) => {
+                let is_first = first.start() <= 1;
+                let beginning = if is_first { Beginning::First } else { Beginning::Anywhere };
+                self.next = first.start();
+                self.timeout_us = plan.timeout_ms().unwrap_or(TIMEOUT_MS) * 1000;
+                self.topic.plan = Some(Arc::clone(&plan));
+                State::Running(Box::new(Running::new(plan, Bounds::default(), beginning)))
+            }
+            Err(error) => {
+                let (topic, source) = (&self.topic.output, &self.topic.source);
+                tracing::error!(%topic, %source, "the query does not run over these events: {error}");
+                State::Failed
+            }
+        };
+    }
+
+    fn infer(&self, batches: &[Arc<Batch>]) -> Result<Plan, String> {
+        let events: Vec<Vec<u8>> = batches
+            .iter()
+            .map(|batch| batch.events_from(batch.first()).collect::<Vec<_>>().join(&b','))
+            .collect();
+        let columns = Columns::infer_from(events.iter().map(Vec::as_slice));
+        let columns = columns.ok_or("there are no events")?;
+        self.topic.query.plan(&Arc::new(columns)).map_err(|error| error.to_string())
+    }
+}
+
+/// The time of the day, in ms since 1970: what `now()` is.
+fn wall_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}

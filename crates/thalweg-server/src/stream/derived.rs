@@ -1,0 +1,68 @@
+use thalweg_wire::Offset;
+
+use super::{Batch, BatchBounds, Payloads};
+
+/// Gathers events whose offsets follow from those of others into batches: a batch has consecutive ones.
+#[derive(Debug)]
+pub struct DerivedBatches {
+    bounds: BatchBounds,
+    /// Where the next batch starts: behind the one before it, or behind what is lost.
+    start: Offset,
+    /// The offset of the first open event.
+    first: Offset,
+    open: Payloads,
+    full: Vec<Batch>,
+}
+
+impl DerivedBatches {
+    /// None yet.
+    pub fn new(bounds: BatchBounds) -> Self {
+        Self { bounds, start: 1, first: 1, open: Payloads::default(), full: Vec::new() }
+    }
+
+    /// Appends an event. Offsets increase.
+    pub fn push(&mut self, offset: Offset, event: &[u8], now_us: u64) {
+        let count = self.open.count();
+        let bytes = self.open.joined().len() + event.len();
+        let fits = count < self.bounds.events_max && bytes <= self.bounds.bytes_max;
+        if count > 0 && (offset != self.first + count as Offset || !fits) {
+            self.seal_open(now_us);
+        }
+        if self.open.is_empty() {
+            self.first = offset;
+        }
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(event);
+            Ok::<_, std::convert::Infallible>(())
+        };
+        // This cannot fail.
+        let _ = self.open.push(write);
+    }
+
+    /// What would have had this offset, and all that are not taken yet before it, is lost: it is not known what
+    /// it was.
+    pub fn lose(&mut self, offset: Offset, now_us: u64) {
+        self.seal_open(now_us);
+        self.start = self.start.max(offset + 1);
+    }
+
+    /// Whether there is something to seal.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.full.is_empty()
+    }
+
+    /// Takes all batches, sealed, in order.
+    pub fn seal(&mut self, now_us: u64) -> Vec<Batch> {
+        self.seal_open(now_us);
+        std::mem::take(&mut self.full)
+    }
+
+    fn seal_open(&mut self, now_us: u64) {
+        if self.open.is_empty() {
+            return;
+        }
+        let batch = Batch::seal(self.start, self.first, std::mem::take(&mut self.open), now_us);
+        self.start = batch.end();
+        self.full.push(batch);
+    }
+}
