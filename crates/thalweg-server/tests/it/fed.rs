@@ -232,7 +232,10 @@ fn a_stream_that_is_another_one_is_an_epoch_gap() {
 fn a_node_is_ready_when_it_has_caught_up() {
     let streams = Streams::new(&["**"]);
     let node = node(&streams, 1);
-    assert_eq!(node.get("/readyz", &[]).status, 200);
+    // The backend says so first.
+    while node.get("/readyz", &[]).status != 200 {
+        thread::yield_now();
+    }
     // What it counts is shown.
     let metrics = node.get("/metrics", &[]);
     let shown: Vec<&str> =
