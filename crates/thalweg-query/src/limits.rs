@@ -21,7 +21,7 @@ pub const OVERLAP_MAX: usize = 64;
 /// of windows: all groups that there may be, and those that the block itself makes.
 pub(crate) const PLACES: u64 = 1 << 15;
 
-/// Groups of all open windows that [`Bounds`] may allow, so that [`PLACES`] are enough.
+/// Groups of all open windows that [`Bounds`] may allow, so that there are places enough for their rows.
 pub const GROUPS_MAX: usize = PLACES as usize - OVERLAP_MAX * BLOCK_OFFSETS as usize;
 
 /// Offsets of the source whose rows are counted together. It is what one message of a stream that several

@@ -31,6 +31,7 @@ pub(crate) use limits::{
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
+pub(crate) use query::ASKED_TOPICS;
 pub use query::QueryConfig;
 pub use stream::StreamConfig;
 pub use units::{parse_bytes, parse_duration};
@@ -283,7 +284,8 @@ impl Config {
 
     /// Whether its events are the rows of a query.
     pub fn is_derived(&self, topic: &Topic) -> bool {
-        self.queries.iter().any(|query| query.topic == *topic)
+        let is_asked = topic.as_str().starts_with(ASKED_TOPICS);
+        is_asked || self.queries.iter().any(|query| query.topic == *topic)
     }
 
     /// Where a topic is fetched from, if it is: the index of an upstream.

@@ -1,5 +1,7 @@
 //! Topics whose events are the rows of queries: what they read, and their plans, as far as their columns are known.
-//! Pure.
+//! Pure, but for the lock around those that clients ask for (`asked`).
+
+mod asked;
 
 use std::sync::Arc;
 
@@ -7,7 +9,9 @@ use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query, QueryError};
 use thalweg_wire::Topic;
 
-use crate::config::{Config, QueryConfig};
+use crate::config::{ASKED_TOPICS, Config, QueryConfig};
+
+pub(crate) use asked::{AskedQueries, topic_of};
 
 /// A topic whose events are the rows of a query.
 #[derive(Debug, Clone)]
@@ -78,17 +82,36 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
     if is_twice || is_made || config.upstream(topic).is_some() {
         return Err("the topic has other events already: give the query one of its own".into());
     }
-    let is_shared =
-        |topic: &Topic| config.streams.iter().any(|stream| stream.pattern.matches(topic));
-    if is_shared(topic) || is_shared(&source) {
-        return Err("a --stream means its topic or its source, and queries over shared topics are not supported yet".into());
+    if is_shared(config, topic) {
+        return Err("a --stream means its topic: give the query one of its own".into());
     }
-    if config.has_values(&source) {
+    check_source(config, &source)?;
+    Ok(DerivedTopic { output: topic.clone(), query, source, plan: None })
+}
+
+/// Whether a topic can be queried.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String> {
+    if is_shared(config, source) {
+        return Err(format!("a --stream means {source}, and shared topics cannot be queried yet"));
+    }
+    if config.has_values(source) {
         return Err(format!(
             "{source} is a value topic, and queries are of topics in which every event counts"
         ));
     }
-    Ok(DerivedTopic { output: topic.clone(), query, source, plan: None })
+    if source.as_str().starts_with(ASKED_TOPICS) {
+        return Err(format!(
+            "{source} is another query that was asked for: give it a topic in the configuration"
+        ));
+    }
+    Ok(())
+}
+
+fn is_shared(config: &Config, topic: &Topic) -> bool {
+    config.streams.iter().any(|stream| stream.pattern.matches(topic))
 }
 
 #[cfg(test)]

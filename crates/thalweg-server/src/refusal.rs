@@ -1,5 +1,6 @@
 //! Why a request or a command is refused.
 
+use thalweg_query::QueryError;
 use thalweg_wire::{
     ErrorCode, Excerpt, Topic, event::EventError, limits::MESSAGE_BYTES_MAX, position::CursorError,
     topic::TopicError,
@@ -102,6 +103,12 @@ impl Refusal {
 impl From<EventError> for Refusal {
     fn from(error: EventError) -> Self {
         Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<QueryError> for Refusal {
+    fn from(error: QueryError) -> Self {
+        Self::new(ErrorCode::BadQuery, error.to_string())
     }
 }
 

@@ -39,6 +39,7 @@
 //!   poll            the shard's own epoll
 //!
 //! ingest            events in: from requests, commands, sources and other shards
+//!   asking          queries that clients ask for
 //!   queries         running queries: what they read, and their rows
 //!   sources         running sources: their ticks, inputs and outputs
 //!   fetching        topics that are fetched from elsewhere
@@ -52,6 +53,7 @@
 
 mod alarm;
 mod answering;
+mod asking;
 mod commands;
 mod demand;
 mod fed;
@@ -120,7 +122,7 @@ use crate::{
     clock::now_us,
     config::Config,
     connection_limits::{AddressCounts, AddressRates},
-    derived::DerivedTopic,
+    derived::{AskedQueries, DerivedTopic},
     fetch::{Demands, Fetched},
     home::home_of,
     metrics::{Counts, Metrics},
@@ -144,6 +146,8 @@ pub(crate) struct Common {
     pub(crate) peers: Vec<Peer>,
     /// Who may do what.
     pub(crate) access: Arc<AccessPolicy>,
+    /// The queries that clients have asked for.
+    pub(crate) asked: Arc<AskedQueries>,
     /// What sources read, on all shards.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) idempotency_hasher: IdempotencyHasher,

@@ -40,6 +40,8 @@ codes! {
     BadEvent = 400 "bad_event",
     /// Not a command, or an unknown one.
     BadCommand = 400 "bad_command",
+    /// Not a query, or none that can run.
+    BadQuery = 400 "bad_query",
     /// More topics than allowed.
     TooManyTopics = 400 "too_many_topics",
     /// No token or ticket, or not the right one.
@@ -75,6 +77,8 @@ codes! {
     /// Connections from one address, or of one client through a trusted proxy; or fetched topics
     /// that it asks for first.
     TooManyFromAddress = 429 "too_many_from_address",
+    /// Queries in all, or of one address.
+    TooManyQueries = 429 "too_many_queries",
     /// A request's head is over the limit.
     HeadTooLarge = 431 "head_too_large",
     /// Connections in all.

@@ -219,6 +219,11 @@ pub struct Limits {
     /// on their shard has yet (`too_many_from_address`): each may mean a fetch, of whatever key a
     /// client makes up. Loopback is not counted.
     pub new_fetched_per_address: usize,
+    /// Queries that clients have asked for and that somebody reads, or asked for in the last seconds
+    /// (`too_many_queries`): each reads all events of a topic, about a quarter of a microsecond for each.
+    pub queries: usize,
+    /// The same of clients of one address. Loopback is not counted.
+    pub queries_per_address: usize,
     /// Fetches at a time, from all upstreams.
     pub fetches: usize,
     /// Subscriptions of one connection (`too_many_topics`): one visit checks all of them.
@@ -334,6 +339,8 @@ impl Default for Limits {
             subscribed_topics: 100_000,
             subscribed_topics_per_address: 1_000,
             new_fetched_per_address: 50,
+            queries: 256,
+            queries_per_address: 16,
             fetches: 256,
             subscriptions: SUBSCRIPTIONS,
             history_bytes: 1 << 30,

@@ -1,5 +1,8 @@
 use thalweg_wire::Topic;
 
+/// What the topics of queries begin with that clients ask for.
+pub(crate) const ASKED_TOPICS: &str = "query/";
+
 /// A topic whose events are the rows of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryConfig {

@@ -16,12 +16,13 @@ use super::{
     discard::{ResponseRules, finish_answer, reject_get_body},
     inspect, pages,
     post::{self, Publisher},
-    respond::{Answer, ErrorResponse, empty, json_line},
+    respond::{Answer, ErrorResponse, empty, json_line, text},
     runs,
 };
 use crate::{
     access::{Admitted, Identity, Right},
     connection_limits::{ConnectionPermit, Forwarded, Requester},
+    derived::topic_of,
     fanout::{FeedKey, ResponseMode},
     refusal::Refusal,
     shard::{NewSubscriber, SubscriberId},
@@ -43,6 +44,26 @@ pub(super) struct Takeover {
 struct CheckedSubscribe {
     request: SubscribeRequest,
     identity: Identity,
+    /// The query whose rows it subscribes to.
+    asked: Option<Asked>,
+}
+
+/// A query that a request has.
+struct Asked {
+    query: thalweg_query::Query,
+    /// The topic of its rows.
+    topic: Topic,
+    /// The topic that it reads.
+    source: Topic,
+}
+
+impl Asked {
+    fn of(text: &str) -> Result<Self, Refusal> {
+        let query = thalweg_query::Query::parse(text)?;
+        let source = query.source().parse()?;
+        let topic = topic_of(&query).ok_or_else(Refusal::draining)?;
+        Ok(Self { query, topic, source })
+    }
 }
 
 /// Events of a read without a limit.
@@ -198,23 +219,42 @@ async fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe
     let path = parts.uri.path();
     if http.config().echo_path.as_deref() == Some(path) {
         let request = SubscribeRequest::echo(parts)?;
-        return Ok(Some(Box::new(CheckedSubscribe { request, identity: Identity::Nobody })));
+        let identity = Identity::Nobody;
+        return Ok(Some(Box::new(CheckedSubscribe { request, identity, asked: None })));
     }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
     let query = Query::of(parts)?;
+    let asked = query.sql.as_deref().map(Asked::of).transpose()?;
+    if asked.is_some() && (path_topic.is_some() || !query.topics.is_empty()) {
+        return Err(parameters::bad(
+            "query: it names its topic behind FROM: leave topic away".into(),
+        )
+        .into());
+    }
     let reads = path_topic.is_none() && query.topics.is_empty() || query.limit.is_some();
-    if reads && Transport::asked(parts, &query).is_none() {
+    let is_explain = asked.as_ref().is_some_and(|asked| asked.query.is_explain());
+    if is_explain || reads && asked.is_none() && Transport::asked(parts, &query).is_none() {
         return Ok(None);
     }
     if http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
+    let path_topic = asked.as_ref().map(|asked| asked.topic.as_str()).or(path_topic);
     let request = negotiate(parts, &query, path_topic, http.config(), http.access())?;
-    let mut checked = Box::new(CheckedSubscribe { request, identity: Identity::Nobody });
+    let mut checked =
+        Box::new(CheckedSubscribe { request, identity: Identity::Nobody, asked: None });
     checked.identity = http.identify(parts, &query).await?;
-    for (topic, _) in &checked.request.topics {
-        http.access().authorise(checked.identity, Right::Subscribe(topic))?;
+    match &asked {
+        Some(asked) => {
+            http.access().authorise(checked.identity, Right::Subscribe(&asked.source))?;
+        }
+        None => {
+            for (topic, _) in &checked.request.topics {
+                http.access().authorise(checked.identity, Right::Subscribe(topic))?;
+            }
+        }
     }
+    checked.asked = asked;
     Ok(Some(checked))
 }
 
@@ -225,7 +265,7 @@ async fn subscribe(
     checked: Box<CheckedSubscribe>,
     requester: Requester,
 ) -> Result<Answer, ErrorResponse> {
-    let CheckedSubscribe { request, identity } = *checked;
+    let CheckedSubscribe { request, identity, asked } = *checked;
     let is_poll = request.mode == ResponseMode::Once;
     let client = Client::new(identity, &requester);
     let mut requester = Some(requester);
@@ -236,6 +276,9 @@ async fn subscribe(
             requester.take().map(|requester| connection.permit.for_stream(requester)).transpose()?
         }
     };
+    if let Some(Asked { query, topic, .. }) = asked {
+        http.shard.ask(query, topic, client.counted()).await?;
+    }
     http.shard.find(request.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
     // Only now, so that a subscriber without a place leaves no topic behind.
     let feeds = http.shard.open_feeds(&request, client.counted())?;
@@ -379,6 +422,12 @@ async fn read(
     path_topic: Option<&str>,
 ) -> Result<Answer, ErrorResponse> {
     let query = Query::of(parts)?;
+    if let Some(sql) = &query.sql {
+        let asked = Asked::of(sql)?;
+        http.may(Right::Subscribe(&asked.source), parts, &query).await?;
+        let explained = http.shard.explain(&asked.query).await?;
+        return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
+    }
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
         http.may(Right::Inspect, parts, &query).await?;
         return inspect::list(http, &query).await;

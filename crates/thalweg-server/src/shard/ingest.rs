@@ -67,7 +67,7 @@ impl Ingest {
             shard,
             idempotency_cache: IdempotencyCache::default(),
             sources: Sources::new(common.clone(), counts),
-            queries: Queries::new(counts),
+            queries: Queries::new(common.clone(), counts),
             fetching: Fetching::new(shard, common.clone()),
             common,
             counts: Arc::clone(counts),

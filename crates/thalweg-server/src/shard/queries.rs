@@ -7,12 +7,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use slab::Slab;
 use thalweg_columns::Columns;
 use thalweg_query::{Beginning, Bounds, Plan, Running, Sink, limits::TIMEOUT_MS};
 use thalweg_wire::Offset;
 
-use super::{local_topic::Ending, timers::Timers, topics::Topics};
+use super::{Common, demand::DemandChange, local_topic::Ending, timers::Timers, topics::Topics};
 use crate::{
+    config::ASKED_TOPICS,
     derived::DerivedTopic,
     fanout::FeedKey,
     metrics::Counts,
@@ -24,7 +26,8 @@ const BYTES_PER_TURN: usize = 1 << 19;
 
 /// All queries of a shard.
 pub(super) struct Queries {
-    running: Vec<RunningQuery>,
+    common: Common,
+    running: Slab<RunningQuery>,
     /// The queries that read a topic.
     by_input: HashMap<FeedKey, Vec<usize>>,
     /// Those whose rows are a topic.
@@ -76,9 +79,10 @@ impl Sink for Rows<'_> {
 }
 
 impl Queries {
-    pub(super) fn new(counts: &Arc<Counts>) -> Self {
+    pub(super) fn new(common: Common, counts: &Arc<Counts>) -> Self {
         Self {
-            running: Vec::new(),
+            common,
+            running: Slab::new(),
             by_input: HashMap::new(),
             by_output: HashMap::new(),
             pending_inputs: Vec::new(),
@@ -95,10 +99,48 @@ impl Queries {
             tracing::error!(topic = %topic.output, "too many topics: the query does not run");
             return;
         };
-        let index = self.running.len();
-        self.by_output.insert(output, index);
-        self.by_input.entry(input).or_default().push(index);
-        self.running.push(RunningQuery {
+        self.run(topic, output, input, now_us);
+    }
+
+    /// A topic of this shard is wanted from now on, or no longer: runs the query that was asked for, or ends it.
+    pub(super) fn demand_changed(
+        &mut self,
+        topics: &mut Topics,
+        key: FeedKey,
+        change: DemandChange,
+        now_us: u64,
+    ) {
+        let topic = topics.feeds.get(key).map(|local| &local.topic);
+        let Some(topic) = topic.filter(|topic| topic.as_str().starts_with(ASKED_TOPICS)) else {
+            return;
+        };
+        match change {
+            DemandChange::Start => {
+                let asked = self.common.asked.find(topic);
+                let is_running = self.by_output.contains_key(&key);
+                if let Some(asked) = asked.filter(|_| !is_running)
+                    && let Some(input) = topics.open_queried(&asked.source, now_us)
+                {
+                    self.run(asked, key, input, now_us);
+                }
+            }
+            DemandChange::Stop => {
+                self.end(topics, key);
+                topics.forget(key, now_us);
+            }
+        }
+    }
+
+    /// Forgets queries that nobody reads.
+    pub(super) fn sweep(&self, topics: &Topics, now_us: u64) {
+        self.common.asked.forget_old(now_us, |topic| {
+            let is_running = |key| self.by_output.contains_key(&key);
+            topics.is_home_of(topic) && !topics.feeds.find(topic).is_some_and(is_running)
+        });
+    }
+
+    fn run(&mut self, topic: DerivedTopic, output: FeedKey, input: FeedKey, now_us: u64) {
+        let index = self.running.insert(RunningQuery {
             topic,
             output: Some(output),
             state: State::New,
@@ -107,8 +149,25 @@ impl Queries {
             timeout_us: 0,
             is_timed: false,
         });
+        self.by_output.insert(output, index);
+        self.by_input.entry(input).or_default().push(index);
         self.counts.queries.add(1);
         self.has_input(input);
+    }
+
+    /// Ends the query whose rows are a topic.
+    fn end(&mut self, topics: &mut Topics, output: FeedKey) {
+        let Some(index) = self.by_output.remove(&output) else { return };
+        let failed = matches!(self.running.remove(index).state, State::Failed);
+        self.counts.queries.sub(1);
+        self.counts.queries_failed.sub(u64::from(failed));
+        self.by_input.retain(|input, queries| {
+            queries.retain(|query| *query != index);
+            if queries.is_empty() {
+                topics.close_queried(*input);
+            }
+            !queries.is_empty()
+        });
     }
 
     /// A topic that queries may read has new events.
@@ -214,7 +273,8 @@ impl Queries {
     /// Closes the windows of queries whose sources have paused.
     pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
         while let Some(index) = self.timers.take_due(now_us) {
-            let query = &mut self.running[index];
+            // It may have ended.
+            let Some(query) = self.running.get_mut(index) else { continue };
             query.is_timed = false;
             let (State::Running(running), Some(output)) = (&mut query.state, query.output) else {
                 continue;

@@ -63,9 +63,11 @@ impl TopicLimits {
             // Its home counts it too, and may refuse it.
             return self.check_subscriber_only().map(|()| TopicKind::SubscriberOnly(None));
         }
-        // A topic that is fetched is there because its upstream is; one of a stream may be there.
+        // A topic that is fetched is there because its upstream is, and one of a query because that was asked for; one
+        // of a stream may be there.
         let is_existing = self.config.subscribe == Subscribing::Existing;
-        if is_existing && !is_fed && self.config.upstream(topic).is_none() {
+        let is_made = self.config.upstream(topic).is_some() || self.config.is_derived(topic);
+        if is_existing && !is_fed && !is_made {
             return Err(Refusal::no_such_topic(topic));
         }
         self.check_subscriber_only()?;

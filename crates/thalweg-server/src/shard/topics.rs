@@ -188,6 +188,23 @@ impl Topics {
         Some(key)
     }
 
+    /// Lets a query that a client has asked for read a topic's events. The topic stays no longer for that.
+    pub(super) fn open_queried(&mut self, topic: &Topic, now_us: u64) -> Option<FeedKey> {
+        let key = self.open(topic, Creator::Subscriber(None)).ok()?;
+        self.feeds.get_mut(key)?.is_input = true;
+        self.want(key, now_us);
+        Some(key)
+    }
+
+    /// No query reads a topic's events any more.
+    pub(super) fn close_queried(&mut self, key: FeedKey) {
+        if let Some(local) = self.feeds.get_mut(key)
+            && !self.common.inputs.events.contains(&local.topic)
+        {
+            local.is_input = false;
+        }
+    }
+
     /// Whether a topic must be looked up at its home, another shard, before a subscriber
     /// counted for `address` subscribes to it, because this subscriber may not create topics.
     /// If that is found out later, the home can only close the connection.
@@ -197,6 +214,7 @@ impl Topics {
             && self.feeds.find(topic).is_none()
             && ((config.subscribe == Subscribing::Existing
                 && config.upstream(topic).is_none()
+                && !config.is_derived(topic)
                 && !self.is_fed(topic))
                 || address.is_some_and(|address| shares.is_exhausted(address)))
     }

@@ -189,6 +189,7 @@ impl Shard {
         topics.news.unfetched.drain(..).for_each(|topic| ingest.fetching.stop(topic));
         for (key, change) in std::mem::take(&mut topics.news.demand) {
             ingest.sources.demand_changed(key, change, now_us);
+            ingest.queries.demand_changed(topics, key, change, now_us);
             ingest.fetching.demand_changed(topics, key, change);
         }
     }
@@ -218,6 +219,7 @@ impl Shard {
             self.evict_subscribers(key);
         }
         self.subscribers.sweep(&mut self.topics, now_us);
+        self.ingest.queries.sweep(&self.topics, now_us);
         self.ingest.idempotency_cache.sweep(now_us, &self.common.config.limits);
         self.sweep_us = now_us + SWEEP_US;
     }

@@ -184,6 +184,15 @@ impl Feed {
         }
     }
 
+    /// The columns of its events: as they are declared, or inferred from those that are retained; `None`: there are
+    /// none.
+    pub fn columns(&self) -> Option<Arc<Columns>> {
+        match self {
+            Self::Log(log) => log.columns_known(),
+            Self::Value(_) => None,
+        }
+    }
+
     /// Makes the frame of columns at a cursor, and those of small batches after it, for a stream whose schema is
     /// `stream` ([`Next::Unmade`]). Returns what happened.
     pub fn make_column_frames(

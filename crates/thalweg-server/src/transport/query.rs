@@ -10,6 +10,8 @@ use crate::{fanout::Terms, refusal::Refusal};
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) topics: Vec<Cow<'a, str>>,
+    /// A query whose rows are asked for.
+    pub(crate) sql: Option<Cow<'a, str>>,
     pub(crate) cursors: Vec<Cow<'a, str>>,
     pub(crate) terms: Terms,
     /// Versions of value topics may come as patches.
@@ -26,8 +28,9 @@ pub(crate) struct Query<'a> {
     pub(crate) ticket: Option<Cow<'a, str>>,
 }
 
-const PARAMETERS: [&str; 12] = [
+const PARAMETERS: [&str; 13] = [
     "topic",
+    "query",
     "cursor",
     "policy",
     "interval",
@@ -66,6 +69,7 @@ impl<'a> Query<'a> {
             }
             match &*key {
                 "topic" => query.topics.push(value),
+                "query" => query.sql = Some(value),
                 "cursor" => query.cursors.push(value),
                 "policy" => query.terms.policy = parameters::policy(&value)?,
                 "interval" => query.terms.interval_us = parameters::time_us("interval", &value)?,

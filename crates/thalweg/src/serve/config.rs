@@ -117,6 +117,8 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.topics, settings.max_topics);
     set(&mut limits.subscribed_topics, settings.max_subscribed_topics);
     set(&mut limits.subscribed_topics_per_address, settings.max_subscribed_topics_per_address);
+    set(&mut limits.queries, settings.max_queries);
+    set(&mut limits.queries_per_address, settings.max_queries_per_address);
     set(&mut limits.fetches, settings.max_fetches);
     set(&mut limits.new_fetched_per_address, settings.max_new_fetched_per_address);
     set(&mut limits.subscriptions, settings.max_subscriptions);

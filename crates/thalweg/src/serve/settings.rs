@@ -222,6 +222,12 @@ pub(super) struct Settings {
     /// Loopback is not counted.
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_subscribed_topics_per_address: Option<Count>,
+    /// Queries that clients have asked for, at a time: each reads all events of a topic [default: 256]
+    #[arg(long, value_name = "N", help_heading = TOPICS, hide_short_help = true)]
+    pub(super) max_queries: Option<Count>,
+    /// The same of clients of one address; loopback is not counted [default: 16]
+    #[arg(long, value_name = "N", help_heading = TOPICS, hide_short_help = true)]
+    pub(super) max_queries_per_address: Option<Count>,
     /// Fetches at a time, from all upstreams [default: 256]
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_fetches: Option<Count<1, 10_000>>,
@@ -334,7 +340,7 @@ impl Settings {
             publish_token subscribe_token inspect_token open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics
-            max_subscribed_topics max_subscribed_topics_per_address max_fetches
+            max_subscribed_topics max_subscribed_topics_per_address max_queries max_queries_per_address max_fetches
             max_new_fetched_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
             stall send_buffer unsent stream_buffer control_buffer max_answers

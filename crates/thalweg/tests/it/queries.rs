@@ -139,3 +139,168 @@ fn a_query_that_cannot_run_is_refused_at_the_start() {
         assert!(!output.status.success() && said.contains(says), "{said}");
     }
 }
+
+/// A query as a browser says it in a URL.
+fn encoded(query: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    query.bytes().map(byte).collect()
+}
+
+fn asked(query: &str) -> String {
+    format!("?query={}&cursor=earliest", encoded(query))
+}
+
+const ASKED: &str = "SELECT window_start, max(speed) AS speed FROM tumble(cars, INTERVAL 1 s) GROUP BY window_start";
+
+#[test]
+fn a_query_can_be_asked_for_over_every_transport_and_equal_ones_share_a_topic() {
+    for (shards, declared) in [("1", true), ("2", true), ("4", false)] {
+        let columns = if declared { COLUMNS } else { "other,columns=a:int" };
+        let server = Server::start(&["--shards", shards, "--topic", columns]);
+        // Where columns are not declared, they are the events'.
+        let rows: Vec<String> = match declared {
+            true => rows(),
+            false => rows().iter().map(|row| as_object(row)).collect(),
+        };
+        publish(&server, &rows);
+        let again = ASKED.replace("SELECT", "select  ").replace("INTERVAL 1 s", "1000ms");
+        let mut subscribers = Vec::new();
+        for (transport, query) in
+            Transport::ALL.into_iter().zip([ASKED, &again].into_iter().cycle())
+        {
+            let mut subscriber = server.subscribe(transport, &asked(query));
+            let mut events: Vec<(u64, Value)> = Vec::new();
+            while events.len() < 3 {
+                let envelope = subscriber.envelope();
+                events.extend((envelope.first..).zip(envelope.events));
+            }
+            // Of whole numbers the largest is one, too.
+            events.iter_mut().for_each(|(_, row)| row[1] = json!(row[1].as_f64()));
+            assert_eq!(events, expected(), "{shards} {transport:?}");
+            subscribers.push(subscriber);
+        }
+        assert_eq!(server.count("thalweg_queries"), 1);
+        drop(subscribers);
+        wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
+        // Who comes again gets it again.
+        let mut subscriber = server.subscribe(Transport::WebSocket, &asked(ASKED));
+        while subscriber.envelope().events.is_empty() {}
+    }
+}
+
+fn as_object(row: &str) -> String {
+    let row: Value = serde_json::from_str(row).expect("JSON");
+    json!({ "speed": row[0], "car": row[1], "time": row[2] }).to_string()
+}
+
+#[test]
+fn what_is_asked_for_goes_on_with_what_is_published() {
+    let server = Server::start(&["--shards", "2", "--topic", COLUMNS]);
+    let query = "SELECT car, speed FROM cars WHERE speed >= 50";
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("?query={}", encoded(query)));
+    subscriber.confirmed();
+    let row = |speed: u32| format!(r#"[{speed},"c","2022-07-13T21:09:00Z"]"#);
+    publish(&server, &[row(49), row(50), row(51)]);
+    let (mut rows, mut last) = (Vec::new(), None);
+    while rows.len() < 2 {
+        let envelope = subscriber.envelope();
+        rows.extend((envelope.first..).zip(envelope.events));
+        last = Some(envelope.position);
+    }
+    assert_eq!(rows, [(1, json!(["c", 50.0])), (2, json!(["c", 51.0]))]);
+    // It is resumed as any other.
+    let position = crate::harness::at(&last.expect("a position"), 1);
+    let again = format!("?query={}&cursor={position}", encoded(query));
+    let mut resumed = server.subscribe(Transport::HttpStreaming, &again);
+    let mut rows = Vec::new();
+    while rows.is_empty() {
+        rows = resumed.envelope().events;
+    }
+    assert_eq!(rows, [json!(["c", 51.0])]);
+    publish(&server, &[row(70)]);
+    assert_eq!(resumed.envelope().events, [json!(["c", 70.0])]);
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_refused() {
+    let server = Server::start(&["--topic", COLUMNS, "--topic", "value,kind=value"]);
+    let get = |query: &str| {
+        server.ask(
+            "GET",
+            &format!("/v1/topics?query={}", encoded(query)),
+            &[("Accept", "text/event-stream")],
+            "",
+        )
+    };
+    for (query, says) in [
+        (
+            "SELECT sped FROM cars",
+            "line 1, column 8: there is no column sped: there are speed, car, time",
+        ),
+        ("SELECT speed\nFROM cars ORDER BY 1", "line 2, column 11: ORDER BY is not supported"),
+        ("SELECT * FROM unknown", "unknown has no events yet, so its columns are not known"),
+        ("SELECT * FROM value", "value is a value topic"),
+        ("SELECT * FROM \"query/0123456789abcdef01234567\"", "another query that was asked for"),
+        ("hello", "line 1, column 1: hello is not expected here"),
+    ] {
+        let said = get(query).refused(400, "bad_query");
+        assert!(said.contains(says), "{said}");
+    }
+    assert!(get("SELECT * FROM \"//\"").refused(400, "bad_topic").contains("topic"));
+    let twice = format!("/v1/topics?topic=cars&query={}", encoded(ASKED));
+    server.ask("GET", &twice, &[("Accept", "text/event-stream")], "").refused(400, "bad_parameter");
+    server
+        .ask("GET", &format!("/v1/topics{}", asked(ASKED)), &[], "")
+        .refused(406, "not_acceptable");
+    server.post("query/abc", "application/json", "1").refused(409, "in_use");
+    // What it would do is said in words.
+    let explained =
+        server.get(&format!("/v1/topics?query={}", encoded(&format!("EXPLAIN {ASKED}"))));
+    assert_eq!(explained.status, 200);
+    let text = explained.text();
+    assert!(
+        text.contains("windows   1s each, by time:time\n")
+            && text.contains("result    window_start:time speed:double\n"),
+        "{text}"
+    );
+    assert_eq!(server.count("thalweg_queries"), 0);
+}
+
+#[test]
+fn a_query_needs_the_right_to_subscribe_to_its_source() {
+    let tokens = ["--publish-token", "p", "--subscribe-token", "s"];
+    let server = Server::start(&[&tokens[..], &["--topic", COLUMNS]].concat());
+    let target = format!("/v1/topics{}", asked(ASKED));
+    let get = |target: &str, token: &str| {
+        let headers = [("Accept", "text/event-stream"), ("Authorization", token)];
+        server.ask("GET", target, &headers, "")
+    };
+    get(&target, "Bearer x").refused(401, "unauthorized");
+    let explain = format!("/v1/topics?query={}", encoded(&format!("EXPLAIN {ASKED}")));
+    get(&explain, "Bearer x").refused(401, "unauthorized");
+    assert_eq!(get(&explain, "Bearer s").status, 200);
+}
+
+#[test]
+fn there_are_only_so_many_queries_and_those_that_run_go_on() {
+    let server = Server::start(&["--topic", COLUMNS, "--max-queries", "3"]);
+    let query = |number: u32| asked(&format!("SELECT speed + {number} FROM cars"));
+    let mut subscribers: Vec<_> =
+        (0..3).map(|number| server.subscribe(Transport::WebSocket, &query(number))).collect();
+    subscribers.iter_mut().for_each(|subscriber| drop(subscriber.confirmed()));
+    let refused = server.ask(
+        "GET",
+        &format!("/v1/topics{}", query(3)),
+        &[("Accept", "text/event-stream")],
+        "",
+    );
+    refused.refused(429, "too_many_queries");
+    server.subscribe(Transport::Sse, &query(1)).confirmed();
+    publish(&server, &rows()[..1]);
+    for (number, subscriber) in (0..).zip(&mut subscribers) {
+        assert_eq!(subscriber.envelope().events, [json!([f64::from(number)])]);
+    }
+}

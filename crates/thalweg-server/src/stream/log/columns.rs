@@ -29,6 +29,12 @@ impl Log {
         self.columns.of(batch, stream)
     }
 
+    /// As [`super::Feed::columns`].
+    pub(in crate::stream) fn columns_known(&self) -> Option<Arc<Columns>> {
+        let infer = || Columns::infer_from(self.history.past(0).map(|batch| batch.joined()));
+        self.columns.newest().cloned().or_else(|| infer().map(Arc::new))
+    }
+
     /// As [`super::Feed::columns_at`].
     pub(in crate::stream) fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>> {
         // At the head the newest batch says which schema the next one probably has.

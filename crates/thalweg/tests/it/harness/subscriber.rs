@@ -227,6 +227,10 @@ impl Subscriber {
             }
             _ => return true,
         };
+        if self.cursors.is_empty() && self.query.iter().any(|pair| pair.starts_with("query=")) {
+            // A query's topic is named by the server.
+            self.cursors.push((topic.clone(), None));
+        }
         let Some((_, cursor)) = self.cursors.iter_mut().find(|(name, _)| name == topic) else {
             // Subscribed to with a command.
             assert_eq!(self.transport, Transport::WebSocket, "{}: {heard:?}", self.name);

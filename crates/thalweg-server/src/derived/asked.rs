@@ -1,0 +1,89 @@
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use ring::digest::{SHA256, digest};
+use thalweg_query::Query;
+use thalweg_wire::{ErrorCode, Topic};
+
+use super::DerivedTopic;
+use crate::{config::ASKED_TOPICS, connection_limits::Address, refusal::Refusal};
+
+/// How long a query is remembered that nobody reads, in µs: whoever asked for it has not subscribed yet, or comes again.
+const REMEMBERED_US: u64 = 10_000_000;
+
+/// The queries that clients have asked for, on all shards. Equal ones share one topic.
+#[derive(Debug)]
+pub(crate) struct AskedQueries {
+    by_topic: Mutex<HashMap<Topic, Asked>>,
+    max: usize,
+    max_per_address: usize,
+}
+
+#[derive(Debug)]
+struct Asked {
+    topic: DerivedTopic,
+    /// Who asked first, if that is counted.
+    address: Option<Address>,
+    /// When somebody last asked, in µs.
+    asked_us: u64,
+}
+
+impl AskedQueries {
+    pub(crate) fn new(max: usize, max_per_address: usize) -> Self {
+        Self { by_topic: Mutex::default(), max, max_per_address }
+    }
+
+    /// Whether somebody has asked for it, or does so again.
+    pub(crate) fn is_known(&self, topic: &Topic, now_us: u64) -> bool {
+        let mut asked = self.lock();
+        let known = asked.get_mut(topic);
+        known.map(|known| known.asked_us = now_us).is_some()
+    }
+
+    /// Remembers a query, which a client counted for `address` has asked for.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub(crate) fn add(
+        &self,
+        topic: DerivedTopic,
+        address: Option<Address>,
+        now_us: u64,
+    ) -> Result<(), Refusal> {
+        let mut asked = self.lock();
+        let too_many = |message| Err(Refusal::new(ErrorCode::TooManyQueries, message));
+        if asked.len() >= self.max {
+            return too_many("the server runs no more queries: use one that runs, or try again");
+        }
+        let of_address = |known: &&Asked| address.is_some() && known.address == address;
+        if asked.values().filter(of_address).count() >= self.max_per_address {
+            return too_many("clients of one address ask for no more queries: end one of them");
+        }
+        asked.insert(topic.output.clone(), Asked { topic, address, asked_us: now_us });
+        Ok(())
+    }
+
+    /// The query whose rows are a topic.
+    pub(crate) fn find(&self, topic: &Topic) -> Option<DerivedTopic> {
+        self.lock().get(topic).map(|asked| asked.topic.clone())
+    }
+
+    /// Forgets those of one shard that nobody reads, and nobody has asked for lately.
+    pub(crate) fn forget_old(&self, now_us: u64, is_its: impl Fn(&Topic) -> bool) {
+        let is_old = |asked: &Asked| now_us.saturating_sub(asked.asked_us) > REMEMBERED_US;
+        self.lock().retain(|topic, asked| !is_its(topic) || !is_old(asked));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Asked>> {
+        self.by_topic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The topic of a query's rows: the same for all that mean the same.
+pub(crate) fn topic_of(query: &Query) -> Option<Topic> {
+    let digest = digest(&SHA256, query.canonical().as_bytes());
+    let short: String = digest.as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{ASKED_TOPICS}{short}").parse().ok()
+}

@@ -1,0 +1,74 @@
+//! Queries that clients ask for: planned over the columns that their source has, and remembered for the home of their
+//! topic, which runs them while somebody subscribes.
+
+use std::sync::Arc;
+
+use thalweg_columns::Columns;
+use thalweg_query::Query;
+use thalweg_wire::{ErrorCode, Topic};
+
+use super::{Handle, topics::Topics};
+use crate::{
+    clock::now_us,
+    connection_limits::Address,
+    derived::{self, DerivedTopic},
+    home::home_of,
+    refusal::Refusal,
+};
+
+impl Handle {
+    /// Has a query run while somebody subscribes to `output`. Its client is counted for `address`.
+    ///
+    /// # Errors
+    /// When it cannot run, or there are too many.
+    pub(crate) async fn ask(
+        &self,
+        query: Query,
+        output: Topic,
+        address: Option<Address>,
+    ) -> Result<(), Refusal> {
+        if self.common.asked.is_known(&output, now_us()) {
+            return Ok(());
+        }
+        let (source, columns) = self.columns_of(&query).await?;
+        let plan = query.plan(&columns)?;
+        let topic = DerivedTopic { output, query, source, plan: Some(Arc::new(plan)) };
+        self.common.asked.add(topic, address, now_us())
+    }
+
+    /// What a query does, in words.
+    ///
+    /// # Errors
+    /// When it cannot run.
+    pub(crate) async fn explain(&self, query: &Query) -> Result<String, Refusal> {
+        let (_, columns) = self.columns_of(query).await?;
+        Ok(query.explain(&columns)?)
+    }
+
+    /// The source of a query, and its columns.
+    async fn columns_of(&self, query: &Query) -> Result<(Topic, Arc<Columns>), Refusal> {
+        let config = &self.common.config;
+        let source: Topic = query.source().parse()?;
+        let refused = |message: String| Refusal::new(ErrorCode::BadQuery, message);
+        derived::check_source(config, &source).map_err(refused)?;
+        if let Some(columns) = config.topic(&source).columns {
+            return Ok((source, columns));
+        }
+        let (home, topic) = (home_of(&source, self.common.peers.len()), source.clone());
+        let columns = self.look(home, move |topics| topics.columns_of(&topic)).await?;
+        let unknown = || {
+            refused(format!(
+                "{source} has no events yet, so its columns are not known: publish one, or declare them with --topic"
+            ))
+        };
+        let columns = columns.ok_or_else(unknown)?;
+        Ok((source, columns))
+    }
+}
+
+impl Topics {
+    fn columns_of(&self, topic: &Topic) -> Option<Arc<Columns>> {
+        let feed = self.feeds.get(self.feeds.find(topic)?)?.feed.as_ref()?;
+        feed.columns()
+    }
+}
