@@ -61,7 +61,7 @@ pub use error::{Error, Refusal};
 pub use options::{Http, Options, Policy, Subscribe, Transport};
 pub use publish::text_event;
 pub use published::Published;
-pub use read::{Missing, Read, TopicSummary};
+pub use read::{Explanation, Missing, Read, TopicSummary};
 pub use subscription::Subscription;
 pub use thalweg_wire::{
     Offset, Position, StartAt, Topic, position::CursorError, topic::TopicError,

@@ -71,6 +71,9 @@ pub struct Subscribe {
     /// The least time between two sends of a topic; events in between come together.
     /// Zero sends at once. At most five minutes.
     pub interval: Duration,
+    /// A query whose rows are subscribed to, instead of a topic by its name; the topic is that which
+    /// [`crate::Client::explain`] gives.
+    pub query: Option<String>,
     /// WebSocket only: how many bytes the server may send ahead of what
     /// [`crate::Subscription::next`] has given and the caller has processed; at least 1 KiB.
     /// `None` leaves it to the socket.

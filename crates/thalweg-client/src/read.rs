@@ -56,6 +56,15 @@ pub struct Missing {
     pub reason: GapReason,
 }
 
+/// What a query does, as [`Client::explain`] gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The topic of its rows.
+    pub topic: Topic,
+    /// A line for each part of it.
+    pub text: String,
+}
+
 /// A topic in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TopicSummary {
@@ -119,6 +128,23 @@ impl Client {
                 return Ok(topics);
             }
         }
+    }
+
+    /// What a query does, and the topic of its rows. To subscribe to them give both to [`Self::subscribe`]: this
+    /// topic, and the query as [`crate::Subscribe::query`].
+    ///
+    /// # Errors
+    /// A refusal (`bad_query`, whose message has the line and column), or no connection.
+    pub async fn explain(&self, query: &str) -> Result<Explanation, Error> {
+        let path = self.exchange.server.explanation(query);
+        let (_, body) = self.exchange.ask(&Ask::get(path)).await?;
+        let text = String::from_utf8(body.into());
+        let text = text.map_err(|_| Error::Stranger("its answer is not UTF-8".to_owned()))?;
+        let named = text.lines().find_map(|line| line.strip_prefix("topic "));
+        let topic = named.and_then(|topic| topic.trim().parse().ok());
+        let topic =
+            topic.ok_or_else(|| Error::Stranger("it names no topic of the query".to_owned()))?;
+        Ok(Explanation { topic, text })
     }
 
     /// Sends a command, a JSON object of `docs/wire.md`, "Commands", and gives its answer as

@@ -65,6 +65,13 @@ impl Server {
         self.path(&format!("/v1/topics/{topic}"))
     }
 
+    /// What asks what a query does.
+    pub(crate) fn explanation(&self, text: &str) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.append_pair("explain", text);
+        self.path(&format!("/v1/topics?{}", query.finish()))
+    }
+
     /// What to subscribe with: each topic at its cursor. `wait` is a long poll's.
     pub(crate) fn subscription(
         &self,
@@ -76,6 +83,10 @@ impl Server {
     ) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let path = match topics {
+            _ if subscribe.query.is_some() => {
+                query.extend_pairs(subscribe.query.iter().map(|text| ("query", text)));
+                self.path("/v1/topics")
+            }
             [(topic, _)] => self.topic_path(topic),
             _ => {
                 query.extend_pairs(topics.iter().map(|(topic, _)| ("topic", topic.as_str())));

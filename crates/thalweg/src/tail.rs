@@ -29,6 +29,7 @@ use crate::reach::{Notes, ReachArgs, events, grouped, topics};
 Examples:
   thalweg tail http://127.0.0.1:8080/v1/topics/cars
   thalweg tail http://127.0.0.1:8080 --topic cars --topic ticker --format messages
+  thalweg tail http://127.0.0.1:8080 --query 'SELECT car FROM cars WHERE speed_kmh > 90'
   thalweg tail http://127.0.0.1:8080/v1/topics/cars --from earliest --count 100 | jq .id
   THALWEG_TOKEN=… thalweg tail https://push.example/v1/topics/cars --transport sse --http2")]
 pub(crate) struct TailArgs {
@@ -37,6 +38,9 @@ pub(crate) struct TailArgs {
     /// Follows this topic; may stand several times.
     #[arg(long = "topic", value_name = "TOPIC")]
     topics: Vec<Topic>,
+    /// Follows the rows of a query, made by the server for as long as somebody follows them.
+    #[arg(long, value_name = "SELECT …", conflicts_with = "topics")]
+    query: Option<String>,
     /// Where to begin: latest, earliest or a position, as 9f3c21.1042.
     #[arg(long, visible_alias = "cursor", value_name = "CURSOR", default_value = "latest")]
     from: StartAt,
@@ -88,16 +92,20 @@ enum Format {
 /// Follows until a signal, the count, the reader's end or the server's says so.
 pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let client = args.reach.client()?;
-    let topics = topics(&client, &args.topics)?;
     let subscribe = Subscribe {
         from: args.from,
         transport: args.transport.map(Transport::from),
         policy: args.policy.into(),
         interval: args.interval,
+        query: args.query.clone(),
         window: args.window.map(|window| window as u64),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
+        let topics = match &args.query {
+            Some(query) => vec![client.explain(query).await?.topic],
+            None => topics(&client, &args.topics)?,
+        };
         let mut tail = Tail {
             subscription: client.subscribe(topics, subscribe)?,
             interrupt: signal(SignalKind::interrupt())?,

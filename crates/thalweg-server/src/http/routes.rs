@@ -232,7 +232,7 @@ async fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe
         .into());
     }
     let reads = path_topic.is_none() && query.topics.is_empty() || query.limit.is_some();
-    let is_explain = asked.as_ref().is_some_and(|asked| asked.query.is_explain());
+    let is_explain = query.explains || asked.as_ref().is_some_and(|asked| asked.query.is_explain());
     if is_explain || reads && asked.is_none() && Transport::asked(parts, &query).is_none() {
         return Ok(None);
     }
@@ -426,6 +426,7 @@ async fn read(
         let asked = Asked::of(sql)?;
         http.may(Right::Subscribe(&asked.source), parts, &query).await?;
         let explained = http.shard.explain(&asked.query).await?;
+        let explained = format!("topic     {}\n{explained}", asked.topic);
         return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
     }
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {

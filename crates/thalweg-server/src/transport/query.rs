@@ -12,6 +12,8 @@ pub(crate) struct Query<'a> {
     pub(crate) topics: Vec<Cow<'a, str>>,
     /// A query whose rows are asked for.
     pub(crate) sql: Option<Cow<'a, str>>,
+    /// What it does is asked for, and not its rows.
+    pub(crate) explains: bool,
     pub(crate) cursors: Vec<Cow<'a, str>>,
     pub(crate) terms: Terms,
     /// Versions of value topics may come as patches.
@@ -28,9 +30,10 @@ pub(crate) struct Query<'a> {
     pub(crate) ticket: Option<Cow<'a, str>>,
 }
 
-const PARAMETERS: [&str; 13] = [
+const PARAMETERS: [&str; 14] = [
     "topic",
     "query",
+    "explain",
     "cursor",
     "policy",
     "interval",
@@ -70,6 +73,7 @@ impl<'a> Query<'a> {
             match &*key {
                 "topic" => query.topics.push(value),
                 "query" => query.sql = Some(value),
+                "explain" => (query.sql, query.explains) = (Some(value), true),
                 "cursor" => query.cursors.push(value),
                 "policy" => query.terms.policy = parameters::policy(&value)?,
                 "interval" => query.terms.interval_us = parameters::time_us("interval", &value)?,

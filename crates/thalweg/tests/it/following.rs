@@ -46,6 +46,54 @@ fn every_transport_resumes_with_nothing_lost_or_repeated() {
     });
 }
 
+/// The rows of a query, too; what cannot run is said at once.
+#[test]
+fn a_query_is_followed_through_cuts() {
+    let server = Server::start(&["--topic", "numbers,columns=n:int"]);
+    let proxy = Proxy::start(server.address);
+    let url = format!("http://{}", proxy.address);
+    let publish = |numbers: std::ops::Range<u64>| {
+        let lines: Vec<String> = numbers.map(|number| format!("[{number}]")).collect();
+        server.post("numbers", "application/x-ndjson", lines.join("\n")).published();
+    };
+    publish(0..200);
+    let query = "SELECT n FROM numbers WHERE n % 2 = 1";
+    // One stays, so that the query does.
+    let mut others = ["sse", "websocket"].map(|transport| {
+        tail(&format!("http://{}", server.address), &["--query", query, "--transport", transport])
+    });
+    let mut tails = TRANSPORTS.map(|transport| {
+        tail(
+            &url,
+            &["--query", query, "--from", "earliest", "--transport", transport, "--count", "300"],
+        )
+    });
+    let mut seen = [(); 5].map(|()| Vec::new());
+    for round in 1..4 {
+        for (seen, tail) in seen.iter_mut().zip(&mut tails) {
+            seen.extend(tail.lines(if round == 1 { 50 } else { 100 }));
+        }
+        proxy.cut();
+        if round < 3 {
+            publish(round * 200..(round + 1) * 200);
+        }
+    }
+    let expected: Vec<String> = (0..300).map(|number| format!("[{}]", 2 * number + 1)).collect();
+    for (mut seen, mut tail) in seen.into_iter().zip(tails) {
+        seen.extend(tail.lines(50));
+        assert_eq!(seen, expected);
+        assert!(tail.end().0.success() && !tail.said().contains("missed"), "{}", tail.said());
+    }
+    others.iter_mut().for_each(|tail| tail.interrupt());
+    let wrong = tail(&url, &["--query", "SELECT m FROM numbers"]).end();
+    assert!(
+        !wrong.0.success()
+            && wrong.1.contains("line 1, column 8: there is no column m: there are n"),
+        "{}",
+        wrong.1
+    );
+}
+
 /// A server that lost its history has another epoch, and that is said.
 #[test]
 fn every_transport_goes_on_with_a_server_that_was_killed() {
