@@ -312,8 +312,7 @@ impl TopicSettings {
         ])?;
         self.kind = options.kind()?.unwrap_or(self.kind);
         if let Some(columns) = options.text("columns") {
-            let columns = Columns::declared(columns.split_whitespace());
-            self.columns = Some(Arc::new(columns.map_err(|error| format!("columns: {error}"))?));
+            self = self.with_columns(columns.split_whitespace())?;
         }
         if self.kind == FeedKind::Value && self.columns.is_some() {
             return Err("columns: a topic of kind=value has documents, not rows".into());
@@ -340,6 +339,22 @@ impl TopicSettings {
             self.history.age_us_max = age.as_micros() as u64;
         }
         Ok(self)
+    }
+}
+
+impl TopicSettings {
+    /// The same with these columns, each `name:type`.
+    ///
+    /// # Errors
+    /// One sentence saying what is wrong with them.
+    pub fn with_columns(
+        self,
+        columns: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<Self, String> {
+        let columns: Vec<_> = columns.into_iter().collect();
+        let columns = Columns::declared(columns.iter().map(AsRef::as_ref));
+        let columns = columns.map_err(|error| format!("columns: {error}"))?;
+        Ok(Self { columns: Some(Arc::new(columns)), ..self })
     }
 }
 

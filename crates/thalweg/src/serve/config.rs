@@ -86,6 +86,9 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     for named in settings.topic {
         named.add_to(&mut config)?;
     }
+    for (name, table) in settings.topics {
+        table.add_to(&name, &mut config)?;
+    }
     check_streams(&config)?;
     Ok(config)
 }

@@ -23,6 +23,16 @@ const EXAMPLE_HEAD: &str = "\
 # one. A flag of the same name wins over what stands here.
 ";
 
+const EXAMPLE_TABLES: &str = r#"
+## Tables of topics, behind all other settings
+
+# [topics.cars]
+# columns = ["speed:double", "car:string", "time:time"]
+
+# [topics.fastest]
+# query = "SELECT window_start, max(speed) AS speed FROM tumble(cars, 1s) GROUP BY window_start"
+"#;
+
 /// What a reader finds there must be what is made now.
 fn hold(path: &str, made: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -48,7 +58,7 @@ fn example() -> String {
         let line = setting(flag, default.trim_end_matches(']'));
         text += &format!("\n# {help}\n{line}\n");
     }
-    text
+    text + EXAMPLE_TABLES
 }
 
 /// A line that sets the default, or one to be filled in.

@@ -56,9 +56,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Settings, String> {
     })
 }
 
-/// The keys: all flags that are not hidden.
+/// The keys: all flags that are not hidden, and the tables of topics.
 pub(super) fn names() -> Vec<String> {
     let flags = Settings::augment_args(clap::Command::new("serve"));
     let shown = flags.get_arguments().filter(|flag| !flag.is_hide_set());
-    shown.filter_map(|flag| flag.get_long()).map(str::to_owned).collect()
+    let names = shown.filter_map(|flag| flag.get_long());
+    names.chain(["topics"]).map(str::to_owned).collect()
 }

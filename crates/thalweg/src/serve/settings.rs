@@ -2,14 +2,14 @@
 //! `thalweg serve`, the keys of its file, the properties of the file's schema; what
 //! is said of each here is said everywhere.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::Args;
 use serde::Deserialize;
 
 use super::values::{
     Address, Count, Level, LogFormat, Proxy, QueryTopic, Size, Source, Stream, Subscribe, Time,
-    Token, TopicBounds, Upstream,
+    Token, TopicBounds, TopicTable, Upstream,
 };
 
 const TOPICS: &str = "Topics";
@@ -75,6 +75,9 @@ pub(super) struct Settings {
     /// window_start. docs/queries.md has all that it may say.
     #[arg(long, value_name = "TOPIC=SELECT …", help_heading = TOPICS)]
     pub(super) query: Vec<QueryTopic>,
+    /// Topics by their names, each with the query that makes its events, or with its columns, as name:type
+    #[arg(skip)]
+    pub(super) topics: BTreeMap<String, TopicTable>,
     /// Fetches topics from an HTTP server while somebody subscribes to them:
     /// PATTERN=URL,key=value,…
     ///
@@ -334,7 +337,7 @@ impl Settings {
         let above = self;
         over!(above, below:
             listen admin_listen shards demo runs heartbeat compression drain_delay drain echo_path
-            source query upstream topic subscribe history_bytes history_events history_age flush batch_events
+            source query topics upstream topic subscribe history_bytes history_events history_age flush batch_events
             batch_bytes
             nats stream nats_credentials nats_ca node source_node
             publish_token subscribe_token inspect_token open allow_origin allow_host trusted_proxy
@@ -361,6 +364,12 @@ impl<T> Over for Option<T> {
 }
 
 impl<T> Over for Vec<T> {
+    fn over(self, below: Self) -> Self {
+        if self.is_empty() { below } else { self }
+    }
+}
+
+impl<V> Over for BTreeMap<String, V> {
     fn over(self, below: Self) -> Self {
         if self.is_empty() { below } else { self }
     }

@@ -4,6 +4,7 @@
 use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, de};
+use thalweg_client::Topic;
 use thalweg_server::config::{
     Config, Network, Options, QueryConfig, Secret, SourceConfig, StreamConfig, Subscribing,
     UpstreamConfig, nearest, parse_bytes, parse_duration,
@@ -42,6 +43,17 @@ pub(super) struct Source(pub(super) SourceConfig);
 /// `TOPIC=SELECT …`
 #[derive(Clone, Debug)]
 pub(super) struct QueryTopic(pub(super) QueryConfig);
+
+/// What a table of the file says of one topic.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct TopicTable {
+    /// The query whose rows are its events.
+    query: Option<String>,
+    /// Its columns, each name:type.
+    columns: Vec<String>,
+}
 
 /// `PATTERN=URL,key=value,…`
 #[derive(Clone, Debug)]
@@ -226,6 +238,24 @@ impl TopicBounds {
         let bounds = config.topic_defaults.clone().apply(&Options::parse(bounds)?)?;
         let topic = topic.parse().map_err(|error| format!("topic {topic:?}: {error}"))?;
         config.topics.push((topic, bounds));
+        Ok(())
+    }
+}
+
+impl TopicTable {
+    /// Adds what it says of the topic `name`.
+    ///
+    /// # Errors
+    /// One sentence about the name, or the columns.
+    pub(super) fn add_to(self, name: &str, config: &mut Config) -> Result<(), String> {
+        let topic: Topic = name.parse().map_err(|error| format!("topics: {name:?}: {error}"))?;
+        if !self.columns.is_empty() {
+            let settings = config.topic(&topic).with_columns(&self.columns);
+            let settings = settings.map_err(|error| format!("topics: {name}: {error}"))?;
+            // Before patterns that mean it, too.
+            config.topics.insert(0, (topic.clone().into(), settings));
+        }
+        config.queries.extend(self.query.map(|text| QueryConfig { topic, text }));
         Ok(())
     }
 }

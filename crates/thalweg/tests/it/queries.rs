@@ -304,3 +304,33 @@ fn there_are_only_so_many_queries_and_those_that_run_go_on() {
         assert_eq!(subscriber.envelope().events, [json!([f64::from(number)])]);
     }
 }
+
+#[test]
+fn a_file_has_a_table_for_each_topic() {
+    let path = std::env::temp_dir().join(format!("thalweg-queries-{}.toml", std::process::id()));
+    let write = |text: &str| std::fs::write(&path, text).expect("the file");
+    let file = path.to_str().expect("a name");
+    write(&format!(
+        "shards = 2\n[topics.cars]\ncolumns = [\"speed:double\", \"car:string\", \"time:time\"]\n\
+         [topics.\"car/max\"]\nquery = \"\"\"{ASKED}\"\"\"\n"
+    ));
+    let server = Server::start(&["--config", file]);
+    publish(&server, &rows());
+    assert_eq!(events(&server, Transport::WebSocket, "car/max", 3), expected());
+    for (text, says) in [
+        (
+            "[topics.a]\nquery = \"SELECT x FROM cars ORDER BY x\"",
+            "query a: line 1, column 20: ORDER BY is not supported",
+        ),
+        ("[topics.a]\ncolums = []", "unknown field `colums`"),
+        ("[topics.a]\ncolumns = [\"x:float\"]", "topics: a: columns: float is no type"),
+        ("[topics.\"a//b\"]\ncolumns = []", "topics: \"a//b\""),
+    ] {
+        write(text);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        let output = command.args(["serve", "--check", "--config", file]).output().expect("an end");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(says), "{said}");
+    }
+    std::fs::remove_file(&path).expect("removed");
+}
