@@ -1,10 +1,10 @@
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use ring::digest::{SHA256, digest};
-use thalweg_query::Query;
+use thalweg_query::{Plan, Query};
 use thalweg_wire::{ErrorCode, Topic};
 
 use super::DerivedTopic;
@@ -35,11 +35,12 @@ impl AskedQueries {
         Self { by_topic: Mutex::default(), max, max_per_address }
     }
 
-    /// Whether somebody has asked for it, or does so again.
-    pub(crate) fn is_known(&self, topic: &Topic, now_us: u64) -> bool {
+    /// The plan of a query that somebody has asked for before, and does so again.
+    pub(crate) fn again(&self, topic: &Topic, now_us: u64) -> Option<Arc<Plan>> {
         let mut asked = self.lock();
-        let known = asked.get_mut(topic);
-        known.map(|known| known.asked_us = now_us).is_some()
+        let known = asked.get_mut(topic)?;
+        known.asked_us = now_us;
+        known.topic.plan.clone()
     }
 
     /// Remembers a query, which a client counted for `address` has asked for.

@@ -7,6 +7,7 @@ use std::{
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};
 use hyper::body::Incoming;
+use thalweg_query::Plan;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, StreamStart, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -233,7 +234,7 @@ async fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe
     }
     let reads = path_topic.is_none() && query.topics.is_empty() || query.limit.is_some();
     let is_explain = query.explains || asked.as_ref().is_some_and(|asked| asked.query.is_explain());
-    if is_explain || reads && asked.is_none() && Transport::asked(parts, &query).is_none() {
+    if is_explain || reads && Transport::asked(parts, &query).is_none() {
         return Ok(None);
     }
     if http.shard.is_draining() {
@@ -405,6 +406,18 @@ async fn route(
     }
 }
 
+/// A query's topic, and its columns, as JSON.
+fn described(topic: &Topic, plan: &Plan) -> Vec<u8> {
+    let columns = plan
+        .results()
+        .iter()
+        .map(|column| serde_json::json!({ "name": column.name, "type": column.kind.to_string() }));
+    let columns: Vec<_> = columns.collect();
+    let mut line = serde_json::json!({ "topic": topic.as_str(), "columns": columns }).to_string();
+    line.push('\n');
+    line.into_bytes()
+}
+
 /// Deletes a topic.
 async fn delete(http: &Http, topic: &str, parts: &Parts) -> Result<Answer, ErrorResponse> {
     let topic: Topic = topic.parse().map_err(Refusal::from)?;
@@ -424,7 +437,13 @@ async fn read(
     let query = Query::of(parts)?;
     if let Some(sql) = &query.sql {
         let asked = Asked::of(sql)?;
-        http.may(Right::Subscribe(&asked.source), parts, &query).await?;
+        let identity = http.identify(parts, &query).await?;
+        http.access().authorise(identity, Right::Subscribe(&asked.source))?;
+        if !query.explains && !asked.query.is_explain() {
+            let client = Client::new(identity, requester);
+            let plan = http.shard.ask(asked.query, asked.topic.clone(), client.counted()).await?;
+            return Ok(json_line(StatusCode::OK, described(&asked.topic, &plan)));
+        }
         let explained = http.shard.explain(&asked.query).await?;
         let explained = format!("topic     {}\n{explained}", asked.topic);
         return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_query::Query;
+use thalweg_query::{Plan, Query};
 use thalweg_wire::{ErrorCode, Topic};
 
 use super::{Handle, topics::Topics};
@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl Handle {
-    /// Has a query run while somebody subscribes to `output`. Its client is counted for `address`.
+    /// Has a query run while somebody subscribes to `output`, from the next seconds on. Its client is counted for
+    /// `address`. Returns what it does.
     ///
     /// # Errors
     /// When it cannot run, or there are too many.
@@ -26,14 +27,15 @@ impl Handle {
         query: Query,
         output: Topic,
         address: Option<Address>,
-    ) -> Result<(), Refusal> {
-        if self.common.asked.is_known(&output, now_us()) {
-            return Ok(());
+    ) -> Result<Arc<Plan>, Refusal> {
+        if let Some(plan) = self.common.asked.again(&output, now_us()) {
+            return Ok(plan);
         }
         let (source, columns) = self.columns_of(&query).await?;
-        let plan = query.plan(&columns)?;
-        let topic = DerivedTopic { output, query, source, plan: Some(Arc::new(plan)) };
-        self.common.asked.add(topic, address, now_us())
+        let plan = Arc::new(query.plan(&columns)?);
+        let topic = DerivedTopic { output, query, source, plan: Some(Arc::clone(&plan)) };
+        self.common.asked.add(topic, address, now_us())?;
+        Ok(plan)
     }
 
     /// What a query does, in words.

@@ -10,7 +10,7 @@ use std::{
 use slab::Slab;
 use thalweg_columns::Columns;
 use thalweg_query::{Beginning, Bounds, Plan, Running, Sink, limits::TIMEOUT_MS};
-use thalweg_wire::Offset;
+use thalweg_wire::{EndCode, Offset};
 
 use super::{Common, demand::DemandChange, local_topic::Ending, timers::Timers, topics::Topics};
 use crate::{
@@ -116,12 +116,15 @@ impl Queries {
         };
         match change {
             DemandChange::Start => {
+                if self.by_output.contains_key(&key) {
+                    return;
+                }
                 let asked = self.common.asked.find(topic);
-                let is_running = self.by_output.contains_key(&key);
-                if let Some(asked) = asked.filter(|_| !is_running)
-                    && let Some(input) = topics.open_queried(&asked.source, now_us)
-                {
-                    self.run(asked, key, input, now_us);
+                let input = asked.as_ref().and_then(|it| topics.open_queried(&it.source, now_us));
+                match asked.zip(input) {
+                    Some((asked, input)) => self.run(asked, key, input, now_us),
+                    // Nobody makes its events: who subscribes by its name must ask for the query again.
+                    None => topics.end(key, Ending::Told(EndCode::Gone), now_us),
                 }
             }
             DemandChange::Stop => {

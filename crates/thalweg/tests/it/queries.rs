@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, Transport, wait_for};
+use crate::harness::{Heard, Server, Transport, wait_for};
 
 const COLUMNS: &str = "cars,columns=speed:double car:string time:time";
 const MAX: &str = "max=SELECT window_start, max(speed) AS speed FROM tumble(cars, INTERVAL 1 s) GROUP BY window_start";
@@ -252,9 +252,6 @@ fn what_cannot_be_asked_for_is_refused() {
     assert!(get("SELECT * FROM \"//\"").refused(400, "bad_topic").contains("topic"));
     let twice = format!("/v1/topics?topic=cars&query={}", encoded(ASKED));
     server.ask("GET", &twice, &[("Accept", "text/event-stream")], "").refused(400, "bad_parameter");
-    server
-        .ask("GET", &format!("/v1/topics{}", asked(ASKED)), &[], "")
-        .refused(406, "not_acceptable");
     server.post("query/abc", "application/json", "1").refused(409, "in_use");
     // What it would do is said in words.
     let explained =
@@ -267,6 +264,31 @@ fn what_cannot_be_asked_for_is_refused() {
         "{text}"
     );
     assert_eq!(server.count("thalweg_queries"), 0);
+}
+
+#[test]
+fn a_query_without_a_transport_is_named_and_who_comes_by_a_name_that_means_none_is_told() {
+    for shards in ["1", "3"] {
+        let server = Server::start(&["--shards", shards, "--topic", COLUMNS]);
+        publish(&server, &rows());
+        let described = server.get(&format!("/v1/topics{}", asked(ASKED))).json();
+        let columns =
+            json!([{"name": "window_start", "type": "time"}, {"name": "speed", "type": "double"}]);
+        assert_eq!(described["columns"], columns);
+        let topic = described["topic"].as_str().expect("a topic");
+        assert_eq!(events(&server, Transport::Sse, topic, 3), expected());
+        let mut lost = server.subscribe(Transport::WebSocket, "/query/0123456789abcdef01234567");
+        loop {
+            match lost.next() {
+                Heard::TopicEnd(topic, _, code) => {
+                    assert_eq!((&*topic, &*code), ("query/0123456789abcdef01234567", "gone"));
+                    break;
+                }
+                Heard::Envelope(envelope) if envelope.events.is_empty() => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 }
 
 #[test]
