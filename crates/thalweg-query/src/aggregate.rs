@@ -101,24 +101,25 @@ impl Aggregate {
         }
     }
 
-    /// Takes a row in. Returns by how many bytes the texts that are held have grown.
+    /// Takes a row in. `room`: by how many bytes the texts that are held may grow. Returns by how many they have grown;
+    /// `None` if there was no room, and the row does not count.
     #[inline]
-    pub(crate) fn take(&self, row: Row<'_>, into: &mut Accumulator) -> isize {
+    pub(crate) fn take(&self, row: Row<'_>, into: &mut Accumulator, room: usize) -> Option<isize> {
         if self.filter.as_ref().is_some_and(|filter| filter.is_true(row) != Some(true)) {
-            return 0;
+            return Some(0);
         }
         match &self.argument {
-            Some(argument) => into.take(argument.eval(row)),
-            None => into.take(Cell::Bool(true)),
+            Some(argument) => into.take(argument.eval(row), room),
+            None => into.take(Cell::Bool(true), room),
         }
     }
 }
 
 impl Accumulator {
     #[inline]
-    fn take(&mut self, cell: Cell<'_>) -> isize {
+    fn take(&mut self, cell: Cell<'_>, room: usize) -> Option<isize> {
         if cell == Cell::Null && !matches!(self, Self::First(_) | Self::Last(_)) {
-            return 0;
+            return Some(0);
         }
         match self {
             Self::Count(count) => *count += 1,
@@ -131,25 +132,25 @@ impl Accumulator {
             Self::Mean(sum, count) => (*sum, *count) = (*sum + double(&cell), *count + 1),
             Self::Min(least) => {
                 if *least == Cell::Null || compare(&cell, least).is_some_and(|it| it.is_lt()) {
-                    return replace(least, cell);
+                    return replace(least, cell, room);
                 }
             }
             Self::Max(largest) => {
                 if *largest == Cell::Null || compare(&cell, largest).is_some_and(|it| it.is_gt()) {
-                    return replace(largest, cell);
+                    return replace(largest, cell, room);
                 }
             }
             Self::First(first) => {
                 if first.is_none() {
-                    let cell = owned(cell);
-                    let bytes = text_bytes(&cell);
-                    *first = Some(cell);
-                    return bytes;
+                    let mut held = Cell::Null;
+                    let grown = replace(&mut held, cell, room)?;
+                    *first = Some(held);
+                    return Some(grown);
                 }
             }
-            Self::Last(last) => return replace(last, cell),
+            Self::Last(last) => return replace(last, cell, room),
         }
-        0
+        Some(0)
     }
 
     pub(crate) fn result(self) -> Cell<'static> {
@@ -175,10 +176,14 @@ impl Accumulator {
     }
 }
 
-fn replace(before: &mut Cell<'static>, cell: Cell<'_>) -> isize {
-    let held = text_bytes(before);
+/// Keeps a value instead of the one before, if there is room for it.
+fn replace(before: &mut Cell<'static>, cell: Cell<'_>, room: usize) -> Option<isize> {
+    let grown = text_bytes(&cell) - text_bytes(before);
+    if grown > room as isize {
+        return None;
+    }
     *before = owned(cell);
-    text_bytes(before) - held
+    Some(grown)
 }
 
 fn text_bytes(cell: &Cell<'_>) -> isize {

@@ -14,6 +14,9 @@ pub(crate) const UNITS: [&str; 7] = ["second", "minute", "hour", "day", "week", 
 
 /// A part of an instant, which is in ms since 1970.
 pub(crate) fn part(part: &str, ms: i64) -> Option<i64> {
+    if ms.unsigned_abs() > 1 << 60 {
+        return None;
+    }
     let in_unit = |of: i64, unit: i64| ms.rem_euclid(of) / unit;
     Some(match part {
         "millisecond" => in_unit(SECOND, 1),
@@ -31,8 +34,11 @@ pub(crate) fn part(part: &str, ms: i64) -> Option<i64> {
     })
 }
 
-/// The beginning of the unit that an instant is in.
+/// The beginning of the unit that an instant is in; `None` for those that no calendar has.
 pub(crate) fn truncated(unit: &str, ms: i64) -> Option<i64> {
+    if ms.unsigned_abs() > 1 << 60 {
+        return None;
+    }
     let (year, month, _) = date(ms);
     Some(match unit {
         "second" => ms - ms.rem_euclid(SECOND),

@@ -17,6 +17,7 @@ use crate::{
     expr::{Comparison, Expr},
     functions::{FUNCTIONS, Function, Signature, common},
     like::LikePattern,
+    limits::STEPS_MAX,
     syntax::span_of,
     typed::{
         Compiled, Typed, article, as_kind, binary, boolean, cast, comparable, compared, folded,
@@ -36,6 +37,9 @@ pub(crate) struct Scope<'a> {
     /// Names of results, which GROUP BY and HAVING may use.
     pub(crate) names: Vec<(String, Ast)>,
     grouping: Option<Grouping>,
+    /// Whether it is the condition of WHERE, before there are windows.
+    pub(crate) is_filter: bool,
+    steps_left: usize,
 }
 
 /// What is grouped by, and what is aggregated.
@@ -48,7 +52,8 @@ pub(crate) struct Grouping {
 impl<'a> Scope<'a> {
     pub(crate) fn new(columns: &'a Columns, prefixes: Vec<String>, has_window: bool) -> Self {
         let (wanted, names) = (Vec::new(), Vec::new());
-        Self { columns, prefixes, has_window, wanted, names, grouping: None }
+        let (grouping, is_filter, steps_left) = (None, false, STEPS_MAX);
+        Self { columns, prefixes, has_window, wanted, names, grouping, is_filter, steps_left }
     }
 
     pub(crate) fn columns(&self) -> &'a Columns {
@@ -95,6 +100,7 @@ impl<'a> Scope<'a> {
     /// An expression. `around`: where it stands, if it does not say so itself.
     pub(crate) fn compile(&mut self, ast: &Ast, around: Span) -> Compiled {
         let span = span_of(ast, around);
+        self.step(1, span)?;
         if self.grouping.is_some()
             && let Some(found) = self.of_group(ast, span)?
         {
@@ -102,6 +108,26 @@ impl<'a> Scope<'a> {
         }
         let found = self.compile_node(ast, span)?;
         Ok(folded(found))
+    }
+
+    /// Takes so many of the steps that there may be.
+    fn step(&mut self, steps: usize, span: Span) -> Result<(), QueryError> {
+        let left = self.steps_left.checked_sub(steps);
+        self.steps_left = left.ok_or_else(|| {
+            QueryError::at(
+                span,
+                "the expressions have too many parts: shorten them, or name fewer of them twice",
+            )
+        })?;
+        Ok(())
+    }
+
+    /// The same expression again.
+    fn again(&mut self, typed: &Typed, span: Span) -> Compiled {
+        let mut nodes = 0;
+        typed.expr.visit(&mut |_| nodes += 1);
+        self.step(nodes, span)?;
+        Ok(typed.clone())
     }
 
     /// In a group: an aggregate or a key. `None`: it is neither, but what is in it may be.
@@ -228,7 +254,8 @@ impl<'a> Scope<'a> {
             Ast::Between { expr, negated, low, high } => {
                 let value = self.compile(expr, span)?;
                 let (low, high) = (self.compile(low, span)?, self.compile(high, span)?);
-                let from = compared(value.clone(), Comparison::GreaterOrEqual, low, span)?;
+                let from =
+                    compared(self.again(&value, span)?, Comparison::GreaterOrEqual, low, span)?;
                 let to = compared(value, Comparison::LessOrEqual, high, span)?;
                 let both = typed(Expr::And(Box::new(from.expr), Box::new(to.expr)), Kind::Bool);
                 Ok(not_if(*negated, both))
@@ -315,6 +342,10 @@ impl<'a> Scope<'a> {
         let is = |other: &str| is_plain && name.value.eq_ignore_ascii_case(other);
         if is("window_start") || is("window_end") {
             let expr = if is("window_start") { Expr::WindowStart } else { Expr::WindowEnd };
+            if self.is_filter {
+                let message = "WHERE is about events, which are in no window yet: compare their time, or use HAVING";
+                return Err(QueryError::at(name.span, message));
+            }
             return match self.has_window {
                 true => Ok(typed(expr, Kind::Time)),
                 false => Err(QueryError::at(
@@ -413,7 +444,10 @@ impl<'a> Scope<'a> {
             let at = span_of(condition, span);
             let condition = self.compile(condition, span)?;
             let condition = match &operand {
-                Some(operand) => compared(operand.clone(), Comparison::Equal, condition, at)?.expr,
+                Some(operand) => {
+                    let operand = self.again(operand, at)?;
+                    compared(operand, Comparison::Equal, condition, at)?.expr
+                }
                 None => boolean(condition, at, "WHEN")?,
             };
             let at = span_of(result, span);

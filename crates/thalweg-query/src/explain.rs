@@ -5,7 +5,6 @@ use std::fmt::Write;
 use crate::{
     Plan,
     interval::text as length,
-    limits::TIMEOUT_MS,
     plan::Shape,
     syntax::{Item, Statement},
 };
@@ -121,7 +120,7 @@ pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
         };
         let timeout = match window.timeout_ms {
             Some(ms) => length(ms),
-            None => format!("{} (on one machine)", length(TIMEOUT_MS as i64)),
+            None => format!("{} (on one machine)", length(plan.default_timeout_ms() as i64)),
         };
         line("emits", format!("a window {delay}, or nothing has come for {timeout}"));
     }

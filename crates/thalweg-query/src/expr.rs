@@ -9,6 +9,7 @@ use thalweg_columns::Cell;
 use crate::{
     functions::Function,
     like::LikePattern,
+    limits::VALUE_BYTES_MAX,
     value::{borrowed, compare, finite, text, text_of, time, truth, whole},
 };
 
@@ -120,12 +121,14 @@ impl Expr {
                 operator.apply(&left.eval(row), &right.eval(row))
             }
             Self::Concat(left, right) => match (text(&left.eval(row)), text(&right.eval(row))) {
-                (Some(left), Some(right)) => Cell::String(Cow::Owned(format!("{left}{right}"))),
+                (Some(left), Some(right)) if left.len() + right.len() <= VALUE_BYTES_MAX => {
+                    Cell::String(Cow::Owned(format!("{left}{right}")))
+                }
                 _ => Cell::Null,
             },
             Self::In(inner, list) => is_in(&inner.eval(row), list, row),
             Self::Like(inner, pattern) => match inner.eval(row) {
-                Cell::String(text) => Cell::Bool(pattern.is_match(&text)),
+                Cell::String(text) => truth(pattern.is_match(&text)),
                 _ => Cell::Null,
             },
             Self::Case(conditions, otherwise) => {

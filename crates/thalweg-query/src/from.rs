@@ -8,7 +8,7 @@ use sqlparser::{
 
 use crate::{
     QueryError,
-    limits::OVERLAP_MAX,
+    limits::{INTERVAL_MS_MAX, OVERLAP_MAX},
     tokens::{Clause, is_word, unexpected, word},
 };
 
@@ -158,8 +158,8 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
     while tokens.take(&Token::Comma) {
         if let Some(ms) = tokens.interval() {
             lengths.push(ms);
-            if ms <= 0 {
-                return Err(QueryError::at(tokens.span, "an interval of a window is at least 1ms"));
+            if !(1..=INTERVAL_MS_MAX).contains(&ms) {
+                return Err(QueryError::at(tokens.span, "a window has 1ms to ten years"));
             }
         } else if time.is_none() && lengths.is_empty() {
             let is_descriptor = tokens.take_word("descriptor");
@@ -224,7 +224,12 @@ pub(crate) fn emit(clause: &Clause<'_>) -> Result<Emit, QueryError> {
         if wanted.is_some() {
             return Err(QueryError::at(tokens.span, format!("it is said twice: {LOOKS}")));
         }
-        *wanted = Some(tokens.interval().filter(|ms| *ms >= 0).ok_or_else(|| tokens.error(LOOKS))?);
+        *wanted = Some(
+            tokens
+                .interval()
+                .filter(|ms| (0..=INTERVAL_MS_MAX).contains(ms))
+                .ok_or_else(|| tokens.error(LOOKS))?,
+        );
     }
     if tokens.rest.is_empty() { Ok(emit) } else { Err(tokens.error(LOOKS)) }
 }

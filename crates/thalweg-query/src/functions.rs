@@ -7,6 +7,7 @@ use thalweg_columns::{Cell, Kind};
 
 use crate::{
     civil,
+    limits::VALUE_BYTES_MAX,
     value::{compare, finite, text, truth, whole},
 };
 
@@ -294,7 +295,13 @@ impl Function {
                     .unwrap_or(Cell::Null)
             }
             Self::Concat => {
-                let all: String = arguments.iter().filter_map(text).collect();
+                let mut all = String::new();
+                for part in arguments.iter().filter_map(text) {
+                    if all.len() + part.len() > VALUE_BYTES_MAX {
+                        return Cell::Null;
+                    }
+                    all += &part;
+                }
                 Cell::String(Cow::Owned(all))
             }
             Self::NullIf => {
@@ -424,18 +431,17 @@ fn rounded(number: f64, digits: i64) -> f64 {
 /// Characters from a place on, the first is 1; places before that have none.
 fn substring(text: &str, from: i64, count: i64) -> String {
     let end = from.saturating_add(count.max(0));
-    let skip = (from - 1).max(0);
+    let skip = from.saturating_sub(1).max(0);
     let take = end.saturating_sub(skip + 1).max(0);
     text.chars().skip(skip as usize).take(take as usize).collect()
 }
 
-/// The result is not larger than 1 MiB: a few bytes could become any number of them.
+/// `None`: a few bytes would become too many.
 fn replaced(text: &str, what: &str, with: &str) -> Option<String> {
-    const BYTES_MAX: usize = 1 << 20;
     if what.is_empty() {
         return Some(text.to_owned());
     }
     let found = text.matches(what).count();
     let bytes = text.len() - found * what.len() + found.checked_mul(with.len())?;
-    (bytes <= BYTES_MAX).then(|| text.replace(what, with))
+    (bytes <= VALUE_BYTES_MAX).then(|| text.replace(what, with))
 }

@@ -38,8 +38,8 @@ pub(crate) struct Held {
 const GROUP_BYTES: usize = 96;
 
 impl Groups {
-    /// Takes a row into the group of `keys`, whose bytes in order are `key`. `false`: there is no such group, and
-    /// `may_begin` says that there may be no more.
+    /// Takes a row into the group of `keys`, whose bytes in order are `key`. `false`: it, or some of its texts, are more than
+    /// there may be.
     pub(crate) fn take(
         &mut self,
         key: &[u8],
@@ -47,22 +47,25 @@ impl Groups {
         row: Row<'_>,
         aggregates: &[Aggregate],
         held: &mut Held,
-        may_begin: impl FnOnce(&Held) -> bool,
+        most: Held,
     ) -> bool {
         if let Some(group) = self.by_key.get_mut(key) {
-            held.bytes = held.bytes.saturating_add_signed(group.take(row, aggregates));
-            return true;
+            let (grown, is_whole) =
+                group.take(row, aggregates, most.bytes.saturating_sub(held.bytes));
+            held.bytes = held.bytes.saturating_add_signed(grown);
+            return is_whole;
         }
-        if !may_begin(held) {
+        let bytes = held.bytes + 2 * key.len();
+        if held.groups >= most.groups || bytes >= most.bytes {
             return false;
         }
         let keys = keys.iter().map(|cell| owned(borrowed(cell))).collect();
         let mut group = Group { keys, values: aggregates.iter().map(Aggregate::begin).collect() };
-        let texts = group.take(row, aggregates);
+        let (texts, is_whole) = group.take(row, aggregates, most.bytes - bytes);
         held.groups += 1;
         held.bytes = (held.bytes + fixed_bytes(key, &group)).saturating_add_signed(texts);
         self.by_key.insert(key.into(), group);
-        true
+        is_whole
     }
 
     /// Its groups in the order of their keys. What they took is taken off `held`.
@@ -83,10 +86,17 @@ impl Groups {
 }
 
 impl Group {
+    /// Returns by how many bytes its texts have grown, and whether there was room for all of them.
     #[inline]
-    fn take(&mut self, row: Row<'_>, aggregates: &[Aggregate]) -> isize {
-        let pairs = aggregates.iter().zip(&mut self.values);
-        pairs.map(|(aggregate, value)| aggregate.take(row, value)).sum()
+    fn take(&mut self, row: Row<'_>, aggregates: &[Aggregate], room: usize) -> (isize, bool) {
+        let (mut grown, mut is_whole) = (0, true);
+        for (aggregate, value) in aggregates.iter().zip(&mut self.values) {
+            match aggregate.take(row, value, room.saturating_add_signed(-grown)) {
+                Some(more) => grown += more,
+                None => is_whole = false,
+            }
+        }
+        (grown, is_whole)
     }
 }
 

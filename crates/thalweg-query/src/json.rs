@@ -4,16 +4,24 @@ use std::io::Write;
 
 use thalweg_columns::Cell;
 
-/// Appends a row: an array.
-pub(crate) fn write_row<'r>(cells: impl Iterator<Item = Cell<'r>>, out: &mut Vec<u8>) {
+/// Appends a row: an array. `false`: it has more than `bytes_max`, and the rest of it is left out.
+pub(crate) fn write_row<'r>(
+    cells: impl Iterator<Item = Cell<'r>>,
+    bytes_max: usize,
+    out: &mut Vec<u8>,
+) -> bool {
     out.push(b'[');
     for (index, cell) in cells.enumerate() {
         if index > 0 {
             out.push(b',');
         }
         write_cell(&cell, out);
+        if out.len() > bytes_max {
+            return false;
+        }
     }
     out.push(b']');
+    true
 }
 
 /// Writing to a `Vec` cannot fail.
@@ -68,8 +76,11 @@ mod tests {
             Cell::Json("{\"b\":[1]}".into()),
         ];
         let mut out = Vec::new();
-        write_row(cells.into_iter(), &mut out);
+        assert!(write_row(cells.into_iter(), 1000, &mut out));
         let expected = r#"[null,true,-7,1e300,0.1,"2022-07-13T21:04:08Z",null,"a\"\\\u000a\u0001ß",{"b":[1]}]"#;
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+        let many = std::iter::repeat_with(|| text("abcdefgh")).take(1000);
+        let mut out = Vec::new();
+        assert!(!write_row(many, 100, &mut out) && out.len() < 120);
     }
 }

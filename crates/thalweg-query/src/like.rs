@@ -1,5 +1,7 @@
 //! `LIKE`: `%` is any text, `_` any character.
 
+use crate::limits::LIKE_STEPS_MAX;
+
 /// A pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LikePattern {
@@ -39,13 +41,16 @@ impl LikePattern {
         Self { parts, ignores_case }
     }
 
-    /// Goes back to the last `%` only: it takes text × pattern steps at most.
-    pub(crate) fn is_match(&self, text: &str) -> bool {
+    /// Whether a text is like it. It goes back to the last `%` only, and takes text × pattern steps at most; `None` if that is
+    /// too many.
+    pub(crate) fn is_match(&self, text: &str) -> Option<bool> {
+        let mut steps = LIKE_STEPS_MAX + 4 * text.len();
         let mut rest = text.chars();
         let mut at = 0;
         // Behind the last `%`: its place, and the text that it has not taken yet.
         let mut again: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
+            steps = steps.checked_sub(1)?;
             let before = rest.clone();
             let next = rest.next();
             match (self.parts.get(at), next) {
@@ -61,11 +66,11 @@ impl LikePattern {
                 {
                     at += 1;
                 }
-                (None, None) => return true,
+                (None, None) => return Some(true),
                 _ => {
-                    let Some((behind, text)) = &mut again else { return false };
+                    let Some((behind, text)) = &mut again else { return Some(false) };
                     if text.next().is_none() {
-                        return false;
+                        return Some(false);
                     }
                     (at, rest) = (*behind, text.clone());
                 }
@@ -101,16 +106,18 @@ mod tests {
         ] {
             assert_eq!(
                 LikePattern::new(pattern, Some('!'), false).is_match(text),
-                expected,
+                Some(expected),
                 "{text} LIKE {pattern}"
             );
         }
-        assert!(LikePattern::new("C%É", None, true).is_match("cxé"));
+        assert!(LikePattern::new("C%É", None, true).is_match("cxé") == Some(true));
     }
 
     #[test]
     fn no_pattern_takes_more_than_its_length_times_the_text() {
         let (pattern, text) = ("%a".repeat(200), "a".repeat(150) + &"b".repeat(3000));
-        assert!(!LikePattern::new(&pattern, None, false).is_match(&text));
+        assert_eq!(LikePattern::new(&pattern, None, false).is_match(&text), Some(false));
+        let (pattern, text) = (format!("%{}b", "a".repeat(3000)), "a".repeat(1 << 20));
+        assert_eq!(LikePattern::new(&pattern, None, false).is_match(&text), None);
     }
 }

@@ -14,6 +14,23 @@ pub const OPERATORS_MAX: usize = 100;
 /// Nodes of all expressions of a query, which are visited for every event.
 pub const NODES_MAX: usize = 400;
 
+/// Steps in which expressions are checked: each part is looked at several times, in groups once for each level, and
+/// what stands once may be needed twice (`BETWEEN`).
+pub(crate) const STEPS_MAX: usize = 20_000;
+
+/// Bytes of a text that an expression makes, and of a row: as many as events have by default. A longer text is
+/// NULL, a longer row is refused.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a text that is evaluated when a query is planned. A larger one is made for each event.
+pub(crate) const CONSTANT_BYTES_MAX: usize = 4096;
+
+/// Steps in which `LIKE` looks at a text, beside a few for each of its bytes; beyond it the result is NULL.
+pub(crate) const LIKE_STEPS_MAX: usize = 1_000_000;
+
+/// The longest window, delay and timeout, in ms: ten years.
+pub(crate) const INTERVAL_MS_MAX: i64 = 315_360_000_000;
+
 /// Windows that one event is in: the size of a hopping window divided by its step.
 pub const OVERLAP_MAX: usize = 64;
 
@@ -55,6 +72,7 @@ impl Default for Bounds {
     }
 }
 
-/// How long a query without `TIMEOUT` waits for more events before it closes its windows, in ms. On one
+/// How long a query without `TIMEOUT` waits for more events before it closes its windows, in ms, or as long as a window if
+/// that is longer. On one
 /// machine only: several nodes would not agree on when that was.
 pub const TIMEOUT_MS: u64 = 5_000;

@@ -11,7 +11,7 @@ use crate::{
     compile::Scope,
     expr::Expr,
     from::Window,
-    limits::NODES_MAX,
+    limits::{NODES_MAX, TIMEOUT_MS},
     syntax::{Item, Statement, span_of},
     typed::{Typed, article},
 };
@@ -83,6 +83,11 @@ impl Plan {
         self.window.and_then(|window| window.timeout_ms).map(|ms| ms as u64)
     }
 
+    /// How long it waits if the query does not say so, and it runs on one machine: a window at least.
+    pub fn default_timeout_ms(&self) -> u64 {
+        self.window.map_or(0, |window| window.size_ms as u64).max(TIMEOUT_MS)
+    }
+
     pub(crate) fn new(statement: &Statement, schema: &Arc<Columns>) -> Result<Self, QueryError> {
         let source = &statement.source;
         if !schema.are_named() {
@@ -101,7 +106,9 @@ impl Plan {
         });
         scope.names = named.collect();
         let filter = statement.filter.as_ref();
+        scope.is_filter = true;
         let filter = filter.map(|filter| scope.condition(filter, "WHERE")).transpose()?;
+        scope.is_filter = false;
         let time = source.window.as_ref().map(|window| time_cell(window, schema, &mut scope));
         let time = time.transpose()?;
         check_emit(statement)?;
@@ -255,6 +262,8 @@ fn has_aggregates(statement: &Statement) -> bool {
 fn is_aggregate(ast: &Ast) -> bool {
     // What sqlparser writes of it has each call by its name.
     let said = ast.to_string().to_lowercase();
+    // What stands in quotes calls nothing.
+    let said: String = said.split('\'').step_by(2).collect::<Vec<_>>().join("''");
     crate::aggregate::AGGREGATES.iter().flat_map(|(names, ..)| *names).any(|name| {
         let is_start = |at: usize| {
             !said[..at].ends_with(|before: char| {

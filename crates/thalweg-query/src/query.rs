@@ -34,6 +34,18 @@ impl Query {
         self.statement.canonical()
     }
 
+    /// The same bytes for queries that mean the same, and for no others. (sqlparser does not write quotes within texts so
+    /// that they can be told apart.)
+    pub fn identity(&self) -> Vec<u8> {
+        let mut bytes = self.canonical().into_bytes();
+        for text in &self.statement.texts {
+            bytes.push(0);
+            bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(text.as_bytes());
+        }
+        bytes
+    }
+
     /// What it does with events of these columns.
     ///
     /// # Errors

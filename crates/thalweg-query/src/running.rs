@@ -10,7 +10,7 @@ use crate::{
     expr::{Expr, Row},
     groups::{Groups, Held, write_key},
     json::write_row,
-    limits::{BLOCK_OFFSETS, Bounds, GROUPS_MAX},
+    limits::{BLOCK_OFFSETS, Bounds, GROUPS_MAX, VALUE_BYTES_MAX},
     places::Places,
     plan::{PlannedWindow, Shape},
     watermark::Watermark,
@@ -51,7 +51,7 @@ pub struct Counts {
     pub late: u64,
     /// Events too far ahead of all before them ([`Bounds::lead_ms`]).
     pub ahead: u64,
-    /// Events whose group or window would have been one more than there may be.
+    /// Events whose group, window or texts would have been more than there may be; and rows that are too large.
     pub refused: u64,
     /// Windows that were emitted.
     pub windows: u64,
@@ -174,9 +174,18 @@ impl Running {
                 self.watermark.advance(time_ms);
                 self.close(self.watermark.ms(window.delay_ms), sink);
             }
+            (Shape::Whole | Shape::Rows(_), _) if self.cut.take() == Some(Cut::Lost) => {
+                let lost = self.places.next(self.offset);
+                sink.lost(lost);
+                self.counts.events -= 1;
+                self.take(offset, event, now_ms, sink);
+            }
             (Shape::Whole, _) => {
                 if passes() {
-                    self.emit(sink, |out| out.extend_from_slice(event));
+                    self.emit(sink, |out| {
+                        out.extend_from_slice(event);
+                        true
+                    });
                 }
             }
             (Shape::Rows(items), window) => {
@@ -255,10 +264,9 @@ impl Running {
             let values: SmallVec<[Cell<'_>; 4]> = keys.iter().map(|key| key.eval(row)).collect();
             self.key.clear();
             values.iter().for_each(|value| write_key(value, &mut self.key));
-            let may_begin =
-                |held: &Held| held.groups < bounds.groups && held.bytes < bounds.state_bytes;
-            let is_taken =
-                groups.take(&self.key, &values, row, aggregates, &mut self.held, may_begin);
+            let most = Held { groups: bounds.groups, bytes: bounds.state_bytes };
+            let held = &mut self.held;
+            let is_taken = groups.take(&self.key, &values, row, aggregates, held, most);
             self.counts.refused += u64::from(!is_taken);
         }
     }
@@ -301,12 +309,18 @@ impl Running {
     }
 
     fn emit_row(&mut self, items: &[Expr], row: Row<'_>, sink: &mut impl Sink) {
-        self.emit(sink, |out| write_row(items.iter().map(|item| item.eval(row)), out));
+        self.emit(sink, |out| {
+            write_row(items.iter().map(|item| item.eval(row)), VALUE_BYTES_MAX, out)
+        });
     }
 
-    fn emit(&mut self, sink: &mut impl Sink, write: impl FnOnce(&mut Vec<u8>)) {
+    /// `write` appends the row; it is refused if that says that it is too large.
+    fn emit(&mut self, sink: &mut impl Sink, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         self.row.clear();
-        write(&mut self.row);
+        if !write(&mut self.row) {
+            self.counts.refused += 1;
+            return;
+        }
         self.counts.rows += 1;
         sink.row(self.places.next(self.offset), &self.row);
     }

@@ -24,6 +24,8 @@ pub(crate) struct Statement {
     pub(crate) group_by: Vec<Expr>,
     pub(crate) having: Option<Expr>,
     pub(crate) emit: Emit,
+    /// All texts in quotes, in order.
+    pub(crate) texts: Vec<String>,
 }
 
 /// What stands between `SELECT` and `FROM`.
@@ -124,7 +126,15 @@ impl Statement {
             group_by: group_by.unwrap_or_default(),
             having,
             emit: emit.unwrap_or_default(),
+            texts: tokens.iter().filter_map(quoted_text).collect(),
         })
+    }
+}
+
+fn quoted_text(token: &TokenWithSpan) -> Option<String> {
+    match &token.token {
+        Token::SingleQuotedString(text) => Some(text.clone()),
+        _ => None,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     QueryError,
     expr::{Comparison, Expr, Operator, Row, Target},
     functions::common,
+    limits::CONSTANT_BYTES_MAX,
     value::{owned, time},
 };
 
@@ -48,7 +49,13 @@ pub(crate) fn folded(found: Typed) -> Typed {
         return found;
     }
     let row = Row { cells: &[], window: (0, 0), now_ms: 0 };
-    let cell = owned(found.expr.eval(row));
+    let cell = found.expr.eval(row);
+    let is_long =
+        matches!(&cell, Cell::String(text) | Cell::Json(text) if text.len() > CONSTANT_BYTES_MAX);
+    if is_long {
+        return found;
+    }
+    let cell = owned(cell);
     Typed { expr: Expr::Constant(cell), ..found }
 }
 

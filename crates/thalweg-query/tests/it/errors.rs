@@ -79,6 +79,7 @@ fn what_needs_a_window_says_so() {
         ("SELECT ⟨window_start⟩ FROM cars", "there is no window"),
         ("SELECT * FROM cars ⟨EMIT⟩ AFTER WINDOW CLOSE", "EMIT is about windows"),
         ("SELECT * FROM cars WHERE ⟨max(speed)⟩ > 1", "max is an aggregate"),
+        ("SELECT * FROM tumble(cars, 1s) WHERE ⟨window_start⟩ > time", "WHERE is about events"),
         (
             "SELECT ⟨car⟩ FROM tumble(cars, 1s) GROUP BY window_start",
             "car is neither in GROUP BY nor in an aggregate",
@@ -175,11 +176,35 @@ fn what_is_nested_as_deeply_as_it_may_is_read_soon() {
         ("- (", ")"),
         ("CAST(", " AS INT)"),
         ("1 IN (", ")"),
+        ("CASE ", " WHEN 1 THEN 1 WHEN 2 THEN 2 WHEN 3 THEN 3 END"),
     ] {
         let text = format!("SELECT {}1{} FROM cars", open.repeat(24), close.repeat(24));
         let begun = Instant::now();
         let _ = Query::parse(&text).and_then(|query| query.plan(&columns(CARS)));
         assert!(begun.elapsed() < Duration::from_secs(1), "{text}: {:?}", begun.elapsed());
+    }
+}
+
+/// A few characters could be very many parts, steps or bytes.
+#[test]
+fn what_grows_when_it_is_read_is_refused_soon() {
+    let between =
+        format!("SELECT gears{} FROM cars", " BETWEEN 1 AND 2 BETWEEN TRUE AND TRUE".repeat(25));
+    let sum = ["gears"; 100].join(" + ");
+    let names = vec!["a"; 1500].join(",");
+    let aliases = format!(
+        "SELECT {sum} AS a, max(speed) FROM tumble(cars, 1s) GROUP BY window_start, gears HAVING coalesce({names}) > 1"
+    );
+    let constants = format!(
+        "SELECT replace('{}', 'a', '{}') AS a, concat({}) FROM cars",
+        "a".repeat(1000),
+        "b".repeat(1000),
+        vec!["a"; 300].join(",")
+    );
+    for text in [between, aliases, constants] {
+        let begun = Instant::now();
+        let _ = Query::parse(&text).and_then(|query| query.plan(&columns(CARS)));
+        assert!(begun.elapsed() < Duration::from_secs(2), "{text}: {:?}", begun.elapsed());
     }
 }
 

@@ -47,4 +47,11 @@ fn equal_queries_have_one_form() {
         assert_eq!(canonical(&once), once);
     }
     assert_ne!(canonical("SELECT a FROM t"), canonical("SELECT a b FROM t"));
+    let identity = |text: &str| Query::parse(text).expect(text).identity();
+    let texts =
+        ["'a''b'", "'a''''b'", "'a\\''b'"].map(|text| format!("SELECT a FROM t WHERE s = {text}"));
+    for (index, text) in texts.iter().enumerate() {
+        assert_eq!(identity(text), identity(&text.replace("SELECT", "select ")));
+        assert!(texts[..index].iter().all(|other| identity(other) != identity(text)), "{text}");
+    }
 }

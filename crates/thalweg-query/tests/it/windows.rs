@@ -192,6 +192,58 @@ fn more_groups_or_windows_than_the_bound_are_refused_and_memory_is_flat() {
 }
 
 #[test]
+fn texts_of_groups_that_there_are_have_room_only_within_the_bound() {
+    let bounds = Bounds { state_bytes: 100_000, ..Bounds::default() };
+    for function in ["last", "max", "first"] {
+        let query = format!("SELECT v, {function}(k) FROM tumble(t, 1s) GROUP BY window_start, v");
+        let mut running = begin(&query, COLUMNS, bounds);
+        let mut made = Made::default();
+        for offset in 1..=300_u64 {
+            let text = if offset <= 100 { "short".to_owned() } else { "x".repeat(10_000) };
+            let event = format!(r#"["2022-07-13T21:00:00Z","{text}",{}]"#, offset % 100);
+            running.take(offset, event.as_bytes(), 0, &mut made);
+            assert!(running.held().1 < 100_000);
+        }
+        assert!(function == "first" || running.counts().refused > 180, "{:?}", running.counts());
+        running.close_all(&mut made);
+        assert_eq!((made.rows().len(), running.held()), (100, (0, 0)));
+    }
+    let query = "SELECT count(*) FROM tumble(t, 1s) GROUP BY window_start, k";
+    let mut running = begin(query, COLUMNS, bounds);
+    let event = format!(r#"["2022-07-13T21:00:00Z","{}",1]"#, "x".repeat(60_000));
+    running.take(1, event.as_bytes(), 0, &mut Made::default());
+    assert_eq!((running.held(), running.counts().refused), ((0, 0), 1));
+}
+
+#[test]
+fn a_row_is_no_larger_than_an_event() {
+    let query = "SELECT k, k || k AS b, concat(k, k, k) c FROM t";
+    let mut running = begin(query, COLUMNS, Bounds::default());
+    let mut made = Made::default();
+    for (offset, size) in [(1, 300_000), (2, 600_000), (3, 100_000)] {
+        let event = format!(r#"["2022-07-13T21:00:00Z","{}",1]"#, "x".repeat(size));
+        running.take(offset, event.as_bytes(), 0, &mut made);
+    }
+    // The first is too large as a whole; of the second one both texts are, and NULL.
+    let sizes: Vec<usize> = made.rows().iter().map(|row| row.len()).collect();
+    assert_eq!(sizes, [600_000 + 14, 600_000 + 10]);
+    assert_eq!(running.counts().refused, 1);
+}
+
+#[test]
+fn rows_that_are_lost_are_announced_without_windows_too() {
+    let mut running = begin("SELECT v FROM t WHERE v > 0", COLUMNS, Bounds::default());
+    let mut made = Made::default();
+    let row = |v: i32| format!(r#"[null,"a",{v}]"#);
+    running.take(1, row(1).as_bytes(), 0, &mut made);
+    running.lose();
+    running.take(9, row(0).as_bytes(), 0, &mut made);
+    running.take(10, row(2).as_bytes(), 0, &mut made);
+    assert_eq!(made.0, [(1, Some("[1]".into())), (2, None), (3, Some("[2]".into()))]);
+    assert_eq!(running.counts().events, 3);
+}
+
+#[test]
 fn a_window_is_where_its_time_is_also_before_1970() {
     let events = [r#"["1969-12-31T23:59:59.5Z","a",1]"#, r#"["1970-01-01T00:00:00Z","a",1]"#];
     let query = "SELECT window_start FROM tumble(t, 1s) GROUP BY window_start";

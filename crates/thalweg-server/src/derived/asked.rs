@@ -84,7 +84,7 @@ impl AskedQueries {
 
 /// The topic of a query's rows: the same for all that mean the same.
 pub(crate) fn topic_of(query: &Query) -> Option<Topic> {
-    let digest = digest(&SHA256, query.canonical().as_bytes());
+    let digest = digest(&SHA256, &query.identity());
     let short: String = digest.as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{ASKED_TOPICS}{short}").parse().ok()
 }
