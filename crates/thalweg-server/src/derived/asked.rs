@@ -4,10 +4,11 @@ use std::{
 };
 
 use ring::digest::{SHA256, digest};
+use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query};
 use thalweg_wire::{ErrorCode, Topic};
 
-use super::DerivedTopic;
+use super::{DerivedTopic, columns_of};
 use crate::{config::ASKED_TOPICS, connection_limits::Address, refusal::Refusal};
 
 /// How long a query is remembered that nobody reads, in µs: whoever asked for it has not subscribed yet, or comes again.
@@ -64,6 +65,16 @@ impl AskedQueries {
         }
         asked.insert(topic.output.clone(), Asked { topic, address, asked_us: now_us });
         Ok(())
+    }
+
+    /// The columns of a query's rows.
+    pub(crate) fn columns(&self, topic: &Topic) -> Option<Arc<Columns>> {
+        if !topic.as_str().starts_with(ASKED_TOPICS) {
+            return None;
+        }
+        let asked = self.lock();
+        let plan = asked.get(topic)?.topic.plan.as_ref()?;
+        columns_of(plan).map(Arc::new)
     }
 
     /// The query whose rows are a topic.

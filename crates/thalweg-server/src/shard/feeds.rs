@@ -25,6 +25,7 @@ use crate::{
     clock,
     config::{Config, PATCH_US_MAX},
     connection_limits::AddressCounts,
+    derived::AskedQueries,
     fanout::{FeedKey, Feeds},
     metrics::Counts,
     refusal::Refusal,
@@ -40,6 +41,7 @@ pub(super) struct FeedTable {
     config: Arc<Config>,
     pub(super) streams: FedStreams,
     column_memory: ColumnMemory,
+    asked: Arc<AskedQueries>,
     by_topic: HashMap<Topic, FeedKey>,
     /// The same in order, for the list of topics.
     by_name: BTreeMap<Topic, FeedKey>,
@@ -57,10 +59,12 @@ impl FeedTable {
         streams: FedStreams,
         shares: Arc<AddressCounts>,
         column_memory: ColumnMemory,
+        asked: Arc<AskedQueries>,
     ) -> Self {
         Self {
             streams,
             column_memory,
+            asked,
             by_topic: HashMap::new(),
             by_name: BTreeMap::new(),
             feeds: Slab::new(),
@@ -117,8 +121,9 @@ impl FeedTable {
             None => (None, None),
             Some((order, epoch, next, offsets)) => {
                 let history = settings.history;
+                let columns = settings.columns.or_else(|| self.asked.columns(topic));
                 let feed = Feed::new(feed_kind, topic.clone(), epoch, next, offsets, history);
-                let feed = feed.with_columns(settings.columns, self.column_memory.clone());
+                let feed = feed.with_columns(columns, self.column_memory.clone());
                 (Some(self.new_home(topic, order)), Some(feed))
             }
         };
@@ -234,6 +239,7 @@ impl FeedTable {
         let feed = local.feed.get_or_insert_with(|| {
             // Looked up once: the feed keeps its bounds.
             let settings = self.config.topic(&local.topic);
+            let columns = settings.columns.or_else(|| self.asked.columns(&local.topic));
             let history = settings.history;
             let topic = local.topic.clone();
             let offsets = match self.streams.of(&local.topic) {
@@ -242,7 +248,7 @@ impl FeedTable {
                 None => Offsets::Consecutive,
             };
             let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history)
-                .with_columns(settings.columns, self.column_memory.clone());
+                .with_columns(columns, self.column_memory.clone());
             local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
             feed
         });

@@ -206,13 +206,15 @@ impl LocalTopic {
     /// Whether it can be removed without losing anything.
     pub(super) fn is_idle(&self) -> bool {
         let has_nothing = self.home.is_none() || self.end.is_some() || self.is_empty();
-        !self.has_readers() && has_nothing && !self.is_fetched()
+        !self.has_readers() && has_nothing && !self.is_made()
     }
 
-    /// Whether it is being fetched: then the fetcher must be told first that it is not wanted.
-    fn is_fetched(&self) -> bool {
-        let is_wanted =
-            |home: &Home| home.fetched_linger_us.is_some() && home.demand != Demand::None;
+    /// Whether it is being fetched, or a query makes its rows: then whoever does must be told first that it is not wanted.
+    fn is_made(&self) -> bool {
+        let is_wanted = |home: &Home| {
+            let is_derived = matches!(home.order, Order::Derived(_));
+            (is_derived || home.fetched_linger_us.is_some()) && home.demand != Demand::None
+        };
         self.end.is_none() && self.home.as_ref().is_some_and(is_wanted)
     }
 

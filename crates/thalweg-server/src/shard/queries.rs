@@ -2,18 +2,19 @@
 //! home of that topic is this shard.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use slab::Slab;
 use thalweg_columns::Columns;
-use thalweg_query::{Beginning, Bounds, Plan, Running, Sink, limits::TIMEOUT_MS};
+use thalweg_query::{Beginning, Bounds, Plan, Running, Sink};
 use thalweg_wire::{EndCode, Offset};
 
 use super::{Common, demand::DemandChange, local_topic::Ending, timers::Timers, topics::Topics};
 use crate::{
+    clock,
     config::ASKED_TOPICS,
     derived::DerivedTopic,
     fanout::FeedKey,
@@ -21,8 +22,14 @@ use crate::{
     stream::{Batch, DerivedBatches},
 };
 
-/// Bytes of events that queries read of one topic in a turn: what is left waits for the next one.
+/// Bytes of events that a query reads in a turn, and of rows that it makes: what is left waits for the next one.
 const BYTES_PER_TURN: usize = 1 << 19;
+
+/// How long all queries of a shard may take in a turn, in µs, before others get theirs. One event is read as a whole.
+const TURN_US: u64 = 2_000;
+
+/// After so many events the clock is looked at.
+const EVENTS_PER_LOOK: usize = 32;
 
 /// All queries of a shard.
 pub(super) struct Queries {
@@ -33,7 +40,7 @@ pub(super) struct Queries {
     /// Those whose rows are a topic.
     by_output: HashMap<FeedKey, usize>,
     /// Inputs with events that were not read yet.
-    pending_inputs: Vec<FeedKey>,
+    pending_inputs: VecDeque<FeedKey>,
     /// When windows are closed because nothing has come.
     pub(super) timers: Timers<usize>,
     counts: Arc<Counts>,
@@ -52,6 +59,8 @@ struct RunningQuery {
     timeout_us: u64,
     /// There is a timer for it.
     is_timed: bool,
+    /// Its columns are those of its source's events.
+    is_inferred: bool,
 }
 
 enum State {
@@ -66,10 +75,13 @@ enum State {
 struct Rows<'a> {
     batches: &'a mut DerivedBatches,
     now_us: u64,
+    /// Of those in this turn.
+    bytes: usize,
 }
 
 impl Sink for Rows<'_> {
     fn row(&mut self, offset: Offset, row: &[u8]) {
+        self.bytes += row.len();
         self.batches.push(offset, row, self.now_us);
     }
 
@@ -85,7 +97,7 @@ impl Queries {
             running: Slab::new(),
             by_input: HashMap::new(),
             by_output: HashMap::new(),
-            pending_inputs: Vec::new(),
+            pending_inputs: VecDeque::new(),
             timers: Timers::default(),
             counts: Arc::clone(counts),
         }
@@ -151,6 +163,7 @@ impl Queries {
             read_us: now_us,
             timeout_us: 0,
             is_timed: false,
+            is_inferred: false,
         });
         self.by_output.insert(output, index);
         self.by_input.entry(input).or_default().push(index);
@@ -176,7 +189,7 @@ impl Queries {
     /// A topic that queries may read has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
         if self.by_input.contains_key(&key) && !self.pending_inputs.contains(&key) {
-            self.pending_inputs.push(key);
+            self.pending_inputs.push_back(key);
         }
     }
 
@@ -199,27 +212,42 @@ impl Queries {
                 self.by_output.extend(opened.map(|opened| (opened, index)));
             }
             for index in self.by_input.remove(ended).into_iter().flatten() {
-                let running = &mut self.running[index];
-                (running.state, running.next) = (State::New, 1);
-                if let Some(output) = running.output {
+                let query = &mut self.running[index];
+                let output = query.output.filter(|key| query.is_output(topics, *key));
+                let Some(opened) = opened else {
+                    // Who has asked for it may ask again.
+                    if let Some(output) = output {
+                        self.end(topics, output);
+                        topics.end(output, Ending::Told(EndCode::Gone), now_us);
+                    }
+                    continue;
+                };
+                query.begin_anew();
+                if let Some(output) = output {
                     topics.end(output, Ending::Restarted, now_us);
                 }
-                if let Some(opened) = opened {
-                    self.by_input.entry(*opened).or_default().push(index);
-                    self.has_input(*opened);
-                }
+                self.by_input.entry(*opened).or_default().push(index);
+                self.has_input(*opened);
             }
         }
     }
 
-    /// Lets queries read the new events of their inputs.
+    /// Lets queries read the new events of their inputs, for as long as they may in a turn. Each gets its part; those that
+    /// had none are the first in the next turn.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
-        for key in std::mem::take(&mut self.pending_inputs) {
-            for nth in 0..self.by_input.get(&key).map_or(0, Vec::len) {
-                let index = self.by_input[&key][nth];
-                if self.take_input(topics, key, index, now_us).is_some_and(|has_more| has_more) {
-                    self.has_input(key);
-                }
+        let until_us = now_us + TURN_US;
+        for _ in 0..self.pending_inputs.len() {
+            let Some(key) = self.pending_inputs.pop_front() else { return };
+            let queries = self.by_input.get(&key).cloned().unwrap_or_default();
+            let mut has_more = false;
+            for index in queries {
+                has_more |= self.take_input(topics, key, index, now_us, until_us).unwrap_or(false);
+            }
+            if has_more {
+                self.pending_inputs.push_back(key);
+            }
+            if clock::now_us() >= until_us {
+                return;
             }
         }
     }
@@ -231,45 +259,56 @@ impl Queries {
         key: FeedKey,
         index: usize,
         now_us: u64,
+        until_us: u64,
     ) -> Option<bool> {
-        let query = &mut self.running[index];
-        let feed = topics.feeds.get(key)?.feed.as_ref()?;
+        let query = self.running.get_mut(index)?;
+        let output = query.output.filter(|key| query.is_output(topics, *key))?;
+        let local = topics.feeds.get(key).filter(|local| local.topic == query.topic.source)?;
+        let feed = local.feed.as_ref()?;
         let (mut batches, mut bytes): (Vec<Arc<Batch>>, usize) = (Vec::new(), 0);
-        let mut has_more = false;
         for batch in feed.batches_from(query.next) {
-            has_more = bytes >= BYTES_PER_TURN;
-            if has_more {
-                break;
-            }
             bytes += batch.event_bytes(query.next.max(batch.first()));
             batches.push(Arc::clone(batch));
+            if bytes >= BYTES_PER_TURN {
+                break;
+            }
         }
-        let first = batches.first()?;
+        let (first, head) = (batches.first()?, feed.head());
         if let State::New = query.state {
             query.begin(first, &batches);
             self.counts.queries_failed.add(u64::from(matches!(query.state, State::Failed)));
         }
         let State::Running(running) = &mut query.state else { return Some(false) };
         let before = running.counts();
-        let output = topics.derived(query.output?)?;
-        let mut rows = Rows { batches: output, now_us };
+        let mut rows = Rows { batches: topics.derived(output)?, now_us, bytes: 0 };
         let now_ms = wall_ms();
+        let mut is_over = false;
         for batch in &batches {
             if batch.start() > query.next {
                 running.lose();
             }
             let events = (batch.first().max(query.next)..).zip(batch.events_from(query.next));
-            for (offset, event) in events {
+            for (nth, (offset, event)) in events.enumerate() {
                 running.take(offset, event, now_ms, &mut rows);
+                query.next = offset + 1;
+                is_over = rows.bytes >= BYTES_PER_TURN
+                    || (nth % EVENTS_PER_LOOK == 0 && clock::now_us() >= until_us);
+                if is_over {
+                    break;
+                }
+            }
+            if is_over {
+                break;
             }
             query.next = batch.end();
         }
         query.read_us = now_us;
         if running.has_open_windows() && !std::mem::replace(&mut query.is_timed, true) {
-            self.timers.set(now_us + query.timeout_us, index);
+            self.timers.set(now_us.saturating_add(query.timeout_us), index);
         }
+        let has_more = query.next < head;
         self.count(before, index);
-        self.append(topics, index);
+        self.append(topics, output);
         Some(has_more)
     }
 
@@ -279,13 +318,14 @@ impl Queries {
             // It may have ended.
             let Some(query) = self.running.get_mut(index) else { continue };
             query.is_timed = false;
-            let (State::Running(running), Some(output)) = (&mut query.state, query.output) else {
+            let output = query.output.filter(|key| query.is_output(topics, *key));
+            let (State::Running(running), Some(output)) = (&mut query.state, output) else {
                 continue;
             };
             if !running.has_open_windows() {
                 continue;
             }
-            let due_us = query.read_us + query.timeout_us;
+            let due_us = query.read_us.saturating_add(query.timeout_us);
             if due_us > now_us {
                 query.is_timed = true;
                 self.timers.set(due_us, index);
@@ -293,17 +333,15 @@ impl Queries {
             }
             let before = running.counts();
             let Some(batches) = topics.derived(output) else { continue };
-            running.close_all(&mut Rows { batches, now_us });
+            running.close_all(&mut Rows { batches, now_us, bytes: 0 });
             self.count(before, index);
-            self.append(topics, index);
+            self.append(topics, output);
         }
     }
 
     /// Has the rows sealed in this turn.
-    fn append(&self, topics: &mut Topics, index: usize) {
-        if let Some(output) = self.running[index].output
-            && topics.derived(output).is_some_and(|batches| !batches.is_empty())
-        {
+    fn append(&self, topics: &mut Topics, output: FeedKey) {
+        if topics.derived(output).is_some_and(|batches| !batches.is_empty()) {
             topics.mark_due(output);
         }
     }
@@ -325,18 +363,38 @@ impl Queries {
 }
 
 impl RunningQuery {
+    /// Whether the topic with this key is the one of its rows still.
+    fn is_output(&self, topics: &Topics, key: FeedKey) -> bool {
+        topics
+            .feeds
+            .get(key)
+            .is_some_and(|local| local.topic == self.topic.output && local.end.is_none())
+    }
+
+    /// Its source is another one now.
+    fn begin_anew(&mut self) {
+        (self.state, self.next) = (State::New, 1);
+        if self.is_inferred {
+            self.topic.plan = None;
+        }
+    }
+
     /// Plans it, if its columns were not known, and begins with the first events that are there.
     fn begin(&mut self, first: &Batch, batches: &[Arc<Batch>]) {
         let plan = match &self.topic.plan {
             Some(plan) => Ok(Arc::clone(plan)),
-            None => self.infer(batches).map(Arc::new),
+            None => {
+                self.is_inferred = true;
+                self.infer(batches).map(Arc::new)
+            }
         };
         self.state = match plan {
             Ok(plan) => {
                 let is_first = first.start() <= 1;
                 let beginning = if is_first { Beginning::First } else { Beginning::Anywhere };
                 self.next = first.start();
-                self.timeout_us = plan.timeout_ms().unwrap_or(TIMEOUT_MS) * 1000;
+                self.timeout_us =
+                    plan.timeout_ms().unwrap_or(plan.default_timeout_ms()).saturating_mul(1000);
                 self.topic.plan = Some(Arc::clone(&plan));
                 State::Running(Box::new(Running::new(plan, Bounds::default(), beginning)))
             }

@@ -8,7 +8,9 @@ use super::{
     local_topic::{Ending, LocalTopic},
     topics::Topics,
 };
-use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
+use crate::{
+    clock::now_us, config::ASKED_TOPICS, fanout::FeedKey, refusal::Refusal, stream::Payloads,
+};
 
 impl Topics {
     /// Deletes a topic whose home is this shard. One that is fed is there if its stream has it.
@@ -31,6 +33,9 @@ impl Topics {
     fn deletable(&mut self, topic: &Topic) -> Result<FeedKey, Refusal> {
         if self.common.config.upstream(topic).is_some() {
             return Err(Refusal::fetched(topic));
+        }
+        if topic.as_str().starts_with(ASKED_TOPICS) {
+            return Err(Refusal::derived(topic));
         }
         let key = match self.is_fed(topic) {
             true => self.open_fed(topic)?,
@@ -91,14 +96,17 @@ impl Topics {
         self.open_again_for_sources(key);
     }
 
-    /// Sources that feed a topic which has ended, or read it, go on with the one under its name.
+    /// Sources that feed a topic which has ended, or read it, and queries of the configuration go on with the one under its
+    /// name. Queries that clients have asked for end.
     fn open_again_for_sources(&mut self, key: FeedKey) {
         let Some(local) = self.feeds.get_mut(key) else { return };
         let is_output =
             local.home.as_mut().is_some_and(|home| std::mem::take(&mut home.is_permanent));
         let is_input = std::mem::take(&mut local.is_input);
         let topic = local.topic.clone();
+        let is_lasting = self.common.inputs.events.contains(&topic);
         let opened = match (is_input, is_output) {
+            (true, false) if !is_lasting => return self.news.moved.push((key, None)),
             (true, _) => self.open_input(&topic, now_us()),
             (false, true) => self.open_permanent(&topic).map(|(key, _)| key),
             (false, false) => return,

@@ -90,7 +90,13 @@ impl Topics {
         let shares = Arc::clone(&common.shares);
         Self {
             shard,
-            feeds: FeedTable::new(Arc::clone(&common.config), streams, shares, memory),
+            feeds: FeedTable::new(
+                Arc::clone(&common.config),
+                streams,
+                shares,
+                memory,
+                Arc::clone(&common.asked),
+            ),
             answers,
             common,
             due: Vec::new(),

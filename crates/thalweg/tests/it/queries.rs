@@ -356,3 +356,58 @@ fn a_file_has_a_table_for_each_topic() {
     }
     std::fs::remove_file(&path).expect("removed");
 }
+
+#[test]
+fn a_query_ends_with_its_readers_also_if_it_has_no_rows_and_another_can_take_its_place() {
+    for shards in ["1", "2"] {
+        let server = Server::start(&["--shards", shards, "--topic", COLUMNS]);
+        publish(&server, &rows());
+        for round in 0..3 {
+            let none = asked(&format!("SELECT * FROM cars WHERE speed < {}", -round));
+            drop(server.subscribe(Transport::WebSocket, &none));
+            wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
+            let mut subscriber = server.subscribe(Transport::Sse, &asked(ASKED));
+            let mut events = Vec::new();
+            while events.len() < 3 {
+                events.extend(subscriber.envelope().events);
+            }
+            let expected: Vec<Value> = expected().into_iter().map(|(_, row)| row).collect();
+            assert_eq!(events, expected, "{shards} {round}");
+        }
+        // Nothing reads the source any more: it can be deleted.
+        wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
+        assert_eq!(server.ask("DELETE", "/v1/topics/cars", &[], "").status, 204);
+    }
+}
+
+#[test]
+fn a_source_that_is_deleted_ends_the_queries_of_clients() {
+    for shards in ["1", "3"] {
+        let server = Server::start(&["--shards", shards, "--topic", COLUMNS]);
+        publish(&server, &rows());
+        for _ in 0..2 {
+            let mut subscriber = server.subscribe(Transport::WebSocket, &asked(ASKED));
+            let mut count = 0;
+            while count < 3 {
+                count += subscriber.envelope().events.len();
+            }
+            assert_eq!(server.ask("DELETE", "/v1/topics/cars", &[], "").status, 204);
+            loop {
+                match subscriber.next() {
+                    Heard::TopicEnd(_, _, code) => break assert_eq!(code, "gone"),
+                    Heard::Envelope(_) | Heard::Heartbeat => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(server.count("thalweg_queries"), 0);
+            server.post("bystander", "application/json", "1").published();
+            publish(&server, &rows());
+        }
+        assert_eq!(server.get("/v1/topics/bystander?limit=9").json()["events"], json!([1, 1]));
+        let topic = server.get(&format!("/v1/topics{}", asked(ASKED))).json()["topic"].clone();
+        let topic = topic.as_str().expect("a topic");
+        let mut subscriber = server.subscribe(Transport::Sse, &format!("/{topic}?cursor=earliest"));
+        while subscriber.envelope().events.is_empty() {}
+        server.ask("DELETE", &format!("/v1/topics/{topic}"), &[], "").refused(409, "in_use");
+    }
+}

@@ -6,7 +6,13 @@ use super::{super::local_topic::Moved, *};
 fn every_subscription_is_found_at_its_place() {
     let shares = Arc::new(AddressCounts::new(1));
     let streams = FedStreams::new(Arc::default(), &[]);
-    let mut feeds = FeedTable::new(Arc::default(), streams, shares, ColumnMemory::default());
+    let mut feeds = FeedTable::new(
+        Arc::default(),
+        streams,
+        shares,
+        ColumnMemory::default(),
+        Arc::new(AskedQueries::new(0, 0)),
+    );
     let topic = "cars".parse().unwrap();
     let key = feeds.open(&topic, true, Creator::Publisher).unwrap();
     let feed = feeds.get_mut(key).unwrap();
