@@ -46,7 +46,7 @@ struct CheckedSubscribe {
     request: SubscribeRequest,
     identity: Identity,
     /// The query whose rows it subscribes to.
-    asked: Option<Asked>,
+    asked: Option<Box<Asked>>,
 }
 
 /// A query that a request has.
@@ -59,11 +59,12 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(text: &str) -> Result<Self, Refusal> {
+    /// Boxed because it is rare: it must not enlarge the future of every request.
+    fn of(text: &str) -> Result<Box<Self>, Refusal> {
         let query = thalweg_query::Query::parse(text)?;
         let source = query.source().parse()?;
         let topic = topic_of(&query).ok_or_else(Refusal::draining)?;
-        Ok(Self { query, topic, source })
+        Ok(Box::new(Self { query, topic, source }))
     }
 }
 
@@ -277,8 +278,9 @@ async fn subscribe(
             requester.take().map(|requester| connection.permit.for_stream(requester)).transpose()?
         }
     };
-    if let Some(Asked { query, topic, .. }) = asked {
-        http.shard.ask(query, topic, client.counted()).await?;
+    if let Some(asked) = asked {
+        let Asked { query, topic, .. } = *asked;
+        Box::pin(http.shard.ask(query, topic, client.counted())).await?;
     }
     http.shard.find(request.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
     // Only now, so that a subscriber without a place leaves no topic behind.
@@ -406,6 +408,26 @@ async fn route(
     }
 }
 
+/// What a query does, or its topic and columns.
+async fn read_query(
+    http: &Rc<Http>,
+    requester: &Requester,
+    parts: &Parts,
+    query: &Query<'_>,
+    asked: Asked,
+) -> Result<Answer, ErrorResponse> {
+    let identity = http.identify(parts, query).await?;
+    http.access().authorise(identity, Right::Subscribe(&asked.source))?;
+    if query.explains || asked.query.is_explain() {
+        let explained = http.shard.explain(&asked.query).await?;
+        let explained = format!("topic     {}\n{explained}", asked.topic);
+        return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
+    }
+    let client = Client::new(identity, requester);
+    let plan = http.shard.ask(asked.query, asked.topic.clone(), client.counted()).await?;
+    Ok(json_line(StatusCode::OK, described(&asked.topic, &plan)))
+}
+
 /// A query's topic, and its columns, as JSON.
 fn described(topic: &Topic, plan: &Plan) -> Vec<u8> {
     let columns = plan
@@ -437,16 +459,7 @@ async fn read(
     let query = Query::of(parts)?;
     if let Some(sql) = &query.sql {
         let asked = Asked::of(sql)?;
-        let identity = http.identify(parts, &query).await?;
-        http.access().authorise(identity, Right::Subscribe(&asked.source))?;
-        if !query.explains && !asked.query.is_explain() {
-            let client = Client::new(identity, requester);
-            let plan = http.shard.ask(asked.query, asked.topic.clone(), client.counted()).await?;
-            return Ok(json_line(StatusCode::OK, described(&asked.topic, &plan)));
-        }
-        let explained = http.shard.explain(&asked.query).await?;
-        let explained = format!("topic     {}\n{explained}", asked.topic);
-        return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
+        return Box::pin(read_query(http, requester, parts, &query, *asked)).await;
     }
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
         http.may(Right::Inspect, parts, &query).await?;
