@@ -274,7 +274,14 @@ describe("errors", () => {
     const refuse = async () => new Response(JSON.stringify({ error: { code, message } }), { status });
     const { state, statuses } = await heard("cars", { transports: ["long-polling"], fetch: refuse });
     // A token is fetched afresh once before that is believed.
-    const full = ["too_many_from_address", "too_many_queries", "too_many_connections", "busy", "unavailable", "unknown"];
+    const full = [
+      "too_many_from_address",
+      "too_many_queries",
+      "too_many_connections",
+      "busy",
+      "unavailable",
+      "unknown",
+    ];
     const passes = ["slow_request", "draining", "unauthorized", ...full];
     expect(state).toBe(passes.includes(code) ? "waiting" : "closed");
     expect(statuses.map(({ reason }) => reason)).toContain(message);
