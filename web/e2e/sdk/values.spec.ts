@@ -76,7 +76,10 @@ for (const name of TRANSPORTS) {
       const { versions, isShared } = await kept(page, topic);
       for (const { document } of versions) expect(document).toEqual(match(document.minute));
       const [whole, ...patched] = versions;
-      for (const { changed, bytes, document } of patched) {
+      // Where a patch took the server too long, the whole document came.
+      const patches = patched.filter(({ changed }) => changed);
+      expect(patches.length).toBeGreaterThanOrEqual(3);
+      for (const { changed, bytes, document } of patches) {
         const now = document.minute;
         expect([...(changed ?? [])].sort()).toEqual(
           ["/minute", `/players/${now}/passes`, ...(now > 1 ? [`/players/${now - 1}/passes`] : [])].sort(),
