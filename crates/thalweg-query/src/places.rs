@@ -33,11 +33,6 @@ impl Places {
         self.next += 1;
         place
     }
-
-    /// Where the block begins that made the row with this offset.
-    pub(crate) fn source_of(&self, offset: u64) -> u64 {
-        offset / self.per_block * BLOCK_OFFSETS
-    }
 }
 
 #[cfg(test)]
@@ -52,7 +47,6 @@ mod tests {
         }
         // Those that are left out leave theirs to the next ones.
         assert_eq!((places.next(1030), places.next(1040), places.next(1280)), (1024, 1025, 1280));
-        assert_eq!(places.source_of(1025), 1024);
     }
 
     #[test]
@@ -60,6 +54,5 @@ mod tests {
         let mut places = Places::new(false);
         assert_eq!((places.next(3), places.next(3), places.next(255)), (1, 2, 3));
         assert_eq!((places.next(256), places.next(300)), (PLACES, PLACES + 1));
-        assert_eq!(places.source_of(PLACES + 1), 256);
     }
 }

@@ -144,12 +144,6 @@ impl Running {
         !self.open.is_empty()
     }
 
-    /// The offset of the source from which on a query must read to make the row with this offset, of those of
-    /// one event each; windows need what was before, too.
-    pub fn source_of(&self, offset: u64) -> u64 {
-        self.places.source_of(offset)
-    }
-
     /// Takes an event in: JSON that was checked. Offsets increase. `now_ms` is what `now()` is.
     pub fn take(&mut self, offset: u64, event: &[u8], now_ms: i64, sink: &mut impl Sink) {
         self.offset = offset;
@@ -159,6 +153,9 @@ impl Running {
         cells.resize(plan.wanted.len(), Cell::Null);
         self.counts.unreadable += self.reader.read(event, &mut cells);
         let row = Row { cells: &cells, window: (0, 0), now_ms };
+        if !plan.has_windows() && self.cut.take() == Some(Cut::Lost) {
+            sink.lost(self.places.next(offset));
+        }
         let passes = || plan.filter.as_ref().is_none_or(|filter| filter.is_true(row) == Some(true));
         match (&plan.shape, plan.window) {
             (Shape::Groups { .. }, Some(window)) => {
@@ -173,12 +170,6 @@ impl Running {
                 }
                 self.watermark.advance(time_ms);
                 self.close(self.watermark.ms(window.delay_ms), sink);
-            }
-            (Shape::Whole | Shape::Rows(_), _) if self.cut.take() == Some(Cut::Lost) => {
-                let lost = self.places.next(self.offset);
-                sink.lost(lost);
-                self.counts.events -= 1;
-                self.take(offset, event, now_ms, sink);
             }
             (Shape::Whole, _) => {
                 if passes() {
@@ -203,8 +194,8 @@ impl Running {
         }
     }
 
-    /// Events are lost before the next one. Windows that may have had them are not emitted, but
-    /// announced ([`Sink::lost`]).
+    /// Events are lost before the next one. That is announced ([`Sink::lost`]): at once, or, where there are windows, for
+    /// each that may have had some, which is not emitted.
     pub fn lose(&mut self) {
         self.cut = Some(Cut::Lost);
         if let Some((newest, _)) = self.open.last_key_value() {

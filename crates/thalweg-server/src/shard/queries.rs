@@ -41,6 +41,8 @@ pub(super) struct Queries {
     by_output: HashMap<FeedKey, usize>,
     /// Inputs with events that were not read yet.
     pending_inputs: VecDeque<FeedKey>,
+    /// How often queries of some input have read.
+    turns: usize,
     /// When windows are closed because nothing has come.
     pub(super) timers: Timers<usize>,
     counts: Arc<Counts>,
@@ -98,6 +100,7 @@ impl Queries {
             by_input: HashMap::new(),
             by_output: HashMap::new(),
             pending_inputs: VecDeque::new(),
+            turns: 0,
             timers: Timers::default(),
             counts: Arc::clone(counts),
         }
@@ -210,6 +213,11 @@ impl Queries {
             if let Some(index) = self.by_output.remove(ended) {
                 self.running[index].output = *opened;
                 self.by_output.extend(opened.map(|opened| (opened, index)));
+                // What it has not read could not go anywhere.
+                let reads = |(_, queries): &(_, &Vec<usize>)| queries.contains(&index);
+                let inputs: Vec<FeedKey> =
+                    self.by_input.iter().filter(reads).map(|(key, _)| *key).collect();
+                inputs.into_iter().for_each(|input| self.has_input(input));
             }
             for index in self.by_input.remove(ended).into_iter().flatten() {
                 let query = &mut self.running[index];
@@ -222,6 +230,7 @@ impl Queries {
                     }
                     continue;
                 };
+                self.counts.queries_failed.sub(u64::from(matches!(query.state, State::Failed)));
                 query.begin_anew();
                 if let Some(output) = output {
                     topics.end(output, Ending::Restarted, now_us);
@@ -238,7 +247,11 @@ impl Queries {
         let until_us = now_us + TURN_US;
         for _ in 0..self.pending_inputs.len() {
             let Some(key) = self.pending_inputs.pop_front() else { return };
-            let queries = self.by_input.get(&key).cloned().unwrap_or_default();
+            let mut queries = self.by_input.get(&key).cloned().unwrap_or_default();
+            // Another one is the first in each turn: when time is over the others get one event each.
+            self.turns = self.turns.wrapping_add(1);
+            let first = self.turns % queries.len().max(1);
+            queries.rotate_left(first);
             let mut has_more = false;
             for index in queries {
                 has_more |= self.take_input(topics, key, index, now_us, until_us).unwrap_or(false);
