@@ -16,7 +16,7 @@ pub const NODES_MAX: usize = 400;
 
 /// Steps in which expressions are checked: each part is looked at several times, in groups once for each level, and
 /// what stands once may be needed twice (`BETWEEN`).
-pub(crate) const STEPS_MAX: usize = 20_000;
+pub(crate) const STEPS_MAX: usize = 8_000;
 
 /// Bytes of a text that an expression makes, and of a row: as many as events have by default. A longer text is
 /// NULL, a longer row is refused.
