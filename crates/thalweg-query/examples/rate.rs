@@ -36,6 +36,8 @@ const ROWS: usize = 1_000_000;
 struct Bytes(usize);
 
 impl Sink for Bytes {
+    fn begins(&mut self, _offset: u64) {}
+
     fn row(&mut self, _offset: u64, row: &[u8]) {
         self.0 += row.len();
     }

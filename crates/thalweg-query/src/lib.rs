@@ -36,6 +36,8 @@
 //! struct Print;
 //!
 //! impl Sink for Print {
+//!     fn begins(&mut self, _offset: u64) {}
+//!
 //!     fn row(&mut self, offset: u64, row: &[u8]) {
 //!         assert_eq!((offset, row), (1, &br#"["2022-07-13T21:09:40Z",49.45]"#[..]));
 //!     }

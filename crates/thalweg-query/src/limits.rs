@@ -76,3 +76,10 @@ impl Default for Bounds {
 /// that is longer. On one
 /// machine only: several nodes would not agree on when that was.
 pub const TIMEOUT_MS: u64 = 5_000;
+
+/// Events that say together how far time had come before the first of them, for whoever begins at a block.
+pub const SETTLING_EVENTS: u32 = 256;
+
+/// The largest offset, as everywhere: what JSON numbers hold exactly. Each query with windows over another one's topic has
+/// 128 times the offsets of its source.
+pub const OFFSET_MAX: u64 = (1 << 53) - 1;

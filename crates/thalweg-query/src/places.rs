@@ -19,6 +19,16 @@ impl Places {
         Self { per_block, block: 0, next: 0 }
     }
 
+    /// The first offset of a block.
+    pub(crate) fn first_of(&self, block: u64) -> u64 {
+        (block * self.per_block).max(1)
+    }
+
+    /// The first offset of the first block that has no offset before this one.
+    pub(crate) fn first_after(&self, offset: u64) -> u64 {
+        self.first_of(offset.div_ceil(BLOCK_OFFSETS))
+    }
+
     /// The offset of the next row that an event with this offset makes.
     pub(crate) fn next(&mut self, offset: u64) -> u64 {
         let block = offset / BLOCK_OFFSETS;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sqlparser::{ast::Expr as Ast, tokenizer::Span};
-use thalweg_columns::{Columns, Kind};
+use thalweg_columns::{Cell, CellReader, Columns, Kind};
 
 use crate::{
     QueryError,
@@ -86,6 +86,32 @@ impl Plan {
     /// How long it waits if the query does not say so, and it runs on one machine: a window at least.
     pub fn default_timeout_ms(&self) -> u64 {
         self.window.map_or(0, |window| window.size_ms as u64).max(TIMEOUT_MS)
+    }
+
+    /// What it takes and makes: two plans of one query that differ in this may make different rows.
+    pub fn signature(&self) -> String {
+        let taken = self.schema.iter().map(|column| format!("{}:{}", column.name, column.kind));
+        let made = self.results.iter().map(|column| format!("{}:{}", column.name, column.kind));
+        let (taken, made): (Vec<String>, Vec<String>) = (taken.collect(), made.collect());
+        format!("{}\n{}", taken.join(" "), made.join(" "))
+    }
+
+    /// By how much older than the newest event those must be with which a query begins ([`crate::Beginning::Block`]) so that it
+    /// makes the window that was over last, and all after it; in ms. `None`: it has no windows, and can begin anywhere.
+    pub fn replayed_ms(&self) -> Option<i64> {
+        let window = self.window.filter(|_| self.has_windows())?;
+        Some(2 * (window.delay_ms + window.step_ms) + window.size_ms)
+    }
+
+    /// The time of an event in its windows, in ms since 1970.
+    pub fn time_ms(&self, event: &[u8]) -> Option<i64> {
+        let window = self.window?;
+        let mut cells = [Cell::Null];
+        CellReader::new(&self.schema, &[self.wanted[window.time]]).read(event, &mut cells);
+        match cells {
+            [Cell::Time(ms)] => Some(ms),
+            _ => None,
+        }
     }
 
     pub(crate) fn new(statement: &Statement, schema: &Arc<Columns>) -> Result<Self, QueryError> {

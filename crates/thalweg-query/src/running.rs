@@ -10,7 +10,7 @@ use crate::{
     expr::{Expr, Row},
     groups::{Groups, Held, write_key},
     json::write_row,
-    limits::{BLOCK_OFFSETS, Bounds, GROUPS_MAX, VALUE_BYTES_MAX},
+    limits::{BLOCK_OFFSETS, Bounds, GROUPS_MAX, OFFSET_MAX, SETTLING_EVENTS, VALUE_BYTES_MAX},
     places::Places,
     plan::{PlannedWindow, Shape},
     watermark::Watermark,
@@ -18,6 +18,10 @@ use crate::{
 
 /// Takes what a query makes. Offsets increase.
 pub trait Sink {
+    /// All rows from this offset on are made; of those before it some are not, because the query began too late for
+    /// them ([`Beginning::Block`]). Comes once at most, before any row.
+    fn begins(&mut self, offset: u64);
+
     /// A row, as JSON.
     fn row(&mut self, offset: u64, row: &[u8]);
 
@@ -35,6 +39,7 @@ pub enum Beginning {
     Anywhere,
     /// At the first event of a block ([`crate::limits::BLOCK_OFFSETS`]). Rows have the offsets that they have in a run
     /// from the first event on. So also windows are left out that are over in the same block as those that began before.
+    /// How far time has come the first [`SETTLING_EVENTS`] say together, so that one that is late does not mislead.
     Block,
 }
 
@@ -51,7 +56,8 @@ pub struct Counts {
     pub late: u64,
     /// Events too far ahead of all before them ([`Bounds::lead_ms`]).
     pub ahead: u64,
-    /// Events whose group, window or texts would have been more than there may be; and rows that are too large.
+    /// Events whose group, window or texts would have been more than there may be; and rows that are too large, or would have
+    /// an offset beyond [`OFFSET_MAX`].
     pub refused: u64,
     /// Windows that were emitted.
     pub windows: u64,
@@ -85,6 +91,8 @@ pub struct Running {
     partial_until_ms: i64,
     /// Whether it is known how many rows other windows have made in the same block.
     is_numbered: bool,
+    /// Events that may still show how far those before the first one had come.
+    settling: u32,
     /// The block in which the last window was over that is not complete.
     partial_block: Option<u64>,
     counts: Counts,
@@ -111,7 +119,6 @@ impl Running {
         Self {
             reader: CellReader::new(&plan.schema, &plan.wanted),
             places: Places::new(is_one_each),
-            plan,
             bounds,
             watermark: Watermark::default(),
             over_ms: i64::MIN,
@@ -121,11 +128,13 @@ impl Running {
             cut: (beginning != Beginning::First).then_some(Cut::Begun),
             lost_until_ms: i64::MIN,
             partial_until_ms: i64::MIN,
-            is_numbered: beginning != Beginning::Block,
+            is_numbered: beginning != Beginning::Block || !plan.has_windows(),
+            settling: if beginning == Beginning::Block { SETTLING_EVENTS } else { 0 },
             partial_block: None,
             counts: Counts::default(),
             key: Vec::new(),
             row: Vec::new(),
+            plan,
         }
     }
 
@@ -142,6 +151,16 @@ impl Running {
     /// Whether there are open windows.
     pub fn has_open_windows(&self) -> bool {
         !self.open.is_empty()
+    }
+
+    /// The offset of the first row that events from `offset` on may make, if all of them are in later blocks than those before.
+    pub fn first_place(&self, offset: u64) -> u64 {
+        self.places.first_after(offset)
+    }
+
+    /// Whether the offsets of rows are known: sooner or later, if it began at a block.
+    pub fn is_numbered(&self) -> bool {
+        self.is_numbered
     }
 
     /// Takes an event in: JSON that was checked. Offsets increase. `now_ms` is what `now()` is.
@@ -223,9 +242,11 @@ impl Running {
     }
 
     /// The first event behind unknown ones: an unknown one may be later by as much as events may be late, so windows
-    /// that begin before that are not complete.
+    /// that begin before that are not complete. It may itself be later than that: with others it is known better.
     fn begin_after_cut(&mut self, time_ms: i64, window: PlannedWindow) {
-        let Some(cut) = self.cut.take() else { return };
+        self.settling = self.settling.saturating_sub(1);
+        let cut = self.cut.take().or((self.settling > 0).then_some(Cut::Begun));
+        let Some(cut) = cut else { return };
         let until_ms = match cut {
             Cut::Begun => &mut self.partial_until_ms,
             Cut::Lost => &mut self.lost_until_ms,
@@ -272,6 +293,9 @@ impl Running {
         let block = self.offset / BLOCK_OFFSETS;
         if !self.is_numbered && window.last_end_before(self.partial_until_ms) <= self.over_ms {
             self.is_numbered = *self.partial_block.get_or_insert(block) != block;
+            if self.is_numbered {
+                sink.begins(self.places.first_of(block));
+            }
         }
         while let Some(first) = self.open.first_entry()
             && *first.key() + window.size_ms <= until_ms
@@ -312,8 +336,13 @@ impl Running {
             self.counts.refused += 1;
             return;
         }
+        let offset = self.places.next(self.offset);
+        if offset > OFFSET_MAX {
+            self.counts.refused += 1;
+            return;
+        }
         self.counts.rows += 1;
-        sink.row(self.places.next(self.offset), &self.row);
+        sink.row(offset, &self.row);
     }
 }
 

@@ -5,9 +5,10 @@ mod asked;
 
 use std::sync::Arc;
 
+use ring::digest::{SHA256, digest};
 use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query, QueryError};
-use thalweg_wire::Topic;
+use thalweg_wire::{Epoch, Topic};
 
 use crate::config::{ASKED_TOPICS, Config, QueryConfig};
 
@@ -23,6 +24,9 @@ pub(crate) struct DerivedTopic {
     pub(crate) source: Topic,
     /// Its plan, if the columns of its source are declared. Otherwise it is made when there are events.
     pub(crate) plan: Option<Arc<Plan>>,
+    /// Its source is in a stream that several nodes share, or has rows of such a query. Then each of them makes the same
+    /// rows, at the same positions.
+    pub(crate) is_shared: bool,
 }
 
 /// Reads and plans the queries of a configuration. The columns of their rows are declared in it.
@@ -47,13 +51,19 @@ pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, 
             ));
         };
         let mut derived = waiting.remove(next);
+        let is_its = |other: &DerivedTopic| other.output == derived.source && other.is_shared;
+        derived.is_shared |= planned.iter().any(is_its);
+        let refused = |error: String| (derived.output.clone(), error);
         if let Some(columns) = config.topic(&derived.source).columns {
             let plan = derived.query.plan(&columns);
-            let plan = plan.map_err(|error| (derived.output.clone(), error.to_string()))?;
+            let plan = plan.map_err(|error| refused(error.to_string()))?;
+            check_shared(&derived.source, derived.is_shared, &plan).map_err(refused)?;
             if let Some(columns) = columns_of(&plan) {
                 config.declare(&derived.output, columns);
             }
             derived.plan = Some(Arc::new(plan));
+        } else if derived.is_shared {
+            return Err(refused(undeclared(&derived.source)));
         }
         planned.push(derived);
     }
@@ -82,11 +92,9 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
     if is_twice || is_made || config.upstream(topic).is_some() {
         return Err("the topic has other events already: give the query one of its own".into());
     }
-    if is_shared(config, topic) {
-        return Err("a --stream means its topic: give the query one of its own".into());
-    }
     check_source(config, &source)?;
-    Ok(DerivedTopic { output: topic.clone(), query, source, plan: None })
+    let is_shared = is_in_stream(config, &source);
+    Ok(DerivedTopic { output: topic.clone(), query, source, plan: None, is_shared })
 }
 
 /// Whether a topic can be queried.
@@ -94,9 +102,6 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
 /// # Errors
 /// Why not.
 pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String> {
-    if is_shared(config, source) {
-        return Err(format!("a --stream means {source}, and shared topics cannot be queried yet"));
-    }
     if config.has_values(source) {
         return Err(format!(
             "{source} is a value topic, and queries are of topics in which every event counts"
@@ -110,8 +115,41 @@ pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String
     Ok(())
 }
 
-fn is_shared(config: &Config, topic: &Topic) -> bool {
-    config.streams.iter().any(|stream| stream.pattern.matches(topic))
+/// Whether several nodes share a topic, because it is in a stream.
+pub(crate) fn is_in_stream(config: &Config, topic: &Topic) -> bool {
+    !config.is_derived(topic) && config.streams.iter().any(|stream| stream.pattern.matches(topic))
+}
+
+/// What is said of a shared topic whose columns are not declared: nodes that infer them need not agree.
+pub(crate) fn undeclared(source: &Topic) -> String {
+    format!(
+        "several nodes share {source}: declare its columns on each, with --topic '{source},columns=NAME:TYPE …'"
+    )
+}
+
+/// Whether a query can run over a shared topic.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_shared(source: &Topic, is_shared: bool, plan: &Plan) -> Result<(), String> {
+    match is_shared && plan.timeout_ms().is_some() {
+        true => Err(format!(
+            "several nodes share {source}, and would not agree on the time: its windows close by events alone, so leave \
+             TIMEOUT out"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The incarnation of a shared query's rows: the same on every node that runs it over the same events.
+pub(crate) fn epoch_of(derived: &DerivedTopic, source: Epoch) -> Epoch {
+    let mut bytes = derived.query.identity();
+    let plan = derived.plan.as_deref();
+    bytes.extend(plan.iter().flat_map(|plan| plan.signature().into_bytes()));
+    bytes.extend(source.to_string().into_bytes());
+    let digest = digest(&SHA256, &bytes);
+    let number = digest.as_ref()[..6].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Epoch::new(number).unwrap_or(source)
 }
 
 #[cfg(test)]

@@ -136,6 +136,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         peers: peers.clone(),
         access: Arc::new(access),
         asked: Arc::new(AskedQueries::new(
+            &queries,
             config.limits.queries,
             config.limits.queries_per_address,
         )),

@@ -40,7 +40,9 @@
 //!
 //! ingest            events in: from requests, commands, sources and other shards
 //!   asking          queries that clients ask for
-//!   queries         running queries: what they read, and their rows
+//!   queries         the queries that run here: which, when, and where their rows go
+//!   running_query   one of them: what it reads
+//!   query_start     where one begins whose rows every node makes for itself
 //!   sources         running sources: their ticks, inputs and outputs
 //!   fetching        topics that are fetched from elsewhere
 //!   publish_result  the result of publishing
@@ -74,11 +76,13 @@ mod peers;
 mod poll;
 mod publish_result;
 mod queries;
+mod query_start;
 mod read_back;
 mod read_queue;
 mod recall;
 mod recalls;
 mod replication;
+mod running_query;
 mod slice;
 mod sources;
 mod storing;

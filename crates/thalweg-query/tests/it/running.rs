@@ -3,11 +3,15 @@ use std::sync::Arc;
 use thalweg_columns::Columns;
 use thalweg_query::{Beginning, Bounds, Query, Running, Sink};
 
-/// What a query made: rows and lost windows, with their offsets.
+/// What a query made: rows and lost windows, with their offsets; and from where on it has all.
 #[derive(Debug, Default, PartialEq, Clone)]
-pub(crate) struct Made(pub(crate) Vec<(u64, Option<String>)>);
+pub(crate) struct Made(pub(crate) Vec<(u64, Option<String>)>, pub(crate) Option<u64>);
 
 impl Sink for Made {
+    fn begins(&mut self, offset: u64) {
+        assert!(self.1.replace(offset).is_none() && self.0.is_empty(), "once, and before all");
+    }
+
     fn row(&mut self, offset: u64, row: &[u8]) {
         assert!(self.0.last().is_none_or(|(last, _)| *last < offset), "offsets increase");
         self.0.push((offset, Some(String::from_utf8(row.to_vec()).expect("UTF-8"))));

@@ -75,6 +75,9 @@ pub(crate) const READS_MAX: usize = 256;
 /// again for whoever still needs them.
 pub(crate) const RECALLED_BYTES_MAX: usize = 64 << 20;
 
+/// Offsets of a stream that a query goes back at most when it begins: 262,144 messages. Windows that began before are left out.
+pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
+
 /// Bytes of events on a shard that wait to be stored. Above this publishes are refused (`busy`):
 /// without a leader nothing is stored for seconds.
 pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;

@@ -1,5 +1,5 @@
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -17,6 +17,8 @@ const REMEMBERED_US: u64 = 10_000_000;
 /// The queries that clients have asked for, on all shards. Equal ones share one topic.
 #[derive(Debug)]
 pub(crate) struct AskedQueries {
+    /// Topics of the configuration's queries that are [shared](DerivedTopic::is_shared).
+    shared: HashSet<Topic>,
     by_topic: Mutex<HashMap<Topic, Asked>>,
     max: usize,
     max_per_address: usize,
@@ -32,8 +34,17 @@ struct Asked {
 }
 
 impl AskedQueries {
-    pub(crate) fn new(max: usize, max_per_address: usize) -> Self {
-        Self { by_topic: Mutex::default(), max, max_per_address }
+    pub(crate) fn new(configured: &[DerivedTopic], max: usize, max_per_address: usize) -> Self {
+        let shared = configured.iter().filter(|derived| derived.is_shared);
+        let shared = shared.map(|derived| derived.output.clone()).collect();
+        Self { shared, by_topic: Mutex::default(), max, max_per_address }
+    }
+
+    /// Whether a topic has the rows of a query that is [shared](DerivedTopic::is_shared).
+    pub(crate) fn is_shared(&self, topic: &Topic) -> bool {
+        let is_asked = topic.as_str().starts_with(ASKED_TOPICS);
+        self.shared.contains(topic)
+            || is_asked && self.lock().get(topic).is_some_and(|asked| asked.topic.is_shared)
     }
 
     /// The plan of a query that somebody has asked for before, and does so again.

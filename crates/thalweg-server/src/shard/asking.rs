@@ -33,7 +33,10 @@ impl Handle {
         }
         let (source, columns) = self.columns_of(&query).await?;
         let plan = Arc::new(query.plan(&columns)?);
-        let topic = DerivedTopic { output, query, source, plan: Some(Arc::clone(&plan)) };
+        let is_shared = self.is_shared(&source);
+        derived::check_shared(&source, is_shared, &plan).map_err(bad_query)?;
+        let topic =
+            DerivedTopic { output, query, source, plan: Some(Arc::clone(&plan)), is_shared };
         self.common.asked.add(topic, address, now_us())?;
         Ok(plan)
     }
@@ -47,25 +50,35 @@ impl Handle {
         Ok(query.explain(&columns)?)
     }
 
+    fn is_shared(&self, source: &Topic) -> bool {
+        derived::is_in_stream(&self.common.config, source) || self.common.asked.is_shared(source)
+    }
+
     /// The source of a query, and its columns.
     async fn columns_of(&self, query: &Query) -> Result<(Topic, Arc<Columns>), Refusal> {
         let config = &self.common.config;
         let source: Topic = query.source().parse()?;
-        let refused = |message: String| Refusal::new(ErrorCode::BadQuery, message);
-        derived::check_source(config, &source).map_err(refused)?;
+        derived::check_source(config, &source).map_err(bad_query)?;
         if let Some(columns) = config.topic(&source).columns {
             return Ok((source, columns));
+        }
+        if self.is_shared(&source) {
+            return Err(bad_query(derived::undeclared(&source)));
         }
         let (home, topic) = (home_of(&source, self.common.peers.len()), source.clone());
         let columns = self.look(home, move |topics| topics.columns_of(&topic)).await?;
         let unknown = || {
-            refused(format!(
+            bad_query(format!(
                 "{source} has no events yet, so its columns are not known: publish one, or declare them with --topic"
             ))
         };
         let columns = columns.ok_or_else(unknown)?;
         Ok((source, columns))
     }
+}
+
+fn bad_query(message: String) -> Refusal {
+    Refusal::new(ErrorCode::BadQuery, message)
 }
 
 impl Topics {

@@ -39,6 +39,10 @@ impl Topics {
     /// Takes a message of a stream in.
     fn take_fed(&mut self, fed: Fed) {
         let Fed { stream, sequence, topic, content } = fed;
+        if self.common.config.is_derived(&topic) {
+            // Somebody has stored what only queries make.
+            return self.feeds.streams.has_come(stream, sequence);
+        }
         match content {
             Content::Events(payloads) => self.take_events(stream, sequence, &topic, payloads),
             Content::End(code) => {

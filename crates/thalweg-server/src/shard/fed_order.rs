@@ -87,11 +87,11 @@ impl FedStreams {
     }
 
     /// The stream that a topic is fed from. What is fetched has versions; where the stream keeps events,
-    /// each server fetches for itself.
+    /// each server fetches for itself. Rows of queries each server makes for itself.
     pub(super) fn of(&self, topic: &Topic) -> Option<usize> {
         let index = self.streams.iter().position(|fed| fed.stream.pattern.matches(topic))?;
         let is_its = self.has_values(index) || self.config.upstream(topic).is_none();
-        is_its.then_some(index)
+        (is_its && !self.config.is_derived(topic)).then_some(index)
     }
 
     /// Whether a stream's topics are value topics.

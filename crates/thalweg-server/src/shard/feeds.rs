@@ -104,27 +104,24 @@ impl FeedTable {
         let begin = || match stream {
             None if is_derived => {
                 let order = Order::Derived(Box::new(DerivedBatches::new(settings.batch)));
-                (order, random_epoch(), 1, Offsets::Derived)
+                // Where a shared one begins its query finds out ([`super::topics::Topics::begin_derived`]).
+                let is_known = !self.asked.is_shared(topic);
+                (order, is_known.then(|| (random_epoch(), 1)))
             }
             None => {
                 let epoch = random_epoch();
-                let order = Order::Own(Sequencer::new(epoch, settings.batch));
-                (order, epoch, 1, Offsets::Consecutive)
+                (Order::Own(Sequencer::new(epoch, settings.batch)), Some((epoch, 1)))
             }
             Some(stream) => {
                 let (order, head) = self.streams.begin(stream);
-                let epoch = self.streams.epoch(stream);
-                (Order::Fed(Box::new(order)), epoch, head, Offsets::Stored)
+                (Order::Fed(Box::new(order)), Some((self.streams.epoch(stream), head)))
             }
         };
         let (home, feed) = match is_home.then(begin) {
             None => (None, None),
-            Some((order, epoch, next, offsets)) => {
-                let history = settings.history;
-                let columns = settings.columns.or_else(|| self.asked.columns(topic));
-                let feed = Feed::new(feed_kind, topic.clone(), epoch, next, offsets, history);
-                let feed = feed.with_columns(columns, self.column_memory.clone());
-                (Some(self.new_home(topic, order)), Some(feed))
+            Some((order, start)) => {
+                let feed = start.map(|(epoch, next)| self.new_feed(topic, feed_kind, epoch, next));
+                (Some(self.new_home(topic, order)), feed)
             }
         };
         let key = self.feeds.insert(LocalTopic {
@@ -143,6 +140,25 @@ impl FeedTable {
         self.by_name.insert(topic.clone(), key);
         self.topic_limits.take(kind, is_home);
         Ok(key)
+    }
+
+    /// The feed of a topic whose next event is `next`.
+    pub(super) fn new_feed(
+        &self,
+        topic: &Topic,
+        kind: FeedKind,
+        epoch: Epoch,
+        next: Offset,
+    ) -> Feed {
+        let settings = self.config.topic(topic);
+        let columns = settings.columns.or_else(|| self.asked.columns(topic));
+        let offsets = match self.streams.of(topic) {
+            Some(_) => Offsets::Stored,
+            None if self.config.is_derived(topic) => Offsets::Derived,
+            None => Offsets::Consecutive,
+        };
+        Feed::new(kind, topic.clone(), epoch, next, offsets, settings.history)
+            .with_columns(columns, self.column_memory.clone())
     }
 
     fn new_home(&self, topic: &Topic, order: Order) -> Home {
@@ -235,29 +251,24 @@ impl FeedTable {
         if !batches.is_empty() {
             self.set_kind(key, TopicKind::Active);
         }
-        let local = self.feeds.get_mut(key as usize)?;
-        let feed = local.feed.get_or_insert_with(|| {
-            // Looked up once: the feed keeps its bounds.
-            let settings = self.config.topic(&local.topic);
-            let columns = settings.columns.or_else(|| self.asked.columns(&local.topic));
-            let history = settings.history;
-            let topic = local.topic.clone();
-            let offsets = match self.streams.of(&local.topic) {
-                Some(_) => Offsets::Stored,
-                None if self.config.is_derived(&local.topic) => Offsets::Derived,
-                None => Offsets::Consecutive,
-            };
-            let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history)
-                .with_columns(columns, self.column_memory.clone());
-            local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
-            feed
-        });
+        self.begin(key, epoch, from);
+        let feed = self.feeds.get_mut(key as usize)?.feed.as_mut()?;
         for batch in batches {
             if batch.end() > feed.head() {
                 push(feed, batch, now_us, counts);
             }
         }
         Some(feed)
+    }
+
+    /// Makes the feed of a topic that has none yet.
+    pub(super) fn begin(&mut self, key: FeedKey, epoch: Epoch, next: Offset) {
+        let Some(local) = self.get(key).filter(|local| local.feed.is_none()) else { return };
+        let mut feed = self.new_feed(&local.topic, local.feed_kind, epoch, next);
+        local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
+        if let Some(local) = self.get_mut(key) {
+            local.feed = Some(feed);
+        }
     }
 
     /// The timers that topics wait for.
@@ -375,7 +386,7 @@ pub(super) fn push(feed: &mut Feed, batch: Arc<Batch>, now_us: u64, counts: &Cou
 
 /// 48 random bits: two incarnations of one topic do not get the same in practice, and the text
 /// is short, since it is in every envelope.
-fn random_epoch() -> Epoch {
+pub(super) fn random_epoch() -> Epoch {
     loop {
         if let Some(epoch) = Epoch::new(fastrand::u64(..1 << 48)) {
             return epoch;

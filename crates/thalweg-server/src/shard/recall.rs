@@ -73,10 +73,14 @@ impl Topics {
         self.history_bytes = self.history_bytes + feed.history_bytes() - history_before;
         let served = self.recalls.came(key, |from| feed.is_away(from));
         local.was_read(head, newest);
+        let is_input = local.is_input;
         self.news.recalled.extend(served);
         self.recalled.add(key, after, before);
         while let Some(oldest) = self.recalled.over_limit(key) {
             self.forget_recalled(oldest);
+        }
+        if is_input {
+            self.news.inputs.push(key);
         }
         if is_version {
             // It may be newer than what has come from the stream.

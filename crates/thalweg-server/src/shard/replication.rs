@@ -11,7 +11,10 @@ use super::{
     topic_limits::Creator,
     topics::Topics,
 };
-use crate::{clock::now_us, connection_limits::Address, fanout::FeedKey, home::home_of};
+use crate::{
+    clock::now_us, connection_limits::Address, fanout::FeedKey, home::home_of, stream::Feed,
+};
+
 impl Topics {
     /// Posts new batches to other shards, and asks homes for the topics that are read here.
     /// `false` if a mailbox was full. `counted` returns the address that a connection is
@@ -30,7 +33,12 @@ impl Topics {
     /// Posts one topic's new batches; `false` if a mailbox was full.
     fn post_feed(&mut self, key: FeedKey) -> bool {
         let Some(local) = self.feeds.get_mut(key) else { return true };
-        let (Some(home), Some(feed)) = (&mut local.home, &local.feed) else { return true };
+        let Some(home) = &mut local.home else { return true };
+        let Some(feed) = &local.feed else {
+            // It has not begun: whoever waits for it gets it then.
+            home.is_unposted = false;
+            return true;
+        };
         let mut all = true;
         for follower in &mut home.followers {
             let has_all = follower.has_first_reply && follower.next == feed.head();
@@ -90,12 +98,13 @@ impl Topics {
             return self.post_no_room(follower.clone());
         };
         let Some(local) = self.feeds.get_mut(key) else { return };
-        let (Some(home), Some(feed)) = (&mut local.home, &local.feed) else { return };
+        let Some(home) = &mut local.home else { return };
         home.followers.retain(|other| other.shard != follower.shard);
         home.followers.push(Follower {
             shard: follower.shard,
             attachment: follower.attachment,
-            next: feed.first_retained(),
+            // Before it has begun there is nothing to post.
+            next: local.feed.as_ref().map_or(0, Feed::first_retained),
             has_first_reply: false,
             is_told_end: false,
         });

@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 
 use super::{
     fed_order::{Alone, Answer},
+    feeds::random_epoch,
     local_topic::{Ending, LocalTopic},
     topics::Topics,
 };
@@ -55,6 +56,8 @@ impl Topics {
             return;
         };
         home.order.stop_waiting();
+        // One that has not begun ends, too, for whoever waits for it.
+        self.feeds.begin(key, random_epoch(), 1);
         self.seal_feed(key, now_us);
         self.counts.topics_ended.add(u64::from(ending != Ending::Restarted));
         self.has_ended(key, ending);

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use thalweg_wire::{Format, Topic};
+use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
     Common,
     demand::{Demand, DemandChange},
     fed_order::{Answer, FedStreams},
     feeds::{FeedTable, push},
-    local_topic::{Ending, Moved, Order},
+    local_topic::{Ending, Home, Moved, Order},
     publish_result::PublishResult,
     recalls::{RecalledMemory, Recalls},
     timers::Timers,
@@ -68,6 +68,8 @@ pub(crate) struct Topics {
 pub(super) struct News {
     /// Topics that have new batches.
     pub(super) batches: Vec<FeedKey>,
+    /// Topics that queries read of which something has been read back, or which have begun here.
+    pub(super) inputs: Vec<FeedKey>,
     /// Connections that waited for what has been read back.
     pub(super) recalled: Vec<u32>,
     /// Topics that have ended here.
@@ -265,6 +267,24 @@ impl Topics {
             Order::Derived(batches) => Some(batches),
             Order::Own(_) | Order::Fed(_) => None,
         }
+    }
+
+    /// It is known where the rows of a shared query begin here: whoever waits for its topic gets it.
+    pub(super) fn begin_derived(&mut self, key: FeedKey, epoch: Epoch, next: Offset) {
+        let Some(local) = self.feeds.get(key).filter(|local| local.feed.is_none()) else { return };
+        let is_derived = |home: &Home| matches!(home.order, Order::Derived(_));
+        if !local.home.as_ref().is_some_and(is_derived) {
+            return;
+        }
+        self.feeds.begin(key, epoch, next);
+        if let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) {
+            home.followers.iter_mut().for_each(|follower| follower.next = next);
+            if let Order::Derived(batches) = &mut home.order {
+                batches.begin(next);
+            }
+        }
+        self.news.batches.push(key);
+        self.mark_unposted(key);
     }
 
     /// A topic has batches to take in this turn.

@@ -173,6 +173,7 @@ impl Shard {
             }
             feed.subscribers.iter().for_each(|key| subscribers.mark_dirty(*key));
         }
+        topics.news.inputs.drain(..).for_each(|key| ingest.queries.has_input(key));
         topics.news.recalled.drain(..).for_each(|key| subscribers.mark_dirty(key));
         for (feed, ending) in topics.news.ends.drain(..) {
             // It may be gone, and another topic be in its place.

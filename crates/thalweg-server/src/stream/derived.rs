@@ -20,6 +20,11 @@ impl DerivedBatches {
         Self { bounds, start: 1, first: 1, open: Payloads::default(), full: Vec::new() }
     }
 
+    /// Nothing is missing from this offset on. What is before it is not known, if anything was made.
+    pub fn begin(&mut self, offset: Offset) {
+        self.start = self.start.max(offset);
+    }
+
     /// Appends an event. Offsets increase.
     pub fn push(&mut self, offset: Offset, event: &[u8], now_us: u64) {
         let count = self.open.count();

@@ -157,6 +157,14 @@ impl Feed {
         log.into_iter().flatten().chain(value.into_iter().flatten())
     }
 
+    /// The batch that stands for `offset`, if it is here: retained, read back or pinned. Of a value there is none.
+    pub fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>> {
+        match self {
+            Self::Log(log) => log.batch_at(offset),
+            Self::Value(_) => None,
+        }
+    }
+
     /// Where a new subscription begins.
     pub fn start(&self, at: StartAt) -> Start {
         of!(self, feed => feed.start(at))

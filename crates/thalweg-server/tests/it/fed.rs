@@ -3,6 +3,7 @@
 
 mod beginnings;
 mod memory;
+mod queries;
 mod tickets;
 
 use std::{

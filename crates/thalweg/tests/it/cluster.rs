@@ -9,6 +9,7 @@
 //! - `ledger`: what they were told and got, and whether it fits
 //! - `pulse`: how long nothing came
 //! - `report`: what a run came to
+//! - `queries`: rows that each node makes for itself
 //! - `values`: value topics, which may be fetched
 //! - `balanced`: behind HAProxy, without stickiness
 //!
@@ -22,6 +23,7 @@ mod ledger;
 mod load;
 mod nodes;
 mod pulse;
+mod queries;
 mod report;
 #[path = "../../../thalweg-nats/tests/it/harness/servers.rs"]
 mod servers;

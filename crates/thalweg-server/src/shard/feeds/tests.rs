@@ -11,7 +11,7 @@ fn every_subscription_is_found_at_its_place() {
         streams,
         shares,
         ColumnMemory::default(),
-        Arc::new(AskedQueries::new(0, 0)),
+        Arc::new(AskedQueries::new(&[], 0, 0)),
     );
     let topic = "cars".parse().unwrap();
     let key = feeds.open(&topic, true, Creator::Publisher).unwrap();

@@ -1,0 +1,175 @@
+//! Queries over topics that several nodes share: each makes the same rows by itself, at the same positions.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use thalweg_columns::Columns;
+use thalweg_server::config::{Config, QueryConfig, StreamConfig, TopicSettings};
+
+use super::{history, memory::Streams, poll, publish};
+use crate::running::Running;
+
+const QUERIES: [&str; 4] = [
+    "max=SELECT window_start, max(speed) AS speed, count(*) FROM tumble(cars, 1s) GROUP BY window_start",
+    "hops=SELECT window_start, car, sum(speed) FROM hop(cars, 1s, 3s) GROUP BY window_start, car EMIT AFTER WINDOW CLOSE WITH DELAY 1s",
+    "all=SELECT * FROM cars WHERE speed > 3",
+    "fast=SELECT window_start, speed FROM max WHERE speed > 6",
+];
+
+fn node(streams: &Streams, shards: usize) -> Running {
+    let mut config = Config { shards, ..Config::default() };
+    let columns = Columns::declared(["car:string", "speed:int", "time:time"]).expect("columns");
+    let settings = TopicSettings { columns: Some(Arc::new(columns)), ..TopicSettings::default() };
+    config.topics.push(("cars".parse().expect("a pattern"), settings));
+    config.streams = vec![StreamConfig::parse("all=**").expect("a stream")];
+    config.queries = QUERIES.iter().map(|it| QueryConfig::parse(it).expect("a query")).collect();
+    Running::start(config, Some(streams.backend()))
+}
+
+/// Rows of four in a second, some of which are a little late.
+fn rows(range: std::ops::Range<u64>) -> Vec<String> {
+    let row = |nth: u64| {
+        let ms = 1_657_746_248_000 + nth * 250 - if nth % 7 == 3 { 600 } else { 0 };
+        format!(r#"["c{}",{},{ms}]"#, nth % 3, nth * 37 % 10)
+    };
+    range.map(row).collect()
+}
+
+/// Publishes rows, a few at a time, some to one node and some to another.
+fn publish_to(nodes: &[&Running], rows: &[String]) {
+    let mut rest = rows;
+    let mut size = 1;
+    while !rest.is_empty() {
+        let (some, others) = rest.split_at(size.min(rest.len()));
+        let answer = publish(nodes[size % nodes.len()], "cars", &some.join("\n"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        publish(nodes[0], "others", "1");
+        (rest, size) = (others, size % 5 + 1);
+    }
+}
+
+/// The messages of a topic's history, from its beginning here.
+fn read(node: &Running, topic: &str, events: usize) -> Value {
+    serde_json::from_str(&history(node, topic, events)).expect("JSON")
+}
+
+/// How many rows a topic has on a node that has all of them.
+fn count(topic: &str, rows: usize) -> usize {
+    match topic {
+        // The window of the newest row is open.
+        "max" => (rows - 1) / 4,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn every_node_makes_the_same_rows_at_the_same_positions() {
+    let streams = Streams::new(&["**"]);
+    let nodes = [node(&streams, 1), node(&streams, 3)];
+    publish_to(&[&nodes[0], &nodes[1]], &rows(0..400));
+    assert_eq!(
+        read(&nodes[0], "max", count("max", 400))["events"].as_array().map(Vec::len),
+        Some(99)
+    );
+    // All have read all rows when both have the last one of this.
+    for topic in ["max", "hops", "all", "fast"] {
+        let events = read(&nodes[0], topic, 30)["events"].as_array().map_or(0, Vec::len);
+        let same = nodes.each_ref().map(|node| history(node, topic, events));
+        assert_eq!(same[0], same[1], "{topic}");
+    }
+}
+
+#[test]
+fn whoever_comes_later_goes_on_at_the_same_positions() {
+    let streams = Streams::new(&["cars"]);
+    let first = node(&streams, 2);
+    publish_to(&[&first], &rows(0..1200));
+    read(&first, "max", count("max", 1200));
+    // It is brought nothing of what was before, and has it read back.
+    streams.forget_for_new();
+    let later = node(&streams, 2);
+    publish_to(&[&first], &rows(1200..1300));
+    for topic in ["max", "hops", "all", "fast"] {
+        let position = read(&first, topic, 1)["position"].clone();
+        let page = |node: &Running| loop {
+            let page = read(node, topic, 1);
+            if page["position"] == position {
+                return page;
+            }
+            std::thread::yield_now();
+        };
+        let (all, newer) = (page(&first), page(&later));
+        let (all, newer) = (&all["events"], &newer["events"]);
+        let (all, newer) = (all.as_array().expect("events"), newer.as_array().expect("events"));
+        let (count, of) = (newer.len(), all.len());
+        assert!(all.ends_with(newer) && (10..of).contains(&count), "{topic}: {count} of {of}");
+    }
+    // What it has not made it says.
+    let oldest = read(&first, "max", 1)["first"].to_string();
+    let epoch = read(&first, "max", 1)["position"]
+        .as_str()
+        .and_then(|it| it.split_once('.'))
+        .map(|(epoch, _)| epoch.to_owned())
+        .expect("a position");
+    let told = poll(&later, "max", &format!("{epoch}.{oldest}"));
+    assert_eq!(told[0]["gap"]["reason"], "trimmed", "{:?}", told[0]);
+}
+
+#[test]
+fn who_was_with_a_node_that_is_killed_in_the_middle_of_a_window_misses_nothing_at_another() {
+    let streams = Streams::new(&["cars"]);
+    let mut nodes = vec![node(&streams, 2)];
+    let mut cursor = "earliest".to_owned();
+    let mut heard = Vec::new();
+    for round in 0..10 {
+        // Rounds end within windows.
+        publish_to(&[&nodes[0]], &rows(90 * round..90 * round + 90));
+        let expected = count("max", 90 * (round as usize + 1));
+        while heard.len() < expected {
+            for message in poll(&nodes[0], "max", &cursor) {
+                assert!(message.get("gap").is_none(), "{message} in round {round}");
+                cursor = message["position"].as_str().expect("a position").to_owned();
+                heard.extend(message["events"].as_array().expect("events").clone());
+            }
+        }
+        if round % 2 == 0 {
+            streams.forget_for_new();
+        }
+        drop(nodes.remove(0));
+        nodes.push(node(&streams, 1 + round as usize % 3));
+    }
+    // Nothing is missing or doubled: windows follow each other.
+    let starts = heard.iter().map(|row| row[0].as_str().expect("a time").to_owned());
+    let starts: Vec<String> = starts.collect();
+    assert!(starts.is_sorted() && starts.windows(2).all(|pair| pair[0] != pair[1]));
+    assert!(heard[1..].iter().all(|row| row[2].as_u64() >= Some(3)), "{heard:?}");
+}
+
+#[test]
+fn a_stream_that_becomes_another_one_begins_its_queries_anew() {
+    let streams = Streams::new(&["cars"]);
+    let nodes = [node(&streams, 2), node(&streams, 1)];
+    let mut positions = Vec::new();
+    for _ in 0..2 {
+        publish_to(&[&nodes[0], &nodes[1]], &rows(0..100));
+        let same = nodes.each_ref().map(|node| history(node, "max", count("max", 100)));
+        assert_eq!(same[0], same[1]);
+        let page: Value = serde_json::from_str(&same[0]).expect("JSON");
+        positions.push(page["position"].as_str().expect("a position").to_owned());
+        streams.restart();
+    }
+    let epoch = |position: &str| position.split_once('.').map(|(epoch, _)| epoch.to_owned());
+    assert_ne!(epoch(&positions[0]), epoch(&positions[1]));
+}
+
+#[test]
+fn columns_of_shared_topics_are_declared() {
+    let streams = Streams::new(&["cars"]);
+    let shared = vec![StreamConfig::parse("cars=cars").expect("a stream")];
+    let config = Config { streams: shared, ..Config::default() };
+    let node = Running::start(config, Some(streams.backend()));
+    publish(&node, "cars", r#"{"speed":1}"#);
+    let answer = node.get("/v1/topics?query=SELECT%20speed%20FROM%20cars", &[]);
+    let said = answer.text();
+    assert!(answer.status == 400 && said.contains("declare its columns on each"), "{said}");
+}

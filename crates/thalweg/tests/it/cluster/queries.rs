@@ -1,0 +1,68 @@
+//! Queries over topics that several nodes share.
+
+use serde_json::{Value, json};
+
+use super::{Nodes, Servers, until};
+use crate::harness::{Heard, Transport};
+
+const QUERY: &str =
+    "max=SELECT window_start, max(speed), count(*) FROM tumble(cars, 1s) GROUP BY window_start";
+
+/// Rows of five in a second.
+fn rows(range: std::ops::Range<u64>) -> String {
+    let row = |nth: u64| format!("[{},{}]\n", nth * 37 % 100, 1_657_746_248_000 + nth * 200);
+    range.map(row).collect()
+}
+
+#[test]
+fn a_node_that_is_killed_in_the_middle_of_a_window_leaves_none_out_and_none_twice() {
+    let Some(servers) = Servers::start(1) else { return };
+    let columns = ["--topic", "cars,columns=speed:int time:time", "--query", QUERY];
+    let mut nodes = Nodes::start_with(&servers, 3, "all=**", &columns);
+    let (mut cursor, mut heard) = ("earliest".to_owned(), Vec::new());
+    for round in 0..6_u64 {
+        let nth = (round % 3) as usize;
+        // Each ends in the middle of a window.
+        for part in 0..4 {
+            let from = 32 * round + 8 * part;
+            let node = nodes.at((nth + 1 + part as usize % 2) % 3);
+            node.post("cars", "application/x-ndjson", rows(from..from + 8)).published();
+        }
+        let expected = (32 * (round as usize + 1) - 1) / 5;
+        let target = format!("/max?cursor={cursor}");
+        let mut subscriber = nodes.at(nth).subscribe(Transport::WebSocket, &target);
+        while heard.len() < expected {
+            match subscriber.next() {
+                Heard::Envelope(envelope) => {
+                    cursor = envelope.position;
+                    heard.extend(envelope.events);
+                }
+                Heard::Heartbeat => {}
+                other => panic!("{other:?} in round {round}"),
+            }
+        }
+        nodes.kill(nth);
+        nodes.run(nth);
+    }
+    let row = |second: u64| {
+        let speeds = (second * 5..second * 5 + 5).map(|nth| nth * 37 % 100);
+        let start = format!("2022-07-13T21:04:{:02}Z", 8 + second);
+        json!([start, speeds.max(), 5])
+    };
+    assert_eq!(heard, (0..38).map(row).collect::<Vec<Value>>());
+    // All have the last rows at the same positions.
+    let last = |nth: usize| nodes.at(nth).get("/v1/topics/max?limit=100").json();
+    let page = until("the last row", || {
+        let page = last(0);
+        (page["position"] == *cursor).then_some(page)
+    });
+    for nth in 1..3 {
+        let other = until("the last row", || {
+            let page = last(nth);
+            (page["position"] == *cursor).then_some(page)
+        });
+        let (events, others) = (page["events"].as_array(), other["events"].as_array());
+        let (events, others) = (events.expect("events"), others.expect("events"));
+        assert!(events.ends_with(others) || others.ends_with(events), "{page} {other}");
+    }
+}
