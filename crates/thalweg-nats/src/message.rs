@@ -1,4 +1,4 @@
-//! What a message says of its topic: events, or that it has ended.
+//! What a message says of its topic: events, that it has paused, or that it has ended.
 
 use std::fmt;
 
@@ -24,6 +24,9 @@ pub(crate) const MARK_VALUE: &str = "1";
 /// Says that the topic has ended: an [`EndCode`]'s name. Such a message has no body, and has [`MARK`].
 pub(crate) const END: HeaderName = HeaderName::from_static("Thalweg-End");
 
+/// Says that the topic has had no events for so many ms. Such a message has no body, and has [`MARK`].
+pub(crate) const PAUSED: HeaderName = HeaderName::from_static("Thalweg-Paused");
+
 /// Why a message is skipped.
 #[derive(Debug)]
 pub(crate) enum Skipped {
@@ -35,6 +38,8 @@ pub(crate) enum Skipped {
     EmptyLine,
     /// It says that its topic has ended in a way that this release does not know.
     End,
+    /// It says that its topic has paused, and not for how long.
+    Paused,
     /// Its sequence number is too large for an offset.
     Sequence,
 }
@@ -46,6 +51,7 @@ impl fmt::Display for Skipped {
             Self::Event(error) => error.fmt(f),
             Self::Count => write!(f, "a message has 1 to {EVENTS_MAX} lines, each an event"),
             Self::End => write!(f, "its {END} is none that this release knows"),
+            Self::Paused => write!(f, "its {PAUSED} is no number of ms"),
             Self::EmptyLine => f.write_str("a line is empty: each line must be an event"),
             Self::Sequence => write!(f, "sequence numbers go up to {SEQUENCE_MAX}"),
         }
@@ -69,6 +75,10 @@ pub(crate) fn read(
         if let Some(end) = header(END) {
             let code = EndCode::ALL.into_iter().find(|code| code.name() == end.as_str());
             return Ok((topic, Content::End(code.ok_or(Skipped::End)?)));
+        }
+        if let Some(paused) = header(PAUSED) {
+            let ms = paused.as_str().parse().map_err(|_| Skipped::Paused)?;
+            return Ok((topic, Content::Paused(ms)));
         }
         // The one copy: the body is a part of what was read from the socket.
         Payloads::from_lines(body.to_vec()).ok_or(Skipped::EmptyLine)?

@@ -50,6 +50,7 @@ pub(crate) struct Reading {
 /// What an answer to a direct get has.
 struct Messages {
     messages: Vec<(u64, Payloads)>,
+    pauses: Vec<(u64, u64)>,
     /// The number of the last one, those included that nobody can read.
     last: Option<u64>,
     /// The number of the last one that says that the topic has ended.
@@ -115,7 +116,7 @@ impl Reading {
         }
         let last_sequence = info.state.last_seq;
         let mut first_sequence = info.state.first_seq.max(1);
-        let mut ended_at = None;
+        let (mut ended_at, mut pauses) = (None, Vec::new());
         let mut from = (wanted.from / EVENTS_MAX as u64).max(first_sequence);
         let deadline = Instant::now() + PAGE_TIMEOUT;
         let (is_wanted, has_values) = (wanted.from <= wanted.until, state.has_values);
@@ -128,8 +129,10 @@ impl Reading {
             let rest = self.rest(state, wanted, next..until).await?;
             let is_whole = rest != Rest::More;
             let mut messages = read.messages;
+            pauses.extend(read.pauses);
             if let Rest::Ended(at) = rest {
                 messages.clear();
+                pauses.clear();
                 ended_at = Some(at);
             }
             if state.epoch() != wanted.epoch {
@@ -141,6 +144,7 @@ impl Reading {
                 first_sequence = first_sequence.max(now.state.first_seq);
                 return Ok(ReadPage {
                     messages,
+                    pauses,
                     is_whole,
                     first_sequence,
                     ended_at,
@@ -153,7 +157,7 @@ impl Reading {
             from = next;
         }
         let messages = Vec::new();
-        Ok(ReadPage { messages, is_whole: true, first_sequence, ended_at, last_sequence })
+        Ok(ReadPage { messages, pauses, is_whole: true, first_sequence, ended_at, last_sequence })
     }
 
     /// The first messages of a range, with at least one event that is wanted.
@@ -171,7 +175,8 @@ impl Reading {
             "max_bytes": PAGE_BYTES,
         });
         let mut batch = Batch::ask(&self.connection, &state.name, &request).await?;
-        let mut read = Messages { messages: Vec::new(), last: None, ended_at: None };
+        let mut read =
+            Messages { messages: Vec::new(), pauses: Vec::new(), last: None, ended_at: None };
         loop {
             let Some(message) = batch.next(deadline).await? else { return Ok(read) };
             let Some(sequence) = sequence_of(&message) else { continue };
@@ -189,8 +194,10 @@ impl Reading {
                         read.messages.push((sequence, payloads));
                     }
                 }
+                Ok(Content::Paused(ms)) => read.pauses.push((sequence, ms)),
                 Ok(Content::End(_)) => {
                     read.messages.clear();
+                    read.pauses.clear();
                     read.ended_at = Some(sequence);
                 }
                 // All servers skipped it.

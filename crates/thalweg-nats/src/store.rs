@@ -21,7 +21,7 @@ use crate::{
     counts::{Counts, add},
     end::{Answer, Work},
     leader,
-    message::{END, MARK, MARK_VALUE},
+    message::{END, MARK, MARK_VALUE, PAUSED},
     requests::{Requests, Unanswered},
     settings::subject_of,
     stream_state::StreamState,
@@ -121,6 +121,10 @@ impl Attempt {
         }
         let body = match content {
             Content::Events(payloads) => Bytes::from(payloads.into_lines()),
+            Content::Paused(ms) => {
+                headers.insert(PAUSED, ms.to_string());
+                Bytes::new()
+            }
             Content::End(code) => {
                 headers.insert(END, code.name());
                 Bytes::new()

@@ -230,6 +230,15 @@ impl Running {
         }
     }
 
+    /// The source has paused for so long, at this offset: windows are closed, if that is as long as they wait.
+    pub fn pause(&mut self, offset: u64, pause_ms: u64, sink: &mut impl Sink) {
+        let waits_ms = self.plan.timeout_ms().unwrap_or(self.plan.default_timeout_ms());
+        if pause_ms >= waits_ms {
+            self.offset = offset;
+            self.close_all(sink);
+        }
+    }
+
     fn time_of(&mut self, row: Row<'_>, window: PlannedWindow) -> Option<i64> {
         match row.cells.get(window.time) {
             // Far from the ends of what 64 bits hold, windows are, too.

@@ -134,7 +134,8 @@ impl ReadPage {
     /// The newest message of the topic that was seen; 0 if there was none.
     pub(crate) fn newest(&self) -> u64 {
         let newest = self.messages.last().map(|(sequence, _)| *sequence);
-        newest.or(self.ended_at).unwrap_or_default()
+        let paused = self.pauses.last().map(|(sequence, _)| *sequence);
+        newest.max(paused).or(self.ended_at).unwrap_or_default()
     }
 
     /// Whether the stream has given an offset, or a later one.
@@ -168,7 +169,7 @@ impl Content {
     fn bytes(&self) -> usize {
         match self {
             Self::Events(payloads) => payloads.joined().len(),
-            Self::End(_) => 0,
+            Self::Paused(_) | Self::End(_) => 0,
         }
     }
 }
@@ -196,6 +197,8 @@ pub struct Store {
 pub enum Content {
     /// At least one event, within the stream's bounds.
     Events(Payloads),
+    /// It has had no events for so many ms at least, by the clock of a node that tells the time. Only queries ask for that.
+    Paused(u64),
     /// The topic has ended. Its earlier messages are not read any more, and can be removed. A later one
     /// begins another topic under its name.
     End(EndCode),
@@ -268,6 +271,8 @@ pub struct ReadPage {
     /// Each with its sequence number, in order, none left out. The first has an event that was asked
     /// for. None comes before an [end](Content::End) of the topic.
     pub messages: Vec<(u64, Payloads)>,
+    /// Where among them the topic has [paused](Content::Paused): sequence numbers, and ms.
+    pub pauses: Vec<(u64, u64)>,
     /// Whether there are no more of those that were asked for. If there are, this page has some.
     pub is_whole: bool,
     /// The oldest sequence number that the stream still has.

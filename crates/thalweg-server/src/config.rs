@@ -56,6 +56,8 @@ pub struct Config {
     pub upstreams: Vec<UpstreamConfig>,
     /// Streams that the backend has; of several patterns the first counts.
     pub streams: Vec<StreamConfig>,
+    /// Whether this server tells the others when a topic of a stream has paused, so that windows of queries close.
+    pub tells_time: bool,
     /// For every topic that `topics` does not name.
     pub topic_defaults: TopicSettings,
     /// For topics that a pattern means; of several patterns the first counts.
@@ -186,6 +188,7 @@ impl Default for Config {
             queries: Vec::new(),
             upstreams: Vec::new(),
             streams: Vec::new(),
+            tells_time: false,
             topic_defaults: TopicSettings::default(),
             topics: Vec::new(),
             subscribe: Subscribing::Any,

@@ -57,7 +57,6 @@ pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, 
         if let Some(columns) = config.topic(&derived.source).columns {
             let plan = derived.query.plan(&columns);
             let plan = plan.map_err(|error| refused(error.to_string()))?;
-            check_shared(&derived.source, derived.is_shared, &plan).map_err(refused)?;
             if let Some(columns) = columns_of(&plan) {
                 config.declare(&derived.output, columns);
             }
@@ -125,20 +124,6 @@ pub(crate) fn undeclared(source: &Topic) -> String {
     format!(
         "several nodes share {source}: declare its columns on each, with --topic '{source},columns=NAME:TYPE …'"
     )
-}
-
-/// Whether a query can run over a shared topic.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn check_shared(source: &Topic, is_shared: bool, plan: &Plan) -> Result<(), String> {
-    match is_shared && plan.timeout_ms().is_some() {
-        true => Err(format!(
-            "several nodes share {source}, and would not agree on the time: its windows close by events alone, so leave \
-             TIMEOUT out"
-        )),
-        false => Ok(()),
-    }
 }
 
 /// The incarnation of a shared query's rows: the same on every node that runs it over the same events.

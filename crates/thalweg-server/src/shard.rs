@@ -42,6 +42,8 @@
 //!   asking          queries that clients ask for
 //!   queries         the queries that run here: which, when, and where their rows go
 //!   running_query   one of them: what it reads
+//!   pauses          when a shared topic has paused, for queries
+//!   pausing         written and read
 //!   query_start     where one begins whose rows every node makes for itself
 //!   sources         running sources: their ticks, inputs and outputs
 //!   fetching        topics that are fetched from elsewhere
@@ -72,6 +74,8 @@ mod listing;
 mod local_topic;
 mod mail;
 mod page_parts;
+mod pauses;
+mod pausing;
 mod peers;
 mod poll;
 mod publish_result;

@@ -92,7 +92,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let cluster = Cluster::of(&settings).map_err(|error| anyhow!(error))?;
     let mut config = config::config(settings).map_err(|error| anyhow!(error))?;
     if let Some(cluster) = &cluster {
-        cluster.settle_sources(&mut config).map_err(|error| anyhow!(error))?;
+        cluster.settle(&mut config).map_err(|error| anyhow!(error))?;
     }
     config.pages = pages::pages();
     if check {

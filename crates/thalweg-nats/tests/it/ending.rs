@@ -63,6 +63,23 @@ fn a_topic_that_ends_is_removed_and_others_are_not() {
 }
 
 #[test]
+fn a_pause_is_told_and_read_again_and_only_behind_what_is_newest() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    node.store("a", "1", None).unwrap();
+    let writer = node.writer();
+    assert_eq!(writer.store_after("a", Content::Paused(300), Some(1)).unwrap().sequence, 2);
+    node.store("a", "3", None).unwrap();
+    let outdated = writer.store_after("a", Content::Paused(300), Some(2)).unwrap_err();
+    assert_eq!(outdated, StoreError::Outdated(Some(3)));
+    for (sequence, text) in (1..).zip(["1", "paused: 300", "3"]) {
+        assert_eq!(node.next(), Heard::batch(sequence, "a", text));
+    }
+    let page = node.page("a", 1, 4);
+    assert_eq!((events(&page).len(), page.pauses, page.is_whole), (2, vec![(2, 300)], true));
+}
+
+#[test]
 fn of_a_value_topic_there_is_one_message() {
     let Some(servers) = Servers::start(1) else { return };
     let node = Node::start(&values(&servers));

@@ -34,7 +34,6 @@ impl Handle {
         let (source, columns) = self.columns_of(&query).await?;
         let plan = Arc::new(query.plan(&columns)?);
         let is_shared = self.is_shared(&source);
-        derived::check_shared(&source, is_shared, &plan).map_err(bad_query)?;
         let topic =
             DerivedTopic { output, query, source, plan: Some(Arc::clone(&plan)), is_shared };
         self.common.asked.add(topic, address, now_us())?;

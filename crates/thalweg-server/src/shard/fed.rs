@@ -45,6 +45,10 @@ impl Topics {
         }
         match content {
             Content::Events(payloads) => self.take_events(stream, sequence, &topic, payloads),
+            Content::Paused(ms) => {
+                self.feeds.streams.has_come(stream, sequence);
+                self.take_pause(&topic, sequence, ms);
+            }
             Content::End(code) => {
                 let streams = &mut self.feeds.streams;
                 streams.has_come(stream, sequence);

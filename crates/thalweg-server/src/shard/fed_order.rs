@@ -38,6 +38,8 @@ pub(super) enum Alone {
     Gone(u64),
     /// The end of a topic that is deleted.
     Deleted,
+    /// The topic has had no events for so many ms. It is stored if the topic's newest message has this sequence number.
+    Paused { ms: u64, after: u64 },
 }
 
 /// The streams, as one shard has got them.

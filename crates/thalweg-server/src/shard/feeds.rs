@@ -18,6 +18,7 @@ use super::{
     demand::Demand,
     fed_order::FedStreams,
     local_topic::{Ending, Home, LocalTopic, Order},
+    pauses::Pauses,
     timers::Timers,
     topic_limits::{Creator, TopicKind, TopicLimits},
 };
@@ -132,6 +133,7 @@ impl FeedTable {
             home,
             subscribers: Vec::new(),
             is_input: false,
+            pauses: Pauses::default(),
             format_users: FormatMap::default(),
             attachment: 0,
             end: None,

@@ -6,6 +6,7 @@ use thalweg_wire::{EndCode, Format, Offset, Topic};
 use super::{
     demand::{Demand, DemandChange, LINGER_US},
     fed_order::FedOrder,
+    pauses::Pauses,
     topic_limits::TopicKind,
 };
 use crate::stream::{Batch, DerivedBatches, Feed, FeedKind, FormatMap, Sequencer};
@@ -25,6 +26,8 @@ pub(super) struct LocalTopic {
     pub(super) subscribers: Vec<u32>,
     /// Sources of this shard read its events.
     pub(super) is_input: bool,
+    /// When it has paused, for queries.
+    pub(super) pauses: Pauses,
     /// How many of its subscribers use each format.
     pub(super) format_users: FormatMap<u32>,
     /// Number of the attachment to its home; 0: none.
@@ -85,6 +88,8 @@ pub(super) struct Follower {
     pub(super) attachment: u64,
     /// The next event to post.
     pub(super) next: Offset,
+    /// Pauses before this offset it has got.
+    pub(super) next_pause: Offset,
     /// Whether anything was posted to it yet.
     pub(super) has_first_reply: bool,
     /// It knows that the topic has ended, and needs nothing more.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_wire::{Epoch, Offset, Position, Topic};
 use tokio::sync::oneshot;
 
-use super::{local_topic::Ending, publish_result::PublishResult, topics::Topics};
+use super::{local_topic::Ending, pauses::Paused, publish_result::PublishResult, topics::Topics};
 use crate::{
     backend::{FromBackend, RetryKey},
     connection_limits::{Address, ConnectionPermit},
@@ -33,6 +33,8 @@ pub(crate) enum Mail {
     /// A client has acked a position of a topic whose source runs on this shard and waits for
     /// acks.
     Ack(Ack),
+    /// A shared topic whose home is this shard has paused, by the clock of a query.
+    Paused(Paused),
     /// What the backend says of topics whose home is this shard.
     FromBackend(FromBackend),
     /// What has come of a topic that is fetched and whose home is this shard.
@@ -84,6 +86,8 @@ pub(crate) struct Posted {
     pub(crate) batches: Vec<Arc<Batch>>,
     /// The head after them: what is before it and not among them was not kept.
     pub(crate) head: Offset,
+    /// Where it has paused, and for how many ms.
+    pub(crate) pauses: Vec<(Offset, u64)>,
     /// Set if the topic has ended after them.
     pub(crate) end: Option<Ending>,
 }

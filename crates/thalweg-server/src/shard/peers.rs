@@ -18,6 +18,7 @@ impl Handle {
                     shard.ingest.sources.ack(&mut shard.topics, &topic, position);
                 });
             }
+            Mail::Paused(paused) => self.with_shard(|shard| shard.topics.write_pause(paused)),
             Mail::FromBackend(message) => {
                 self.with_shard(|shard| shard.topics.take_from_backend(message));
             }

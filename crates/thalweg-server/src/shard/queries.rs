@@ -236,6 +236,10 @@ impl Queries {
             }
             let before = query.counts();
             query.close_all(topics, output, now_us);
+            if let Some(due_us) = query.due_us() {
+                query.is_timed = true;
+                self.timers.set(due_us, index);
+            }
             self.has_made(topics, index, before);
         }
     }

@@ -61,6 +61,8 @@ impl Topics {
         let Some(feed) = &mut local.feed else { return };
         self.counts.cold_reads.add(1);
         let (before, history_before) = (feed.recalled_bytes(), feed.history_bytes());
+        let pauses: Vec<(Offset, u64)> =
+            page.pauses.iter().map(|(sequence, ms)| (offset_of(*sequence, 0), *ms)).collect();
         let (newest, has_given) = (page.newest(), page.has_given(from.saturating_sub(1)));
         let is_beyond = from > until;
         if is_beyond {
@@ -80,6 +82,7 @@ impl Topics {
             self.forget_recalled(oldest);
         }
         if is_input {
+            self.take_pauses(key, pauses);
             self.news.inputs.push(key);
         }
         if is_version {

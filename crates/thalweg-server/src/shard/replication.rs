@@ -41,7 +41,9 @@ impl Topics {
         };
         let mut all = true;
         for follower in &mut home.followers {
-            let has_all = follower.has_first_reply && follower.next == feed.head();
+            let pauses = local.pauses.since(follower.next_pause);
+            let has_all =
+                follower.has_first_reply && follower.next == feed.head() && pauses.is_empty();
             if has_all && local.end.is_none() {
                 continue;
             }
@@ -54,6 +56,7 @@ impl Topics {
                         from: follower.next,
                         batches: feed.batches_from(follower.next).cloned().collect(),
                         head: feed.head(),
+                        pauses,
                         end: local.end,
                     },
                 }),
@@ -65,6 +68,7 @@ impl Topics {
                 Err(TrySendError::Closed(())) => {}
             }
             follower.next = feed.head();
+            follower.next_pause = local.pauses.newest() + 1;
             follower.has_first_reply = true;
             follower.is_told_end = local.end.is_some();
         }
@@ -105,6 +109,7 @@ impl Topics {
             attachment: follower.attachment,
             // Before it has begun there is nothing to post.
             next: local.feed.as_ref().map_or(0, Feed::first_retained),
+            next_pause: 0,
             has_first_reply: false,
             is_told_end: false,
         });
@@ -161,7 +166,7 @@ impl Topics {
 
     /// Receives what a topic's home has posted for the attachment with this number.
     pub(super) fn receive(&mut self, topic: &Topic, attachment: u64, posted: Posted) {
-        let Posted { epoch, from, batches, head, end } = posted;
+        let Posted { epoch, from, batches, head, pauses, end } = posted;
         let key = self.feeds.find(topic);
         let Some((key, local)) = key.and_then(|key| Some((key, self.feeds.get(key)?))) else {
             return;
@@ -173,6 +178,7 @@ impl Topics {
                 feed.skip_to(head);
             }
             self.has_grown(key, before);
+            self.take_pauses(key, pauses);
             if let Some(ending) = end {
                 self.has_ended(key, ending);
             }

@@ -10,6 +10,7 @@ use thalweg_query::{Beginning, Bounds, Counts, Plan, Running, Sink};
 use thalweg_wire::{Epoch, Offset};
 
 use super::{
+    pauses::Paused,
     query_start::{QueryStart, Step},
     topics::Topics,
 };
@@ -135,8 +136,14 @@ impl RunningQuery {
         }
     }
 
-    /// Closes its windows.
+    /// Nothing has come for long: closes its windows. Of a shared query all nodes do so where its source's stream says that.
     pub(super) fn close_all(&mut self, topics: &mut Topics, output: FeedKey, now_us: u64) {
+        if self.topic.is_shared {
+            let ms = self.timeout_us.unwrap_or_default() / 1000;
+            self.read_us = now_us;
+            let topic = self.topic.source.clone();
+            return topics.tell_pause(Paused { topic, next: self.next, ms });
+        }
         if let State::Running(running) = &mut self.state
             && let Some(batches) = topics.derived(output)
         {
@@ -165,6 +172,9 @@ impl RunningQuery {
                     return Some(false);
                 }
                 Step::Begin(from, beginning) => {
+                    if is_fed && topics.common.config.tells_time {
+                        self.timeout_us = Some(waits_us(&plan));
+                    }
                     let running = Running::new(plan, Bounds::default(), beginning);
                     self.next = from;
                     if running.is_numbered() {
@@ -177,6 +187,8 @@ impl RunningQuery {
         let feed = topics.feeds.get(input)?.feed.as_ref()?;
         let (batches, away) = batches_from(feed, self.next);
         let head = feed.head();
+        let pauses = pauses_since(topics, input, self.next);
+        let mut pauses = pauses.into_iter().peekable();
         if let (State::New(_), Some(first)) = (&self.state, batches.first()) {
             self.begin(first, &batches);
         }
@@ -190,6 +202,9 @@ impl RunningQuery {
             }
             let events = (batch.first().max(self.next)..).zip(batch.events_from(self.next));
             for (nth, (offset, event)) in events.enumerate() {
+                while let Some((at, ms)) = pauses.next_if(|(at, _)| *at < offset) {
+                    running.pause(at, ms, &mut rows);
+                }
                 running.take(offset, event, now_ms, &mut rows);
                 self.next = offset + 1;
                 is_over = rows.bytes >= BYTES_PER_TURN
@@ -202,6 +217,12 @@ impl RunningQuery {
                 break;
             }
             self.next = self.next.max(batch.end());
+        }
+        if self.next >= head {
+            for (at, ms) in pauses {
+                running.pause(at, ms, &mut rows);
+                self.next = at + 1;
+            }
         }
         if !batches.is_empty() {
             self.read_us = now_us;
@@ -247,8 +268,7 @@ impl RunningQuery {
         self.state = match plan {
             Ok(plan) => {
                 self.next = first.start();
-                let timeout_ms = plan.timeout_ms().unwrap_or(plan.default_timeout_ms());
-                self.timeout_us = Some(timeout_ms.saturating_mul(1000));
+                self.timeout_us = Some(waits_us(&plan));
                 self.topic.plan = Some(Arc::clone(&plan));
                 // Its publishers may have begun before this server was started.
                 let running = Running::new(plan, Bounds::default(), Beginning::Anywhere);
@@ -291,6 +311,16 @@ fn batches_from(feed: &Feed, from: Offset) -> (Vec<Arc<Batch>>, Option<Offset>) 
         batches.push(Arc::clone(batch));
     }
     (batches, None)
+}
+
+/// How long a query's windows wait for more events, in µs.
+fn waits_us(plan: &Plan) -> u64 {
+    plan.timeout_ms().unwrap_or(plan.default_timeout_ms()).saturating_mul(1000)
+}
+
+/// Where a topic has paused since an offset.
+fn pauses_since(topics: &Topics, key: FeedKey, from: Offset) -> Vec<(Offset, u64)> {
+    topics.feeds.get(key).map_or_else(Vec::new, |local| local.pauses.since(from))
 }
 
 /// The time of the day, in ms since 1970: what `now()` is.

@@ -50,7 +50,9 @@ impl Topics {
             payloads.clear();
             return answer.send(Err(Refusal::draining()));
         };
-        if payloads.is_empty() && !matches!(mark, Some(Alone::Gone(_) | Alone::Deleted)) {
+        if payloads.is_empty()
+            && !matches!(mark, Some(Alone::Gone(_) | Alone::Deleted | Alone::Paused { .. }))
+        {
             let (epoch, head) = (feed.epoch(), feed.head());
             let appended = Appended { first: head, end: head };
             let result = PublishResult { epoch, appended, count: 0, replayed: false };
@@ -113,6 +115,7 @@ impl Topics {
                     Some(Alone::Fetched(after)) => (Content::Events(payloads), None, Some(after)),
                     Some(Alone::Gone(after)) => (Content::End(EndCode::Gone), None, Some(after)),
                     Some(Alone::Deleted) => (Content::End(EndCode::Deleted), None, None),
+                    Some(Alone::Paused { ms, after }) => (Content::Paused(ms), None, Some(after)),
                 };
                 place.send(Store { stream: order.stream, topic, content, key, after, reply });
             }

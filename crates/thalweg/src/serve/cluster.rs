@@ -17,9 +17,10 @@ pub(super) struct Cluster {
     servers: Vec<String>,
     credentials: Option<PathBuf>,
     ca_file: Option<PathBuf>,
-    /// This server's name, and that of the one that runs sources.
+    /// This server's name, and those of the ones that run sources and tell the time.
     node: Option<String>,
     source_node: Option<String>,
+    time_node: Option<String>,
 }
 
 impl Cluster {
@@ -28,13 +29,16 @@ impl Cluster {
     /// # Errors
     /// One sentence about what does not go together.
     pub(super) fn of(settings: &Settings) -> Result<Option<Self>, String> {
-        let Settings { nats, nats_credentials, nats_ca, stream, node, source_node, .. } = settings;
+        let Settings {
+            nats, nats_credentials, nats_ca, stream, node, source_node, time_node, ..
+        } = settings;
         if nats.is_empty() {
             let given = [
                 ("stream", !stream.is_empty()),
                 ("nats-credentials", nats_credentials.is_some()),
                 ("nats-ca", nats_ca.is_some()),
                 ("source-node", source_node.is_some()),
+                ("time-node", time_node.is_some()),
             ];
             return match given.into_iter().find(|(_, is_given)| *is_given) {
                 Some((name, _)) => Err(format!("{name} needs nats, the servers of NATS")),
@@ -44,8 +48,12 @@ impl Cluster {
         if stream.is_empty() {
             return Err("nats needs a stream: stream=live=**, for instance, has all topics".into());
         }
-        if source_node.is_some() && node.is_none() {
-            return Err("source-node needs node, the name of this server".into());
+        for (name, is_given) in
+            [("source-node", source_node.is_some()), ("time-node", time_node.is_some())]
+        {
+            if is_given && node.is_none() {
+                return Err(format!("{name} needs node, the name of this server"));
+            }
         }
         Ok(Some(Self {
             servers: nats.clone(),
@@ -53,15 +61,17 @@ impl Cluster {
             ca_file: nats_ca.clone(),
             node: node.clone(),
             source_node: source_node.clone(),
+            time_node: time_node.clone(),
         }))
     }
 
     /// Leaves the sources to the one server that is named for them: on several each would make its
-    /// own events.
+    /// own events. And telling the time to the one that is named for that.
     ///
     /// # Errors
     /// When there are sources and none is named.
-    pub(super) fn settle_sources(&self, config: &mut Config) -> Result<(), String> {
+    pub(super) fn settle(&self, config: &mut Config) -> Result<(), String> {
+        config.tells_time = self.time_node.is_some() && self.time_node == self.node;
         match &self.source_node {
             None if config.sources.is_empty() => Ok(()),
             None => {

@@ -142,6 +142,11 @@ pub(super) struct Settings {
     /// The name of the server that runs the sources, which are not to run on each
     #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
     pub(super) source_node: Option<String>,
+    /// The name of the server that tells when a shared topic has paused, so that windows of queries close
+    ///
+    /// Without one they close by events alone, for servers would not agree on the time.
+    #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
+    pub(super) time_node: Option<String>,
 
     /// What publishers present; @FILE reads it from a file
     ///
@@ -339,7 +344,7 @@ impl Settings {
             listen admin_listen shards demo runs heartbeat compression drain_delay drain echo_path
             source query topics upstream topic subscribe history_bytes history_events history_age flush batch_events
             batch_bytes
-            nats stream nats_credentials nats_ca node source_node
+            nats stream nats_credentials nats_ca node source_node time_node
             publish_token subscribe_token inspect_token open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics

@@ -119,7 +119,7 @@ fn what_of_a_cluster_does_not_go_together_is_refused() {
         let settings = line(flags).unwrap();
         let cluster = Cluster::of(&settings)?;
         let mut made = config(settings)?;
-        cluster.map_or(Ok(()), |cluster| cluster.settle_sources(&mut made))?;
+        cluster.map_or(Ok(()), |cluster| cluster.settle(&mut made))?;
         Ok::<_, String>(made)
     };
     let nats = "--nats nats://a,nats://b --stream live=**";
@@ -129,6 +129,7 @@ fn what_of_a_cluster_does_not_go_together_is_refused() {
         "--nats nats://a",
         "--nats nats://a --stream live=a/** --stream live=b/**",
         "--nats nats://a --stream live=** --source-node a",
+        "--nats nats://a --stream live=** --time-node a",
         "--nats nats://a --stream live=** --source cars=cars",
         "--nats nats://a --stream live=a/** --topic */b,kind=value",
     ];
@@ -138,6 +139,8 @@ fn what_of_a_cluster_does_not_go_together_is_refused() {
         cluster(&flags).unwrap().sources.len()
     };
     assert_eq!((sources("one"), sources("two")), (1, 0));
+    let tells = |node: &str| cluster(&format!("{nats} --time-node one --node {node}")).unwrap();
+    assert_eq!((tells("one").tells_time, tells("two").tells_time), (true, false));
 }
 
 #[test]
@@ -185,7 +188,9 @@ fn every_setting_reaches_the_configuration() {
                 continue;
             }
             // Of the cluster, which is made of the settings beside the configuration.
-            "nats" | "nats-credentials" | "nats-ca" | "node" | "source-node" => continue,
+            "nats" | "nats-credentials" | "nats-ca" | "node" | "source-node" | "time-node" => {
+                continue;
+            }
             "stream" => "s=t",
             "listen" | "admin-listen" => "127.0.0.1:9",
             "trusted-proxy" => "10.0.0.1/8",

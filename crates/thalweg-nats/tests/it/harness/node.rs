@@ -95,6 +95,7 @@ impl Target for Ear {
             Content::Events(payloads) => {
                 String::from_utf8(payloads.joined().to_vec()).expect("UTF-8")
             }
+            Content::Paused(ms) => format!("paused: {ms}"),
             Content::End(code) => format!("ended: {}", code.name()),
         };
         let _ = self.heard.send(Heard::batch(sequence, topic.as_str(), &events));

@@ -172,7 +172,7 @@ impl Streams {
         let (_, has_values) = shared.patterns[read.stream];
         let until = read.until.div_ceil(EVENTS_MAX as u64);
         let range = first..if has_values { last_sequence + 1 } else { until };
-        let (mut messages, mut ended_at) = (Vec::new(), None);
+        let (mut messages, mut pauses, mut ended_at) = (Vec::new(), Vec::new(), None);
         let its = (1..).zip(&shared.messages).filter(|(_, (_, topic, _))| *topic == read.topic);
         for (sequence, (.., content)) in its.filter(|(sequence, _)| range.contains(sequence)) {
             match content {
@@ -184,8 +184,10 @@ impl Streams {
                         messages.push((sequence, payloads.clone()));
                     }
                 }
+                Content::Paused(ms) => pauses.push((sequence, *ms)),
                 Content::End(_) => {
                     messages.clear();
+                    pauses.clear();
                     ended_at = Some(sequence);
                 }
             }
@@ -195,7 +197,7 @@ impl Streams {
         if read.from > read.until {
             messages.clear();
         }
-        Ok(ReadPage { messages, is_whole, first_sequence, ended_at, last_sequence })
+        Ok(ReadPage { messages, pauses, is_whole, first_sequence, ended_at, last_sequence })
     }
 
     fn answer_ticket(&self, request: TicketRequest) {
@@ -229,7 +231,7 @@ impl Streams {
         let epoch = shared.epoch();
         let body = match &store.content {
             Content::Events(payloads) => payloads.joined().to_vec(),
-            Content::End(_) => Vec::new(),
+            Content::Paused(_) | Content::End(_) => Vec::new(),
         };
         let key = store.key.as_ref().map(|key| (store.topic.clone(), key.to_bytes()));
         if let Some((sequence, known)) = key.as_ref().and_then(|key| shared.keys.get(key)) {

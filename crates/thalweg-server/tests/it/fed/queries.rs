@@ -9,7 +9,8 @@ use thalweg_server::config::{Config, QueryConfig, StreamConfig, TopicSettings};
 use super::{history, memory::Streams, poll, publish};
 use crate::running::Running;
 
-const QUERIES: [&str; 4] = [
+const QUERIES: [&str; 5] = [
+    "waits=SELECT window_start, count(*) FROM tumble(cars, 1s) GROUP BY window_start EMIT AFTER WINDOW CLOSE AND TIMEOUT 200ms",
     "max=SELECT window_start, max(speed) AS speed, count(*) FROM tumble(cars, 1s) GROUP BY window_start",
     "hops=SELECT window_start, car, sum(speed) FROM hop(cars, 1s, 3s) GROUP BY window_start, car EMIT AFTER WINDOW CLOSE WITH DELAY 1s",
     "all=SELECT * FROM cars WHERE speed > 3",
@@ -17,7 +18,12 @@ const QUERIES: [&str; 4] = [
 ];
 
 fn node(streams: &Streams, shards: usize) -> Running {
-    let mut config = Config { shards, ..Config::default() };
+    node_that(streams, shards, false)
+}
+
+/// The same, and it may be the one that tells the time.
+fn node_that(streams: &Streams, shards: usize, tells_time: bool) -> Running {
+    let mut config = Config { shards, tells_time, ..Config::default() };
     let columns = Columns::declared(["car:string", "speed:int", "time:time"]).expect("columns");
     let settings = TopicSettings { columns: Some(Arc::new(columns)), ..TopicSettings::default() };
     config.topics.push(("cars".parse().expect("a pattern"), settings));
@@ -143,6 +149,37 @@ fn who_was_with_a_node_that_is_killed_in_the_middle_of_a_window_misses_nothing_a
     let starts: Vec<String> = starts.collect();
     assert!(starts.is_sorted() && starts.windows(2).all(|pair| pair[0] != pair[1]));
     assert!(heard[1..].iter().all(|row| row[2].as_u64() >= Some(3)), "{heard:?}");
+}
+
+#[test]
+fn windows_close_on_all_nodes_where_one_says_that_the_topic_has_paused() {
+    for shards in [1, 3] {
+        let streams = Streams::new(&["cars"]);
+        let nodes = [node_that(&streams, shards, true), node(&streams, 2)];
+        // Of the window that is open last nothing would be told. What comes for it later is late everywhere.
+        for range in [0..10, 10..11, 11..20] {
+            publish_to(&[&nodes[0], &nodes[1]], &rows(range.clone()));
+            let closed = range.end as usize / 4 + 1;
+            let events = closed - usize::from(range.end == 20);
+            let same = nodes.each_ref().map(|node| history(node, "waits", events));
+            assert_eq!(same[0], same[1], "{shards} {range:?}");
+        }
+        // Also for who has it read back.
+        streams.forget_for_new();
+        let later = node(&streams, 1);
+        publish_to(&[&nodes[0]], &rows(20..30));
+        let same = [&nodes[1], &later].map(|node| history(node, "waits", 8));
+        assert_eq!(same[0], same[1], "{shards}");
+        let page: Value = serde_json::from_str(&same[0]).expect("JSON");
+        let counts: Vec<u64> = page["events"]
+            .as_array()
+            .expect("events")
+            .iter()
+            .filter_map(|row| row[1].as_u64())
+            .collect();
+        // Rows 10 and 17 are of windows that are over by then, row 11 of one that the pause has closed.
+        assert_eq!(counts, [4, 4, 2, 4, 3, 5, 3, 2]);
+    }
 }
 
 #[test]

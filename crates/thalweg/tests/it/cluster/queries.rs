@@ -66,3 +66,33 @@ fn a_node_that_is_killed_in_the_middle_of_a_window_leaves_none_out_and_none_twic
         assert!(events.ends_with(others) || others.ends_with(events), "{page} {other}");
     }
 }
+
+#[test]
+fn one_node_tells_all_that_a_topic_has_paused() {
+    let Some(servers) = Servers::start(1) else { return };
+    let query = format!("{QUERY} EMIT AFTER WINDOW CLOSE AND TIMEOUT 300ms");
+    let settings = ["--topic", "cars,columns=speed:int time:time", "--query", &query];
+    let settings = [&settings[..], &["--time-node", "one", "--node"]].concat();
+    let nodes = ["one", "two"]
+        .map(|name| Nodes::start_with(&servers, 1, "all=**", &[&settings[..], &[name]].concat()));
+    let mut subscribers =
+        nodes.each_ref().map(|node| node.at(0).subscribe(Transport::Sse, "/max?cursor=earliest"));
+    for seconds in [0..2, 2..3] {
+        let rows = rows(seconds.start * 5..seconds.end * 5);
+        nodes[1].at(0).post("cars", "application/x-ndjson", rows).published();
+        for _ in seconds {
+            let told = subscribers.each_mut().map(|subscriber| {
+                loop {
+                    let envelope = subscriber.envelope();
+                    if !envelope.events.is_empty() {
+                        break (envelope.position, envelope.events);
+                    }
+                }
+            });
+            assert_eq!(told[0], told[1]);
+        }
+    }
+    // Who reads the source is told nothing of it.
+    let page = nodes[0].at(0).get("/v1/topics/cars?limit=100").json();
+    assert_eq!(page["events"].as_array().map(Vec::len), Some(15));
+}
