@@ -162,7 +162,7 @@ for i in 0 1 2; do
     echo "node$((i + 1))   http://127.0.0.1:$((node_port + i))"
 done
 echo
-echo "try     curl -N -H 'Accept: text/event-stream' $address/v1/topics/cars"
+echo "try     curl -N -H 'Accept: text/event-stream' $address/v1/topics/car_live_data"
 echo "        curl -d '{\"hello\":\"world\"}' $address/v1/topics/greetings"
 echo
 echo "Kill any of these to see it survive; one NATS server at a time, of three two are needed."

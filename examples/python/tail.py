@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Follow a topic and come back where it was: over WebSocket, SSE or HTTP streaming.
 
-    python3 tail.py http://127.0.0.1:8080/v1/topics/cars [websocket|sse|http-streaming]
+    python3 tail.py http://127.0.0.1:8080/v1/topics/car_live_data [websocket|sse|http-streaming]
 """
 
 import json

@@ -3,7 +3,6 @@
 //! ```text
 //! posted      what publishers send: bodies and lines
 //! cars        car_live_data: cars driving on roads
-//! max_speed   the highest of their speeds in each second, made from their events
 //! constant    the published experiment's fixed row, any batch and interval
 //! dummy       padding of any size
 //! runner      the published round trip: the next event when the last is acked
@@ -19,7 +18,6 @@
 mod cars;
 mod constant;
 mod dummy;
-mod max_speed;
 pub(crate) mod posted;
 mod runner;
 
@@ -106,7 +104,7 @@ impl Inputs {
 /// nothing else, and this many rows have more than ten megabytes.
 const ROWS_MAX: u64 = 100_000;
 
-const KINDS: [&str; 5] = ["cars", "constant", "dummy", "max-speed", "runner"];
+const KINDS: [&str; 4] = ["cars", "constant", "dummy", "runner"];
 
 /// What rows are as JSON.
 const SHAPES: [&str; 2] = ["rows", "columns"];
@@ -124,11 +122,6 @@ pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
             config.options.check_keys(&["ack"])?;
             let source = Box::new(runner::Runner::default());
             Ok(Scheduled { takes_acks: true, ..unscheduled(source, config, input(config, "ack")?) })
-        }
-        "max-speed" => {
-            config.options.check_keys(&["of"])?;
-            let cars = input(config, "of")?.ok_or("of: name the topic of the cars")?;
-            Ok(unscheduled(Box::new(max_speed::MaxSpeed::default()), config, Some(cars)))
         }
         _ => generator(config),
     }
@@ -288,19 +281,16 @@ mod tests {
         check("a=runner", Ok(&[]));
         check("a=runner,ack=b", Ok(&["b"]));
         check("a=runner,ack=a", Err("ack: another topic than its own"));
-        check("a/max=max-speed,of=a", Ok(&["a"]));
-        check("a=max-speed,of=a", Err("of: another topic than its own"));
-        check("a=max-speed", Err("of: name the topic of the cars"));
-        assert!(build(&SourceConfig::parse("a=max-speed,of=b//c").unwrap()).is_err());
-        assert!(build(&SourceConfig::parse("a=cars,max-speed=b").unwrap()).is_err());
+        assert!(build(&SourceConfig::parse("a=runner,ack=b//c").unwrap()).is_err());
+        assert!(build(&SourceConfig::parse("a=cars,ack=b").unwrap()).is_err());
     }
 
     #[test]
     fn what_is_taken_in_is_known_by_topic() {
-        let sources = ["a=runner,ack=c", "b=runner,ack=c", "m=max-speed,of=a", "d=cars"];
+        let sources = ["a=runner,ack=c", "b=runner,ack=c", "d=cars"];
         let build = |text: &str| build(&SourceConfig::parse(text).unwrap()).unwrap();
-        let inputs = Inputs::of(&sources.map(build), std::iter::empty());
+        let inputs = Inputs::of(&sources.map(build), [&"d".parse().unwrap()].into_iter());
         let topics = |names: [&str; 2]| names.map(|name| name.parse().unwrap()).into();
-        assert_eq!((inputs.events, inputs.acks), (topics(["a", "c"]), topics(["a", "b"])));
+        assert_eq!((inputs.events, inputs.acks), (topics(["c", "d"]), topics(["a", "b"])));
     }
 }

@@ -63,7 +63,6 @@ Examples:
 
 Sources: cars (cars, seed), constant (batch), dummy (size, seed);
          each with interval, start, when=subscribed: only while somebody subscribes to it.
-         max-speed (of=TOPIC): the highest speed of the cars there in each second.
          runner (ack=TOPIC): the next event when the last one is acked.")]
 pub(crate) struct ServeArgs {
     /// Reads a TOML file with the names below as keys; what is said here wins

@@ -27,9 +27,9 @@ use crate::reach::{Notes, ReachArgs, events, grouped, topics};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  thalweg tail http://127.0.0.1:8080/v1/topics/cars
-  thalweg tail http://127.0.0.1:8080 --topic cars --topic ticker --format messages
-  thalweg tail http://127.0.0.1:8080 --query 'SELECT car FROM cars WHERE speed_kmh > 90'
+  thalweg tail http://127.0.0.1:8080/v1/topics/car_live_data
+  thalweg tail http://127.0.0.1:8080 --topic car_live_data --topic ticker --format messages
+  thalweg tail http://127.0.0.1:8080 --query 'SELECT car FROM car_live_data WHERE speed_kmh > 90'
   thalweg tail http://127.0.0.1:8080/v1/topics/cars --from earliest --count 100 | jq .id
   THALWEG_TOKEN=… thalweg tail https://push.example/v1/topics/cars --transport sse --http2")]
 pub(crate) struct TailArgs {

@@ -29,7 +29,7 @@ test.beforeEach(({ page, complaints }) => {
 });
 
 test("the live page shows a topic over each transport, and leads to the others", async ({ page }) => {
-  await page.goto("/live/?topic=cars&view=table");
+  await page.goto("/live/?topic=car_live_data&view=table");
   let seen = await later(page, 100);
   for (const name of ["http-streaming", "sse", "forever-frame", "long-polling", "websocket"]) {
     await page.getByLabel("Transport").selectOption({ label: name });

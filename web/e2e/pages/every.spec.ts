@@ -7,13 +7,17 @@ import { expect, test } from "../harness/test.js";
 import { expectAccessible } from "./accessible.js";
 
 const PAGES = [
-  { name: "Live, table", path: "/?topic=cars&view=table", ready: (page: Page) => later(page, 100) },
+  { name: "Live, table", path: "/?topic=car_live_data&view=table", ready: (page: Page) => later(page, 100) },
   {
     name: "Live, chart",
-    path: "/?topic=cars&view=chart",
+    path: "/?topic=car_live_data&view=chart",
     ready: (page: Page) => page.getByRole("img", { name: /^Chart/ }).waitFor(),
   },
-  { name: "Live, map", path: "/?topic=cars&view=map", ready: (page: Page) => page.locator("canvas").waitFor() },
+  {
+    name: "Live, map",
+    path: "/?topic=car_live_data&view=map",
+    ready: (page: Page) => page.locator("canvas").waitFor(),
+  },
   { name: "Matches", path: "/matches", ready: (page: Page) => page.getByRole("heading", { level: 1 }).waitFor() },
   { name: "Lab", path: "/lab", ready: (page: Page) => page.getByRole("button", { name: "Start" }).waitFor() },
   { name: "Reports", path: "/reports", ready: (page: Page) => page.getByRole("heading", { level: 1 }).waitFor() },
@@ -133,7 +137,7 @@ function focused(): { key: string | null; isSeen: boolean } {
 }
 
 test("through all pages by keyboard, and a topic changed", async ({ page }) => {
-  await page.goto("/?topic=cars&view=table");
+  await page.goto("/?topic=car_live_data&view=table");
   await later(page, 100);
   await page.getByRole("link", { name: "Lab" }).focus();
   await page.keyboard.press("Enter");

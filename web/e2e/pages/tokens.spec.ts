@@ -33,7 +33,7 @@ async function present(page: Page, token: string): Promise<void> {
 }
 
 test("Live: the wrong one is told, the right one is kept, and is in no address", async ({ page, network }) => {
-  await page.goto("/?topic=cars&view=table");
+  await page.goto("/?topic=car_live_data&view=table");
   await expect(form(page)).toBeVisible();
   for (const wrong of ["read-me", "no header has thisé"]) {
     await present(page, wrong);

@@ -16,11 +16,11 @@ test("a topic is shown that somebody types, or that is in the address", async ({
   await page.goto("/");
   await expect(page.getByRole("heading", { name: "Which topic?" })).toBeVisible();
   await expect(page.getByText("need the inspect token or the publish token")).toBeVisible();
-  await page.getByLabel("Topic").fill("cars");
+  await page.getByLabel("Topic").fill("car_live_data");
   await page.getByRole("button", { name: "Show it" }).click();
   await later(page, 100);
   await expect(state(page)).toHaveText("Live");
-  await expect(page).toHaveURL(/\?topic=cars/);
+  await expect(page).toHaveURL(/\?topic=car_live_data/);
   await page.reload();
   await later(page, 100);
   await expect(figure(page, "transport")).toHaveText("websocket");

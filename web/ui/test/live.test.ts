@@ -221,9 +221,9 @@ describe("before anybody has chosen", () => {
   };
 
   test("figures over time are a chart, many of them a table", () => {
-    const calm = shown(...[0, 1000, 2000].map((ms) => ({ time: at(ms), max_speed: 50 + Math.sin(ms) })));
+    const calm = shown(...[0, 1000, 2000].map((ms) => ({ time: at(ms), speed_kmh: 50 + Math.sin(ms) })));
     expect(firstView(...calm)).toBe("chart");
-    const fast = shown(...[0, 10, 20].map((ms) => ({ time: at(ms), max_speed: 50 + Math.sin(ms) })));
+    const fast = shown(...[0, 10, 20].map((ms) => ({ time: at(ms), speed_kmh: 50 + Math.sin(ms) })));
     expect(firstView(...fast)).toBe("table");
     expect(firstView(...shown({ a: 1 }, { a: 2 }))).toBe("table");
   });
@@ -244,7 +244,7 @@ describe("before anybody has chosen", () => {
   test("of many things the highest is shown, of one its mean", () => {
     const [, cars] = shown({ car: "c1", speed: 1.5 }, { car: "c2", speed: 2.5 });
     expect(firstAggregate(cars)).toBe("max");
-    const [, figures] = shown({ time: at(0), max_speed: 50 }, { time: at(1000), max_speed: 51 });
+    const [, figures] = shown({ time: at(0), speed_kmh: 50 }, { time: at(1000), speed_kmh: 51 });
     expect(firstAggregate(figures)).toBe("mean");
   });
 
@@ -271,14 +271,14 @@ test("a lag is said where positions say it", () => {
 
 test("a page opens with the cars, else with what is alive", () => {
   const topic = (topic: string, events: number) => ({ topic, events, subscribers: 0, position: "a.0" });
-  expect(opening([topic("a", 0), topic("b", 1), topic("cars", 1)])).toBe("cars");
+  expect(opening([topic("a", 0), topic("b", 1), topic("car_live_data", 1)])).toBe("car_live_data");
   expect(opening([topic("a", 0), topic("lab/rows/1", 1), topic("z", 1)])).toBe("z");
   expect(opening([topic("a", 0)])).toBeNull();
 });
 
 test("an address says what is shown", () => {
-  expect(write({ topic: "cars/max-speed", view: "chart" })).toBe("?topic=cars/max-speed&view=chart");
-  expect(read("?topic=cars/max-speed&view=chart")).toEqual({ topic: "cars/max-speed", view: "chart" });
+  expect(write({ topic: "lab/rows/1", view: "chart" })).toBe("?topic=lab/rows/1&view=chart");
+  expect(read("?topic=lab/rows/1&view=chart")).toEqual({ topic: "lab/rows/1", view: "chart" });
   expect(read("?view=nonsense")).toEqual({ topic: null, view: null });
 });
 

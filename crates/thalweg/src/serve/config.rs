@@ -2,7 +2,7 @@
 //! what does not go together is refused.
 
 use thalweg_server::{
-    config::{Config, Limits, Secret, SourceConfig, StreamConfig, Tls},
+    config::{Config, Limits, QueryConfig, Secret, SourceConfig, StreamConfig, Tls},
     stream::FeedKind,
 };
 
@@ -13,9 +13,8 @@ use super::{
 
 /// What `--demo` adds: something to see, and what the lab page measures the browser
 /// with, which costs nothing until somebody does (the published experiments A and B).
-const DEMO_SOURCES: [&str; 11] = [
-    "cars=cars,cars=100,interval=100ms",
-    "cars/max-speed=max-speed,of=cars",
+const DEMO_SOURCES: [&str; 10] = [
+    "car_live_data=cars,cars=100,interval=100ms",
     "ticker=dummy,interval=1s",
     "lab/rows/1=constant,batch=1,interval=1ms,when=subscribed",
     "lab/rows/10=constant,batch=10,interval=1ms,when=subscribed",
@@ -26,6 +25,10 @@ const DEMO_SOURCES: [&str; 11] = [
     "lab/runner/2=runner",
     "lab/runner/3=runner",
 ];
+
+/// The query of the published real-time chart (2022), as it was published.
+const DEMO_QUERY: &str = "max-speed=SELECT window_start, max(speed_kmh) as speed_kmh \
+     FROM tumble(car_live_data, INTERVAL 1 s) group by window_start";
 
 /// The server's configuration.
 ///
@@ -64,9 +67,14 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     set(&mut defaults.batch.events_max, settings.batch_events);
     set(&mut defaults.batch.bytes_max, settings.batch_bytes);
 
-    let demo = if settings.demo { &DEMO_SOURCES[..] } else { &[] };
-    for source in demo {
-        config.sources.push(SourceConfig::parse(source)?);
+    if settings.demo {
+        for source in DEMO_SOURCES {
+            config.sources.push(SourceConfig::parse(source)?);
+        }
+        // Topics that several servers share cannot be queried yet.
+        if settings.stream.is_empty() {
+            config.queries.push(QueryConfig::parse(DEMO_QUERY)?);
+        }
     }
     config.sources.extend(settings.source.into_iter().map(|source| source.0));
     config.queries.extend(settings.query.into_iter().map(|query| query.0));

@@ -18,8 +18,8 @@ pub(super) fn first_screen(
     admin: Option<SocketAddr>,
 ) -> String {
     let url = url(config, address);
-    let demo = ["cars", "ticker"].map(|topic| has_source(&config.sources, topic));
-    let topic = if demo[0] { "cars" } else { "greetings" };
+    let demo = ["car_live_data", "ticker"].map(|topic| has_source(&config.sources, topic));
+    let topic = if demo[0] { "car_live_data" } else { "greetings" };
     let curl = if config.tls == Some(Tls::SelfSigned) { "curl -k" } else { "curl" };
     let Access { publish_token, subscribe_token, .. } = &config.access;
     let bearer = |name: &str| format!(" -H \"Authorization: Bearer ${name}\"");

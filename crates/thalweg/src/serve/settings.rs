@@ -38,7 +38,7 @@ pub(super) struct Settings {
     /// Threads that serve, each with its own sockets [default: the cores it may run on]
     #[arg(long, value_name = "N")]
     pub(super) shards: Option<Count<1, 256>>,
-    /// Adds the demo's topics: cars, cars/max-speed, ticker, matchesfeed/…, and lab/… for the lab page
+    /// Adds the demo's topics: car_live_data, max-speed, ticker, matchesfeed/…, and lab/… for the lab page
     #[arg(long)]
     pub(super) demo: bool,
     /// Shows the lab's runs in a folder, to whoever may subscribe: thalweg-runs

@@ -263,9 +263,11 @@ fn the_first_screen_says_how_and_for_whom() {
 }
 
 #[test]
-fn the_demo_is_made_of_sources_that_can_be() {
-    let made = config(line("--demo").unwrap()).unwrap();
-    thalweg_server::check(&made).unwrap();
+fn the_demo_is_made_of_what_can_be() {
+    for flags in ["--demo", "--demo --stream all=**"] {
+        let made = config(line(flags).unwrap()).unwrap();
+        thalweg_server::check(&made).unwrap();
+    }
 }
 
 #[test]

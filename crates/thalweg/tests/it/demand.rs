@@ -1,10 +1,10 @@
-//! Sources that tick only while somebody subscribes to their topics; and sources that make
-//! their events of another topic's.
+//! Sources that tick only while somebody subscribes to their topics, or a query reads them; and
+//! the demo's topics.
 
 use std::collections::BTreeMap;
 
 use rustix::time::{ClockId, clock_gettime};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::harness::{Server, Subscriber, Transport, at, metric, offset};
 
@@ -126,78 +126,57 @@ fn polls_keep_it_awake_between_them() {
     assert_eq!(last.1 - first_due_us, (last.0 - first) * 1_000, "{begun}");
 }
 
-fn with_speeds(shards: &str, cars: &str) -> Server {
-    let sources = ["--source", cars, "--source", "max=max-speed,of=cars"];
-    Server::start(&[&["--shards", shards], &sources[..]].concat())
-}
-
-/// What a subscriber to the cars and to their highest speed hears, until so many seconds
-/// of that are over.
-fn speeds(server: &Server, seconds: usize) -> (Vec<Value>, Vec<Value>) {
-    let target = "?topic=cars&topic=max&cursor=earliest";
-    let mut subscriber = server.subscribe(Transport::WebSocket, target);
-    let (mut rows, mut told) = (Vec::new(), Vec::new());
-    while told.len() < seconds {
-        let envelope = subscriber.envelope();
-        let all = if envelope.topic == "max" { &mut told } else { &mut rows };
-        all.extend(envelope.events);
-    }
-    (rows, told)
-}
-
 #[test]
-fn the_highest_speed_of_a_second_is_that_of_the_rows_in_it() {
-    // Names whose homes differ, some of them.
-    for (shards, cars) in [("1", 5), ("2", 5), ("3", 7), ("4", 7)] {
-        let server = with_speeds(shards, &format!("cars=cars,cars={cars},interval=20ms"));
-        let (rows, told) = speeds(&server, 2);
-        let mut highest = BTreeMap::<&str, f64>::new();
-        for row in &rows {
-            let (time, kmh) = (row[8].as_str().expect("a time"), row[3].as_f64().expect("km/h"));
-            let second = time.split('.').next().expect("a second");
-            let so_far = highest.entry(second).or_default();
-            *so_far = so_far.max(kmh);
-        }
-        for event in &told {
-            let time = event["time"].as_str().expect("a time");
-            let second = time.strip_suffix(".000Z").expect("a whole second");
-            let max_speed = event["max_speed"].as_f64().expect("km/h");
-            assert_eq!(highest.get(second), Some(&max_speed), "{time} of {highest:?}");
-            assert_eq!(event["cars"], json!(cars));
-        }
-        assert!(told[0]["time"].as_str() < told[1]["time"].as_str());
-    }
-}
-
-#[test]
-fn a_source_that_takes_a_topic_in_wants_it() {
+fn a_query_wants_the_topic_that_it_reads() {
+    let source = ["--source", "cars=cars,cars=5,interval=20ms,when=subscribed"];
+    let count = "SELECT count(*) FROM tumble(cars, 1s) GROUP BY window_start";
     for shards in ["1", "2", "4"] {
-        let server = with_speeds(shards, "cars=cars,cars=5,interval=20ms,when=subscribed");
+        let source = [&["--shards", shards], &source[..]].concat();
+        let query = format!("count={count}");
+        let server = Server::start(&[&source[..], &["--query", &query]].concat());
         await_idle(&server, 0);
-        let mut subscriber = server.subscribe(Transport::Sse, "/max");
+        let mut subscriber = server.subscribe(Transport::Sse, "/count");
         subscriber.confirmed();
-        assert_eq!(subscriber.envelope().events[0]["cars"], json!(5));
+        assert_eq!(subscriber.envelope().events[0][0].as_u64().map(|rows| rows % 5), Some(0));
+        // One that a client asks for wants it as long as the client is there.
+        let server = Server::start(&source);
+        await_idle(&server, 1);
+        let asked = format!("?query={}", count.replace(' ', "%20"));
+        let mut subscriber = server.subscribe(Transport::Sse, &asked);
+        subscriber.confirmed();
+        assert_eq!(subscriber.envelope().events[0][0].as_u64().map(|rows| rows % 5), Some(0));
+        drop(subscriber);
+        await_idle(&server, 1);
     }
 }
 
+/// The queries of the published experiments as they are there.
 #[test]
-fn what_anybody_publishes_to_an_input_does_no_harm() {
-    for shards in ["1", "2"] {
-        let server = with_speeds(shards, "other=cars");
-        let mut subscriber = server.subscribe(Transport::WebSocket, "/max");
-        subscriber.confirmed();
-        let row = |time: &str, kmh: f64| {
-            format!(r#"[1,2,3,{kmh},"4",5,6,"c","{time}","{time}","1970-01-01T00:00:00Z"]"#)
-        };
-        let (first, second) =
-            (row("2022-07-13T21:04:08.9Z", 7.0), row("2022-07-13T21:04:09Z", 1.0));
-        let lines = ["7", "{}", &first, "[1,2,3]", &row("soon", 9.0), &second].join("\n");
-        server.post("cars", "application/x-ndjson", lines).published();
-        let told = subscriber.envelope().events;
-        assert_eq!(
-            told,
-            [json!({"time": "2022-07-13T21:04:08.000Z", "max_speed": 7.0, "cars": 1})]
-        );
+fn the_published_queries_run_over_the_demo() {
+    for shards in ["1", "2", "4"] {
+        let server = Server::start(&["--demo", "--shards", shards]);
+        let all = "?query=select%20*%20from%20car_live_data&cursor=earliest";
+        let mut all = server.subscribe(Transport::WebSocket, all);
+        all.confirmed();
+        let mut chart = server.subscribe(Transport::Sse, "/max-speed?cursor=earliest");
+        let mut told = Vec::new();
+        while told.len() < 2 {
+            told.extend(chart.envelope().events);
+        }
+        let second = |time: &Value| time.as_str().expect("a time")[..19].to_owned();
+        let mut highest = BTreeMap::<String, f64>::new();
+        while highest.last_key_value().is_none_or(|(last, _)| *last <= second(&told[1][0])) {
+            for row in all.envelope().events {
+                let kmh = row[3].as_f64().expect("km/h");
+                let so_far = highest.entry(second(&row[8])).or_default();
+                *so_far = so_far.max(kmh);
+            }
+        }
+        for row in &told {
+            let start = row[0].as_str().and_then(|start| start.strip_suffix('Z')).expect("a start");
+            assert_eq!(highest.get(start).copied(), row[1].as_f64(), "{row} of {highest:?}");
+        }
+        assert!(told[0][0].as_str() < told[1][0].as_str());
     }
 }
 
@@ -217,10 +196,7 @@ fn the_demo_has_what_the_pages_ask_for() {
         assert_eq!(events.len() % rows, 0, "{topic}: as many in each millisecond");
         assert_eq!(events[0][0].as_u64().map(|number| number % rows as u64), Some(1 % rows as u64));
     }
-    let mut cars = server.subscribe(Transport::Sse, "/cars");
+    let mut cars = server.subscribe(Transport::Sse, "/car_live_data");
     cars.confirmed();
     assert_eq!(cars.envelope().events[0].as_array().map(Vec::len), Some(11));
-    let mut highest = server.subscribe(Transport::Sse, "/cars/max-speed");
-    highest.confirmed();
-    assert_eq!(highest.envelope().events[0]["cars"], json!(100));
 }

@@ -129,6 +129,18 @@ fn columns_are_those_of_the_first_events_if_they_are_not_declared() {
 }
 
 #[test]
+fn what_anybody_publishes_to_a_source_does_no_harm() {
+    for shards in ["1", "2"] {
+        let server = Server::start(&["--shards", shards, "--topic", COLUMNS, "--query", MAX]);
+        let (soon, last) =
+            (r#"[9,"c","soon"]"#.to_owned(), r#"[1,"c","2022-07-13T21:09:01Z"]"#.to_owned());
+        let lines = ["7", "{}", "[\"fast\"]", "[]", "null"].map(str::to_owned);
+        publish(&server, &[&lines[..], &rows()[..10], &[soon, last]].concat());
+        assert_eq!(events(&server, Transport::WebSocket, "max", 1)[0].1, expected()[0].1);
+    }
+}
+
+#[test]
 fn nobody_publishes_rows_of_a_query_or_deletes_what_is_read() {
     let server = Server::start(&["--shards", "2", "--topic", COLUMNS, "--query", MAX]);
     let said = server.post("max", "application/json", "1").refused(409, "in_use");

@@ -19,6 +19,6 @@ const CARS = [
 const CONSTANT = ["sequence", "due_us"];
 
 export function names(topic: string): readonly string[] {
-  if (topic === "cars") return CARS;
+  if (topic === "car_live_data") return CARS;
   return topic.startsWith("lab/rows/") ? CONSTANT : [];
 }

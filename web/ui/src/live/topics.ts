@@ -45,5 +45,5 @@ export async function topic(name: string): Promise<Topic | null> {
 /** What a page opens with: a demo topic if there is one, else one where something happens. */
 export function opening(all: readonly Topic[]): string | null {
   const alive = all.filter(({ topic, events, subscribers }) => events + subscribers > 0 && !topic.startsWith("lab/"));
-  return (alive.find(({ topic }) => topic === "cars") ?? alive[0])?.topic ?? null;
+  return (alive.find(({ topic }) => topic === "car_live_data") ?? alive[0])?.topic ?? null;
 }
