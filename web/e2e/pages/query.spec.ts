@@ -145,6 +145,21 @@ test.describe("of a server that is started again", () => {
   });
 });
 
+test.describe("of a server with room for one query", () => {
+  test.use({ args: ["--source", "car_live_data=cars,interval=50ms", "--max-queries", "1"], expected: /429/ });
+
+  test("another one is refused, and the first goes on", async ({ page }) => {
+    await page.goto(`/?query=${encodeURIComponent(CHART)}`);
+    await expect(chart(page)).toBeVisible();
+    await page.getByLabel("Examples").selectOption({ label: "every row" });
+    await expect(page.getByRole("alert")).toHaveText(
+      /^The server runs no more queries: use one that runs, or try again/,
+    );
+    await expect(page.locator("mark")).toHaveCount(0);
+    await points(page, 1);
+  });
+});
+
 test.describe("of a server without the demo", () => {
   test.use({ args: [] });
 
