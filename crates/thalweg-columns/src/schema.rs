@@ -141,6 +141,12 @@ impl Columns {
         self.changes
     }
 
+    /// Whether they are those of objects or arrays. Events that are something else, or are not all alike, are in one
+    /// column that none of them names.
+    pub fn are_of_rows(&self) -> bool {
+        self.shape != Shape::Values
+    }
+
     /// The columns, without that of the offsets.
     pub fn iter(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter()

@@ -8,6 +8,7 @@
 //! routes           a request → its answer
 //! post             bodies: events, commands, tickets
 //! tickets          who keeps tickets: this server, or the backend for all servers
+//! columns          the columns of topics
 //! inspect          the state of the server: health, metrics, the list of topics
 //! pages            the pages for browsers
 //! runs             the lab's runs: their list, their files
@@ -23,6 +24,7 @@
 
 mod body_permits;
 mod coalescing;
+mod columns;
 mod content;
 mod discard;
 mod http2;

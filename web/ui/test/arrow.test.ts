@@ -120,7 +120,8 @@ test("a feed is the same, however its events come", async () => {
 });
 
 test("elements of arrays get the names that a schema has", () => {
-  const columns = new Columns(["first"]);
+  const columns = new Columns();
+  columns.rename(["first"]);
   columns.learn([1, 2, 3]);
   const before = columns.all;
   columns.rename(["column0", "column1", "column2"]);

@@ -272,14 +272,18 @@ test("a lag is said where positions say it", () => {
 test("a page opens with the cars, else with what is alive", () => {
   const topic = (topic: string, events: number) => ({ topic, events, subscribers: 0, position: "a.0" });
   expect(opening([topic("a", 0), topic("b", 1), topic("car_live_data", 1)])).toBe("car_live_data");
-  expect(opening([topic("a", 0), topic("lab/rows/1", 1), topic("z", 1)])).toBe("z");
+  expect(opening([topic("a", 0), topic("lab/rows/1", 1), topic("query/ab", 1), topic("z", 1)])).toBe("z");
   expect(opening([topic("a", 0)])).toBeNull();
 });
 
 test("an address says what is shown", () => {
-  expect(write({ topic: "lab/rows/1", view: "chart" })).toBe("?topic=lab/rows/1&view=chart");
-  expect(read("?topic=lab/rows/1&view=chart")).toEqual({ topic: "lab/rows/1", view: "chart" });
-  expect(read("?view=nonsense")).toEqual({ topic: null, view: null });
+  const all = { topic: "cars/max-speed", view: "chart", query: null } as const;
+  expect(write(all)).toBe("?topic=cars/max-speed&view=chart");
+  expect(read("?topic=cars/max-speed&view=chart")).toEqual(all);
+  expect(read("?view=nonsense&query=")).toEqual({ topic: null, view: null, query: null });
+  const query = "SELECT a + 1\nFROM \"x/y\" WHERE b = '&%'";
+  expect(write({ topic: null, view: null, query })).toMatch(/^\?query=SELECT\+a\+%2B\+1%0AFROM/);
+  expect(read(write({ topic: "cars", view: "table", query }))).toEqual({ topic: null, view: "table", query });
 });
 
 test("what takes long to draw is drawn less often", () => {

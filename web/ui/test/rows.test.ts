@@ -96,7 +96,8 @@ describe("columns", () => {
   });
 
   test("of arrays have the names that are known", () => {
-    const columns = new Columns(["one"]);
+    const columns = new Columns();
+    columns.rename(["one"]);
     columns.learn([1, 2]);
     expect(columns.all.map(({ name, key }) => [name, key])).toEqual([
       ["one", 0],

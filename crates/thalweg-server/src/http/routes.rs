@@ -7,12 +7,11 @@ use std::{
 
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};
 use hyper::body::Incoming;
-use thalweg_query::Plan;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, StreamStart, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    Http, RequestConnection,
+    Http, RequestConnection, columns,
     content::{Content, History},
     discard::{ResponseRules, finish_answer, reject_get_body},
     inspect, pages,
@@ -380,6 +379,10 @@ async fn route(
             (_, None) => Err(ErrorResponse::method("GET, HEAD")),
         };
     }
+    if let Some(topic) = columns::path_topic(path) {
+        // Boxed because it is rare: it must not enlarge the future of every request.
+        return Box::pin(columns::answer(http, parts, topic)).await;
+    }
     if let Some(rest) = runs::path(path) {
         return runs::answer(http, connection, parts, rest).await;
     }
@@ -425,19 +428,8 @@ async fn read_query(
     }
     let client = Client::new(identity, requester);
     let plan = http.shard.ask(asked.query, asked.topic.clone(), client.counted()).await?;
-    Ok(json_line(StatusCode::OK, described(&asked.topic, &plan)))
-}
-
-/// A query's topic, and its columns, as JSON.
-fn described(topic: &Topic, plan: &Plan) -> Vec<u8> {
-    let columns = plan
-        .results()
-        .iter()
-        .map(|column| serde_json::json!({ "name": column.name, "type": column.kind.to_string() }));
-    let columns: Vec<_> = columns.collect();
-    let mut line = serde_json::json!({ "topic": topic.as_str(), "columns": columns }).to_string();
-    line.push('\n');
-    line.into_bytes()
+    let results = plan.results().iter().map(|column| (&*column.name, column.kind));
+    Ok(json_line(StatusCode::OK, columns::described(&asked.topic, results)))
 }
 
 /// Deletes a topic.

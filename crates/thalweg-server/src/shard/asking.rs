@@ -1,5 +1,5 @@
 //! Queries that clients ask for: planned over the columns that their source has, and remembered for the home of their
-//! topic, which runs them while somebody subscribes.
+//! topic, which runs them while somebody subscribes. And the columns of topics, for clients that only ask for these.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query};
 use thalweg_wire::{ErrorCode, Topic};
 
-use super::{Handle, topics::Topics};
+use super::{Common, Handle, topics::Topics};
 use crate::{
     clock::now_us,
     connection_limits::Address,
     derived::{self, DerivedTopic},
     home::home_of,
     refusal::Refusal,
+    stream::Feed,
 };
 
 impl Handle {
@@ -49,6 +50,38 @@ impl Handle {
         Ok(query.explain(&columns)?)
     }
 
+    /// The columns of a topic's events, as far as they are known; `None`: not, or its events are no rows.
+    ///
+    /// # Errors
+    /// `NoSuchTopic`, if they are not declared either.
+    pub(crate) async fn topic_columns(
+        &self,
+        topic: &Topic,
+    ) -> Result<Option<Arc<Columns>>, Refusal> {
+        let Common { config, asked, peers, .. } = &self.common;
+        let declared = config.topic(topic).columns;
+        if let Some(columns) = declared.or_else(|| asked.columns(topic)) {
+            return Ok(Some(columns));
+        }
+        // One at a time, like other reads: each may take as long as many visits.
+        let _turn = self.read_queue.turn().await;
+        if let Some(query) = config.queries.iter().find(|query| query.topic == *topic) {
+            // The columns of its source are not declared: they are those of the source's events.
+            return Ok(self.planned_columns(&query.text).await.map(Arc::new));
+        }
+        let (home, wanted) = (home_of(topic, peers.len()), topic.clone());
+        let known = self.look(home, move |topics| topics.columns_told(&wanted)).await?;
+        let columns = known.ok_or_else(|| Refusal::no_such_topic(topic))?;
+        Ok(columns.filter(|columns| columns.are_of_rows()))
+    }
+
+    /// The columns of a query's rows, if it can run over the events that its source has.
+    async fn planned_columns(&self, text: &str) -> Option<Columns> {
+        let query = Query::parse(text).ok()?;
+        let (_, columns) = self.columns_of(&query).await.ok()?;
+        derived::columns_of(&query.plan(&columns).ok()?)
+    }
+
     fn is_shared(&self, source: &Topic) -> bool {
         derived::is_in_stream(&self.common.config, source) || self.common.asked.is_shared(source)
     }
@@ -82,7 +115,15 @@ fn bad_query(message: String) -> Refusal {
 
 impl Topics {
     fn columns_of(&self, topic: &Topic) -> Option<Arc<Columns>> {
-        let feed = self.feeds.get(self.feeds.find(topic)?)?.feed.as_ref()?;
-        feed.columns()
+        self.feed_of(topic)?.columns()
+    }
+
+    /// `None`: there is no such topic.
+    fn columns_told(&self, topic: &Topic) -> Option<Option<Arc<Columns>>> {
+        Some(self.feed_of(topic)?.columns_told(now_us()))
+    }
+
+    fn feed_of(&self, topic: &Topic) -> Option<&Feed> {
+        self.feeds.get(self.feeds.find(topic)?)?.feed.as_ref()
     }
 }

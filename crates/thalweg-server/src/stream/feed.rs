@@ -201,6 +201,14 @@ impl Feed {
         }
     }
 
+    /// The same, for somebody who only wants to know them: they may be a second old.
+    pub fn columns_told(&self, now_us: u64) -> Option<Arc<Columns>> {
+        match self {
+            Self::Log(log) => log.columns_told(now_us),
+            Self::Value(_) => None,
+        }
+    }
+
     /// Makes the frame of columns at a cursor, and those of small batches after it, for a stream whose schema is
     /// `stream` ([`Next::Unmade`]). Returns what happened.
     pub fn make_column_frames(

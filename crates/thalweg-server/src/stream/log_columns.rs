@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use thalweg_columns::Columns;
 use thalweg_wire::Offset;
@@ -9,6 +9,10 @@ use super::{
     encoding::is_same,
 };
 
+/// How long columns are told that were inferred for that alone, in µs: to infer them takes a millisecond or two, and
+/// whoever may subscribe may ask as often as they like.
+const TOLD_US: u64 = 1_000_000;
+
 /// The columns of a log's rows, as far as somebody reads them.
 #[derive(Debug, Default)]
 pub(super) struct LogColumns {
@@ -17,17 +21,36 @@ pub(super) struct LogColumns {
     newest: Option<Arc<Columns>>,
     /// Where that batch ends.
     newest_end: Offset,
+    /// What was inferred to be told, and when, in µs.
+    told: RefCell<Option<(u64, Arc<Columns>)>>,
     pub(super) frames: ColumnFrames,
 }
 
 impl LogColumns {
     /// Columns as they are declared, if they are. Frames are counted in `memory`.
     pub(super) fn new(declared: Option<Arc<Columns>>, memory: ColumnMemory) -> Self {
-        Self { newest: declared, newest_end: 0, frames: ColumnFrames::counted_in(memory) }
+        let frames = ColumnFrames::counted_in(memory);
+        Self { newest: declared, newest_end: 0, told: RefCell::default(), frames }
     }
 
     pub(super) fn newest(&self) -> Option<&Arc<Columns>> {
         self.newest.as_ref()
+    }
+
+    /// Those that there are, or what `infer` gives, once in a while.
+    pub(super) fn told(
+        &self,
+        now_us: u64,
+        infer: impl FnOnce() -> Option<Arc<Columns>>,
+    ) -> Option<Arc<Columns>> {
+        if let Some(newest) = &self.newest {
+            return Some(Arc::clone(newest));
+        }
+        let mut told = self.told.borrow_mut();
+        if told.as_ref().is_none_or(|(at_us, _)| now_us.saturating_sub(*at_us) >= TOLD_US) {
+            *told = infer().map(|columns| (now_us, columns));
+        }
+        told.as_ref().map(|(_, columns)| Arc::clone(columns))
     }
 
     /// Somebody is going to read columns: infers the schema from `batches`, the newest last, if there

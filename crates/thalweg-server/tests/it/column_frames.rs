@@ -305,3 +305,24 @@ fn a_schema_is_the_same_however_often_it_was_widened() {
     shards[0].make_column_frames(&Cursor::before(3), None, 1);
     assert_eq!(columns(&shards[0], 3).changes(), 1);
 }
+
+#[test]
+fn columns_that_somebody_only_wants_to_know_are_inferred_once_a_second() {
+    let bounds = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
+    let (topic, epoch) = ("cars".parse().expect("a topic"), Epoch::new(1).expect("an epoch"));
+    let mut feed = Feed::Log(Log::new(topic, epoch, 1, Offsets::Consecutive, bounds));
+    let told = |feed: &Feed, now_us| {
+        let columns = feed.columns_told(now_us);
+        columns.map(|columns| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(told(&feed, 0), None);
+    let rows = [r#"{"a":1}"#, r#"{"a":1,"b":2}"#];
+    for batch in batches(2, 1, |offset| rows[offset as usize - 1].into()) {
+        feed.push(batch, 1);
+        assert_eq!(told(&feed, 1), Some(vec!["a".to_owned()]));
+    }
+    assert_eq!(told(&feed, 1_000_000), Some(vec!["a".to_owned()]));
+    assert_eq!(told(&feed, 1_000_001), Some(vec!["a".to_owned(), "b".to_owned()]));
+    // What plans a query has them as they are.
+    assert_eq!(feed.columns().map(|columns| columns.iter().count()), Some(2));
+}

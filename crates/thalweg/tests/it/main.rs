@@ -14,6 +14,7 @@ mod commands;
 mod deleting;
 mod demand;
 mod demo_provider;
+mod describing;
 mod drain;
 mod fetching;
 mod following;

@@ -30,12 +30,8 @@ const TIME_NAME = /(^|_|\b)(time|ts|timestamp|date|at|due)($|_|\b)/i;
 export class Columns {
   #columns: readonly Column[] = [];
   readonly #index = new Map<string | null, number>();
-  #names: readonly (string | undefined)[];
-
-  /** @param names - of the elements of arrays, where they are known. */
-  constructor(names: readonly string[] = []) {
-    this.#names = names;
-  }
+  /** Of the elements of arrays, where they are known. */
+  #names: readonly (string | undefined)[] = [];
 
   /** Another array whenever one is added, or is of another kind than it seemed. */
   get all(): readonly Column[] {
@@ -49,7 +45,7 @@ export class Columns {
     else for (const [key, cell] of Object.entries(event)) this.#add(key, cell);
   }
 
-  /** Gives the elements of arrays the names that a schema has for them; `column0` and the like are none. */
+  /** Gives the elements of arrays the names that the server has for them; `column0` and the like are none. */
   rename(names: readonly string[]): void {
     this.#names = names.map((name, index) => (name === `column${index}` ? this.#names[index] : name));
     for (const [index, { key, name }] of this.#columns.entries()) {

@@ -18,8 +18,8 @@ import { sentence, token } from "../server.js";
 import { receivedColumns } from "./arrow-events.js";
 import { received } from "./events.js";
 import { Feed } from "./feed.js";
-import { names } from "./names.js";
-import { type Topic, topic } from "./topics.js";
+import { Refused, topicOf } from "./query.js";
+import { columnNames, type Topic, topic } from "./topics.js";
 import { Volume } from "./volume.js";
 
 /** How a topic comes: over a transport of a session, or as columns. */
@@ -53,12 +53,19 @@ const FEW = 10_000;
 /** A page that has fallen off the history wants what is new, not what is old. */
 const POLICY: Policy = "latest";
 
+/** The end of a query's rows, and that of a connection without another topic: the server has forgotten the query. */
+const FORGOTTEN = ["gone", "close_4500"];
+/** How long the page waits before it asks for the query again, ms. */
+const AGAIN_MS = 1000;
+
 export class Live {
-  readonly feed: Feed;
+  readonly feed = new Feed();
   status: LiveStatus = { state: "connecting", transport: null, reason: null };
   /** Why nothing comes any more, for good. */
   failure: string | null = null;
   readonly #topic: string;
+  /** The query whose rows they are. */
+  readonly #query: string | null;
   readonly #session = connect(".", {
     token,
     onStatus: (status) => {
@@ -78,11 +85,14 @@ export class Live {
   #head: string | null = null;
   /** Behind what has come; `null` before it is known where to begin. */
   #cursor: Cursor | null = null;
+  /** Whether the server has named columns, and of which epoch it was last asked that. */
+  #isNamed = false;
+  #namedEpoch = "";
   #isClosed = false;
 
-  constructor(name: string, way: Way | null) {
+  constructor(name: string, way: Way | null, query: string | null = null) {
     this.#topic = name;
-    this.feed = new Feed(names(name));
+    this.#query = query;
     this.#way = way;
     if (way && way !== "arrow") this.#prefer(way);
     topic(name).then(
@@ -122,6 +132,7 @@ export class Live {
   #begin(from: Cursor, head: string | null): void {
     this.#cursor = from;
     this.#head = head;
+    if (head) this.#name(head);
     this.#receive();
   }
 
@@ -132,7 +143,21 @@ export class Live {
 
   #take(batch: Parameters<Feed["take"]>[0]): void {
     this.#cursor = batch.position;
+    if (batch.events.length) this.#name(batch.position);
     this.feed.take(batch, Date.now(), this.#head !== null && isBefore(batch.position, this.#head));
+  }
+
+  /** Asks what the columns are called; once in each epoch, until there is something. */
+  #name(position: string): void {
+    const [epoch = ""] = position.split(".");
+    if (this.#isNamed || this.#namedEpoch === epoch) return;
+    this.#namedEpoch = epoch;
+    const take = (names: string[]): void => {
+      this.#isNamed ||= names.length > 0;
+      if (names.length) this.feed.columns.rename(names);
+    };
+    // Without an answer they have numbers.
+    columnNames(this.#topic).then(take, () => {});
   }
 
   /** Receives over the session, from where it is. */
@@ -141,7 +166,7 @@ export class Live {
     this.#columns = null;
     if (this.#isClosed || this.#subscription) return;
     this.#volume = new Volume();
-    this.#receiveEvents().catch((error: unknown) => (this.failure = sentence(error)));
+    this.#receiveEvents().catch((error: unknown) => this.#ended(error));
   }
 
   /** Until it is closed. @throws ThalwegError when the server, or the name, allows no more. */
@@ -185,12 +210,39 @@ export class Live {
     };
     const onError = (error: ThalwegError): void => {
       // What was not refused has come to its end.
-      if (error.status === null) this.failure = sentence(error);
+      if (error.status === null) this.#ended(error);
       else this.#refused();
     };
     const options = { from: this.#cursor as Cursor, policy: POLICY, token, onStatus, onError };
     this.#columns = columns(".", this.#topic, options, take);
     this.status = { ...this.#columns.status, transport: "arrow" };
+  }
+
+  /** Nothing more comes. */
+  #ended(error: unknown): void {
+    if (this.#query !== null && FORGOTTEN.includes((error as ThalwegError).code)) void this.#again(this.#query);
+    else this.failure = sentence(error);
+  }
+
+  /** Has the server make the query's rows again, and goes on with them. */
+  async #again(query: string): Promise<void> {
+    this.#subscription = null;
+    this.#columns?.close();
+    this.#columns = null;
+    for (;;) {
+      // Where several servers answer, another one may be asked than the one that is read.
+      await new Promise((done) => setTimeout(done, AGAIN_MS));
+      if (this.#isClosed) return;
+      try {
+        await topicOf(query);
+        break;
+      } catch (error) {
+        const isOver = error instanceof Refused && error.status < 500;
+        if (isOver) this.failure = sentence(error);
+        if (isOver) return;
+      }
+    }
+    if (!this.#isClosed) this.#receive();
   }
 
   /** There are no columns: of a value topic, or of this server. What else is wrong the session finds as well. */

@@ -47,6 +47,10 @@ export function Select<T>({ label, value, options, text, choose }: SelectProps<T
 interface Props {
   readonly topic: string;
   readonly topics: readonly string[];
+  /** Whether the topic is that of a query, which is shown. */
+  readonly isQuery: boolean;
+  /** Whether its text is seen, or that of another one. */
+  readonly isQueryOpen: boolean;
   readonly transport: Way | null;
   readonly view: View;
   /** Whether it is a value topic. */
@@ -54,12 +58,21 @@ interface Props {
   readonly paceMs: number;
   readonly isPaused: boolean;
   chooseTopic(topic: string): void;
+  openQuery(isOpen: boolean): void;
   chooseTransport(transport: Way | null): void;
   chooseView(view: View): void;
   choosePace(paceMs: number): void;
   pause(): void;
   /** What only this view has. */
   readonly children: ComponentChildren;
+}
+
+export function QueryButton({ isOpen, open }: { isOpen: boolean; open(isOpen: boolean): void }) {
+  return (
+    <button type="button" aria-expanded={isOpen} aria-controls="query" onClick={() => open(!isOpen)}>
+      Query
+    </button>
+  );
 }
 
 export function Controls(props: Props) {
@@ -69,9 +82,10 @@ export function Controls(props: Props) {
         label="Topic"
         value={props.topic}
         options={props.topics}
-        text={(topic) => topic}
+        text={(topic) => (props.isQuery && topic === props.topic ? "this query" : topic)}
         choose={props.chooseTopic}
       />
+      <QueryButton isOpen={props.isQueryOpen} open={props.openQuery} />
       <Select
         label="Transport"
         value={props.transport}

@@ -41,7 +41,7 @@ export interface Stats {
 
 export class Feed {
   readonly rows = new Ring(ROWS_MAX, BYTES_MAX);
-  readonly columns: Columns;
+  readonly columns = new Columns();
   /** The newest of them. */
   readonly gaps: Missed[] = [];
   /** The newest version, of a value topic. */
@@ -62,11 +62,6 @@ export class Feed {
   #isMissedKnown = true;
   /** Numbers of rows before which something was missed, counted from the first row that ever was. */
   readonly #cuts = new Set<number>();
-
-  /** @param names - of the elements of arrays. */
-  constructor(names: readonly string[] = []) {
-    this.columns = new Columns(names);
-  }
 
   /**
    * Takes a batch in.

@@ -1,13 +1,17 @@
 /** Live: which topic, and what to do where there is none. */
 
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { askForToken, type Problem, problemOf, sentence, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { read, write } from "./address.js";
 import type { Way } from "./connection.js";
+import { QueryButton } from "./controls.js";
 import type { View } from "./defaults.js";
+import { type Asked, examples } from "./query.js";
+import { QueryBox } from "./query-box.js";
 import { PACE_MS, TopicPage } from "./topic.js";
-import { NotListed, opening, topics } from "./topics.js";
+import { isPassing, NotListed, opening, topics } from "./topics.js";
 import "./live.css";
 
 /** How often the server is asked for its topics. */
@@ -23,37 +27,74 @@ export function LivePage() {
   /** What it has opened with: whatever is published later takes nobody away from there. */
   const opened = useRef<string | null>(null);
   opened.current ??= known && known.opening;
-  const current = topic ?? opened.current;
+  /** Whether the query in the address is still to be answered: nothing else is shown before. */
+  const [isAsking, setIsAsking] = useState(address.query !== null);
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const [isQueryOpen, setIsQueryOpen] = useState(isAsking);
+  const current = isAsking ? null : (asked?.topic ?? topic ?? opened.current);
 
-  const go = (topic: string | null, view: View | null): void => {
-    history.replaceState(null, "", write({ topic, view }));
+  const go = (topic: string | null, view: View | null, asked: Asked | null): void => {
+    history.replaceState(null, "", write({ topic, view, query: asked?.query ?? null }));
     setTopic(topic);
     setView(view);
+    setAsked(asked);
   };
-  if (!current && unlisted) return <Unlisted why={unlisted} choose={(topic) => go(topic, null)} />;
-  if (!current) return <NoTopic isKnown={known !== null} problem={problem} />;
-  return (
-    <TopicPage
-      key={current}
-      topic={current}
-      problem={problem}
-      topics={[...new Set([current, ...(known?.names ?? [])])].sort(labLast)}
-      view={view}
-      transport={transport}
-      paceMs={paceMs}
-      // What suits one topic need not suit another.
-      chooseTopic={(topic) => go(topic, null)}
-      chooseView={(view) => go(current, view)}
-      chooseTransport={setTransport}
-      choosePace={setPaceMs}
+  const box = (
+    <QueryBox
+      key="query"
+      isOpen={isQueryOpen}
+      first={address.query}
+      examples={examples(known?.names ?? [], current)}
+      show={(asked) => {
+        setIsAsking(false);
+        // The address may name a view, too; what suited something else need not suit this.
+        go(null, isAsking ? view : null, asked);
+      }}
+      fail={() => setIsAsking(false)}
     />
+  );
+  const rest = (): JSX.Element => {
+    if (isAsking) return <h1 class="quiet">Asking for the query</h1>;
+    if (!current && unlisted) {
+      return (
+        <Unlisted why={unlisted} choose={(topic) => go(topic, null, null)}>
+          <QueryButton isOpen={isQueryOpen} open={setIsQueryOpen} />
+        </Unlisted>
+      );
+    }
+    if (!current) return <NoTopic isKnown={known !== null} problem={problem} />;
+    return (
+      <TopicPage
+        key={current}
+        topic={current}
+        problem={problem}
+        topics={[...new Set([current, ...(known?.names ?? [])])].sort(passingLast)}
+        query={asked?.query ?? null}
+        isQueryOpen={isQueryOpen}
+        view={view}
+        transport={transport}
+        paceMs={paceMs}
+        // What suits one topic need not suit another.
+        chooseTopic={(topic) => go(topic, null, null)}
+        openQuery={setIsQueryOpen}
+        chooseView={(view) => go(asked ? null : current, view, asked)}
+        chooseTransport={setTransport}
+        choosePace={setPaceMs}
+      />
+    );
+  };
+  return (
+    <>
+      {box}
+      {rest()}
+    </>
   );
 }
 
-/** By name; the lab's own come last. */
-function labLast(one: string, other: string): number {
-  const isLab = (topic: string): number => Number(topic.startsWith("lab/"));
-  return isLab(one) - isLab(other) || one.localeCompare(other, "en", { numeric: true });
+/** By name; those that pass come last. */
+function passingLast(one: string, other: string): number {
+  const passes = (topic: string): number => Number(isPassing(topic));
+  return passes(one) - passes(other) || one.localeCompare(other, "en", { numeric: true });
 }
 
 /** What is known of a server's topics. */
@@ -96,7 +137,13 @@ function useTopics(): Topics {
   return { known, problem, unlisted };
 }
 
-function Unlisted({ why, choose }: { why: string; choose(topic: string): void }) {
+interface UnlistedProps {
+  readonly why: string;
+  choose(topic: string): void;
+  readonly children: ComponentChildren;
+}
+
+function Unlisted({ why, choose, children }: UnlistedProps) {
   const [name, setName] = useState("");
   return (
     <section class="empty">
@@ -119,6 +166,7 @@ function Unlisted({ why, choose }: { why: string; choose(topic: string): void })
         <button type="button" onClick={askForToken}>
           Present a token
         </button>
+        {children}
       </form>
     </section>
   );

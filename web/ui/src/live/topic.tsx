@@ -40,6 +40,9 @@ interface Paused {
 interface Props {
   readonly topic: string;
   readonly topics: readonly string[];
+  /** The query whose rows they are. */
+  readonly query: string | null;
+  readonly isQueryOpen: boolean;
   /** Why the server could not be asked just now. */
   readonly problem: Problem | null;
   /** The one in the address; `null` if nobody has chosen. */
@@ -47,13 +50,15 @@ interface Props {
   readonly transport: Way | null;
   readonly paceMs: number;
   chooseTopic(topic: string): void;
+  openQuery(isOpen: boolean): void;
   chooseView(view: View): void;
   chooseTransport(transport: Way | null): void;
   choosePace(paceMs: number): void;
 }
 
-export function TopicPage({ topic, topics, problem, view: chosenView, transport, paceMs, ...choose }: Props) {
-  const live = useLive(topic, transport);
+export function TopicPage(props: Props) {
+  const { topic, topics, query, isQueryOpen, problem, view: chosenView, transport, paceMs, ...choose } = props;
+  const live = useLive(topic, transport, query);
   const { feed } = live;
   const now = useTicker(paceMs);
   const lag = useLag(live);
@@ -92,10 +97,12 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
 
   return (
     <section class="live">
-      <h1 class="quiet">Live data of {topic}</h1>
+      <h1 class="quiet">Live data of {query ?? topic}</h1>
       <Controls
         topic={topic}
         topics={topics}
+        isQuery={query !== null}
+        isQueryOpen={isQueryOpen}
         transport={transport}
         view={view}
         hasDocument={version !== null}
@@ -136,7 +143,8 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
       {failure !== null ? (
         <Ended reason={failure} />
       ) : (
-        feed.rows.count === 0 && (problem ? <Unreachable problem={problem} isAll={false} /> : <Waiting topic={topic} />)
+        feed.rows.count === 0 &&
+        (problem ? <Unreachable problem={problem} isAll={false} /> : <Waiting topic={topic} isQuery={query !== null} />)
       )}
       {version && view === "document" && <DocumentView version={version} savings={feed.savings} />}
       {feed.rows.count > 0 && view === "table" && (
@@ -172,7 +180,15 @@ function summary(rows: Rows, held: Rows, since: number | null): string {
   return `${shown} rows held here, the newest ones${paused}.`;
 }
 
-function Waiting({ topic }: { topic: string }) {
+function Waiting({ topic, isQuery }: { topic: string; isQuery: boolean }) {
+  if (isQuery) {
+    return (
+      <div class="empty">
+        <h2>Waiting for the first row of the query</h2>
+        <p>A row appears here as soon as an event makes one; that of a window when the window is over.</p>
+      </div>
+    );
+  }
   return (
     <div class="empty">
       <h2>Waiting for the first event of {topic}</h2>
@@ -195,15 +211,16 @@ function Ended({ reason }: { reason: string }) {
 }
 
 /** Receives a topic for as long as the component lives. */
-function useLive(topic: string, transport: Way | null): Live {
-  const live = useMemo(() => new Live(topic, transport), [topic]);
+function useLive(topic: string, transport: Way | null, query: string | null): Live {
+  const live = useMemo(() => new Live(topic, transport, query), [topic]);
   const used = useRef(transport);
   useEffect(() => {
     if (used.current !== transport) live.use(transport);
     used.current = transport;
   }, [live, transport]);
   useEffect(() => () => live.close(), [live]);
-  useEffect(() => void (document.title = `${topic} · Live · Thalweg`), [topic]);
+  const title = query?.trim().replace(/\s+/g, " ") ?? topic;
+  useEffect(() => void (document.title = `${title} · Live · Thalweg`), [title]);
   return live;
 }
 

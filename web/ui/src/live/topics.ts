@@ -42,8 +42,20 @@ export async function topic(name: string): Promise<Topic | null> {
   return first?.topic === name ? first : null;
 }
 
+/** What the columns of a topic are called; none where the server does not know, or does not say it. */
+export async function columnNames(topic: string): Promise<string[]> {
+  const response = await request(`v1/columns/${topic}`, { isQuiet: true });
+  if (!response.ok) return [];
+  return ((await response.json()) as { columns: { name: string }[] }).columns.map(({ name }) => name);
+}
+
+/** Topics that somebody has made for a moment: the lab's, and those of queries. */
+export function isPassing(topic: string): boolean {
+  return /^(lab|query)\//.test(topic);
+}
+
 /** What a page opens with: a demo topic if there is one, else one where something happens. */
 export function opening(all: readonly Topic[]): string | null {
-  const alive = all.filter(({ topic, events, subscribers }) => events + subscribers > 0 && !topic.startsWith("lab/"));
+  const alive = all.filter(({ topic, events, subscribers }) => events + subscribers > 0 && !isPassing(topic));
   return (alive.find(({ topic }) => topic === "car_live_data") ?? alive[0])?.topic ?? null;
 }

@@ -31,8 +31,16 @@ impl Log {
 
     /// As [`super::Feed::columns`].
     pub(in crate::stream) fn columns_known(&self) -> Option<Arc<Columns>> {
-        let infer = || Columns::infer_from(self.history.past(0).map(|batch| batch.joined()));
-        self.columns.newest().cloned().or_else(|| infer().map(Arc::new))
+        self.columns.newest().cloned().or_else(|| self.infer_columns())
+    }
+
+    /// As [`super::Feed::columns_told`].
+    pub(in crate::stream) fn columns_told(&self, now_us: u64) -> Option<Arc<Columns>> {
+        self.columns.told(now_us, || self.infer_columns())
+    }
+
+    fn infer_columns(&self) -> Option<Arc<Columns>> {
+        Columns::infer_from(self.history.past(0).map(|batch| batch.joined())).map(Arc::new)
     }
 
     /// As [`super::Feed::columns_at`].

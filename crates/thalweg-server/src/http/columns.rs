@@ -1,0 +1,45 @@
+use http::{Method, StatusCode, request::Parts};
+use serde_json::json;
+use thalweg_columns::Kind;
+use thalweg_wire::Topic;
+
+use super::{
+    Http,
+    respond::{Answer, ErrorResponse, json_line},
+};
+use crate::{access::Right, refusal::Refusal, transport::Query};
+
+/// The topic whose columns a path names.
+pub(super) fn path_topic(path: &str) -> Option<&str> {
+    // Not below the topic: `cars/columns` is a topic itself.
+    path.strip_prefix("/v1/columns/")
+}
+
+/// The columns of a topic, for everybody who may subscribe to it.
+pub(super) async fn answer(
+    http: &Http,
+    parts: &Parts,
+    topic: &str,
+) -> Result<Answer, ErrorResponse> {
+    if parts.method != Method::GET {
+        return Err(ErrorResponse::method("GET, HEAD"));
+    }
+    let topic: Topic = topic.parse().map_err(Refusal::from)?;
+    http.may(Right::Subscribe(&topic), parts, &Query::of_known(parts, &["ticket"])?).await?;
+    let columns = http.shard.topic_columns(&topic).await?;
+    let columns = columns.iter().flat_map(|columns| columns.iter());
+    let line = described(&topic, columns.map(|column| (&*column.name, column.kind)));
+    Ok(json_line(StatusCode::OK, line))
+}
+
+/// A topic and its columns, as JSON.
+pub(super) fn described<'a>(
+    topic: &Topic,
+    columns: impl Iterator<Item = (&'a str, Kind)>,
+) -> Vec<u8> {
+    let columns = columns.map(|(name, kind)| json!({ "name": name, "type": kind.to_string() }));
+    let columns: Vec<_> = columns.collect();
+    let mut line = json!({ "topic": topic.as_str(), "columns": columns }).to_string();
+    line.push('\n');
+    line.into_bytes()
+}

@@ -1,0 +1,177 @@
+/** The live page's query box: a query is written, runs, is wrong, is explained. */
+
+import type { Page } from "@playwright/test";
+import { later, state } from "../harness/live.js";
+import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
+import { expectAccessible } from "./accessible.js";
+
+const CHART =
+  "SELECT window_start, max(speed_kmh) as speed_kmh FROM tumble(car_live_data, INTERVAL 1 s) group by window_start";
+
+// A query that is wrong is refused, which browsers tell.
+test.use({ args: ["--source", "car_live_data=cars,cars=20,interval=50ms"], expected: /400 \(Bad Request\)/ });
+
+const field = (page: Page) => page.getByRole("textbox", { name: "Query" });
+const chart = (page: Page) => page.getByRole("img", { name: "Chart of speed_kmh, the last 1 min" });
+
+/** When the newest point of the chart was, each time that there is another one, in s. */
+function points(page: Page, count: number): Promise<number[]> {
+  return page.locator(".chart .when").evaluate(
+    (when, count) =>
+      new Promise((done) => {
+        const at: number[] = [];
+        const watch = new MutationObserver(() => {
+          const [h = 0, m = 0, s = 0] = (when.textContent ?? "").split(":").map(Number);
+          at.push(h * 3600 + m * 60 + s);
+          if (at.length < count) return;
+          watch.disconnect();
+          done(at);
+        });
+        watch.observe(when, { subtree: true, characterData: true, childList: true });
+      }),
+    count,
+  );
+}
+
+test("a query that is typed is drawn, a point a second", async ({ page }) => {
+  await page.goto("/");
+  await page.getByRole("button", { name: "Query" }).click();
+  await expect(field(page)).toBeFocused();
+  await page.keyboard.type(CHART);
+  await page.keyboard.press("Control+Enter");
+  await expect(chart(page)).toBeVisible();
+  await expect(page.getByRole("radio", { name: "chart" })).toBeChecked();
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText(`Live data of ${CHART}`);
+  await expect(page).toHaveTitle(`${CHART} · Live · Thalweg`);
+  const drawn = await points(page, 4);
+  for (const [at, s] of drawn.entries()) if (at) expect(s).toBeGreaterThan(drawn[at - 1] ?? 0);
+  await page.getByRole("radio", { name: "table" }).check();
+  await expect(page.getByRole("columnheader")).toHaveText(["offset", "window_start", "speed_kmh"]);
+  await later(page, 0);
+  await expect.poll(() => page.locator("tbody tr").count()).toBeGreaterThan(4);
+  await page.getByRole("button", { name: "Pause" }).click();
+  const starts = await page.locator("tbody td:nth-child(2)").allInnerTexts();
+  const seconds = starts.map((start) => Date.parse(start) / 1000);
+  expect(seconds).toEqual(seconds.map((_, at) => (seconds[0] ?? 0) + at));
+  // What was typed is in the address.
+  await page.reload();
+  await expect(field(page)).toHaveValue(CHART);
+  await expect(page.getByRole("radio", { name: "table" })).toBeChecked();
+  await later(page, 0);
+});
+
+test("what is wrong is said under the word, and what was shown goes on", async ({ page }) => {
+  await page.goto(`/?query=${encodeURIComponent(CHART)}`);
+  await expect(chart(page)).toBeVisible();
+  await field(page).fill(CHART.replace("max(speed_kmh)", "\nmax(sped_kmh)"));
+  await page.getByRole("button", { name: "Run" }).click();
+  await expect(page.locator("mark")).toHaveText("sped_kmh");
+  await expect(page.locator("pre", { has: page.locator("mark") })).toHaveText(/^max\(sped_kmh\) as/);
+  await expect(field(page)).toHaveAttribute("aria-invalid", "true");
+  await expect(field(page)).toHaveAccessibleDescription(
+    /^Line 2, column 5: there is no column sped_kmh: there are in_use/,
+  );
+  await points(page, 1);
+  await field(page).fill(CHART);
+  await page.getByRole("button", { name: "Explain" }).click();
+  await expect(page.getByLabel("What it does")).toContainText("windows   1s each, by time:time");
+  await expect(page.locator("mark")).toHaveCount(0);
+  await expect(field(page)).toHaveAttribute("aria-invalid", "false");
+});
+
+test("each example runs", async ({ page }) => {
+  await page.goto("/?topic=car_live_data&view=table");
+  await later(page, 100);
+  const names = await page.getByRole("columnheader").allInnerTexts();
+  expect(names.slice(0, 5)).toEqual(["offset", "in_use", "longitude", "latitude", "speed_kmh"]);
+  await page.getByRole("button", { name: "Query" }).click();
+  const pick = (label: string) => page.getByLabel("Examples").selectOption({ label });
+  await pick("every row");
+  await expect(page).toHaveURL(/\?query=select\+\*\+from\+car_live_data$/);
+  await expect(page.getByRole("columnheader")).toHaveText(names);
+  await later(page, 100);
+  await pick("the highest speed of each second");
+  await expect(chart(page)).toBeVisible();
+  await pick("fast cars, each with its mean speed");
+  await expect(page.getByRole("columnheader")).toHaveText(["offset", "window_start", "car", "speed_kmh"]);
+  await later(page, 5);
+  await expect(page.getByLabel("Topic").locator(":checked")).toHaveText("this query");
+  await page.getByLabel("Topic").selectOption({ label: "car_live_data" });
+  await expect(page).toHaveURL(/\?topic=car_live_data$/);
+  await later(page, 100);
+});
+
+test("the box can be used by everybody, and nothing sticks out", async ({ page }) => {
+  test.slow();
+  await page.goto(`/?query=${encodeURIComponent(CHART)}`);
+  await expect(chart(page)).toBeVisible();
+  await page.getByRole("button", { name: "Explain" }).click();
+  await expect(page.getByLabel("What it does")).toBeVisible();
+  await expectAccessible(page);
+  await field(page).fill(`${CHART} ORDER BY 1`);
+  await page.getByRole("button", { name: "Run" }).click();
+  await expect(page.locator("mark")).toHaveText("ORDER");
+  await expectAccessible(page);
+  await page.setViewportSize({ width: 360, height: 740 });
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
+  // A query that is not seen is not in the way of those who go by Tab.
+  await page.getByRole("button", { name: "Query" }).click();
+  await expect(field(page)).toBeHidden();
+  await expect(chart(page)).toBeVisible();
+});
+
+test.describe("of a server that is started again", () => {
+  test.use({ expected: BROKEN_NETWORK });
+
+  test("a query goes on", async ({ page, server }) => {
+    await page.goto(`/?query=${encodeURIComponent(CHART)}`);
+    await points(page, 2);
+    await server.kill();
+    await expect(state(page)).toContainText("Reconnecting");
+    await server.restart();
+    await points(page, 2);
+    await expect(state(page)).toHaveText("Live");
+  });
+
+  test("and as columns, too", async ({ page, server }) => {
+    await page.goto(`/?query=${encodeURIComponent(CHART)}`);
+    await page.getByLabel("Transport").selectOption({ label: "arrow" });
+    await points(page, 2);
+    await server.kill();
+    await expect(state(page)).toContainText("Reconnecting");
+    await server.restart();
+    await points(page, 2);
+    await expect(state(page)).toHaveText("Live");
+  });
+});
+
+test.describe("of a server with room for one query", () => {
+  test.use({ args: ["--source", "car_live_data=cars,interval=50ms", "--max-queries", "1"], expected: /429/ });
+
+  test("another one is refused, and the first goes on", async ({ page }) => {
+    await page.goto(`/?query=${encodeURIComponent(CHART)}`);
+    await expect(chart(page)).toBeVisible();
+    await page.getByLabel("Examples").selectOption({ label: "every row" });
+    await expect(page.getByRole("alert")).toHaveText(
+      /^The server runs no more queries: use one that runs, or try again/,
+    );
+    await expect(page.locator("mark")).toHaveCount(0);
+    await points(page, 1);
+  });
+});
+
+test.describe("of a server without the demo", () => {
+  test.use({ args: [] });
+
+  test("a query of what is shown is there to begin with; what there is not is said", async ({ page, server }) => {
+    const body = '{"speed":39}\n{"speed":40}';
+    const headers = { "Content-Type": "application/x-ndjson" };
+    expect((await fetch(`${server.origin}/v1/topics/trains`, { method: "POST", headers, body })).status).toBe(200);
+    await page.goto("/?query=SELECT+*+FROM+cars");
+    await expect(page.getByRole("alert")).toHaveText(/^cars has no events yet/);
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of trains");
+    await page.getByLabel("Examples").selectOption({ label: "every event of trains" });
+    await expect(page.getByRole("columnheader")).toHaveText(["offset", "speed"]);
+    await expect(page.getByRole("cell", { name: "40" })).toBeVisible();
+  });
+});
