@@ -112,7 +112,7 @@ done
 for i in 0 1 2; do
     start "node$((i + 1))" "$thalweg" serve --listen "127.0.0.1:$((node_port + i))" \
         --nats "$urls" --stream 'all=**,replicas=3' \
-        --demo --node "node$((i + 1))" --source-node node1
+        --demo --node "node$((i + 1))" --source-node node1 --time-node node1
 done
 
 if [ -n "$haproxy" ]; then

@@ -50,6 +50,8 @@ pub struct Config {
     pub shards: usize,
     /// What feeds topics besides publishers.
     pub sources: Vec<SourceConfig>,
+    /// Whether they run here. Otherwise another server runs them, and only the columns of their topics are known from them.
+    pub runs_sources: bool,
     /// Topics whose events are the rows of queries.
     pub queries: Vec<QueryConfig>,
     /// Topics that are fetched from elsewhere; of several patterns the first counts.
@@ -185,6 +187,7 @@ impl Default for Config {
             admin_listen: None,
             shards: std::thread::available_parallelism().map_or(1, usize::from),
             sources: Vec::new(),
+            runs_sources: true,
             queries: Vec::new(),
             upstreams: Vec::new(),
             streams: Vec::new(),

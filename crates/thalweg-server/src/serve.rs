@@ -207,7 +207,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         // A shard that cannot run sends the reason, or ends without one.
         all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     }
-    tracing::info!(%address, shards = config.shards, sources = config.sources.len(), "serving");
+    tracing::info!(%address, shards = config.shards, sources = if config.runs_sources { config.sources.len() } else { 0 }, "serving");
     Ok(Server { address, admin_address, config, peers, threads, certificate, shutdown })
 }
 
@@ -295,12 +295,15 @@ fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
     let certificate = certificate.map_err(ServeError::Config)?;
     let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Config)?;
-    let sources = scheduled_sources(&config)?;
+    let mut sources = scheduled_sources(&config)?;
     for source in &sources {
         // Those that a source has of its own are right: a test holds them to be.
         if let Ok(columns) = Columns::declared(source.source.columns().iter().copied()) {
             config.declare(&source.output, columns);
         }
+    }
+    if !config.runs_sources {
+        sources.clear();
     }
     let queries = derived::prepare(&mut config);
     let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;

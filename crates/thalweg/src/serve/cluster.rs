@@ -80,9 +80,7 @@ impl Cluster {
                     .into())
             }
             Some(source_node) => {
-                if self.node.as_ref() != Some(source_node) {
-                    config.sources.clear();
-                }
+                config.runs_sources = self.node.as_ref() == Some(source_node);
                 Ok(())
             }
         }

@@ -71,10 +71,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
         for source in DEMO_SOURCES {
             config.sources.push(SourceConfig::parse(source)?);
         }
-        // Topics that several servers share cannot be queried yet.
-        if settings.stream.is_empty() {
-            config.queries.push(QueryConfig::parse(DEMO_QUERY)?);
-        }
+        config.queries.push(QueryConfig::parse(DEMO_QUERY)?);
     }
     config.sources.extend(settings.source.into_iter().map(|source| source.0));
     config.queries.extend(settings.query.into_iter().map(|query| query.0));

@@ -135,7 +135,7 @@ fn metrics(config: &Config, url: &str, admin: Option<SocketAddr>) -> String {
 
 fn about(config: &Config) -> Rows {
     let mut rows = Vec::new();
-    if !config.sources.is_empty() {
+    if config.runs_sources && !config.sources.is_empty() {
         let shown = config.sources.iter().take(SOURCES_SHOWN);
         let mut sources: Vec<_> =
             shown.map(|source| format!("{} ({})", source.topic, source.kind)).collect();
