@@ -72,9 +72,14 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
     if let Some(ours) = ours {
         return match block.arguments.as_slice() {
             [] => Ok(ours),
-            // What a node has to know of the others is no setting.
+            // What a node has to know of the others is no setting, nor is what else it serves.
             _ if ours == Program::Thalweg && !block.processes.is_empty() => Ok(ours),
-            _ => Err("`arguments` are for peers; Thalweg's are settings".to_owned()),
+            arguments if ours == Program::Thalweg && serves_more(arguments) => Ok(ours),
+            _ => {
+                Err("`arguments` are for peers; Thalweg's are settings, but for --source, --query \
+                      and --topic"
+                    .to_owned())
+            }
         };
     }
     let Some(peer) = peers.iter().find(|peer| peer.name == block.program) else {
@@ -84,6 +89,15 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
     };
     let arguments = block.arguments.clone();
     Ok(Program::Peer(Box::new(Peer { arguments, ..peer.clone() })))
+}
+
+/// Whether arguments only say what a server serves beside what is measured.
+fn serves_more(arguments: &[String]) -> bool {
+    let is_more = |pair: &[String]| match pair {
+        [flag, _] => ["--source", "--query", "--topic"].contains(&flag.as_str()),
+        _ => false,
+    };
+    arguments.chunks(2).all(is_more)
 }
 
 /// Who may take part in the cells of a file.
