@@ -80,6 +80,6 @@ pub const TIMEOUT_MS: u64 = 5_000;
 /// Events that say together how far time had come before the first of them, for whoever begins at a block.
 pub const SETTLING_EVENTS: u32 = 256;
 
-/// The largest offset, as everywhere: what JSON numbers hold exactly. Each query with windows over another one's topic has
-/// 128 times the offsets of its source.
+/// The largest offset, as everywhere: what JSON numbers hold exactly. A query with windows has 128 times the offsets of its
+/// source, so one that reads another one's rows comes to its end sooner: nobody should run it any further.
 pub const OFFSET_MAX: u64 = (1 << 53) - 1;

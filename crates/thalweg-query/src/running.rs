@@ -10,7 +10,7 @@ use crate::{
     expr::{Expr, Row},
     groups::{Groups, Held, write_key},
     json::write_row,
-    limits::{BLOCK_OFFSETS, Bounds, GROUPS_MAX, OFFSET_MAX, SETTLING_EVENTS, VALUE_BYTES_MAX},
+    limits::{BLOCK_OFFSETS, Bounds, GROUPS_MAX, SETTLING_EVENTS, VALUE_BYTES_MAX},
     places::Places,
     plan::{PlannedWindow, Shape},
     watermark::Watermark,
@@ -56,8 +56,7 @@ pub struct Counts {
     pub late: u64,
     /// Events too far ahead of all before them ([`Bounds::lead_ms`]).
     pub ahead: u64,
-    /// Events whose group, window or texts would have been more than there may be; and rows that are too large, or would have
-    /// an offset beyond [`OFFSET_MAX`].
+    /// Events whose group, window or texts would have been more than there may be; and rows that are too large.
     pub refused: u64,
     /// Windows that were emitted.
     pub windows: u64,
@@ -163,6 +162,16 @@ impl Running {
         self.is_numbered
     }
 
+    /// There were no more events when it was begun: what they have said of the time before them must do.
+    pub fn settle(&mut self) {
+        self.settling = 0;
+    }
+
+    /// How many windows are open.
+    pub fn open_windows(&self) -> usize {
+        self.open.len()
+    }
+
     /// Takes an event in: JSON that was checked. Offsets increase. `now_ms` is what `now()` is.
     pub fn take(&mut self, offset: u64, event: &[u8], now_ms: i64, sink: &mut impl Sink) {
         self.offset = offset;
@@ -213,7 +222,8 @@ impl Running {
         }
     }
 
-    /// Events are lost before the next one. That is announced ([`Sink::lost`]): at once, or, where there are windows, for
+    /// Events are lost before the next one. Not for one that began at a block: it begins anew, for rows have other offsets
+    /// where others have read those events. That is announced ([`Sink::lost`]): at once, or, where there are windows, for
     /// each that may have had some, which is not emitted.
     pub fn lose(&mut self) {
         self.cut = Some(Cut::Lost);
@@ -253,8 +263,9 @@ impl Running {
     /// The first event behind unknown ones: an unknown one may be later by as much as events may be late, so windows
     /// that begin before that are not complete. It may itself be later than that: with others it is known better.
     fn begin_after_cut(&mut self, time_ms: i64, window: PlannedWindow) {
+        let is_settling = self.settling > 0;
         self.settling = self.settling.saturating_sub(1);
-        let cut = self.cut.take().or((self.settling > 0).then_some(Cut::Begun));
+        let cut = self.cut.take().or(is_settling.then_some(Cut::Begun));
         let Some(cut) = cut else { return };
         let until_ms = match cut {
             Cut::Begun => &mut self.partial_until_ms,
@@ -300,7 +311,10 @@ impl Running {
         };
         self.over_ms = self.over_ms.max(until_ms);
         let block = self.offset / BLOCK_OFFSETS;
-        if !self.is_numbered && window.last_end_before(self.partial_until_ms) <= self.over_ms {
+        if !self.is_numbered
+            && self.settling == 0
+            && window.last_end_before(self.partial_until_ms) <= self.over_ms
+        {
             self.is_numbered = *self.partial_block.get_or_insert(block) != block;
             if self.is_numbered {
                 sink.begins(self.places.first_of(block));
@@ -345,13 +359,8 @@ impl Running {
             self.counts.refused += 1;
             return;
         }
-        let offset = self.places.next(self.offset);
-        if offset > OFFSET_MAX {
-            self.counts.refused += 1;
-            return;
-        }
         self.counts.rows += 1;
-        sink.row(offset, &self.row);
+        sink.row(self.places.next(self.offset), &self.row);
     }
 }
 

@@ -19,6 +19,7 @@ proptest! {
     #[test]
     fn whoever_begins_later_makes_the_same_rows(
         steps in proptest::collection::vec((200..400_i64, -900..=0_i64, 0..60_u8, 0..6_i64), 1500..2000),
+        pauses in proptest::collection::btree_set(0..2000_u64, 0..20),
         begin in 1..3_usize,
         query in 0..QUERIES.len(),
     ) {
@@ -35,12 +36,16 @@ proptest! {
             let beginning = if from == 1 { Beginning::First } else { Beginning::Block };
             let mut running = Running::new(Arc::clone(&plan), Bounds::default(), beginning);
             let mut made = Made::default();
-            for (index, event) in events.iter().enumerate().skip(from - 1) {
-                running.take(index as u64 + 1, event.as_bytes(), 0, &mut made);
+            // Pauses are between events.
+            for (index, event) in (0_u64..).zip(&events).skip(from - 1) {
+                running.take(2 * index + 2, event.as_bytes(), 0, &mut made);
+                if pauses.contains(&index) {
+                    running.pause(2 * index + 3, 10_000, &mut made);
+                }
             }
             made
         };
-        let (all, later) = (run(1), run(256 * begin));
+        let (all, later) = (run(1), run(128 * begin));
         // Its first windows are those that are not complete: from where it says it has all there is.
         let begins = later.1.unwrap_or(256 * begin as u64);
         prop_assert_eq!(later.1.is_some(), query > 0);

@@ -75,6 +75,10 @@ pub(crate) const READS_MAX: usize = 256;
 /// again for whoever still needs them.
 pub(crate) const RECALLED_BYTES_MAX: usize = 64 << 20;
 
+/// The least time for which a topic of a stream pauses before that is written there, in ms, and the time between two such messages of
+/// one topic: clients choose how long queries wait.
+pub(crate) const PAUSE_MS_MIN: u64 = 200;
+
 /// Offsets of a stream that a query goes back at most when it begins: 262,144 messages. Windows that began before are left out.
 pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 

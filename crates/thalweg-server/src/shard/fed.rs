@@ -47,7 +47,7 @@ impl Topics {
             Content::Events(payloads) => self.take_events(stream, sequence, &topic, payloads),
             Content::Paused(ms) => {
                 self.feeds.streams.has_come(stream, sequence);
-                self.take_pause(&topic, sequence, ms);
+                self.take_pause(stream, &topic, sequence, ms);
             }
             Content::End(code) => {
                 let streams = &mut self.feeds.streams;

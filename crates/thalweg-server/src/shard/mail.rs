@@ -5,7 +5,12 @@ use std::sync::Arc;
 use thalweg_wire::{Epoch, Offset, Position, Topic};
 use tokio::sync::oneshot;
 
-use super::{local_topic::Ending, pauses::Paused, publish_result::PublishResult, topics::Topics};
+use super::{
+    local_topic::Ending,
+    pauses::{Paused, Pauses},
+    publish_result::PublishResult,
+    topics::Topics,
+};
 use crate::{
     backend::{FromBackend, RetryKey},
     connection_limits::{Address, ConnectionPermit},
@@ -86,8 +91,8 @@ pub(crate) struct Posted {
     pub(crate) batches: Vec<Arc<Batch>>,
     /// The head after them: what is before it and not among them was not kept.
     pub(crate) head: Offset,
-    /// Where it has paused, and for how many ms.
-    pub(crate) pauses: Vec<(Offset, u64)>,
+    /// Where it has paused.
+    pub(crate) pauses: Pauses,
     /// Set if the topic has ended after them.
     pub(crate) end: Option<Ending>,
 }

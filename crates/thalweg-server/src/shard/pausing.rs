@@ -1,16 +1,19 @@
 //! Pauses of shared topics: written by the node that tells the time, and read by all, for queries.
 
-use thalweg_wire::{Offset, Topic};
+use thalweg_wire::Topic;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
     Mail,
     fed_order::{Alone, Answer},
     local_topic::LocalTopic,
-    pauses::Paused,
+    pauses::{Paused, Pauses},
     topics::Topics,
 };
-use crate::{backend::offset_of, fanout::FeedKey, home::home_of, stream::Payloads};
+use crate::{
+    backend::offset_of, clock::now_us, config::PAUSE_MS_MIN, fanout::FeedKey, home::home_of,
+    stream::Payloads,
+};
 
 impl Topics {
     /// Has it written that a shared topic has paused. Best effort: whoever waits asks again.
@@ -30,36 +33,37 @@ impl Topics {
         let Some(key) = self.feeds.find(&topic) else { return };
         let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
         let is_quiet = feed.head() <= next && !order.holds_events();
-        if is_quiet && feed.head() > 0 {
-            let mark = Alone::Paused { ms, after: order.newest };
-            self.store_in(key, &mut Payloads::default(), Some(mark), Answer::Nowhere);
+        let after = order.newest;
+        let Some(local) = self.feeds.get_mut(key).filter(|_| is_quiet) else { return };
+        let is_known = local.pauses.since(next).any(|(_, known_ms)| known_ms >= ms);
+        let now_us = now_us();
+        if is_known || now_us < local.next_pause_us {
+            return;
         }
+        // Queries may wait for many different times.
+        local.next_pause_us = now_us + PAUSE_MS_MIN * 1000;
+        let mark = Alone::Paused { ms, after };
+        self.store_in(key, &mut Payloads::default(), Some(mark), Answer::Nowhere);
     }
 
     /// A topic has paused, as its stream says.
-    pub(super) fn take_pauses(
-        &mut self,
-        key: FeedKey,
-        pauses: impl IntoIterator<Item = (Offset, u64)>,
-    ) {
+    pub(super) fn take_pauses(&mut self, key: FeedKey, pauses: Pauses) {
         let Some(local) = self.feeds.get_mut(key) else { return };
-        let mut is_new = false;
-        for (at, ms) in pauses {
-            local.pauses.insert(at, ms);
-            is_new = true;
-        }
-        if is_new && local.is_input {
+        if local.pauses.merge(pauses) && local.is_input {
             self.news.inputs.push(key);
         }
     }
 
     /// The same from a message of its stream.
-    pub(super) fn take_pause(&mut self, topic: &Topic, sequence: u64, ms: u64) {
-        let Some(key) = self.feeds.find(topic) else { return };
+    pub(super) fn take_pause(&mut self, stream: usize, topic: &Topic, sequence: u64, ms: u64) {
+        let Some(key) = self.feeds.find(topic) else {
+            // Who opens it from now on has it read back.
+            return self.feeds.streams.move_known_from(stream);
+        };
         if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) {
             order.has_message(sequence);
         }
-        self.take_pauses(key, [(offset_of(sequence, 0), ms)]);
+        self.take_pauses(key, Pauses::from_iter([(offset_of(sequence, 0), ms)]));
         self.mark_unposted(key);
     }
 }

@@ -14,6 +14,9 @@ use super::{
 };
 use crate::{clock, config::ASKED_TOPICS, derived::DerivedTopic, fanout::FeedKey, metrics::Counts};
 
+/// The longest time for which a timer is set, in µs.
+const TIMER_US_MAX: u64 = 10_000_000;
+
 /// How long all queries of a shard may take in a turn, in µs, before others get theirs. One event is read as a whole.
 const TURN_US: u64 = 2_000;
 
@@ -29,8 +32,10 @@ pub(super) struct Queries {
     pending_inputs: VecDeque<FeedKey>,
     /// How often queries of some input have read.
     turns: usize,
-    /// When windows are closed because nothing has come.
-    pub(super) timers: Timers<usize>,
+    /// How many have been started.
+    started: u64,
+    /// When windows are closed because nothing has come: which query, and its number.
+    pub(super) timers: Timers<(usize, u64)>,
     counts: Arc<Counts>,
 }
 
@@ -43,6 +48,7 @@ impl Queries {
             by_output: HashMap::new(),
             pending_inputs: VecDeque::new(),
             turns: 0,
+            started: 0,
             timers: Timers::default(),
             counts: Arc::clone(counts),
         }
@@ -100,7 +106,9 @@ impl Queries {
     }
 
     fn run(&mut self, topic: DerivedTopic, output: FeedKey, input: FeedKey, now_us: u64) {
-        let index = self.running.insert(RunningQuery::new(topic, output, now_us));
+        self.started += 1;
+        let query = RunningQuery::new(topic, output, self.started, now_us);
+        let index = self.running.insert(query);
         self.by_output.insert(output, index);
         self.by_input.entry(input).or_default().push(index);
         self.counts.queries.add(1);
@@ -155,7 +163,8 @@ impl Queries {
             for index in self.by_input.remove(ended).into_iter().flatten() {
                 let query = &mut self.running[index];
                 let output = query.output(topics);
-                let Some(opened) = opened else {
+                let is_asked = query.topic.output.as_str().starts_with(ASKED_TOPICS);
+                let Some(opened) = opened.filter(|_| !is_asked) else {
                     // Who has asked for it may ask again.
                     if let Some(output) = output {
                         self.end(topics, output);
@@ -168,8 +177,8 @@ impl Queries {
                 if let Some(output) = output {
                     topics.end(output, Ending::Restarted, now_us);
                 }
-                self.by_input.entry(*opened).or_default().push(index);
-                self.has_input(*opened);
+                self.by_input.entry(opened).or_default().push(index);
+                self.has_input(opened);
             }
         }
     }
@@ -211,36 +220,41 @@ impl Queries {
         let (had_failed, before) = (query.has_failed(), query.counts());
         let has_more = query.read(topics, key, now_us, until_us)?;
         self.counts.queries_failed.add(u64::from(query.has_failed() && !had_failed));
-        if let Some(due_us) = query.due_us()
-            && !std::mem::replace(&mut query.is_timed, true)
-        {
-            self.timers.set(due_us, index);
-        }
+        self.set_timer(index, now_us);
         self.has_made(topics, index, before);
         Some(has_more)
     }
 
     /// Closes the windows of queries whose sources have paused.
     pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
-        while let Some(index) = self.timers.take_due(now_us) {
-            // It may have ended.
-            let Some(query) = self.running.get_mut(index) else { continue };
+        while let Some((index, number)) = self.timers.take_due(now_us) {
+            // It may have ended, and another have its place.
+            let query = self.running.get_mut(index).filter(|query| query.number == number);
+            let Some(query) = query else { continue };
             query.is_timed = false;
             let (Some(due_us), Some(output)) = (query.due_us(), query.output(topics)) else {
                 continue;
             };
             if due_us > now_us {
-                query.is_timed = true;
-                self.timers.set(due_us, index);
+                self.set_timer(index, now_us);
                 continue;
             }
             let before = query.counts();
             query.close_all(topics, output, now_us);
-            if let Some(due_us) = query.due_us() {
-                query.is_timed = true;
-                self.timers.set(due_us, index);
-            }
+            self.set_timer(index, now_us);
             self.has_made(topics, index, before);
+        }
+    }
+
+    /// Looks at a query again when its windows may have waited for long enough, or a while before that: what is set stays until
+    /// then, whatever becomes of the query.
+    fn set_timer(&mut self, index: usize, now_us: u64) {
+        let Some(query) = self.running.get_mut(index) else { return };
+        if let Some(due_us) = query.due_us()
+            && !std::mem::replace(&mut query.is_timed, true)
+        {
+            let at_us = due_us.clamp(now_us + 1, now_us + TIMER_US_MAX);
+            self.timers.set(at_us, (index, query.number));
         }
     }
 
@@ -248,15 +262,15 @@ impl Queries {
     fn has_made(&self, topics: &mut Topics, index: usize, before: thalweg_query::Counts) {
         let query = &self.running[index];
         let (now, counts) = (query.counts(), &self.counts);
-        counts.query_events.add(now.events - before.events);
-        counts.query_rows.add(now.rows - before.rows);
-        counts.query_late.add(now.late - before.late);
-        counts.query_ahead.add(now.ahead - before.ahead);
-        counts.query_refused.add(now.refused - before.refused);
-        counts.query_unreadable.add(now.unreadable - before.unreadable);
-        counts.query_without_time.add(now.without_time - before.without_time);
-        counts.query_windows_lost.add(now.windows_lost - before.windows_lost);
-        counts.events_published.add(now.rows - before.rows);
+        counts.query_events.add(now.events.saturating_sub(before.events));
+        counts.query_rows.add(now.rows.saturating_sub(before.rows));
+        counts.query_late.add(now.late.saturating_sub(before.late));
+        counts.query_ahead.add(now.ahead.saturating_sub(before.ahead));
+        counts.query_refused.add(now.refused.saturating_sub(before.refused));
+        counts.query_unreadable.add(now.unreadable.saturating_sub(before.unreadable));
+        counts.query_without_time.add(now.without_time.saturating_sub(before.without_time));
+        counts.query_windows_lost.add(now.windows_lost.saturating_sub(before.windows_lost));
+        counts.events_published.add(now.rows.saturating_sub(before.rows));
         if let Some(output) = query.output
             && topics.derived(output).is_some_and(|batches| !batches.is_empty())
         {

@@ -16,9 +16,23 @@ pub(super) struct QueryStart {
     head: Offset,
     /// How many offsets before it are looked at; 0: what is here.
     back: Offset,
+    /// What the first events from there say.
+    first: FirstEvents,
     /// The time of the newest event, and up to where it was looked for, if it was.
     newest_ms: Option<i64>,
     looked_to: Offset,
+}
+
+/// The first events from an offset on, as far as they were looked at. What was is not needed again: it may be gone by the time
+/// that others are read back.
+#[derive(Debug, Default)]
+struct FirstEvents {
+    from: Offset,
+    /// The next one.
+    at: Offset,
+    count: u32,
+    /// The largest of their times, in ms.
+    newest_ms: Option<i64>,
 }
 
 /// What comes next in the search.
@@ -30,22 +44,20 @@ pub(super) enum Step {
     Begin(Offset, Beginning),
 }
 
-/// What is known of the first events from an offset on.
-enum Settled {
-    /// The largest of their times, in ms.
-    At(i64),
-    /// There are too few, or they have no times.
-    Unknown,
-    /// Some are not here.
-    Away(Offset),
-}
-
 impl QueryStart {
-    /// Looks at what is here of a feed, which is fed from a stream, or has rows of another query.
-    pub(super) fn step(&mut self, feed: &Feed, is_fed: bool, plan: &Plan) -> Step {
+    /// Looks at what is here of a feed, which is fed from a stream, or has rows of another query. All
+    /// pauses are known from `complete_from` on.
+    pub(super) fn step(
+        &mut self,
+        feed: &Feed,
+        is_fed: bool,
+        complete_from: Offset,
+        plan: &Plan,
+    ) -> Step {
         let here = block_from(feed.here_from(0));
-        // The first block of a stream begins here.
-        let oldest = block_from(feed.stored_from()).max(limits::BLOCK_OFFSETS);
+        // The first block of a stream begins at 256.
+        let oldest = feed.stored_from().max(complete_from).max(limits::BLOCK_OFFSETS);
+        let oldest = block_from(oldest);
         let Some(replayed_ms) = plan.replayed_ms().filter(|_| is_fed) else {
             return Step::Begin(here, Beginning::Block);
         };
@@ -54,12 +66,15 @@ impl QueryStart {
         }
         loop {
             let from = match self.back {
-                0 => here,
+                0 => here.min(self.head),
                 back => self.head.saturating_sub(back),
             };
             let from = from.max(oldest);
-            if feed.is_away(from) {
-                return Step::Read(from);
+            if self.first.from != from {
+                self.first = FirstEvents { from, at: from, count: 0, newest_ms: None };
+            }
+            if let Err(away) = self.first.look(feed, plan) {
+                return Step::Read(away);
             }
             if from == oldest {
                 // With an older one away nothing is known of what was before it.
@@ -67,23 +82,22 @@ impl QueryStart {
                 let beginning = if is_first { Beginning::First } else { Beginning::Block };
                 return Step::Begin(from, beginning);
             }
-            match settled(feed, plan, from) {
-                Settled::Away(from) => return Step::Read(from),
-                Settled::Unknown => {}
-                Settled::At(settled_ms) => {
-                    let newest_ms = match self.newest_ms(feed, plan, from) {
-                        Ok(newest_ms) => newest_ms,
-                        Err(from) => return Step::Read(from),
-                    };
-                    if settled_ms.saturating_add(replayed_ms) <= newest_ms {
-                        return Step::Begin(from, Beginning::Block);
-                    }
+            if self.first.count == limits::SETTLING_EVENTS
+                && let Some(settled_ms) = self.first.newest_ms
+            {
+                let newest_ms = match self.newest_ms(feed, plan, from) {
+                    Ok(newest_ms) => newest_ms,
+                    Err(away) => return Step::Read(away),
+                };
+                if settled_ms.saturating_add(replayed_ms) <= newest_ms {
+                    return Step::Begin(from, Beginning::Block);
                 }
             }
-            if self.head - from >= REPLAY_OFFSETS_MAX {
+            let back = self.head.saturating_sub(from);
+            if back >= REPLAY_OFFSETS_MAX {
                 return Step::Begin(from, Beginning::Block);
             }
-            self.back = ((self.head - from) * 2).max(limits::BLOCK_OFFSETS * 256);
+            self.back = (back * 2).max(limits::BLOCK_OFFSETS * 256);
         }
     }
 
@@ -115,26 +129,32 @@ impl QueryStart {
     }
 }
 
-/// How far time has come with the first events from `from` on.
-fn settled(feed: &Feed, plan: &Plan, from: Offset) -> Settled {
-    let (mut at, mut events, mut newest_ms) = (from, 0, None);
-    while at < feed.head() {
-        let Some(batch) = feed.batch_at(at) else {
-            return if feed.is_away(at) { Settled::Away(at) } else { Settled::Unknown };
-        };
-        for event in batch.events_from(at.max(batch.first())) {
-            newest_ms = newest_ms.max(plan.time_ms(event));
-            events += 1;
-            if events == limits::SETTLING_EVENTS {
-                return newest_ms.map_or(Settled::Unknown, Settled::At);
+impl FirstEvents {
+    /// Looks at more of them, until they are enough, or there are no others.
+    ///
+    /// # Errors
+    /// When events are not here: from where on.
+    fn look(&mut self, feed: &Feed, plan: &Plan) -> Result<(), Offset> {
+        while self.at < feed.head() && self.count < limits::SETTLING_EVENTS {
+            let Some(batch) = feed.batch_at(self.at) else {
+                return if feed.is_away(self.at) { Err(self.at) } else { Ok(()) };
+            };
+            self.at = self.at.max(batch.first());
+            for event in batch.events_from(self.at) {
+                self.newest_ms = self.newest_ms.max(plan.time_ms(event));
+                self.count += 1;
+                self.at += 1;
+                if self.count == limits::SETTLING_EVENTS {
+                    return Ok(());
+                }
             }
+            self.at = batch.end();
         }
-        at = batch.end();
+        Ok(())
     }
-    Settled::Unknown
 }
 
 /// Where the first block begins that has no offset before this one.
-fn block_from(offset: Offset) -> Offset {
+pub(super) fn block_from(offset: Offset) -> Offset {
     offset.div_ceil(limits::BLOCK_OFFSETS) * limits::BLOCK_OFFSETS
 }

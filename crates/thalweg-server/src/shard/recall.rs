@@ -4,7 +4,7 @@
 use thalweg_wire::Offset;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{local_topic::LocalTopic, topics::Topics};
+use super::{local_topic::LocalTopic, pauses::Pauses, topics::Topics};
 use crate::{
     backend::{Read, ReadPage, ReadReply, Reader, RecallId, Unreadable, offset_of},
     clock::now_us,
@@ -61,7 +61,7 @@ impl Topics {
         let Some(feed) = &mut local.feed else { return };
         self.counts.cold_reads.add(1);
         let (before, history_before) = (feed.recalled_bytes(), feed.history_bytes());
-        let pauses: Vec<(Offset, u64)> =
+        let pauses: Pauses =
             page.pauses.iter().map(|(sequence, ms)| (offset_of(*sequence, 0), *ms)).collect();
         let (newest, has_given) = (page.newest(), page.has_given(from.saturating_sub(1)));
         let is_beyond = from > until;
@@ -81,8 +81,8 @@ impl Topics {
         while let Some(oldest) = self.recalled.over_limit(key) {
             self.forget_recalled(oldest);
         }
+        self.take_pauses(key, pauses);
         if is_input {
-            self.take_pauses(key, pauses);
             self.news.inputs.push(key);
         }
         if is_version {

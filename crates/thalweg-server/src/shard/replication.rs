@@ -41,7 +41,7 @@ impl Topics {
         };
         let mut all = true;
         for follower in &mut home.followers {
-            let pauses = local.pauses.since(follower.next_pause);
+            let pauses = local.pauses.part_since(follower.next_pause);
             let has_all =
                 follower.has_first_reply && follower.next == feed.head() && pauses.is_empty();
             if has_all && local.end.is_none() {

@@ -6,16 +6,17 @@ use std::{
 };
 
 use thalweg_columns::Columns;
-use thalweg_query::{Beginning, Bounds, Counts, Plan, Running, Sink};
+use thalweg_query::{Beginning, Bounds, Counts, Plan, Running, Sink, limits};
 use thalweg_wire::{Epoch, Offset};
 
 use super::{
     pauses::Paused,
-    query_start::{QueryStart, Step},
+    query_start::{QueryStart, Step, block_from},
     topics::Topics,
 };
 use crate::{
     clock,
+    config::PAUSE_MS_MIN,
     derived::{self, DerivedTopic},
     fanout::FeedKey,
     stream::{Batch, DerivedBatches, Feed},
@@ -38,6 +39,8 @@ pub(super) struct RunningQuery {
     read_us: u64,
     /// How long after that all windows are closed, in µs; `None`: never.
     timeout_us: Option<u64>,
+    /// No other one of its shard has this number.
+    pub(super) number: u64,
     /// There is a timer for it.
     pub(super) is_timed: bool,
     /// Its columns are those of its source's events.
@@ -86,7 +89,7 @@ impl Sink for Rows<'_> {
 
 impl RunningQuery {
     /// A query that has read nothing.
-    pub(super) fn new(topic: DerivedTopic, output: FeedKey, now_us: u64) -> Self {
+    pub(super) fn new(topic: DerivedTopic, output: FeedKey, number: u64, now_us: u64) -> Self {
         Self {
             topic,
             output: Some(output),
@@ -94,6 +97,7 @@ impl RunningQuery {
             next: 1,
             read_us: now_us,
             timeout_us: None,
+            number,
             is_timed: false,
             is_inferred: false,
         }
@@ -166,29 +170,34 @@ impl RunningQuery {
         let epoch = self.topic.is_shared.then(|| derived::epoch_of(&self.topic, feed.epoch()));
         if let (State::New(start), Some(epoch)) = (&mut self.state, epoch) {
             let (plan, is_fed) = (self.topic.plan.clone()?, topics.is_fed(&self.topic.source));
-            match start.step(feed, is_fed, &plan) {
+            match start.step(feed, is_fed, local.pauses.complete_from(), &plan) {
                 Step::Read(from) => {
                     topics.recalls.want(input, from, None);
                     return Some(false);
                 }
                 Step::Begin(from, beginning) => {
                     if is_fed && topics.common.config.tells_time {
-                        self.timeout_us = Some(waits_us(&plan));
+                        self.timeout_us = Some(waits_us(&plan).max(PAUSE_MS_MIN * 1000));
                     }
-                    let running = Running::new(plan, Bounds::default(), beginning);
-                    self.next = from;
-                    if running.is_numbered() {
-                        topics.begin_derived(output, epoch, running.first_place(from));
-                    }
-                    self.state = State::Running(Box::new(running));
+                    self.begin_at(topics, output, from, (epoch, beginning));
                 }
             }
         }
-        let feed = topics.feeds.get(input)?.feed.as_ref()?;
+        let local = topics.feeds.get(input)?;
+        let feed = local.feed.as_ref()?;
         let (batches, away) = batches_from(feed, self.next);
         let head = feed.head();
-        let pauses = pauses_since(topics, input, self.next);
-        let mut pauses = pauses.into_iter().peekable();
+        if let (Some(epoch), State::Running(_)) = (epoch, &self.state) {
+            let here = batches.first().map_or(head, |batch| batch.start());
+            let is_lost = away.is_none() && here > self.next;
+            let complete_from = local.pauses.complete_from();
+            if is_lost || self.next < complete_from {
+                // Whoever has read what is lost here counts rows in another way: it begins anew, behind that.
+                self.begin_at(topics, output, here.max(complete_from), (epoch, Beginning::Block));
+                return Some(true);
+            }
+        }
+        let mut pauses = local.pauses.since(self.next).collect::<Vec<_>>().into_iter().peekable();
         if let (State::New(_), Some(first)) = (&self.state, batches.first()) {
             self.begin(first, &batches);
         }
@@ -226,6 +235,13 @@ impl RunningQuery {
         }
         if !batches.is_empty() {
             self.read_us = now_us;
+        } else if away.is_none() && self.next < head {
+            // Nothing is left of what came before the head.
+            running.lose();
+            self.next = head;
+        }
+        if self.next >= head {
+            running.settle();
         }
         let begins = rows.begins;
         if let Some(epoch) = epoch {
@@ -254,6 +270,36 @@ impl RunningQuery {
         if let Some(offset) = begins.or_else(behind) {
             topics.begin_derived(output, epoch, offset);
         }
+    }
+
+    /// Begins a shared query at an offset of its source, or at the first one behind it with which a block begins.
+    fn begin_at(
+        &mut self,
+        topics: &mut Topics,
+        output: FeedKey,
+        from: Offset,
+        (epoch, beginning): (Epoch, Beginning),
+    ) {
+        let Some(plan) = self.topic.plan.clone() else { return };
+        if let State::Running(before) = &self.state {
+            topics.counts.query_windows_lost.add(before.open_windows() as u64);
+        }
+        let running = Running::new(plan, Bounds::default(), beginning);
+        self.next = block_from(from);
+        let first = running.first_place(self.next);
+        if first > limits::OFFSET_MAX {
+            let (topic, source) = (&self.topic.output, &self.topic.source);
+            tracing::error!(%topic, %source, "the query ends: its source has come to offsets whose rows have none");
+            self.state = State::Failed;
+            return;
+        }
+        if running.is_numbered() {
+            topics.begin_derived(output, epoch, first);
+            if let Some(batches) = topics.derived(output) {
+                batches.begin(first);
+            }
+        }
+        self.state = State::Running(Box::new(running));
     }
 
     /// Plans it, if its columns were not known, and begins with the first events that are there.
@@ -316,11 +362,6 @@ fn batches_from(feed: &Feed, from: Offset) -> (Vec<Arc<Batch>>, Option<Offset>) 
 /// How long a query's windows wait for more events, in µs.
 fn waits_us(plan: &Plan) -> u64 {
     plan.timeout_ms().unwrap_or(plan.default_timeout_ms()).saturating_mul(1000)
-}
-
-/// Where a topic has paused since an offset.
-fn pauses_since(topics: &Topics, key: FeedKey, from: Offset) -> Vec<(Offset, u64)> {
-    topics.feeds.get(key).map_or_else(Vec::new, |local| local.pauses.since(from))
 }
 
 /// The time of the day, in ms since 1970: what `now()` is.

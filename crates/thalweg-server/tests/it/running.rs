@@ -61,7 +61,10 @@ impl Answer {
         let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.expect("a status");
-        Self { status, head, body: bytes[end + 4..].to_vec() }
+        let body = &bytes[end + 4..];
+        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        let body = if is_chunked { unchunked(body) } else { body.to_vec() };
+        Self { status, head, body }
     }
 
     /// All values of a header, joined as one.
@@ -76,4 +79,16 @@ impl Answer {
     pub(crate) fn text(&self) -> &str {
         str::from_utf8(&self.body).expect("UTF-8")
     }
+}
+
+/// What a body of chunks holds (RFC 9112, section 7.1).
+fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Some(end) = bytes.windows(2).position(|it| it == b"\r\n") {
+        let size = std::str::from_utf8(&bytes[..end]).expect("a size");
+        let size = usize::from_str_radix(size, 16).expect("a size");
+        body.extend_from_slice(&bytes[end + 2..end + 2 + size]);
+        bytes = &bytes[end + 2 + size + 2..];
+    }
+    body
 }

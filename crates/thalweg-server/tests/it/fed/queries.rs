@@ -1,6 +1,6 @@
 //! Queries over topics that several nodes share: each makes the same rows by itself, at the same positions.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 use thalweg_columns::Columns;
@@ -209,4 +209,87 @@ fn columns_of_shared_topics_are_declared() {
     let answer = node.get("/v1/topics?query=SELECT%20speed%20FROM%20cars", &[]);
     let said = answer.text();
     assert!(answer.status == 400 && said.contains("declare its columns on each"), "{said}");
+}
+
+/// The rows of a topic by their offsets, from the oldest that a node has.
+fn by_offset(node: &Running, topic: &str) -> BTreeMap<u64, Value> {
+    let mut found = BTreeMap::new();
+    for message in poll(node, topic, "earliest") {
+        let first = message["first"].as_u64().unwrap_or_default();
+        let events = message["events"].as_array().cloned().unwrap_or_default();
+        found.extend((first..).zip(events));
+    }
+    found
+}
+
+#[test]
+fn whoever_finds_the_beginning_gone_has_no_row_at_anothers_offset() {
+    for (published, expired) in [(120, 30), (120, 5), (900, 40)] {
+        let streams = Streams::new(&["cars"]);
+        let first = node(&streams, 1);
+        publish_to(&[&first], &rows(0..published));
+        read(&first, "max", count("max", published as usize));
+        streams.expire(expired);
+        streams.forget_for_new();
+        let later = node(&streams, 3);
+        publish_to(&[&first], &rows(published..published + 120));
+        let last = read(&first, "max", count("max", published as usize + 120))["position"].clone();
+        while read(&later, "max", 1)["position"] != last {
+            std::thread::yield_now();
+        }
+        for topic in ["max", "hops", "all", "fast", "waits"] {
+            let (all, some) = (by_offset(&first, topic), by_offset(&later, topic));
+            let (begin, _) = some.first_key_value().expect("rows");
+            let expected: BTreeMap<u64, Value> =
+                all.range(begin..).map(|(offset, row)| (*offset, row.clone())).collect();
+            assert!(some.len() > 5 && expected == some, "{topic} {published} {expired}");
+        }
+    }
+}
+
+#[test]
+fn a_query_begins_also_where_little_of_its_source_fits_into_memory() {
+    let streams = Streams::new(&["cars"]);
+    let first = node(&streams, 1);
+    // What a node keeps of what it reads back is less than the events that say together how far time has come.
+    let padding = "x".repeat(20_000);
+    for row in rows(0..700) {
+        let row = row.replace(r#""c"#, &format!(r#""{padding}"#));
+        assert_eq!(publish(&first, "cars", &row).status, 200);
+    }
+    read(&first, "max", count("max", 700));
+    streams.forget_for_new();
+    let later = node(&streams, 2);
+    publish_to(&[&first], &rows(700..740));
+    read(&later, "max", 5);
+}
+
+#[test]
+fn who_waits_for_no_time_at_all_stops_nobody() {
+    let streams = Streams::new(&["cars"]);
+    let node = node_that(&streams, 1, true);
+    let query = QUERIES[0].split_once('=').expect("two").1.replace("200ms", "0s");
+    let query: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| node.get(&format!("/v1/topics?query={query}&wait=5s"), &[]));
+        publish_to(&[&node], &rows(0..6));
+        history(&node, "max", 1);
+        publish_to(&[&node], &rows(6..8));
+        assert_eq!(asked.join().expect("an answer").status, 200);
+    });
+    assert_eq!(node.get("/healthz", &[]).status, 200);
+}
+
+#[test]
+fn a_query_that_was_asked_for_ends_with_the_stream_and_can_be_asked_for_again() {
+    let streams = Streams::new(&["cars"]);
+    let node = node(&streams, 2);
+    let query = "SELECT%20window_start%20FROM%20tumble(cars,1s)%20GROUP%20BY%20window_start";
+    let ask = || node.get(&format!("/v1/topics?query={query}&wait=5s&cursor=earliest"), &[]);
+    for _ in 0..3 {
+        publish_to(&[&node], &rows(0..20));
+        read(&node, "max", count("max", 20));
+        while !ask().text().contains("2022-07-13T21:04:09Z") {}
+        streams.restart();
+    }
 }
