@@ -39,6 +39,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("d-stampede", include_str!("../../../../lab/scenarios/d-stampede.toml")),
     ("d-cost", include_str!("../../../../lab/scenarios/d-cost.toml")),
     ("interference", include_str!("../../../../lab/scenarios/interference.toml")),
+    ("queries", include_str!("../../../../lab/scenarios/queries.toml")),
     ("cluster-cpu", include_str!("../../../../lab/scenarios/cluster-cpu.toml")),
     ("cluster-latency", include_str!("../../../../lab/scenarios/cluster-latency.toml")),
     ("cluster-fanout", include_str!("../../../../lab/scenarios/cluster-fanout.toml")),

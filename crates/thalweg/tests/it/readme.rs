@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::harness::Server;
 
 /// Where curl lines stand.
-const DOCUMENTS: [&str; 2] = ["README.md", "docs/clients.md"];
+const DOCUMENTS: [&str; 3] = ["README.md", "docs/clients.md", "docs/queries.md"];
 
 /// The address that the lines name.
 const ADDRESS: &str = ":8080";
