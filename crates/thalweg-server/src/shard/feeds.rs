@@ -134,7 +134,6 @@ impl FeedTable {
             subscribers: Vec::new(),
             is_input: false,
             pauses: Pauses::default(),
-            next_pause_us: 0,
             format_users: FormatMap::default(),
             attachment: 0,
             end: None,

@@ -28,8 +28,6 @@ pub(super) struct LocalTopic {
     pub(super) is_input: bool,
     /// When it has paused, for queries.
     pub(super) pauses: Pauses,
-    /// When the next one may be written, in µs.
-    pub(super) next_pause_us: u64,
     /// How many of its subscribers use each format.
     pub(super) format_users: FormatMap<u32>,
     /// Number of the attachment to its home; 0: none.

@@ -7,12 +7,17 @@ use thalweg_wire::{Offset, Topic};
 /// Pauses that are known of one topic; of more the oldest go. There is one for each time that windows wait.
 const PAUSES_MAX: usize = 1024;
 
-/// Where a topic has paused, and for how many ms at least.
+/// Where a topic has paused, and for how many ms at least. Most topics have none, which takes a pointer.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Pauses {
+pub(crate) struct Pauses(Option<Box<Known>>);
+
+#[derive(Debug, Default, Clone)]
+struct Known {
     by_offset: BTreeMap<Offset, u64>,
     /// Of those before it some are not known any more.
     complete_from: Offset,
+    /// When the next one may be written, in µs.
+    next_write_us: u64,
 }
 
 /// A topic has paused: its home is to write that, if nothing has come since.
@@ -26,16 +31,19 @@ pub(crate) struct Paused {
 
 impl Pauses {
     pub(super) fn insert(&mut self, at: Offset, ms: u64) {
-        self.by_offset.insert(at, ms);
-        while self.by_offset.len() > PAUSES_MAX {
-            let oldest = self.by_offset.pop_first();
-            self.complete_from = self.complete_from.max(oldest.map_or(0, |(at, _)| at + 1));
+        let Known { by_offset, complete_from, .. } = &mut **self.0.get_or_insert_default();
+        by_offset.insert(at, ms);
+        while by_offset.len() > PAUSES_MAX {
+            let oldest = by_offset.pop_first();
+            *complete_from = (*complete_from).max(oldest.map_or(0, |(at, _)| at + 1));
         }
     }
 
     /// Takes those that another shard knows. Returns whether there were any.
     pub(super) fn merge(&mut self, other: Self) -> bool {
-        self.complete_from = self.complete_from.max(other.complete_from);
+        let Some(other) = other.0 else { return false };
+        let known = self.0.get_or_insert_default();
+        known.complete_from = known.complete_from.max(other.complete_from);
         let is_any = !other.by_offset.is_empty();
         other.by_offset.into_iter().for_each(|(at, ms)| self.insert(at, ms));
         is_any
@@ -43,26 +51,43 @@ impl Pauses {
 
     /// From this offset on all are known that the topic has had.
     pub(super) fn complete_from(&self) -> Offset {
-        self.complete_from
+        self.0.as_ref().map_or(0, |known| known.complete_from)
     }
 
     /// The newest one.
     pub(super) fn newest(&self) -> Offset {
-        self.by_offset.last_key_value().map_or(0, |(at, _)| *at)
+        let newest = self.0.as_ref().and_then(|known| known.by_offset.last_key_value());
+        newest.map_or(0, |(at, _)| *at)
     }
 
     /// Those from an offset on.
     pub(super) fn since(&self, from: Offset) -> impl Iterator<Item = (Offset, u64)> {
-        self.by_offset.range(from..).map(|(at, ms)| (*at, *ms))
+        let known = self.0.iter().flat_map(move |known| known.by_offset.range(from..));
+        known.map(|(at, ms)| (*at, *ms))
     }
 
-    /// The same for another shard.
+    /// The same for another shard; nothing, if there are none.
     pub(super) fn part_since(&self, from: Offset) -> Self {
-        Self { by_offset: self.since(from).collect(), complete_from: self.complete_from }
+        let by_offset: BTreeMap<Offset, u64> = self.since(from).collect();
+        if by_offset.is_empty() {
+            return Self::default();
+        }
+        let complete_from = self.complete_from();
+        Self(Some(Box::new(Known { by_offset, complete_from, next_write_us: 0 })))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.by_offset.is_empty()
+        self.0.is_none()
+    }
+
+    /// Whether one may be written now. Then the next one may be `pause_us` later.
+    pub(super) fn may_write(&mut self, now_us: u64, pause_us: u64) -> bool {
+        let known = self.0.get_or_insert_default();
+        let may = now_us >= known.next_write_us;
+        if may {
+            known.next_write_us = now_us + pause_us;
+        }
+        may
     }
 }
 

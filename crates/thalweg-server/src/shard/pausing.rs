@@ -36,12 +36,10 @@ impl Topics {
         let after = order.newest;
         let Some(local) = self.feeds.get_mut(key).filter(|_| is_quiet) else { return };
         let is_known = local.pauses.since(next).any(|(_, known_ms)| known_ms >= ms);
-        let now_us = now_us();
-        if is_known || now_us < local.next_pause_us {
+        // Queries may wait for many different times.
+        if is_known || !local.pauses.may_write(now_us(), PAUSE_MS_MIN * 1000) {
             return;
         }
-        // Queries may wait for many different times.
-        local.next_pause_us = now_us + PAUSE_MS_MIN * 1000;
         let mark = Alone::Paused { ms, after };
         self.store_in(key, &mut Payloads::default(), Some(mark), Answer::Nowhere);
     }

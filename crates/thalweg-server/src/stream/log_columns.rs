@@ -21,9 +21,16 @@ pub(super) struct LogColumns {
     newest: Option<Arc<Columns>>,
     /// Where that batch ends.
     newest_end: Offset,
-    /// What was inferred to be told, and when, in µs.
-    told: RefCell<Option<(u64, Arc<Columns>)>>,
+    /// What was inferred to be told.
+    told: RefCell<Option<Box<Told>>>,
     pub(super) frames: ColumnFrames,
+}
+
+#[derive(Debug)]
+struct Told {
+    /// When, in µs.
+    at_us: u64,
+    columns: Arc<Columns>,
 }
 
 impl LogColumns {
@@ -47,10 +54,10 @@ impl LogColumns {
             return Some(Arc::clone(newest));
         }
         let mut told = self.told.borrow_mut();
-        if told.as_ref().is_none_or(|(at_us, _)| now_us.saturating_sub(*at_us) >= TOLD_US) {
-            *told = infer().map(|columns| (now_us, columns));
+        if told.as_ref().is_none_or(|told| now_us.saturating_sub(told.at_us) >= TOLD_US) {
+            *told = infer().map(|columns| Box::new(Told { at_us: now_us, columns }));
         }
-        told.as_ref().map(|(_, columns)| Arc::clone(columns))
+        told.as_ref().map(|told| Arc::clone(&told.columns))
     }
 
     /// Somebody is going to read columns: infers the schema from `batches`, the newest last, if there

@@ -60,7 +60,7 @@ fn columns_from_readme(url: &str) -> String {
     let readme = std::fs::read_to_string(repository().join("README.md")).expect("the README");
     let (_, from) = readme.split_once("```python\n").expect("lines of Python");
     let (lines, _) = from.split_once("```").expect("their end");
-    let example = "http://127.0.0.1:8080/v1/topics/cars";
+    let example = "http://127.0.0.1:8080/v1/topics/car_live_data";
     assert!(lines.contains(example), "{lines}");
     lines.replace(example, url)
 }

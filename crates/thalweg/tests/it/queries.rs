@@ -133,9 +133,9 @@ fn what_anybody_publishes_to_a_source_does_no_harm() {
     for shards in ["1", "2"] {
         let server = Server::start(&["--shards", shards, "--topic", COLUMNS, "--query", MAX]);
         let (soon, last) =
-            (r#"[9,"c","soon"]"#.to_owned(), r#"[1,"c","2022-07-13T21:09:01Z"]"#.to_owned());
+            (r#"[9,"c","soon"]"#.to_owned(), r#"[1,"c","2022-07-13T21:09:02Z"]"#.to_owned());
         let lines = ["7", "{}", "[\"fast\"]", "[]", "null"].map(str::to_owned);
-        publish(&server, &[&lines[..], &rows()[..10], &[soon, last]].concat());
+        publish(&server, &[&lines[..], &rows()[..20], &[soon, last]].concat());
         assert_eq!(events(&server, Transport::WebSocket, "max", 1)[0].1, expected()[0].1);
     }
 }
