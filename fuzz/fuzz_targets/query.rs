@@ -73,7 +73,7 @@ fn run(query: &Query, columns: &Arc<Columns>, events: &[&[u8]]) -> Made {
         }
     }
     running.close_all(&mut made);
-    assert!(!running.has_open_windows() && running.held().0 == 0);
+    assert!(running.open_windows() == 0 && running.held().0 == 0);
     made
 }
 

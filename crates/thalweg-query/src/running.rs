@@ -147,11 +147,6 @@ impl Running {
         (self.held.groups, self.held.bytes)
     }
 
-    /// Whether there are open windows.
-    pub fn has_open_windows(&self) -> bool {
-        !self.open.is_empty()
-    }
-
     /// The offset of the first row that events from `offset` on may make, if all of them are in later blocks than those before.
     pub fn first_place(&self, offset: u64) -> u64 {
         self.places.first_after(offset)

@@ -10,6 +10,7 @@ use thalweg_query::{Beginning, Bounds, Counts, Plan, Running, Sink, limits};
 use thalweg_wire::{Epoch, Offset};
 
 use super::{
+    local_topic::LocalTopic,
     pauses::Paused,
     query_start::{QueryStart, Step, block_from},
     topics::Topics,
@@ -39,6 +40,8 @@ pub(super) struct RunningQuery {
     read_us: u64,
     /// How long after that all windows are closed, in µs; `None`: never.
     timeout_us: Option<u64>,
+    /// The incarnation of its rows, if it is shared and has begun.
+    epoch: Option<Epoch>,
     /// No other one of its shard has this number.
     pub(super) number: u64,
     /// There is a timer for it.
@@ -53,6 +56,16 @@ enum State {
     Running(Box<Running>),
     /// It cannot run over the events that there are.
     Failed,
+}
+
+/// What there is to be read in a turn.
+struct Unread {
+    batches: Vec<Arc<Batch>>,
+    /// From here on events are not here, but can be read back.
+    away: Option<Offset>,
+    head: Offset,
+    /// Where the source has paused since, and for how many ms.
+    pauses: Vec<(Offset, u64)>,
 }
 
 /// Rows on their way into a topic.
@@ -97,6 +110,7 @@ impl RunningQuery {
             next: 1,
             read_us: now_us,
             timeout_us: None,
+            epoch: None,
             number,
             is_timed: false,
             is_inferred: false,
@@ -133,7 +147,7 @@ impl RunningQuery {
     /// When its windows are closed if nothing comes, in µs.
     pub(super) fn due_us(&self) -> Option<u64> {
         match &self.state {
-            State::Running(running) if running.has_open_windows() => {
+            State::Running(running) if running.open_windows() > 0 => {
                 Some(self.read_us.saturating_add(self.timeout_us?))
             }
             _ => None,
@@ -167,10 +181,12 @@ impl RunningQuery {
         let output = self.output(topics)?;
         let local = topics.feeds.get(input).filter(|local| local.topic == self.topic.source)?;
         let feed = local.feed.as_ref()?;
-        let epoch = self.topic.is_shared.then(|| derived::epoch_of(&self.topic, feed.epoch()));
-        if let (State::New(start), Some(epoch)) = (&mut self.state, epoch) {
+        let complete_from = local.pauses.complete_from();
+        if let State::New(start) = &mut self.state
+            && self.topic.is_shared
+        {
             let (plan, is_fed) = (self.topic.plan.clone()?, topics.is_fed(&self.topic.source));
-            match start.step(feed, is_fed, local.pauses.complete_from(), &plan) {
+            match start.step(feed, is_fed, complete_from, &plan) {
                 Step::Read(from) => {
                     topics.recalls.want(input, from, None);
                     return Some(false);
@@ -179,81 +195,78 @@ impl RunningQuery {
                     if is_fed && topics.common.config.tells_time {
                         self.timeout_us = Some(waits_us(&plan).max(PAUSE_MS_MIN * 1000));
                     }
-                    self.begin_at(topics, output, from, (epoch, beginning));
+                    self.epoch = Some(derived::epoch_of(&self.topic, feed.epoch()));
+                    self.begin_at(topics, output, from, beginning);
+                    return Some(true);
                 }
             }
         }
-        let local = topics.feeds.get(input)?;
-        let feed = local.feed.as_ref()?;
-        let (batches, away) = batches_from(feed, self.next);
-        let head = feed.head();
-        if let (Some(epoch), State::Running(_)) = (epoch, &self.state) {
-            let here = batches.first().map_or(head, |batch| batch.start());
-            let is_lost = away.is_none() && here > self.next;
-            let complete_from = local.pauses.complete_from();
-            if is_lost || self.next < complete_from {
-                // Whoever has read what is lost here counts rows in another way: it begins anew, behind that.
-                self.begin_at(topics, output, here.max(complete_from), (epoch, Beginning::Block));
-                return Some(true);
-            }
+        let unread = Unread::of(local, feed, self.next);
+        if self.topic.is_shared && (unread.is_behind_loss(self.next) || self.next < complete_from) {
+            // Whoever has read what is lost here counts rows in another way: it begins anew, behind that.
+            let from = unread.start().max(complete_from);
+            self.begin_at(topics, output, from, Beginning::Block);
+            return Some(true);
         }
-        let mut pauses = local.pauses.since(self.next).collect::<Vec<_>>().into_iter().peekable();
-        if let (State::New(_), Some(first)) = (&self.state, batches.first()) {
-            self.begin(first, &batches);
+        if let (State::New(_), Some(first)) = (&self.state, unread.batches.first()) {
+            self.begin(first, &unread.batches);
         }
-        let State::Running(running) = &mut self.state else { return Some(false) };
-        let mut rows = Rows::of(topics.derived(output)?, now_us);
-        let now_ms = wall_ms();
-        let mut is_over = false;
-        for batch in &batches {
+        let begins = self.take(topics.derived(output)?, &unread, now_us, until_us);
+        self.follow_start(topics, output, begins, unread.head);
+        if let Some(away) = unread.away.filter(|away| self.next == *away) {
+            topics.recalls.want(input, away, None);
+            return Some(false);
+        }
+        Some(self.next < unread.head && !unread.batches.is_empty())
+    }
+
+    /// Makes rows of events. Returns from where on the topic has all rows, if that is known now.
+    fn take(
+        &mut self,
+        rows: &mut DerivedBatches,
+        unread: &Unread,
+        now_us: u64,
+        until_us: u64,
+    ) -> Option<Offset> {
+        let State::Running(running) = &mut self.state else { return None };
+        let mut rows = Rows::of(rows, now_us);
+        let mut pauses = unread.pauses.iter().copied().peekable();
+        let (now_ms, mut taken) = (wall_ms(), 0);
+        'all: for batch in &unread.batches {
             if batch.start() > self.next {
                 running.lose();
             }
             let events = (batch.first().max(self.next)..).zip(batch.events_from(self.next));
-            for (nth, (offset, event)) in events.enumerate() {
+            for (offset, event) in events {
                 while let Some((at, ms)) = pauses.next_if(|(at, _)| *at < offset) {
                     running.pause(at, ms, &mut rows);
                 }
                 running.take(offset, event, now_ms, &mut rows);
                 self.next = offset + 1;
-                is_over = rows.bytes >= BYTES_PER_TURN
-                    || (nth % EVENTS_PER_LOOK == 0 && clock::now_us() >= until_us);
-                if is_over {
-                    break;
+                taken += 1;
+                let is_time = || taken % EVENTS_PER_LOOK == 1 && clock::now_us() >= until_us;
+                if rows.bytes >= BYTES_PER_TURN || is_time() {
+                    break 'all;
                 }
-            }
-            if is_over {
-                break;
             }
             self.next = self.next.max(batch.end());
         }
-        if self.next >= head {
+        if unread.is_behind_loss(self.next) {
+            // Nothing is left of what came before the head.
+            running.lose();
+            self.next = unread.head;
+        }
+        if self.next >= unread.head {
             for (at, ms) in pauses {
                 running.pause(at, ms, &mut rows);
                 self.next = at + 1;
             }
-        }
-        if !batches.is_empty() {
-            self.read_us = now_us;
-        } else if away.is_none() && self.next < head {
-            // Nothing is left of what came before the head.
-            running.lose();
-            self.next = head;
-        }
-        if self.next >= head {
             running.settle();
         }
-        let begins = rows.begins;
-        if let Some(epoch) = epoch {
-            self.follow_start(topics, output, (epoch, begins), head);
+        if !unread.batches.is_empty() {
+            self.read_us = now_us;
         }
-        match away.filter(|away| self.next == *away) {
-            Some(away) => {
-                topics.recalls.want(input, away, None);
-                Some(false)
-            }
-            None => Some(self.next < head && !batches.is_empty()),
-        }
+        rows.begins
     }
 
     /// Begins the topic of a shared query's rows as soon as it is known from where on it has all of them. Where
@@ -262,10 +275,10 @@ impl RunningQuery {
         &self,
         topics: &mut Topics,
         output: FeedKey,
-        (epoch, begins): (Epoch, Option<Offset>),
+        begins: Option<Offset>,
         head: Offset,
     ) {
-        let State::Running(running) = &self.state else { return };
+        let (State::Running(running), Some(epoch)) = (&self.state, self.epoch) else { return };
         let behind = || (self.next >= head).then(|| running.first_place(self.next));
         if let Some(offset) = begins.or_else(behind) {
             topics.begin_derived(output, epoch, offset);
@@ -278,9 +291,9 @@ impl RunningQuery {
         topics: &mut Topics,
         output: FeedKey,
         from: Offset,
-        (epoch, beginning): (Epoch, Beginning),
+        beginning: Beginning,
     ) {
-        let Some(plan) = self.topic.plan.clone() else { return };
+        let (Some(plan), Some(epoch)) = (self.topic.plan.clone(), self.epoch) else { return };
         if let State::Running(before) = &self.state {
             topics.counts.query_windows_lost.add(before.open_windows() as u64);
         }
@@ -339,24 +352,40 @@ impl RunningQuery {
     }
 }
 
-/// The batches from an offset on that are read in a turn, and from where on they are not here, but can be read back.
-fn batches_from(feed: &Feed, from: Offset) -> (Vec<Arc<Batch>>, Option<Offset>) {
-    let (mut batches, mut bytes, mut at) = (Vec::new(), 0, from);
-    while at < feed.head() && bytes < BYTES_PER_TURN {
-        let batch = match feed.batch_at(at) {
-            Some(batch) => batch,
-            None if feed.is_away(at) => return (batches, Some(at)),
-            // What is between them is lost.
-            None => match feed.batches_from(at).next() {
+impl Unread {
+    fn of(local: &LocalTopic, feed: &Feed, from: Offset) -> Self {
+        let (head, pauses) = (feed.head(), local.pauses.since(from).collect());
+        let mut unread = Self { batches: Vec::new(), away: None, head, pauses };
+        let (mut bytes, mut at) = (0, from);
+        while at < head && bytes < BYTES_PER_TURN {
+            let batch = match feed.batch_at(at) {
                 Some(batch) => batch,
-                None => break,
-            },
-        };
-        bytes += batch.event_bytes(at.max(batch.first()));
-        at = batch.end();
-        batches.push(Arc::clone(batch));
+                None if feed.is_away(at) => {
+                    unread.away = Some(at);
+                    break;
+                }
+                // What is between them is lost.
+                None => match feed.batches_from(at).next() {
+                    Some(batch) => batch,
+                    None => break,
+                },
+            };
+            bytes += batch.event_bytes(at.max(batch.first()));
+            at = batch.end();
+            unread.batches.push(Arc::clone(batch));
+        }
+        unread
     }
-    (batches, None)
+
+    /// Where the first batch starts; the head, if there is none.
+    fn start(&self) -> Offset {
+        self.batches.first().map_or(self.head, |batch| batch.start())
+    }
+
+    /// Whether events from an offset on are lost, up to the first batch or, without one, to the head.
+    fn is_behind_loss(&self, from: Offset) -> bool {
+        self.start() > from && (self.away.is_none() || !self.batches.is_empty())
+    }
 }
 
 /// How long a query's windows wait for more events, in µs.
