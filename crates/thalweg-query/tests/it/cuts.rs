@@ -7,10 +7,11 @@ use thalweg_query::{Beginning, Bounds, Query, Running};
 
 use crate::running::{Made, columns};
 
-const QUERIES: [&str; 3] = [
+const QUERIES: [&str; 4] = [
     "SELECT v FROM t WHERE v > 2",
     "SELECT window_start, k, sum(v), last(v) FROM tumble(t, 1s) GROUP BY window_start, k",
     "SELECT window_start, count(*) FROM hop(t, 500ms, 2s) GROUP BY window_start EMIT AFTER WINDOW CLOSE WITH DELAY 1s",
+    "SELECT window_start, k, count(*) FROM tumble(t, 10s) GROUP BY window_start, k",
 ];
 
 proptest! {
@@ -26,10 +27,12 @@ proptest! {
         let plan = Query::parse(QUERIES[query]).unwrap().plan(&columns(&["t:time", "k:string", "v:int"])).unwrap();
         let plan = Arc::new(plan);
         let mut ms = 1_657_746_248_000;
-        let events: Vec<String> = steps.iter().map(|(step, back, key, value)| {
+        let events: Vec<String> = (0..).zip(&steps).map(|(index, (step, back, key, value))| {
             ms += step / 10;
             // One in twenty is late where none may be.
             let back = if query == 2 || key % 20 == 0 { *back } else { 0 };
+            // And the first event of who begins later is of a window that is long over.
+            let back = if query == 3 && index + 1 == 128 * begin { -11_000 } else { back };
             format!("[{},\"{}\",{value}]", ms + back, key % 4)
         }).collect();
         let run = |from: usize| {
