@@ -3,7 +3,7 @@
 
 use crate::measure::Sample;
 use crate::measure::comparison::{self, CellSubjects, Comparison, Difference, Metric, Next};
-use crate::scenario::{Cell, Figure, Part};
+use crate::scenario::{Cell, Figure, Part, Subject};
 
 impl From<Figure> for Metric {
     fn from(figure: Figure) -> Metric {
@@ -135,14 +135,13 @@ impl One<'_> {
     }
 }
 
-/// Whoever runs what the baseline runs, with the same settings, is a control.
+/// Whoever runs what the baseline runs, with the same settings and arguments, is a control.
 fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
-    let base = &cell.subjects[cell.baseline];
-    let is_same = |index: &usize| {
-        let subject = &cell.subjects[*index];
-        *index != cell.baseline
-            && (&subject.program, &subject.settings) == (&base.program, &base.settings)
+    let what = |subject: usize| {
+        let Subject { program, settings, arguments, .. } = &cell.subjects[subject];
+        (program, settings, arguments)
     };
+    let is_same = |index: &usize| *index != cell.baseline && what(*index) == what(cell.baseline);
     CellSubjects {
         baseline: cell.baseline,
         controls: (0..cell.subjects.len()).filter(is_same).collect(),
@@ -155,6 +154,19 @@ fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
 mod tests {
     use super::super::tests::{plan, samples};
     use super::*;
+
+    #[test]
+    fn who_serves_more_than_the_baseline_is_no_control() {
+        let mut plan = plan("connections = 100");
+        let part = plan.parts[0].clone();
+        let cell = &mut plan.parts[0].cells[0];
+        let again = cell.subjects[cell.baseline].clone();
+        cell.subjects = vec![again.clone(), again];
+        cell.baseline = 0;
+        assert!(subjects(&part, cell).is_control(1));
+        cell.subjects[1].arguments = vec!["--query".into(), "a=SELECT * FROM b".into()];
+        assert!(!subjects(&part, cell).is_control(1));
+    }
 
     #[test]
     fn cells_and_what_is_pooled_are_compared() {
