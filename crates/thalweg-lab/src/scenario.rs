@@ -120,15 +120,7 @@ impl Program {
             Program::Thalweg | Program::Build(_) => Dialect::Thalweg,
             Program::Limit => Dialect::Limit,
             Program::Peer(peer) => peer.dialect,
-            Program::Url(_) => Dialect::Bare,
-        }
-    }
-
-    /// Where its WebSocket is, if not where topics are.
-    pub fn path(&self) -> Option<&str> {
-        match self {
-            Program::Peer(peer) => peer.path.as_deref(),
-            _ => None,
+            Program::Url(_) => Dialect::Raw,
         }
     }
 }

@@ -99,7 +99,13 @@ impl Running {
             .spawn_pinned(launch.settings, || OwnedChild::spawn(&mut command))?
             .with_context(|| format!("{} cannot be started", name_of(&program)))?;
         let mut running = Running { child, address, beside };
-        running.wait_until_ready(launch.settings.tls).inspect_err(|_| running.keep_logs(log))?;
+        let ready = match launch.program {
+            Program::Peer(peer) => &peer.ready,
+            _ => "/healthz",
+        };
+        running
+            .wait_until_ready(ready, launch.settings.tls)
+            .inspect_err(|_| running.keep_logs(log))?;
         Ok(running)
     }
 
@@ -123,6 +129,11 @@ impl Running {
         self.beside.addresses(role)
     }
 
+    /// Where it listens besides, at `{port.client}` in its command.
+    pub fn client_address(&self) -> Option<SocketAddr> {
+        self.beside.address_of("client")
+    }
+
     /// Asks it to drain, and kills it if it does not, and those beside it. What these have
     /// printed goes to `log`.
     pub fn stop(mut self, log: &File) {
@@ -135,11 +146,11 @@ impl Running {
         let _ = self.beside.append_logs(log);
     }
 
-    fn wait_until_ready(&mut self, is_tls: bool) -> anyhow::Result<()> {
+    fn wait_until_ready(&mut self, ready: &str, is_tls: bool) -> anyhow::Result<()> {
         // A node answers before it has what the others have.
         let (path, within) = match self.beside.pids().next() {
             Some(_) => ("/readyz", processes::READY_WITHIN),
-            None => ("/healthz", READY_WITHIN),
+            None => (ready, READY_WITHIN),
         };
         let deadline = Instant::now() + within;
         while Instant::now() < deadline {

@@ -318,7 +318,7 @@ impl Bench<'_> {
 /// Where the lab publishes, besides to the subject.
 fn cluster_of(running: &Running) -> Cluster {
     Cluster {
-        nats: running.addresses_beside(Role::Nats).next(),
+        nats: running.addresses_beside(Role::Nats).next().or_else(|| running.client_address()),
         nodes: running.addresses_beside(Role::Node).collect(),
     }
 }

@@ -87,8 +87,9 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
         let known: Vec<&str> = ["thalweg", "limit"].into_iter().chain(peers).collect();
         return Err(unknown("program", &block.program, &known));
     };
-    let arguments = block.arguments.clone();
-    Ok(Program::Peer(Box::new(Peer { arguments, ..peer.clone() })))
+    let mut peer = peer.clone();
+    peer.arguments.clone_from(&block.arguments);
+    Ok(Program::Peer(Box::new(peer)))
 }
 
 /// Whether arguments only say what a server serves beside what is measured.
@@ -138,18 +139,28 @@ impl CellMatrix<'_> {
                     chosen.iter().map(|subject| self.place(subject, &settings, forced)).collect();
                 let (mut subjects, mut blanks) = (subjects?, Vec::new());
                 let label = self.label(&settings, &subjects);
-                if self.in_browser {
-                    subjects.retain(|subject| {
-                        let why = browser::blank(&subject.settings, &subject.program);
-                        let can = why.is_none();
-                        blanks.extend(why.map(|why| Blank { subject: subject.name.clone(), why }));
-                        can
-                    });
+                subjects.retain(|subject| {
+                    let why = self.blank(&subject.settings, &subject.program);
+                    let can = why.is_none();
+                    blanks.extend(why.map(|why| Blank { subject: subject.name.clone(), why }));
+                    can
+                });
+                if let ([], [blank, ..]) = (&*subjects, &*blanks) {
+                    return Err(format!("`{}` is not measured here: {}", blank.subject, blank.why));
                 }
                 let baseline = subjects.iter().position(|subject| subject.name == baseline);
                 Ok(Cell { label, settings, baseline: baseline.unwrap_or(0), subjects, blanks })
             })
             .collect()
+    }
+
+    /// Why a subject cannot be measured in a cell that others can be.
+    fn blank(&self, settings: &Settings, program: &Program) -> Option<String> {
+        let peer = match program {
+            Program::Peer(peer) => peer.blank(settings, self.drive),
+            _ => None,
+        };
+        peer.or_else(|| browser::blank(settings, program).filter(|_| self.in_browser))
     }
 
     /// What a cell is called: without a transport where its subjects have one each, or are pages that
@@ -186,7 +197,10 @@ impl CellMatrix<'_> {
             let name = &subject.name;
             return Err(format!("subject `{name}` needs one value per setting, not a list"));
         };
-        check(settings, self.drive, &subject.program)?;
+        if !matches!(&subject.program, Program::Peer(peer) if peer.blank(settings, self.drive).is_some())
+        {
+            check(settings, self.drive, &subject.program)?;
+        }
         if self.in_browser {
             browser::check(settings, self.drive, &subject.program)?;
         }

@@ -28,7 +28,6 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     transport(settings, drive, program)?;
     http2(settings, program)?;
     conversation(settings, drive, program)?;
-    peer(settings, drive, program)?;
     stored(settings, drive, program)?;
     if drive == Drive::Publish && *program == Program::Limit {
         return Err("`limit` takes no part in the `publish` drive".to_owned());
@@ -50,7 +49,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
         return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
     }
     if settings.answers == Answers::Beside
-        && (program.dialect() == Dialect::Bare || program.path().is_some())
+        && !matches!(program.dialect(), Dialect::Thalweg | Dialect::Limit)
     {
         return Err("this subject's firehose is on every connection: no answers beside it".into());
     }
@@ -89,14 +88,10 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
     if settings.deltas && !is_value {
         return Err("patches are of value topics: set kind = \"value\"".to_owned());
     }
-    let is_wire = matches!(program.dialect(), Dialect::Thalweg | Dialect::Limit);
     let is_size = |size: &Size| size.bytes() == settings.event_bytes as usize;
     if settings.payload == Payload::Match && !Size::ALL.iter().any(is_size) {
         let sizes = Size::ALL.map(|size| size.bytes().to_string()).join(", ");
         return Err(format!("documents of matches have an event_bytes of {sizes}"));
-    }
-    if (settings.payload == Payload::Match || keys > 1) && !is_wire {
-        return Err("keys and documents need the envelopes of docs/wire.md".to_owned());
     }
     Ok(())
 }
@@ -157,26 +152,6 @@ pub(super) fn connecting(settings: &Settings, drive: Drive) -> Result<(), String
             "a connection that comes and goes stays for at least 1 ms: set stay_ms (--stay)"
                 .to_owned(),
         );
-    }
-    Ok(())
-}
-
-/// What a peer says that it can do.
-fn peer(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
-    let Program::Peer(peer) = program else { return Ok(()) };
-    let name = &peer.name;
-    if !peer.drives.contains(&drive) {
-        return Err(format!("`{name}` takes no part in this drive: see its subject.toml"));
-    }
-    if !peer.transports.is_empty() && !peer.transports.contains(&settings.transport) {
-        let transport = settings.transport;
-        return Err(format!("`{name}` speaks no {transport}: see its subject.toml"));
-    }
-    if settings.tls || settings.streams > 0 {
-        return Err(format!("`{name}` is measured without tls and streams: leave them out for it"));
-    }
-    if drive == Drive::Echo && settings.dummy_bytes > 0 && peer.dialect == Dialect::Socketio {
-        return Err(format!("`{name}` has no firehose: leave dummy_bytes out for it"));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 use super::{Answers, Consumer, CoreUse, Figure, PublishTo, Request, Settings, TopicKind};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What a round trip takes, about.
 const ROUND_TRIP_US: u64 = 100;
@@ -62,6 +63,13 @@ pub enum Drive {
     /// The lab listens to an endpoint, and sends messages to it at a fixed rate whatever
     /// happens.
     Send,
+}
+
+/// As a file names it.
+impl fmt::Display for Drive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(serde_json::to_string(self).unwrap_or_default().trim_matches('"'))
+    }
 }
 
 /// What a subject sends by itself.

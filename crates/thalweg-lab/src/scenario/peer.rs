@@ -1,8 +1,9 @@
 //! A subject of somebody else's, as its `subject.toml` describes it: how it is
 //! built and started, and what it speaks.
 
-use super::{Drive, ScenarioError, Transport};
+use super::{Drive, ScenarioError, Settings, Transport};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What a subject says on top of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,20 +15,35 @@ pub enum Dialect {
     Limit,
     /// Messages as they are, without an envelope; what a WebSocket says comes
     /// back as it is.
-    Bare,
+    #[serde(alias = "bare")]
+    Raw,
     /// None: it has no subscribers. It reads a stream of NATS, and says at `/metrics` how many
     /// messages it has read, as a node does, and at `/times` when each was due and came.
     Consumer,
     /// Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them.
     Socketio,
+    /// Engine.IO 4.
+    Engineio,
+    /// SockJS, over a WebSocket.
+    Sockjs,
+    /// Primus, with its JSON parser.
+    Primus,
+    /// The NATS client protocol in WebSocket frames.
+    Nats,
+    /// nginx with nchan.
+    Nchan,
+    /// Centrifugo's JSON protocol.
+    Centrifugo,
+    /// A Mercure hub.
+    Mercure,
 }
 
 /// A program that is none of Thalweg's.
 ///
-/// In `build`, `command` and `version`, `{listen}` stands for address and port,
-/// `{folder}` for where the `subject.toml` lies, `{out}` for where a build is to
-/// leave its program, and the name of a setting, e.g. `{dummy_bytes}`, for its
-/// value. A `command` may begin with `{thalweg}`: the binary that is measured.
+/// In `install`, `command` and `version`, `{listen}` stands for address and port,
+/// `{source}` for what it is to send by itself, `{folder}` for where the `subject.toml` lies,
+/// `{out}` for where installing is to leave its program, and the name of a setting, e.g.
+/// `{mode}`, for its value. A `command` may begin with `{thalweg}`: the binary that is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
@@ -35,24 +51,39 @@ pub struct Peer {
     pub name: String,
     /// What it is, in a line.
     pub title: String,
+    /// Under which licence it comes (an SPDX expression).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub licence: String,
     /// What it speaks.
     pub dialect: Dialect,
-    /// Where its WebSocket is, e.g. `/`; topics have Thalweg's paths.
-    #[serde(default)]
-    pub path: Option<String>,
+    /// Archived plans of old have where its WebSocket was.
+    #[serde(default, rename = "path", skip_serializing)]
+    _path: Option<String>,
     /// The drives it can take part in.
     pub drives: Vec<Drive>,
     /// The transports it speaks; none named: all.
     #[serde(default)]
     pub transports: Vec<Transport>,
-    /// Builds it, in its folder. Empty: nothing to build.
-    #[serde(default)]
-    pub build: Vec<String>,
-    /// What the build leaves behind, if not `{out}`: it is built again once a source is newer.
-    #[serde(default)]
-    pub built: Option<String>,
+    /// Why it has no such transport or drive, where one would expect it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cannot: BTreeMap<String, String>,
+    /// Its settings that matter to who compares it: name and value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// Programs that must be on the PATH to install and to start it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+    /// Installs it, in its folder. Empty: nothing to install.
+    #[serde(default, alias = "build")]
+    pub install: Vec<String>,
+    /// What that leaves behind, if not `{out}`: it is installed again once a source is newer.
+    #[serde(default, alias = "built")]
+    pub installed: Option<String>,
     /// Starts it.
     pub command: Vec<String>,
+    /// Path that is answered with 200 once it is ready.
+    #[serde(default = "ready", skip_serializing_if = "is_default_ready")]
+    pub ready: String,
     /// Prints its version.
     #[serde(default)]
     pub version: Vec<String>,
@@ -62,6 +93,14 @@ pub struct Peer {
     /// What a scenario adds to its command.
     #[serde(default)]
     pub arguments: Vec<String>,
+}
+
+fn ready() -> String {
+    "/healthz".to_owned()
+}
+
+fn is_default_ready(path: &str) -> bool {
+    path == ready()
 }
 
 impl Peer {
@@ -75,7 +114,30 @@ impl Peer {
         Ok(Peer { folder: folder.to_owned(), ..peer })
     }
 
-    /// Where its build leaves it.
+    /// Why it cannot be measured so, if it cannot.
+    pub fn blank(&self, settings: &Settings, drive: Drive) -> Option<String> {
+        let Settings { transport, topics, tls, streams, .. } = *settings;
+        let said = |name: String| self.cannot.get(&name).cloned();
+        if !self.drives.contains(&drive) {
+            let drive = drive.to_string();
+            return said(drive.clone()).or(Some(format!("it takes no part in `{drive}`")));
+        }
+        if !self.transports.is_empty() && !self.transports.contains(&transport) {
+            let transport = transport.to_string();
+            return said(transport.clone()).or(Some(format!("it has no {transport}")));
+        }
+        if tls || streams > 0 {
+            return Some("peers are measured without TLS and HTTP/2".to_owned());
+        }
+        let has_several = matches!(self.dialect, Dialect::Socketio | Dialect::Nats);
+        let is_ours = matches!(self.dialect, Dialect::Thalweg | Dialect::Limit);
+        if topics > 1 && !has_several && !is_ours {
+            return Some("a connection has one topic".to_owned());
+        }
+        None
+    }
+
+    /// Where installing leaves it.
     pub fn program(&self) -> String {
         format!("{}/build/{}", self.folder, self.name)
     }
@@ -93,8 +155,7 @@ mod tests {
     const TEXT: &str = r#"
 name = "echoes"
 title = "says back what it hears"
-dialect = "bare"
-path = "/"
+dialect = "raw"
 drives = ["echo"]
 command = ["{folder}/echoes", "{listen}"]
 "#;
@@ -102,7 +163,7 @@ command = ["{folder}/echoes", "{listen}"]
     #[test]
     fn a_subject_describes_itself() {
         let peer = Peer::read(TEXT, "lab/subjects/echoes").unwrap();
-        assert_eq!((peer.dialect, &*peer.folder), (Dialect::Bare, "lab/subjects/echoes"));
+        assert_eq!((peer.dialect, &*peer.folder), (Dialect::Raw, "lab/subjects/echoes"));
         assert_eq!(peer.drives, [Drive::Echo]);
     }
 
@@ -115,8 +176,8 @@ command = ["{folder}/echoes", "{listen}"]
             "line 4: there is no key `dialekt`; did you mean `dialect`?"
         );
         assert_eq!(
-            wrong("\"bare\"", "\"bear\""),
-            "line 4: there is no value `bear`; did you mean `bare`?"
+            wrong("\"raw\"", "\"mercur\""),
+            "line 4: there is no value `mercur`; did you mean `mercure`?"
         );
         assert!(wrong("command", "comand").contains("comand"));
     }

@@ -24,7 +24,7 @@ fn unused(key: &str, drive: Drive) -> String {
     let used: Vec<String> = used.map(|key| named(key)).collect();
     let drive = match drive {
         _ if drive.is_of_endpoints() => "--url".to_owned(),
-        _ => serde_json::to_string(&drive).unwrap_or_default().replace('"', "`"),
+        _ => format!("`{drive}`"),
     };
     format!("{} has no effect with {drive}, which uses {}", named(key), used.join(", "))
 }

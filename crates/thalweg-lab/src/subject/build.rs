@@ -52,16 +52,16 @@ pub fn build_peers(plan: &Plan, is_quiet: bool) -> anyhow::Result<BTreeMap<Strin
 }
 
 fn build(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
-    let Some((tool, words)) = peer.build.split_first() else {
+    let Some((tool, words)) = peer.install.split_first() else {
         return Ok(());
     };
-    let built = peer.fill(peer.built.as_deref().unwrap_or("{out}"));
+    let built = peer.fill(peer.installed.as_deref().unwrap_or("{out}"));
     if is_newer(Path::new(&built), Path::new(&peer.folder)) {
         return Ok(());
     }
     if !is_quiet {
         // Nobody may be there to read it.
-        let _ = writeln!(stderr(), "building {}: {}", peer.name, peer.build.join(" "));
+        let _ = writeln!(stderr(), "building {}: {}", peer.name, peer.install.join(" "));
     }
     // It runs in the peer's folder, so what it leaves has to be named from the root.
     let program = std::path::absolute(peer.program())?;
@@ -76,7 +76,7 @@ fn build(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
         .with_context(|| format!("`{tool}` is needed to build the subject `{}`", peer.name))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let failed = format!("`{}` failed\n{said}", peer.build.join(" "));
+        let failed = format!("`{}` failed\n{said}", peer.install.join(" "));
         bail!("the subject `{}` cannot be built: {}", peer.name, failed.trim_end());
     }
     Ok(())

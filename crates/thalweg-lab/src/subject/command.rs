@@ -32,7 +32,7 @@ pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let mut arguments = match launch.program {
         Program::Thalweg | Program::Build(_) => thalweg(launch, listen),
         Program::Limit => limit(launch),
-        Program::Peer(peer) => return peer_command(peer, launch.settings, listen),
+        Program::Peer(peer) => return peer_command(peer, launch, listen),
         // It runs already.
         Program::Url(_) => return Vec::new(),
     };
@@ -41,10 +41,12 @@ pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
 }
 
 /// A peer's own command line, filled in.
-fn peer_command(peer: &Peer, settings: &Settings, listen: SocketAddr) -> Vec<String> {
-    let settings = serde_json::to_value(settings).unwrap_or_default();
+fn peer_command(peer: &Peer, launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
+    let settings = serde_json::to_value(launch.settings).unwrap_or_default();
+    let source = source(launch).unwrap_or_else(|| "none".to_owned());
     let fill = |word: &String| {
-        let mut word = peer.fill(word).replace("{listen}", &listen.to_string());
+        let listen = listen.to_string();
+        let mut word = peer.fill(word).replace("{listen}", &listen).replace("{source}", &source);
         for (name, value) in settings.as_object().into_iter().flatten() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             word = word.replace(&format!("{{{name}}}"), &value);
@@ -108,20 +110,7 @@ fn limit(launch: &Launch<'_>) -> Vec<String> {
         Mode::Frame => "frame",
     };
     let mut arguments = vec!["limit".to_owned(), "--mode".to_owned(), mode.to_owned()];
-    let Settings { batch, interval_us, dummy_bytes, .. } = *launch.settings;
-    let topic = topic_name(0);
-    let source = launch.drive.source(launch.settings).and_then(|source| match source {
-        Source::Rows => Some(format!(
-            "constant,topic={topic},batch={batch},interval_us={interval_us},start_us={}",
-            launch.start_us
-        )),
-        Source::Dummies => {
-            Some(format!("dummy,topic={topic},size={dummy_bytes},interval_us={interval_us}"))
-        }
-        // What the client says comes back.
-        Source::Runners => None,
-    });
-    if let Some(source) = source {
+    if let Some(source) = source(launch) {
         arguments.extend(["--source".to_owned(), source]);
     }
     if matches!(launch.drive, Drive::Echo | Drive::RoundTrip) {
@@ -131,6 +120,23 @@ fn limit(launch: &Launch<'_>) -> Vec<String> {
         arguments.push("--tls".to_owned());
     }
     arguments
+}
+
+/// What a subject is to send by itself, as all but Thalweg are told.
+fn source(launch: &Launch<'_>) -> Option<String> {
+    let Settings { batch, interval_us, dummy_bytes, .. } = *launch.settings;
+    let topic = topic_name(0);
+    launch.drive.source(launch.settings).and_then(|source| match source {
+        Source::Rows => Some(format!(
+            "constant,topic={topic},batch={batch},interval_us={interval_us},start_us={}",
+            launch.start_us
+        )),
+        Source::Dummies => {
+            Some(format!("dummy,topic={topic},size={dummy_bytes},interval_us={interval_us}"))
+        }
+        // What the client says comes back.
+        Source::Runners => None,
+    })
 }
 
 #[cfg(test)]

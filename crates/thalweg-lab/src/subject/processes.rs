@@ -72,10 +72,24 @@ impl Processes {
 
     /// A word of the subject's command, filled in.
     pub(super) fn fill(&mut self, word: &str, program: &Path) -> anyhow::Result<String> {
-        match &mut self.places {
-            Some(places) => places.fill(word, "subject", program),
-            None => Ok(word.to_owned()),
+        const SUBJECT: &str = "subject";
+        let wants_folder = word.contains("{dir}");
+        let places = match &mut self.places {
+            Some(places) => places,
+            None if wants_folder || word.contains("{port.") => self.places.insert(Places::new()?),
+            None => return Ok(word.to_owned()),
+        };
+        if wants_folder {
+            fs::create_dir_all(places.folder.path().join(SUBJECT))
+                .context("the subject's folder cannot be made")?;
         }
+        places.fill(word, SUBJECT, program)
+    }
+
+    /// The address that `{port.NAME}` stands for in a command, if one has it.
+    pub(super) fn address_of(&self, name: &str) -> Option<SocketAddr> {
+        let port = self.places.as_ref()?.ports.get(name)?;
+        Some(SocketAddr::from((Ipv4Addr::LOCALHOST, *port)))
     }
 
     /// Names and numbers of the processes.

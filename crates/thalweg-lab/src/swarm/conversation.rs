@@ -127,7 +127,16 @@ impl Conversation {
                 let on_message = |incoming: Incoming<'_>| {
                     match incoming {
                         Incoming::Message(kind, message) => {
-                            take(dialect.on_message(kind, message, &mut replies)?, received_us)?;
+                            let mut rest = message;
+                            loop {
+                                let (said, behind) =
+                                    dialect.on_message(kind, rest, &mut replies)?;
+                                take(said, received_us)?;
+                                if behind.is_empty() {
+                                    break;
+                                }
+                                rest = behind;
+                            }
                         }
                         Incoming::Ping(payload) => websocket::pong(payload, &mut replies),
                         Incoming::SignOfLife => {}

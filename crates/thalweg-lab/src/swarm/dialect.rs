@@ -6,23 +6,31 @@
 //!
 //! - `thalweg`: `docs/wire.md`
 //! - `limit`: the same towards subscribers; what a WebSocket says comes back as it is
-//! - `bare`: messages without an envelope; what a WebSocket says comes back as it is
+//! - `raw`: messages without an envelope; what a WebSocket says comes back as it is
 //! - `external`: an endpoint that somebody else runs
-//! - `socketio`: Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them
+//! - `socketio`: Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them; Engine.IO alone
+//! - `sockjs`, `primus`, `nats`, `nchan`, `centrifugo`, `mercure`: the protocols of these servers
 //! - `echo`: what comes back as it is; `runner`: what round trips are made of
 
-mod bare;
+mod centrifugo;
 mod echo;
 mod external;
 mod limit;
+mod mercure;
+mod nats;
+mod nchan;
+mod primus;
+mod raw;
 mod runner;
 mod socketio;
+mod sockjs;
 mod thalweg;
 
 pub(super) use runner::{runner, runner_id};
 pub(super) use thalweg::acks_target;
 
 use super::carrier::{Kind, shown};
+use super::publishing::Publishing;
 use crate::scenario::{self, Program, Settings, Transport};
 use anyhow::anyhow;
 use std::fmt::Debug;
@@ -33,8 +41,6 @@ use std::ops::Range;
 pub(super) struct Wanted<'a> {
     /// How it wants to be sent to.
     pub(super) transport: Transport,
-    /// Where it is to be found, if not where topics are.
-    pub(super) path: Option<&'a str>,
     /// Numbers of the topics that it subscribes to.
     pub(super) topics: Range<u32>,
     /// More of the query, e.g. `cursor=earliest`.
@@ -88,18 +94,24 @@ pub(super) trait Dialect: Debug {
     /// Appends what a connection says as soon as its transport stands.
     fn greet(&self, _connection: usize, _out: &mut Vec<u8>) {}
 
-    /// What a message says. Appends to `replies` what it must be answered with. The error is
-    /// that it is nothing of this dialect.
+    /// What a message says first, and its bytes behind that, which say something, too, unless
+    /// there are none. Appends to `replies` what it must be answered with. The error is that it
+    /// is nothing of this dialect.
     fn on_message<'a>(
         &self,
         kind: Kind,
         message: &'a [u8],
         replies: &mut Vec<u8>,
-    ) -> anyhow::Result<Message<'a>>;
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])>;
 
-    /// Where events of a topic are posted to.
-    fn publish_target(&self, topic: u32) -> String {
-        thalweg::publish_target(topic)
+    /// Whether events come as JSON strings (RFC 8259 §7), without the quotes around them.
+    fn escapes(&self) -> bool {
+        false
+    }
+
+    /// How events of a topic are handed in.
+    fn publishing(&self, topic: u32) -> Publishing {
+        Publishing::Ndjson { target: thalweg::publish_target(topic) }
     }
 
     /// The message with this number that is to come back, and what comes back.
@@ -172,7 +184,7 @@ pub(super) enum Message<'a> {
     },
     /// All subscriptions are confirmed.
     Confirmed,
-    /// A message that is an event by itself.
+    /// A message that is an event by itself, of the connection's only topic.
     Event(Kind, &'a [u8]),
     /// What came back to something that was said.
     Answer(&'a [u8]),
@@ -214,9 +226,21 @@ pub(super) fn of(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
         scenario::Dialect::Thalweg => Box::new(thalweg::Thalweg),
         scenario::Dialect::Limit => Box::new(limit::Limit),
         // A consumer is never connected to.
-        scenario::Dialect::Bare | scenario::Dialect::Consumer => Box::new(bare::Bare),
-        scenario::Dialect::Socketio => Box::new(socketio::SocketIo::new(settings.topics)),
+        scenario::Dialect::Raw | scenario::Dialect::Consumer => Box::new(raw::Raw),
+        scenario::Dialect::Socketio => Box::new(socketio::SocketIo),
+        scenario::Dialect::Engineio => Box::new(socketio::EngineIo),
+        scenario::Dialect::Sockjs => Box::new(sockjs::SockJs::new(settings)),
+        scenario::Dialect::Primus => Box::new(primus::Primus),
+        scenario::Dialect::Nats => Box::new(nats::Nats::new(settings)),
+        scenario::Dialect::Nchan => Box::new(nchan::Nchan),
+        scenario::Dialect::Centrifugo => Box::new(centrifugo::Centrifugo::new(settings)),
+        scenario::Dialect::Mercure => Box::new(mercure::Mercure),
     }
+}
+
+/// A message that says one thing.
+fn alone(message: Message<'_>) -> (Message<'_>, &[u8]) {
+    (message, b"")
 }
 
 /// A message that says nothing in this dialect.

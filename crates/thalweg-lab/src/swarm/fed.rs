@@ -34,7 +34,7 @@ impl Fed {
             transport: settings.transport,
             dialect,
             request,
-            receiver: Receiver::new(settings, Drive::Idle, 0),
+            receiver: Receiver::new(settings, Drive::Idle, 0, false),
             replies: Vec::new(),
             session,
             over: None,

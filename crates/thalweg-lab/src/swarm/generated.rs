@@ -39,7 +39,7 @@ impl Rows {
         }
     }
 
-    /// Enters the rows (separated by commas) that reached a subscription.
+    /// Enters the rows that reached a subscription: separated by commas, or in an array of their own.
     pub(super) fn receive(
         &mut self,
         subscription: usize,
@@ -48,7 +48,8 @@ impl Rows {
         ledger: &mut Ledger,
         statistics: &mut SpanStatistics,
     ) {
-        let mut rest = rows;
+        let array = rows.strip_prefix(b"[").filter(|rows| rows.starts_with(b"["));
+        let mut rest = array.and_then(|rows| rows.strip_suffix(b"]")).unwrap_or(rows);
         self.expect(ledger.next(subscription));
         let mut in_order = 0;
         while !rest.is_empty() {

@@ -31,6 +31,8 @@ fn subject_of(topic: &str) -> String {
 pub(super) struct NatsPublisher {
     writer: Writer,
     subject: String,
+    /// Whether messages are as nodes store them, and acknowledged.
+    is_stored: bool,
     events_max: u32,
     /// Events of the next message, a line each.
     lines: Vec<u8>,
@@ -42,8 +44,9 @@ pub(super) struct NatsPublisher {
 }
 
 impl NatsPublisher {
-    /// Connects. A message is sent once it has `events_max` events. The poller will report `key`.
-    pub(super) fn open(
+    /// Connects, to publish what is stored. A message is sent once it has `events_max` events. The
+    /// poller will report `key`.
+    pub(super) fn stored(
         dialer: &Dialer,
         topic: &str,
         events_max: u32,
@@ -51,10 +54,33 @@ impl NatsPublisher {
         poller: &Poller,
     ) -> anyhow::Result<NatsPublisher> {
         let first = format!("{CONNECT}SUB {ACKS} 1\r\n");
+        let plain = NatsPublisher::open(dialer, first, subject_of(topic), key, poller)?;
+        Ok(NatsPublisher { is_stored: true, events_max, ..plain })
+    }
+
+    /// Connects, to publish events, a message each, which nobody stores or acknowledges. The poller
+    /// will report `key`.
+    pub(super) fn plain(
+        dialer: &Dialer,
+        subject: String,
+        key: u64,
+        poller: &Poller,
+    ) -> anyhow::Result<NatsPublisher> {
+        NatsPublisher::open(dialer, CONNECT.to_owned(), subject, key, poller)
+    }
+
+    fn open(
+        dialer: &Dialer,
+        first: String,
+        subject: String,
+        key: u64,
+        poller: &Poller,
+    ) -> anyhow::Result<NatsPublisher> {
         Ok(NatsPublisher {
             writer: Writer::open(dialer, key, first.into_bytes(), poller)?,
-            subject: subject_of(topic),
-            events_max,
+            subject,
+            is_stored: false,
+            events_max: 1,
             lines: Vec::new(),
             count: 0,
             sent: 0,
@@ -80,10 +106,16 @@ impl NatsPublisher {
         if self.count == 0 {
             return Ok(());
         }
-        let NatsPublisher { subject, lines, .. } = self;
+        let NatsPublisher { subject, is_stored, lines, .. } = self;
         // A line's end stands between events, not behind the last.
         let body = lines.strip_suffix(b"\n").unwrap_or(lines);
         self.writer.send(poller, |out| {
+            if !*is_stored {
+                out.extend_from_slice(format!("PUB {subject} {}\r\n", body.len()).as_bytes());
+                out.extend_from_slice(body);
+                out.extend_from_slice(b"\r\n");
+                return;
+            }
             let (head, all) = (HEADERS.len(), HEADERS.len() + body.len());
             out.extend_from_slice(format!("HPUB {subject} {ACKS} {head} {all}\r\n").as_bytes());
             out.extend_from_slice(HEADERS.as_bytes());

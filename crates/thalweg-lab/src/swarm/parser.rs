@@ -171,8 +171,15 @@ impl Parser<'_> {
     ) -> anyhow::Result<()> {
         match incoming {
             Incoming::Message(kind, message) => {
-                let message = self.dialect.on_message(kind, message, self.replies)?;
-                self.on_message(message, stage, resume_state)?;
+                let mut rest = message;
+                loop {
+                    let (said, behind) = self.dialect.on_message(kind, rest, self.replies)?;
+                    self.on_message(said, stage, resume_state)?;
+                    if behind.is_empty() {
+                        break;
+                    }
+                    rest = behind;
+                }
             }
             Incoming::Ping(payload) => {
                 self.receiver.statistics.traffic.heartbeats += 1;
@@ -211,7 +218,9 @@ impl Parser<'_> {
                 self.receiver.statistics.traffic.envelopes += 1;
                 self.receiver.receive_version(self.index, topic, self.is_reader, version);
             }
-            Message::Event(kind, event) => self.receiver.event(self.index, kind, event),
+            Message::Event(kind, event) => {
+                self.receiver.event(self.index, self.is_reader, kind, event);
+            }
             Message::Gap { topic, position, missed } => {
                 let topic = self.reached(topic, position, resume_state)?;
                 if !confirm(stage, 1) {

@@ -10,6 +10,7 @@
 mod documents;
 
 use super::event::{self, Stamp};
+use super::json_string;
 use super::span_statistics::SpanStatistics;
 use crate::measure::{Ledger, littles};
 use crate::scenario::{Payload, Settings};
@@ -25,6 +26,8 @@ const VERSIONS_MIN: u32 = 16;
 pub(super) struct Topic {
     window: u64,
     content: Content,
+    /// Whether events come as JSON strings, without the quotes around them.
+    is_escaped: bool,
     /// Patches that have come of a value topic.
     patches: Patches,
     /// Subscriptions that must have an event published now before the window moves on.
@@ -114,6 +117,7 @@ impl Topic {
                 Payload::Padded => Content::Padded(event_bytes as usize),
                 Payload::Match => Content::Documents(Box::new(Documents::new(number, settings))),
             },
+            is_escaped: false,
             patches: Patches::default(),
             readers: readers.unwrap_or(0),
             is_joined: readers.is_none(),
@@ -124,6 +128,11 @@ impl Topic {
             is_known_due: true,
             completed: Completed::default(),
         }
+    }
+
+    /// The same of events that come as JSON strings.
+    pub(super) fn escaped(self) -> Topic {
+        Topic { is_escaped: true, ..self }
     }
 
     /// The span begins.
@@ -192,6 +201,11 @@ impl Topic {
         }
         lines.extend_from_slice(&slot.bytes);
         lines.push(b'\n');
+        if self.is_escaped {
+            // So what comes is compared as it comes.
+            let plain = std::mem::take(&mut slot.bytes);
+            json_string::escape(&plain, &mut slot.bytes);
+        }
         if self.readers == 0 {
             self.complete = seq;
         }
@@ -290,10 +304,11 @@ impl Topic {
         // Neither numbers nor padding hold a brace.
         let end = memchr::memchr(b'}', rest).map_or(rest.len(), |at| at + 1);
         let (event, after) = rest.split_at(end);
-        match event::read(event) {
+        let plain = if self.is_escaped { json_string::unescaped(event) } else { event.to_vec() };
+        match event::read(&plain) {
             Some(stamp) if stamp.seq > self.published => ledger.early(1),
             Some(stamp)
-                if matches!(self.content, Content::Padded(bytes) if bytes == event.len())
+                if matches!(self.content, Content::Padded(bytes) if bytes == plain.len())
                     && self.is_published(stamp.seq, event) =>
             {
                 self.enter(arrival, stamp, ledger, statistics);

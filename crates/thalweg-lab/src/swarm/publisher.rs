@@ -1,27 +1,42 @@
-//! One long-lived publish connection: an NDJSON request that goes on and on,
-//! each burst of events one chunk (RFC 9112 §7.1); or one to a NATS server.
+//! One long-lived publish connection, in whichever way its subject takes events.
 
 use super::dialer::Dialer;
+use super::http_response;
 use super::link::{RECORD_BYTES_MAX, Received};
 use super::nats::NatsPublisher;
 use super::negotiated;
+use super::publishing::Requests;
 use super::socket::Poller;
 use super::writer::Writer;
 use anyhow::bail;
 
-/// An answer comes once, at the end, and is short.
+/// Bytes of answers that are read at once: each is short.
 const ANSWER_BYTES_MAX: usize = 4096;
 
 /// A publish connection of one topic.
 #[derive(Debug)]
 pub(super) enum Publisher {
-    Http(Writer),
+    /// An NDJSON request that goes on and on.
+    Ndjson(Writer),
+    Requests(Box<RequestPublisher>),
     Nats(Box<NatsPublisher>),
 }
 
+/// A request for each event.
+#[derive(Debug)]
+pub(super) struct RequestPublisher {
+    writer: Writer,
+    requests: Requests,
+    /// What each begins with.
+    head: Vec<u8>,
+    /// Of answers that are not all there.
+    answers: Vec<u8>,
+}
+
 impl Publisher {
-    /// Connects and sends the head of a request that posts to this target. The poller will report `key`.
-    pub(super) fn open(
+    /// Connects and sends the head of an NDJSON request that posts to this target. The poller
+    /// will report `key`.
+    pub(super) fn ndjson(
         dialer: &Dialer,
         target: &str,
         key: u64,
@@ -32,18 +47,41 @@ impl Publisher {
              Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
             dialer.address()
         );
-        Ok(Publisher::Http(Writer::open(dialer, key, head.into_bytes(), poller)?))
+        Ok(Publisher::Ndjson(Writer::open(dialer, key, head.into_bytes(), poller)?))
+    }
+
+    /// Connects, to make such a request for each event. The poller will report `key`.
+    pub(super) fn requests(
+        dialer: &Dialer,
+        requests: Requests,
+        key: u64,
+        poller: &Poller,
+    ) -> anyhow::Result<Publisher> {
+        Ok(Publisher::Requests(Box::new(RequestPublisher {
+            writer: Writer::open(dialer, key, Vec::new(), poller)?,
+            head: requests.head(dialer.address()),
+            requests,
+            answers: Vec::new(),
+        })))
     }
 
     /// Publishes these lines.
     pub(super) fn post(&mut self, lines: &[u8], poller: &Poller) -> anyhow::Result<()> {
         match self {
-            Publisher::Nats(nats) => nats.post(lines, poller),
-            Publisher::Http(writer) => writer.send(poller, |out| {
+            Publisher::Ndjson(writer) => writer.send(poller, |out| {
                 out.extend_from_slice(format!("{:x}\r\n", lines.len()).as_bytes());
                 out.extend_from_slice(lines);
                 out.extend_from_slice(b"\r\n");
             }),
+            Publisher::Requests(publisher) => {
+                let RequestPublisher { writer, requests, head, .. } = &mut **publisher;
+                writer.send(poller, |out| {
+                    for line in lines.split(|byte| *byte == b'\n').filter(|it| !it.is_empty()) {
+                        requests.write(head, line, out);
+                    }
+                })
+            }
+            Publisher::Nats(nats) => nats.post(lines, poller),
         }
     }
 
@@ -51,14 +89,14 @@ impl Publisher {
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
             Publisher::Nats(nats) => nats.send_rest(poller),
-            Publisher::Http(_) => Ok(()),
+            Publisher::Ndjson(_) | Publisher::Requests(_) => Ok(()),
         }
     }
 
     /// What the connection is like, once that is agreed on.
     pub(super) fn facts(&self) -> Option<Vec<(String, String)>> {
         match self {
-            Publisher::Http(writer) if writer.link.is_agreed() => {
+            Publisher::Ndjson(writer) if writer.link.is_agreed() => {
                 Some(negotiated::of_link(&writer.link))
             }
             _ => None,
@@ -68,17 +106,19 @@ impl Publisher {
     /// Ends the request.
     pub(super) fn finish(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
-            Publisher::Nats(nats) => nats.send_rest(poller),
-            Publisher::Http(writer) => {
+            Publisher::Ndjson(writer) => {
                 writer.send(poller, |out| out.extend_from_slice(b"0\r\n\r\n"))
             }
+            Publisher::Requests(_) => Ok(()),
+            Publisher::Nats(nats) => nats.send_rest(poller),
         }
     }
 
     /// Bytes the kernel has not taken.
     pub(super) fn pending_bytes(&self) -> usize {
         match self {
-            Publisher::Http(writer) => writer.pending_bytes(),
+            Publisher::Ndjson(writer) => writer.pending_bytes(),
+            Publisher::Requests(publisher) => publisher.writer.pending_bytes(),
             Publisher::Nats(nats) => nats.pending_bytes(),
         }
     }
@@ -86,23 +126,55 @@ impl Publisher {
     /// Writes what the kernel takes.
     pub(super) fn flush(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
-            Publisher::Http(writer) => writer.flush(poller),
+            Publisher::Ndjson(writer) => writer.flush(poller),
+            Publisher::Requests(publisher) => publisher.writer.flush(poller),
             Publisher::Nats(nats) => nats.go_on(poller),
         }
     }
 
-    /// Reads what the subject answers; nothing yet is nothing.
+    /// Reads what the subject answers to a request as a whole; nothing yet is nothing. An error
+    /// if it has not taken an event.
     pub(super) fn answer(&mut self) -> anyhow::Result<Vec<u8>> {
-        // What NATS says is read when the rest is written.
-        let Publisher::Http(writer) = self else { return Ok(Vec::new()) };
-        let mut bytes = vec![0; ANSWER_BYTES_MAX + RECORD_BYTES_MAX];
-        match writer.link.receive(&mut bytes, ANSWER_BYTES_MAX, &mut Vec::new())? {
-            Received::End => bail!("the subject ended the publish connection"),
-            Received::Nothing => Ok(Vec::new()),
-            Received::Bytes { length, .. } => {
-                bytes.truncate(length);
-                Ok(bytes)
+        match self {
+            Publisher::Ndjson(writer) => Ok(read(writer)?.0),
+            Publisher::Requests(publisher) => publisher.hear().map(|()| Vec::new()),
+            // What NATS says is read when the rest is written.
+            Publisher::Nats(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+impl RequestPublisher {
+    /// Reads the answers that have come.
+    fn hear(&mut self) -> anyhow::Result<()> {
+        loop {
+            let (bytes, is_all) = read(&mut self.writer)?;
+            self.answers.extend(bytes);
+            let mut used = 0;
+            while let Some(answer) = http_response::take(&self.answers[used..])? {
+                used += answer.length;
+                if answer.status >= 300 {
+                    let body = String::from_utf8_lossy(&answer.body).into_owned();
+                    bail!("the subject answered {} to an event: {}", answer.status, body.trim());
+                }
             }
+            self.answers.drain(..used);
+            if is_all {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Reads once; whether that was all there is.
+fn read(writer: &mut Writer) -> anyhow::Result<(Vec<u8>, bool)> {
+    let mut bytes = vec![0; ANSWER_BYTES_MAX + RECORD_BYTES_MAX];
+    match writer.link.receive(&mut bytes, ANSWER_BYTES_MAX, &mut Vec::new())? {
+        Received::End => bail!("the subject ended the publish connection"),
+        Received::Nothing => Ok((Vec::new(), true)),
+        Received::Bytes { length, is_all, .. } => {
+            bytes.truncate(length);
+            Ok((bytes, is_all))
         }
     }
 }

@@ -59,8 +59,9 @@ enum Expected {
 }
 
 impl Receiver {
-    /// A subject that generates its load begins at `start_us`.
-    pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64) -> Receiver {
+    /// A subject that generates its load begins at `start_us`; in a dialect that `escapes`, events
+    /// come as JSON strings.
+    pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64, escapes: bool) -> Receiver {
         let is_published =
             drive.is_published_load() || drive.is_connecting() && settings.events_per_s().is_some();
         let (expected, first) = match drive {
@@ -70,7 +71,8 @@ impl Receiver {
                 let readers = drive.is_published_load().then(|| settings.readers());
                 let topic = |number| {
                     let readers = readers.map(|it| settings.subscribers_of(number, it));
-                    Topic::new(number, readers, settings)
+                    let topic = Topic::new(number, readers, settings);
+                    if escapes { topic.escaped() } else { topic }
                 };
                 let topics = (0..settings.topics_in_all()).map(topic).collect();
                 (Expected::Published(topics), drive.is_published_load().then_some(1))
@@ -358,10 +360,14 @@ impl Receiver {
 
     /// A message came that is an event by itself.
     #[inline]
-    pub(super) fn event(&mut self, connection: usize, kind: Kind, event: &[u8]) {
+    pub(super) fn event(&mut self, connection: usize, is_reader: bool, kind: Kind, event: &[u8]) {
         if let Expected::Anything(recorder) = &mut self.expected {
             recorder.event(connection, kind, event, &mut self.statistics);
+            return;
         }
+        self.statistics.traffic.envelopes += 1;
+        let topic = if self.is_keyed() { connection % self.topic_names.len() } else { 0 };
+        self.receive(connection, topic, is_reader, (b"", event));
     }
 
     /// The subject announced that a subscription will not get some events.

@@ -56,11 +56,11 @@ impl SubscribeRequest {
             let query = query.collect::<Vec<_>>().join("&");
             let wanted = |key| {
                 let topics = settings.topics_of(key);
-                dialect.target(&Wanted { transport, path: None, topics, query: &query })
+                dialect.target(&Wanted { transport, topics, query: &query })
             };
             (0..keys as usize).map(wanted).collect()
         };
-        let wanted = Wanted { transport, path: None, topics: 0..1, query: "" };
+        let wanted = Wanted { transport, topics: 0..1, query: "" };
         SubscribeRequest {
             first: targets(first),
             again: targets(again),

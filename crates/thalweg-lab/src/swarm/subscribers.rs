@@ -94,7 +94,8 @@ impl Subscribers {
             }
             _ => {
                 let protocol = if settings.streams > 0 { tls::HTTP_2 } else { tls::HTTP_1 };
-                let receiver = Receiver::new(settings, load.drive, load.start_us);
+                let receiver =
+                    Receiver::new(settings, load.drive, load.start_us, dialect.escapes());
                 (Dialer::to_subject(load.address, settings, protocol)?, receiver, None)
             }
         };

@@ -5,15 +5,25 @@ use crate::quiet::undisturbed;
 use crate::swarm::{ALL, measure_at};
 use thalweg_lab::scenario::{Peer, Program, Transport};
 
-/// What speaks each dialect that has a ledger, and the transports it has.
-fn cheaters() -> [(Program, &'static [Transport]); 3] {
-    let socketio = include_str!("../../../../lab/subjects/socketio/subject.toml");
-    let socketio = Peer::read(socketio, "").map(Box::new).map(Program::Peer);
+/// What speaks the wire, and the transports it has.
+fn cheaters() -> [(Program, &'static [Transport]); 2] {
     [
         (Program::Thalweg, &ALL),
         (Program::Limit, &[Transport::Websocket, Transport::Sse, Transport::HttpStreaming]),
-        (socketio.expect("its subject.toml"), &[Transport::Websocket]),
     ]
+}
+
+/// What speaks each of the other dialects, and over what.
+fn peers() -> Vec<(Program, Transport)> {
+    let of = |dialect: &str, transport| {
+        let text = format!("name='x'\ntitle='x'\ndialect='{dialect}'\ndrives=[]\ncommand=['x']\n");
+        (Program::Peer(Box::new(Peer::read(&text, "").expect(dialect))), transport)
+    };
+    let over_websocket =
+        ["raw", "socketio", "engineio", "sockjs", "primus", "nats", "nchan", "centrifugo"];
+    let over_sse = ["raw", "nchan", "mercure"];
+    let websocket = over_websocket.map(|dialect| of(dialect, Transport::Websocket));
+    websocket.into_iter().chain(over_sse.map(|dialect| of(dialect, Transport::Sse))).collect()
 }
 
 /// From this event on nobody can take what is cheated for the first event, and its number has
@@ -45,6 +55,35 @@ fn check_fault(fault: impl Fn() -> Fault, expected: &str) {
                 };
                 assert_eq!(found, expected, "{program:?} over {transport}");
             }
+        }
+    });
+}
+
+#[test]
+fn a_cheat_is_caught_in_every_dialect() {
+    // Drops every tenth event, has one of them from before, sends one ahead of its time.
+    let cheats = || -> Fault {
+        let mut cached = String::new();
+        Box::new(move |number, event| {
+            let before = std::mem::replace(&mut cached, event.to_owned());
+            match number {
+                10 | 20 => vec![],
+                25 => vec![before],
+                29 => vec![event.to_owned(), forged(event, |seq, _| *seq += 50)],
+                _ => vec![event.to_owned()],
+            }
+        })
+    };
+    undisturbed(|| {
+        for (program, transport) in peers() {
+            let found = |fault: Fault| {
+                let address = fake::serve(fault).expect("a server");
+                let outcome = measure_at(address, &program, 3, transport);
+                outcome.expect("it goes on").ledger.to_string()
+            };
+            let name = format!("{:?} over {transport}", program.dialect());
+            assert_eq!(found(Box::new(|_, event| vec![event.to_owned()])), "whole", "{name}");
+            assert_eq!(found(cheats()), "3 missing, 1 duplicated, 1 early", "{name}");
         }
     });
 }

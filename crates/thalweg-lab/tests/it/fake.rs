@@ -1,7 +1,9 @@
-//! A server of Thalweg's wire and of Socket.IO, small and slow: a thread per connection, one
-//! message per event, and a fault of one's choice.
+//! A server of Thalweg's wire and of every other dialect, small and slow: a thread per connection,
+//! one message per event, and a fault of one's choice.
 
-use crate::listen::{lines_in_chunks, listen, read_head, read_message, text_frame, upgraded};
+use crate::listen::{
+    header, lines_in_chunks, listen, read_head, read_message, text_frame, upgraded,
+};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
@@ -18,11 +20,8 @@ const WAIT: Duration = Duration::from_millis(1);
 
 pub(crate) const RELOAD: &str = r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#;
 
-/// What opens a subscription over Socket.IO: what the server says, and is answered with.
-const SOCKETIO_OPENING: [(&str, &str); 2] = [
-    (r#"0{"sid":"e","upgrades":[],"pingInterval":25000,"pingTimeout":20000}"#, "40"),
-    (r#"40{"sid":"s"}"#, r#"420["subscribe",["bench/0"]]"#),
-];
+const ENGINE_IO_OPEN: &str =
+    r#"0{"sid":"e","upgrades":[],"pingInterval":25000,"pingTimeout":20000}"#;
 
 /// Serves until the process ends.
 pub(crate) fn serve(
@@ -61,6 +60,13 @@ struct Subscriber {
 enum Framing {
     Websocket,
     SocketIo,
+    EngineIo,
+    SockJs,
+    /// Also what Primus sends of an object.
+    Raw,
+    RawSse,
+    Nats,
+    Centrifugo,
     Sse,
     Ndjson,
     Script,
@@ -70,15 +76,35 @@ impl Topic {
     fn attend(&self, connection: TcpStream) -> std::io::Result<()> {
         connection.set_nodelay(true)?;
         let mut reader = BufReader::new(connection.try_clone()?);
+        if reader.fill_buf()?.starts_with(b"CONNECT ") {
+            return self.nats_messages(&mut reader);
+        }
         let head = read_head(&mut reader)?;
+        if head.starts_with("POST") && head.contains("Content-Length") {
+            return self.requests(head, &mut reader, connection);
+        }
         if head.starts_with("POST") {
             return lines_in_chunks(&mut reader, |event| self.fan_out(event));
         }
         if head.contains("transport=long-polling") {
             return self.polls(head, &mut reader, connection);
         }
-        let framing = if head.contains("/socket.io/") {
+        let target = head.split(' ').nth(1).unwrap_or_default();
+        let is_wire = target.starts_with("/v1/");
+        let framing = if target.starts_with("/socket.io/") {
             Framing::SocketIo
+        } else if target.starts_with("/engine.io/") {
+            Framing::EngineIo
+        } else if target.starts_with("/sockjs/") {
+            Framing::SockJs
+        } else if target.starts_with("/connection/") {
+            Framing::Centrifugo
+        } else if target == "/" {
+            Framing::Nats
+        } else if !is_wire && head.contains("text/event-stream") {
+            Framing::RawSse
+        } else if !is_wire {
+            Framing::Raw
         } else if head.contains("Upgrade: websocket") {
             Framing::Websocket
         } else if head.contains("text/event-stream") {
@@ -99,22 +125,19 @@ impl Topic {
         mut socket: TcpStream,
     ) -> std::io::Result<()> {
         let answer = match framing {
-            Framing::Websocket | Framing::SocketIo => upgraded(head, ""),
-            Framing::Sse => "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned(),
+            _ if head.contains("Upgrade: websocket") => upgraded(head, ""),
+            Framing::Sse | Framing::RawSse => {
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned()
+            }
             _ => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
         };
         socket.write_all(answer.as_bytes())?;
-        if framing == Framing::SocketIo {
-            for (said, expected) in SOCKETIO_OPENING {
-                socket.write_all(&text_frame(said))?;
-                if read_message(reader)? != expected {
-                    return Err(std::io::ErrorKind::InvalidData.into());
-                }
-            }
-        }
+        open(framing, reader, &mut socket)?;
         let mut state = locked(&self.state);
         let from = cursor(head).unwrap_or(state.history.len());
-        socket.write_all(&frame(framing, &message(framing, from as u64, "")))?;
+        if let Some(confirmation) = confirmation(framing, from as u64) {
+            socket.write_all(&frame(framing, &confirmation))?;
+        }
         let mut subscriber = Subscriber { framing, socket, sent: 0 };
         let missed: Vec<String> = state.history[from..].to_vec();
         for (number, event) in (from as u64 + 1..).zip(missed) {
@@ -124,6 +147,43 @@ impl Topic {
         }
         state.subscribers.push(subscriber);
         Ok(())
+    }
+
+    /// Takes an event from each request, and answers it.
+    fn requests(
+        &self,
+        mut head: String,
+        reader: &mut impl BufRead,
+        mut socket: TcpStream,
+    ) -> std::io::Result<()> {
+        loop {
+            let mut body = vec![0; header(&head, "Content-Length").parse().unwrap_or(0)];
+            reader.read_exact(&mut body)?;
+            let body = String::from_utf8_lossy(&body);
+            let json = body.strip_prefix(r#"{"channel":"bench/0","data":"#);
+            let form = body.strip_prefix("topic=bench/0&data=");
+            match (json.and_then(|it| it.strip_suffix('}')), form) {
+                (Some(event), _) => self.fan_out(event),
+                (_, Some(event)) => self.fan_out(&percent_decoded(event)),
+                _ => self.fan_out(&body),
+            }
+            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+            head = read_head(reader)?;
+        }
+    }
+
+    /// Takes an event from each message to a NATS server.
+    fn nats_messages(&self, reader: &mut impl BufRead) -> std::io::Result<()> {
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let Some(publish) = line.strip_prefix("PUB bench/0 ") else { continue };
+            let mut event = vec![0; publish.trim().parse().unwrap_or(0) + 2];
+            reader.read_exact(&mut event)?;
+            self.fan_out(String::from_utf8_lossy(&event).trim_end());
+        }
     }
 
     /// Answers poll after poll, by turns with a length and in chunks.
@@ -229,13 +289,67 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// What says an event; without one, that a subscription stands.
+/// What opens a connection before its subscription stands.
+fn open(
+    framing: Framing,
+    reader: &mut impl BufRead,
+    socket: &mut TcpStream,
+) -> std::io::Result<()> {
+    let (greeting, answer) = match framing {
+        Framing::SocketIo => (ENGINE_IO_OPEN, "40"),
+        Framing::SockJs => ("o", "[\"bench/0\"]"),
+        Framing::Nats => ("INFO {\"headers\":true}\r\n", "\r\nSUB bench/0 1\r\nPING\r\n"),
+        // Two commands in a frame.
+        Framing::Centrifugo => ("", r#"{"id":2,"subscribe":{"channel":"bench/0"}}"#),
+        _ => return Ok(()),
+    };
+    if !greeting.is_empty() {
+        socket.write_all(&text_frame(greeting))?;
+    }
+    match read_message(reader)?.ends_with(answer) {
+        true => Ok(()),
+        false => Err(std::io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// What says that a subscription stands, where something does.
+fn confirmation(framing: Framing, number: u64) -> Option<String> {
+    let said = match framing {
+        Framing::SocketIo => r#"40{"sid":"s"}"#,
+        Framing::EngineIo => ENGINE_IO_OPEN,
+        Framing::SockJs => r#"a["subscribed"]"#,
+        Framing::Nats => "PONG\r\n",
+        Framing::Centrifugo => "{\"id\":1,\"connect\":{}}\n{\"id\":2,\"subscribe\":{}}",
+        Framing::Raw | Framing::RawSse => return None,
+        _ => return Some(envelope(number, "")),
+    };
+    Some(said.to_owned())
+}
+
+/// What says an event.
 fn message(framing: Framing, number: u64, event: &str) -> String {
-    match (framing, event) {
-        (Framing::SocketIo, "") => "430[]".to_owned(),
-        (Framing::SocketIo, event) => format!(r#"42["event","bench/0",{event}]"#),
+    match framing {
+        Framing::SocketIo => format!(r#"42["event","bench/0",{event}]"#),
+        Framing::EngineIo => format!("4{event}"),
+        Framing::SockJs => format!("a[{}]", serde_json::Value::from(event)),
+        Framing::Raw | Framing::RawSse => event.to_owned(),
+        Framing::Nats => format!("MSG bench/0 1 {}\r\n{event}\r\n", event.len()),
+        Framing::Centrifugo => {
+            format!(r#"{{"push":{{"channel":"bench/0","pub":{{"data":{event}}}}}}}"#)
+        }
         _ => envelope(number, event),
     }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut decoded = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (digits, rest) = piece.split_at(2);
+        decoded.push(char::from(u8::from_str_radix(digits, 16).unwrap_or(b'?')));
+        decoded += rest;
+    }
+    decoded
 }
 
 pub(crate) fn envelope(number: u64, event: &str) -> String {
@@ -248,11 +362,11 @@ pub(crate) fn envelope(number: u64, event: &str) -> String {
 
 fn frame(framing: Framing, envelope: &str) -> Vec<u8> {
     match framing {
-        Framing::Sse => format!("data:{envelope}\nid:1.1\n\n").into_bytes(),
+        Framing::Sse | Framing::RawSse => format!("data:{envelope}\nid:1.1\n\n").into_bytes(),
         Framing::Ndjson => format!("{envelope}\n").into_bytes(),
         Framing::Script => {
             format!("<script nonce=\"x\">receive('{envelope}')</script>\n").into_bytes()
         }
-        Framing::Websocket | Framing::SocketIo => text_frame(envelope),
+        _ => text_frame(envelope),
     }
 }

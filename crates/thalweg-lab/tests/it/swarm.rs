@@ -52,7 +52,7 @@ pub(crate) fn measure_at(
         start_us: 0,
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(150),
-        cluster: Cluster::default(),
+        cluster: Cluster { nats: Some(address), ..Cluster::default() },
     };
     run(&Swarm, &load, &mut Blind)
 }

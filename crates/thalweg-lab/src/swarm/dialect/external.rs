@@ -1,7 +1,7 @@
 //! An endpoint that somebody else runs: whatever it sends is an event, and nobody knows
 //! what should have come.
 
-use super::{Dialect, Field, Message, Wanted};
+use super::{Dialect, Field, Message, Wanted, alone};
 use crate::scenario::{Endpoint, TOKEN, Transport};
 use crate::swarm::carrier::{Kind, websocket};
 use anyhow::bail;
@@ -73,11 +73,11 @@ impl Dialect for External {
         kind: Kind,
         message: &'a [u8],
         _replies: &mut Vec<u8>,
-    ) -> anyhow::Result<Message<'a>> {
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
         let is_websocket = self.endpoint.transport == Transport::Websocket;
         if is_websocket && kind == Kind::Text && std::str::from_utf8(message).is_err() {
             bail!("it sent a text message that is not UTF-8 (RFC 6455 §8.1)");
         }
-        Ok(Message::Event(kind, message))
+        Ok(alone(Message::Event(kind, message)))
     }
 }

@@ -1,7 +1,7 @@
 //! The limit's: Thalweg's envelopes towards subscribers; what a WebSocket says comes back
 //! as it is.
 
-use super::{Dialect, Message, thalweg};
+use super::{Dialect, Message, alone, thalweg};
 use crate::swarm::carrier::Kind;
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ impl Dialect for Limit {
         kind: Kind,
         message: &'a [u8],
         _replies: &mut Vec<u8>,
-    ) -> anyhow::Result<Message<'a>> {
-        Ok(thalweg::unwrap(kind, message).unwrap_or(Message::Answer(message)))
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
+        Ok(alone(thalweg::unwrap(kind, message).unwrap_or(Message::Answer(message))))
     }
 }

@@ -1,39 +1,29 @@
 //! Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them over a WebSocket
-//! (<https://github.com/socketio/socket.io-protocol>,
-//! <https://github.com/socketio/engine.io-protocol>). Every packet is text; what its digits
-//! mean stands in `lab/subjects/socketio/README.md`.
+//! (<https://github.com/socketio/socket.io-protocol>), and Engine.IO 4 alone
+//! (<https://github.com/socketio/engine.io-protocol>). Every packet is text; what its digits
+//! mean stands in `lab/subjects/socketio/README.md`. A connection names its topics in its query.
 
-use super::{Dialect, Message, Wanted, echo, unknown};
+use super::{Dialect, Message, Wanted, alone, echo, unknown};
 use crate::subject::topic_name;
 use crate::swarm::carrier::{Kind, websocket};
+use crate::swarm::event::number;
+use crate::swarm::publishing::Publishing;
 use memchr::memchr;
 
 /// Connects to the namespace `/`.
 const CONNECT: &[u8] = b"40";
 const PONG: &[u8] = b"3";
 const EVENT: &[u8] = b"42[\"event\",\"";
-/// The packet that acknowledges the subscription.
-const SUBSCRIBED: &[u8] = b"430[]";
-/// That of any event that asked for it.
+const DUMMY: &[u8] = b"42[\"dummy\",\"";
+/// The acknowledgement of an event that asked for it.
 const ACKNOWLEDGEMENT: &[u8] = b"43";
 
 #[derive(Debug)]
-pub(super) struct SocketIo {
-    /// The packet that subscribes.
-    subscribe: String,
-}
-
-impl SocketIo {
-    /// Subscribes to the first so many topics.
-    pub(super) fn new(topics: u32) -> SocketIo {
-        let topics: Vec<String> = (0..topics).map(|it| format!("\"{}\"", topic_name(it))).collect();
-        SocketIo { subscribe: format!(r#"420["subscribe",[{}]]"#, topics.join(",")) }
-    }
-}
+pub(super) struct SocketIo;
 
 impl Dialect for SocketIo {
     fn target(&self, wanted: &Wanted<'_>) -> String {
-        format!("/socket.io/?EIO=4&transport={}", wanted.transport)
+        target("socket.io", wanted)
     }
 
     #[inline]
@@ -42,53 +32,118 @@ impl Dialect for SocketIo {
         kind: Kind,
         message: &'a [u8],
         replies: &mut Vec<u8>,
-    ) -> anyhow::Result<Message<'a>> {
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
         if let Some(event) = message.strip_prefix(EVENT)
             && let Some(topic_end) = memchr(b'"', event)
             && let Some(payload) = event[topic_end..].strip_prefix(b"\",")
             && let Some(events) = payload.strip_suffix(b"]")
         {
             let topic = &event[..topic_end];
-            return Ok(Message::Events { topic, position: b"", first: b"", events });
+            return Ok(alone(Message::Events { topic, position: b"", first: b"", events }));
         }
-        let mut answer = |packet| websocket::text(packet, replies);
-        Ok(match message {
-            _ if kind == Kind::Binary => return Err(unknown("not asked for", message)),
-            SUBSCRIBED => Message::Confirmed,
+        Ok(alone(match message {
             [b'0', b'{', ..] => {
-                answer(CONNECT);
+                websocket::text(CONNECT, replies);
                 Message::Opening
             }
-            [b'4', b'0', ..] => {
-                answer(self.subscribe.as_bytes());
-                Message::Opening
+            // Its rooms are joined.
+            [b'4', b'0', b'{', ..] => Message::Confirmed,
+            [b'4', b'1', ..] => Message::Close,
+            _ if message.starts_with(ACKNOWLEDGEMENT) && kind == Kind::Text => Message::Answer(
+                arguments(message).ok_or_else(|| unknown("half an answer", message))?,
+            ),
+            _ if message.starts_with(DUMMY) && message.ends_with(b"\"]") => {
+                Message::Event(Kind::Text, &message[DUMMY.len()..message.len() - 2])
             }
-            [b'2'] => {
-                answer(PONG);
-                Message::Heartbeat
-            }
-            [b'6'] => Message::Heartbeat,
-            [b'1'] | [b'4', b'1', ..] => Message::Close,
-            _ if message.starts_with(ACKNOWLEDGEMENT) => Message::Answer(message),
-            _ => return Err(unknown("not a packet that Socket.IO sends here", message)),
-        })
+            _ => transport_packet(kind, message, replies)
+                .ok_or_else(|| unknown("not a packet that Socket.IO sends here", message))?,
+        }))
     }
 
-    fn publish_target(&self, topic: u32) -> String {
-        format!("/publish/{}", topic_name(topic))
+    fn publishing(&self, topic: u32) -> Publishing {
+        Publishing::Ndjson { target: format!("/publish/{}", topic_name(topic)) }
     }
 
     fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
         let data = echo::uuid(number);
-        (
-            format!(r#"42{number}["echo","{data}"]"#).into_bytes(),
-            format!(r#"43{number}["{data}"]"#).into_bytes(),
-        )
+        (format!(r#"42{number}["echo","{data}"]"#).into_bytes(), format!("\"{data}\"").into_bytes())
     }
 
     fn echo_number(&self, answer: &[u8]) -> Option<u64> {
-        let data = answer.strip_prefix(ACKNOWLEDGEMENT)?;
-        let number = echo::number(&data[memchr(b'"', data)? + 1..])?;
+        let number = echo::number(answer.strip_prefix(b"\"")?)?;
         (self.echo(number).1 == answer).then_some(number)
     }
+
+    fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
+        [b"421[\"echo\",", event, b"]"].concat()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct EngineIo;
+
+impl Dialect for EngineIo {
+    fn target(&self, wanted: &Wanted<'_>) -> String {
+        target("engine.io", wanted)
+    }
+
+    #[inline]
+    fn on_message<'a>(
+        &self,
+        kind: Kind,
+        message: &'a [u8],
+        replies: &mut Vec<u8>,
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
+        Ok(alone(match message {
+            [b'4', event @ ..] => Message::Event(kind, event),
+            [b'0', b'{', ..] => Message::Confirmed,
+            _ => transport_packet(kind, message, replies)
+                .ok_or_else(|| unknown("not a packet of Engine.IO", message))?,
+        }))
+    }
+
+    fn publishing(&self, topic: u32) -> Publishing {
+        Publishing::Ndjson { target: format!("/{}", topic_name(topic)) }
+    }
+
+    fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
+        let data = echo::uuid(number).into_bytes();
+        (self.ack(b"", &data), data)
+    }
+
+    fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
+        [b"4", event].concat()
+    }
+}
+
+fn target(path: &str, wanted: &Wanted<'_>) -> String {
+    let topics = wanted.topics.clone().map(|topic| format!("&topic={}", topic_name(topic)));
+    let topics: String = topics.collect();
+    format!("/{path}/?EIO=4&transport={}{topics}", wanted.transport)
+}
+
+/// A packet of Engine.IO that carries none of Socket.IO.
+fn transport_packet<'a>(
+    kind: Kind,
+    message: &'a [u8],
+    replies: &mut Vec<u8>,
+) -> Option<Message<'a>> {
+    match message {
+        _ if kind == Kind::Binary => None,
+        [b'2'] => {
+            websocket::text(PONG, replies);
+            Some(Message::Heartbeat)
+        }
+        [b'6'] => Some(Message::Heartbeat),
+        [b'1'] => Some(Message::Close),
+        _ => None,
+    }
+}
+
+/// What an acknowledgement says, behind its number.
+fn arguments(message: &[u8]) -> Option<&[u8]> {
+    let (digits, rest) = message[ACKNOWLEDGEMENT.len()..]
+        .split_at_checked(memchr(b'[', message)?.checked_sub(ACKNOWLEDGEMENT.len())?)?;
+    number(digits)?;
+    rest.strip_prefix(b"[")?.strip_suffix(b"]")
 }

@@ -1,6 +1,6 @@
 //! Thalweg's wire (`docs/wire.md`).
 
-use super::{Dialect, Message, Version, VersionBody, Wanted, echo, unknown};
+use super::{Dialect, Message, Version, VersionBody, Wanted, alone, echo, unknown};
 use crate::scenario::Transport;
 use crate::subject::topic_name;
 use crate::swarm::carrier::Kind;
@@ -16,9 +16,10 @@ impl Dialect for Thalweg {
         kind: Kind,
         message: &'a [u8],
         _replies: &mut Vec<u8>,
-    ) -> anyhow::Result<Message<'a>> {
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
         unwrap(kind, message)
             .or_else(|| message.starts_with(ANSWER).then_some(Message::Answer(message)))
+            .map(alone)
             .ok_or_else(|| unknown("not an envelope of the wire", message))
     }
 
@@ -64,9 +65,7 @@ const ANSWER: &[u8] = b"{\"answer\":{";
 /// Path and query of a subscription.
 pub(super) fn target(wanted: &Wanted<'_>) -> String {
     let mut query: Vec<String> = Vec::new();
-    let path = if let Some(path) = wanted.path {
-        path.to_owned()
-    } else if wanted.topics.len() == 1 {
+    let path = if wanted.topics.len() == 1 {
         format!("/v1/topics/{}", topic_name(wanted.topics.start))
     } else {
         query.extend(wanted.topics.clone().map(|index| format!("topic={}", topic_name(index))));
@@ -232,8 +231,7 @@ mod tests {
 
     #[test]
     fn every_transport_asks_in_its_way() {
-        let target =
-            |transport, topics, query| target(&Wanted { transport, path: None, topics, query });
+        let target = |transport, topics, query| target(&Wanted { transport, topics, query });
         assert_eq!(target(Transport::Sse, 3..4, ""), "/v1/topics/bench/3");
         assert_eq!(
             target(Transport::Websocket, 0..2, "window=1"),

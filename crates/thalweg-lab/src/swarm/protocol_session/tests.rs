@@ -29,12 +29,12 @@ impl Dialect for Told {
         kind: Kind,
         message: &'a [u8],
         replies: &mut Vec<u8>,
-    ) -> anyhow::Result<Message<'a>> {
-        let message = self.0.on_message(kind, message, replies)?;
-        if let Message::Event(_, event) = message {
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
+        let said = self.0.on_message(kind, message, replies)?;
+        if let (Message::Event(_, event), _) = said {
             self.1.borrow_mut().push(String::from_utf8_lossy(event).into_owned());
         }
-        Ok(message)
+        Ok(said)
     }
 }
 

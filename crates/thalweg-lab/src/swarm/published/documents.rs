@@ -1,6 +1,7 @@
 //! Events that are versions of a document, such as a football match. They do not say their
 //! numbers: the envelopes do, by their offsets, for in a server that has just been started the
-//! first event of a topic has offset 1.
+//! first event of a topic has offset 1. Where there is no envelope, it is the one that was to come,
+//! or else the newest that is equal to it.
 //!
 //! A patch is applied once, by the first subscriber that gets it, and what comes of it compared
 //! with what was published as JSON values (RFC 6902: the order of members may differ). All
@@ -59,14 +60,18 @@ impl Documents {
 }
 
 impl Topic {
-    /// Documents of a log, in envelopes that say the number of the first.
+    /// Documents of a log, in envelopes that say the number of the first, or one by itself.
     pub(super) fn receive_documents(
         &mut self,
         arrival: Arrival<'_>,
         ledger: &mut Ledger,
         statistics: &mut SpanStatistics,
     ) {
-        let Some(first) = number(arrival.first) else { return ledger.corrupt() };
+        let first = match arrival.first {
+            b"" => self.number_of(arrival.events, ledger.next(arrival.subscription)),
+            digits => number(digits),
+        };
+        let Some(first) = first else { return ledger.corrupt() };
         let mut rest = arrival.events;
         for seq in first..=self.published {
             let Some((after, due_us)) = self.ring[self.index(seq)].matches(seq, rest) else {
@@ -79,6 +84,16 @@ impl Topic {
             }
         }
         ledger.early(1);
+    }
+
+    /// The number of the version that this is, by its bytes.
+    fn number_of(&self, document: &[u8], next: Option<u64>) -> Option<u64> {
+        let oldest = self.published.saturating_sub(self.ring.len() as u64) + 1;
+        let kept = (oldest..=self.published).rev();
+        next.into_iter().chain(kept).find(|seq| {
+            let slot = &self.ring[self.index(*seq)];
+            slot.seq == *seq && slot.bytes == document
+        })
     }
 
     /// A version of a value topic. Those between it and the one before were replaced, which is

@@ -109,7 +109,7 @@ mod tests {
     fn only_rows_of_the_span_are_late_whatever_their_numbers() {
         let settings =
             Settings { connections: 2, batch: 2, interval_us: 10_000, ..Settings::default() };
-        let mut receiver = Receiver::new(&settings, Drive::GeneratedLoad, 1_000_000);
+        let mut receiver = Receiver::new(&settings, Drive::GeneratedLoad, 1_000_000, false);
         // The first is far from what the other connection gets.
         let far = format!(r#"[{},1000000,"rest"]"#, 1u64 << 60);
         receiver.receive(0, 0, true, (b"", far.as_bytes()));

@@ -86,9 +86,9 @@ impl Workload for Echo<'_> {
             bytes => self.dialect.window(bytes),
         };
         self.received.acks = window.is_some();
-        self.open_line(self.load.program.path(), &window.unwrap_or_default())?;
+        self.open_line(0, &window.unwrap_or_default())?;
         if self.load.settings.answers == Answers::Beside {
-            self.open_line(Some(&format!("/v1/topics/{}", topic_name(1))), "")?;
+            self.open_line(1, "")?;
         }
         self.run_until(Echo::is_confirmed, u64::MAX)?;
         // Before the kernel makes the buffers larger.
@@ -190,11 +190,12 @@ impl<'a> Echo<'a> {
 }
 
 impl Echo<'_> {
-    fn open_line(&mut self, path: Option<&str>, query: &str) -> anyhow::Result<()> {
+    /// A connection that subscribes to the topic with this number.
+    fn open_line(&mut self, topic: u32, query: &str) -> anyhow::Result<()> {
         let Load { address: host, settings, .. } = self.load;
         let dialer = Dialer::to_subject(host, settings, tls::HTTP_1)?;
         let transport = Transport::Websocket;
-        let wanted = Wanted { transport, path, topics: 0..1, query };
+        let wanted = Wanted { transport, topics: topic..topic + 1, query };
         let key = self.lines.len() as u64;
         let conversation = Conversation::open(&dialer, &*self.dialect, &wanted, key, &self.poller)?;
         self.lines.push(Line { conversation, may_be_more: false });

@@ -13,6 +13,7 @@ use crate::swarm::http_response::{self, HttpResponse};
 use crate::swarm::negotiated;
 use crate::swarm::progress::Progress;
 use crate::swarm::publisher::Publisher;
+use crate::swarm::publishing;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US};
 use anyhow::{anyhow, bail};
@@ -160,10 +161,10 @@ impl<'a> Publishing<'a> {
     /// by the answer at their end.
     fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let settings = self.load.settings;
-        let target = self.publish_target();
+        let target = self.publish_target()?;
         let open = |key| -> anyhow::Result<Stream> {
             let dialer = Dialer::to_subject(self.node_of(key), settings, tls::HTTP_1)?;
-            let publisher = Publisher::open(&dialer, &target, u64::from(key), &self.poller)?;
+            let publisher = Publisher::ndjson(&dialer, &target, u64::from(key), &self.poller)?;
             Ok(Stream { publisher, sent: 0, answer: Vec::new(), facts: None, negotiated: None })
         };
         let mut streams = (0..settings.connections).map(open).collect::<Result<Vec<_>, _>>()?;
@@ -214,7 +215,7 @@ impl<'a> Publishing<'a> {
         let settings = self.load.settings;
         let event_bytes = settings.event_bytes as usize;
         // A request's host need not be the node that gets it.
-        let head = http_client::post(&self.publish_target(), self.load.address, event_bytes);
+        let head = http_client::post(&self.publish_target()?, self.load.address, event_bytes);
         let (mut taken, mut seq, mut sent_bytes, begun_us) = (Taken::default(), 0, 0, now_us());
         let mut request = Vec::new();
         let mut publish = |client: &mut HttpClient, poller: &Poller| {
@@ -261,8 +262,11 @@ impl<'a> Publishing<'a> {
         turn.checked_sub(1).map_or(self.load.address, |index| nodes[index])
     }
 
-    fn publish_target(&self) -> String {
-        dialect::of(self.load.program, self.load.settings).publish_target(0)
+    fn publish_target(&self) -> anyhow::Result<String> {
+        match dialect::of(self.load.program, self.load.settings).publishing(0) {
+            publishing::Publishing::Ndjson { target } => Ok(target),
+            _ => bail!("this subject takes no NDJSON: leave it out of the `publish` drive"),
+        }
     }
 
     /// What the first connection agreed on, if that is not known from one before.

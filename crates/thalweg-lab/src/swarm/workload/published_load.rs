@@ -11,6 +11,7 @@ use crate::swarm::nats::NatsPublisher;
 use crate::swarm::pace::Schedule;
 use crate::swarm::published::Topic;
 use crate::swarm::publisher::Publisher;
+use crate::swarm::publishing::Publishing;
 use crate::swarm::receiver::Receiver;
 use crate::swarm::socket::{self, Poller, Ready, now_us};
 use crate::swarm::{Load, tls_free};
@@ -101,29 +102,37 @@ impl PublishedLoad {
         }
         for topic in 0..self.settings.topics_in_all() {
             let key = PUBLISHER_KEYS + u64::from(topic);
-            if self.settings.publish_to == PublishTo::Nats {
-                self.publishers.push(self.to_nats(load, topic, key, poller)?);
-                continue;
-            }
-            let target = self.dialect.publish_target(topic);
-            self.publishers.push(Publisher::open(&self.dialer, &target, key, poller)?);
+            let publishing = match self.settings.publish_to {
+                // Acknowledged as where nobody subscribes, so that NATS has the same to do for a
+                // consumer.
+                PublishTo::Nats => None,
+                PublishTo::Subject => Some(self.dialect.publishing(topic)),
+            };
+            self.publishers.push(match publishing {
+                Some(Publishing::Ndjson { target }) => {
+                    Publisher::ndjson(&self.dialer, &target, key, poller)?
+                }
+                Some(Publishing::Requests(requests)) => {
+                    Publisher::requests(&self.dialer, requests, key, poller)?
+                }
+                Some(Publishing::Nats { subject }) => {
+                    let dialer = self.to_nats(load)?;
+                    Publisher::Nats(Box::new(NatsPublisher::plain(&dialer, subject, key, poller)?))
+                }
+                None => {
+                    let (topic, events_max) = (topic_name(topic), self.settings.message_events);
+                    let dialer = self.to_nats(load)?;
+                    let nats = NatsPublisher::stored(&dialer, &topic, events_max, key, poller)?;
+                    Publisher::Nats(Box::new(nats))
+                }
+            });
         }
         Ok(())
     }
 
-    /// Acknowledged as where nobody subscribes, so that NATS has the same to do for a consumer.
-    fn to_nats(
-        &self,
-        load: &Load<'_>,
-        topic: u32,
-        key: u64,
-        poller: &Poller,
-    ) -> anyhow::Result<Publisher> {
+    fn to_nats(&self, load: &Load<'_>) -> anyhow::Result<Dialer> {
         let nats = load.cluster.nats.context("this subject has no NATS server to publish to")?;
-        let dialer = Dialer::to_subject(nats, &tls_free(&self.settings), "")?;
-        let (topic, events_max) = (topic_name(topic), self.settings.message_events);
-        let nats = NatsPublisher::open(&dialer, &topic, events_max, key, poller)?;
-        Ok(Publisher::Nats(Box::new(nats)))
+        Dialer::to_subject(nats, &tls_free(&self.settings), "")
     }
 
     /// Nothing more is published for a while: sends what waits for more.

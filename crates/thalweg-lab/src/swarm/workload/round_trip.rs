@@ -17,6 +17,7 @@ use crate::swarm::dialect::{self, Dialect, Message, Wanted};
 use crate::swarm::dialer::Dialer;
 use crate::swarm::http_client;
 use crate::swarm::http_client::HttpClient;
+use crate::swarm::json_string;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::subscribe_request::SubscribeRequest;
 use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US};
@@ -156,7 +157,7 @@ impl<'a> RoundTrip<'a> {
         let transport = settings.transport;
         let dialect = dialect::of(program, settings);
         let query = dialect.earliest_query();
-        let wanted = Wanted { transport, path: program.path(), topics: 0..1, query };
+        let wanted = Wanted { transport, topics: 0..1, query };
         let listener = match transport {
             Transport::LongPolling => {
                 Listener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
@@ -272,8 +273,7 @@ impl<'a> RoundTrip<'a> {
         let Listener::Polls(polls) = &mut self.listener else {
             return Ok(());
         };
-        let path = self.load.program.path();
-        let wanted = Wanted { transport: Transport::LongPolling, path, topics: 0..1, query };
+        let wanted = Wanted { transport: Transport::LongPolling, topics: 0..1, query };
         let host = self.load.address.to_string();
         let mut request = Vec::new();
         SubscribeRequest::once(&*self.dialect, &wanted, host).first(0, &mut request);
@@ -289,6 +289,10 @@ impl<'a> RoundTrip<'a> {
                         attention.received_us = received_us;
                         state.on_message(&**dialect, message, received_us)
                     })?;
+                // Where nothing confirms it, the handshake does.
+                if !dialect.confirms() && conversation.is_open() {
+                    state.confirm();
+                }
                 if std::mem::take(&mut state.must_reload) {
                     self.reload()?;
                     return Ok(false);
@@ -308,7 +312,8 @@ impl<'a> RoundTrip<'a> {
                 Decoder::default().decode(Transport::LongPolling, &answer.body, |incoming| {
                     match incoming {
                         Incoming::Message(kind, message) => {
-                            let message = dialect.on_message(kind, message, &mut Vec::new())?;
+                            let (message, _) =
+                                dialect.on_message(kind, message, &mut Vec::new())?;
                             state.on_message(&**dialect, message, received_us)
                         }
                         _ => Ok(()),
@@ -329,8 +334,7 @@ impl<'a> RoundTrip<'a> {
         let RoundTrip { load, dialer, dialect, poller, listener, state, .. } = self;
         let Listener::Conversation(conversation) = listener else { return Ok(()) };
         let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
-        let (transport, path) = (load.settings.transport, load.program.path());
-        let wanted = Wanted { transport, path, topics: 0..1, query: &query };
+        let wanted = Wanted { transport: load.settings.transport, topics: 0..1, query: &query };
         let (wire_bytes, reads) = (conversation.wire_bytes, conversation.reads);
         **conversation = Conversation::open(dialer, &**dialect, &wanted, LISTENER, poller)?;
         (conversation.wire_bytes, conversation.reads) = (wire_bytes, reads);
@@ -370,31 +374,38 @@ impl State {
         match message {
             Message::Events { events: b"", position, .. } => {
                 self.position = position.to_vec();
-                if !std::mem::replace(&mut self.is_confirmed, true) {
-                    // The first Runner comes with the ack of what confirms.
-                    self.runner = Some((self.position.clone(), dialect::runner(0)));
-                }
+                self.confirm();
             }
             Message::Events { position, events, .. } => {
                 self.position = position.to_vec();
                 self.runner(dialect, events, received_us);
             }
             // What was said has come back: the next Runner.
-            Message::Answer(runner) if !dialect.makes_runners() => {
+            Message::Answer(runner) | Message::Event(_, runner) if !dialect.makes_runners() => {
                 self.runner(dialect, runner, received_us);
             }
             Message::Answer(message) | Message::Event(_, message) => return Err(unknown(message)),
             Message::Version { .. } => bail!("a value topic where Runners were to be"),
             Message::Gap { .. } => bail!("a gap where one Runner follows the other"),
-            Message::Confirmed | Message::Opening | Message::Heartbeat => {}
+            Message::Confirmed => self.confirm(),
+            Message::Opening | Message::Heartbeat => {}
             Message::Reload => self.must_reload = true,
             Message::Close => bail!("the subject closed the connection"),
         }
         Ok(())
     }
 
+    /// The subscription stands: the first Runner comes with the ack of what confirms it.
+    fn confirm(&mut self) {
+        if !std::mem::replace(&mut self.is_confirmed, true) {
+            self.runner = Some((self.position.clone(), dialect::runner(0)));
+        }
+    }
+
     /// A Runner, or what should be one: its number is one more than the last's.
     fn runner(&mut self, dialect: &dyn Dialect, event: &[u8], received_us: u64) {
+        let plain = dialect.escapes().then(|| json_string::unescaped(event));
+        let event = plain.as_deref().unwrap_or(event);
         let Some(id) = dialect::runner_id(event) else {
             self.ledger.corrupt();
             return;

@@ -134,7 +134,7 @@ impl<'a> Stored<'a> {
         let nats = load.cluster.nats.context("this subject has no NATS server to publish to")?;
         let dialer = Dialer::to_subject(nats, &tls_free(load.settings), "")?;
         let events_max = load.settings.message_events;
-        let publisher = NatsPublisher::open(&dialer, &topic_name(0), events_max, 0, &poller)?;
+        let publisher = NatsPublisher::stored(&dialer, &topic_name(0), events_max, 0, &poller)?;
         Ok(Stored {
             load: load.clone(),
             observer,

@@ -1,0 +1,99 @@
+//! Centrifugo's JSON protocol (<https://centrifugal.dev/docs/transports/client_protocol>):
+//! replies and pushes, several in a frame with line feeds between them. A topic is a channel.
+//! Over Server-Sent Events it is unidirectional: the query says what is subscribed to, and
+//! each message is a push without its envelope.
+
+use super::{Dialect, Message, Wanted, unknown};
+use crate::scenario::{Settings, Transport};
+use crate::subject::topic_name;
+use crate::swarm::carrier::{Kind, websocket};
+use crate::swarm::publishing::{Publishing, Requests};
+use memchr::memchr;
+
+/// What its configuration lets publish.
+const API_KEY: &str = "lab";
+
+#[derive(Debug)]
+pub(super) struct Centrifugo {
+    settings: Settings,
+}
+
+impl Centrifugo {
+    pub(super) fn new(settings: &Settings) -> Centrifugo {
+        Centrifugo { settings: settings.clone() }
+    }
+}
+
+impl Dialect for Centrifugo {
+    fn target(&self, wanted: &Wanted<'_>) -> String {
+        match wanted.transport {
+            Transport::Sse => {
+                let topic = topic_name(wanted.topics.start);
+                // `{"subs":{"bench/0":{}}}`
+                format!(
+                    "/connection/uni_sse?cf_connect=%7B%22subs%22%3A%7B%22{topic}%22%3A%7B%7D%7D%7D"
+                )
+            }
+            _ => "/connection/websocket".to_owned(),
+        }
+    }
+
+    fn greet(&self, connection: usize, out: &mut Vec<u8>) {
+        if self.settings.transport == Transport::Websocket {
+            let topic = topic_name(self.settings.topics_of(connection).start);
+            let said = format!(
+                "{{\"id\":1,\"connect\":{{}}}}\n\
+                 {{\"id\":2,\"subscribe\":{{\"channel\":\"{topic}\"}}}}"
+            );
+            websocket::text(said.as_bytes(), out);
+        }
+    }
+
+    #[inline]
+    fn on_message<'a>(
+        &self,
+        _kind: Kind,
+        message: &'a [u8],
+        replies: &mut Vec<u8>,
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
+        let end = memchr(b'\n', message).unwrap_or(message.len());
+        let (line, behind) = (&message[..end], message.get(end + 1..).unwrap_or_default());
+        let push = match line.strip_prefix(b"{\"push\":") {
+            Some(push) => push.strip_suffix(b"}"),
+            None => Some(line),
+        };
+        if let Some(push) = push.and_then(|push| push.strip_prefix(b"{\"channel\":\""))
+            && let Some(topic_end) = memchr(b'"', push)
+            && let Some(data) = push[topic_end..].strip_prefix(b"\",\"pub\":{\"data\":")
+            && let Some(events) = data.strip_suffix(b"}}")
+        {
+            let topic = &push[..topic_end];
+            return Ok((Message::Events { topic, position: b"", first: b"", events }, behind));
+        }
+        let said = match line {
+            b"{}" => {
+                if self.settings.transport == Transport::Websocket {
+                    websocket::text(b"{}", replies);
+                }
+                Message::Heartbeat
+            }
+            _ if line.starts_with(b"{\"id\":1,\"connect\":") => Message::Opening,
+            _ if line.starts_with(b"{\"id\":2,\"subscribe\":") => Message::Confirmed,
+            // Unidirectional: subscribed to what the query says.
+            _ if line.starts_with(b"{\"connect\":") => Message::Confirmed,
+            _ if line.starts_with(b"{\"disconnect\":") => Message::Close,
+            _ => return Err(unknown("not a reply or push of Centrifugo", line)),
+        };
+        Ok((said, behind))
+    }
+
+    fn publishing(&self, topic: u32) -> Publishing {
+        Publishing::Requests(Requests {
+            target: "/api/publish".to_owned(),
+            fields: vec![format!("X-API-Key: {API_KEY}")],
+            before: format!("{{\"channel\":\"{}\",\"data\":", topic_name(topic)),
+            behind: "}".to_owned(),
+            is_form: false,
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! Mercure (<https://mercure.rocks/spec>): Server-Sent Events of a hub, updates are forms that are
+//! posted to it with a token.
+
+use super::{Dialect, Message, Wanted, alone};
+use crate::subject::topic_name;
+use crate::swarm::carrier::Kind;
+use crate::swarm::publishing::{Publishing, Requests};
+
+const HUB: &str = "/.well-known/mercure";
+/// Signed (HS256) with the demonstration key in `lab/subjects/mercure`, good for every topic.
+const TOKEN: &str = "";
+
+#[derive(Debug)]
+pub(super) struct Mercure;
+
+impl Dialect for Mercure {
+    fn target(&self, wanted: &Wanted<'_>) -> String {
+        format!("{HUB}?topic={}", topic_name(wanted.topics.start))
+    }
+
+    fn confirms(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn on_message<'a>(
+        &self,
+        kind: Kind,
+        message: &'a [u8],
+        _replies: &mut Vec<u8>,
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
+        Ok(alone(Message::Event(kind, message)))
+    }
+
+    fn publishing(&self, topic: u32) -> Publishing {
+        Publishing::Requests(Requests {
+            target: HUB.to_owned(),
+            fields: vec![format!("Authorization: Bearer {TOKEN}")],
+            before: format!("topic={}&data=", topic_name(topic)),
+            is_form: true,
+            ..Requests::default()
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! How events are handed in: what a publish connection says, in each way that there is. Pure.
+
+use std::net::SocketAddr;
+
+/// How the events of a topic are handed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Publishing {
+    /// A request with a line for each event, which goes on and on: each burst is one chunk
+    /// (RFC 9112 §7.1).
+    Ndjson {
+        /// Where it is posted to.
+        target: String,
+    },
+    /// A request for each event; none waits for the answer to the one before (RFC 9112 §9.3.2).
+    Requests(Requests),
+    /// A message for each event to a NATS server, which does not store it.
+    Nats {
+        /// The NATS subject.
+        subject: String,
+    },
+}
+
+/// Requests that are alike but for the event in their body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Requests {
+    /// Where they are posted to.
+    pub(super) target: String,
+    /// `Name: value` of fields beside `Host` and those that describe the body.
+    pub(super) fields: Vec<String>,
+    /// What the body has before the event.
+    pub(super) before: String,
+    /// What it has behind it.
+    pub(super) behind: String,
+    /// Whether the body is a form, in which the event is percent-encoded
+    /// (<https://url.spec.whatwg.org/#application/x-www-form-urlencoded>), or JSON.
+    pub(super) is_form: bool,
+}
+
+impl Requests {
+    /// The head of each, but for the length of its body.
+    pub(super) fn head(&self, host: SocketAddr) -> Vec<u8> {
+        let media_type =
+            if self.is_form { "application/x-www-form-urlencoded" } else { "application/json" };
+        let mut head = format!(
+            "POST {} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {media_type}\r\n",
+            self.target
+        );
+        for field in &self.fields {
+            head.extend([field, "\r\n"]);
+        }
+        head += "Content-Length: ";
+        head.into_bytes()
+    }
+
+    /// Appends the request of an event, which begins with this head.
+    pub(super) fn write(&self, head: &[u8], event: &[u8], out: &mut Vec<u8>) {
+        let encoded = self.is_form.then(|| percent_encoded(event));
+        let event = encoded.as_deref().unwrap_or(event);
+        let length = self.before.len() + event.len() + self.behind.len();
+        out.extend_from_slice(head);
+        out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        out.extend_from_slice(b"\r\n\r\n");
+        out.extend_from_slice(self.before.as_bytes());
+        out.extend_from_slice(event);
+        out.extend_from_slice(self.behind.as_bytes());
+    }
+}
+
+fn percent_encoded(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 4);
+    for &byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' => out.push(byte),
+            _ => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_length_of_its_body() {
+        let written = |requests: &Requests, event: &str| {
+            let mut out = Vec::new();
+            requests.write(&requests.head(([127, 0, 0, 1], 9).into()), event.as_bytes(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let json = Requests {
+            target: "/api/publish".to_owned(),
+            fields: vec!["X-API-Key: k".to_owned()],
+            before: r#"{"channel":"a","data":"#.to_owned(),
+            behind: "}".to_owned(),
+            is_form: false,
+        };
+        assert_eq!(
+            written(&json, r#"{"b":1}"#),
+            "POST /api/publish HTTP/1.1\r\nHost: 127.0.0.1:9\r\nContent-Type: application/json\r\n\
+             X-API-Key: k\r\nContent-Length: 30\r\n\r\n{\"channel\":\"a\",\"data\":{\"b\":1}}"
+        );
+        let form = Requests {
+            target: "/hub".to_owned(),
+            before: "topic=a%2F0&data=".to_owned(),
+            is_form: true,
+            ..Requests::default()
+        };
+        let said = written(&form, r#"{"a":"45+2 é"}"#);
+        assert!(said.ends_with("\r\n\r\ntopic=a%2F0&data=%7B%22a%22%3A%2245%2B2%20%C3%A9%22%7D"));
+        assert!(said.contains("x-www-form-urlencoded\r\nContent-Length: 54\r\n"), "{said}");
+    }
+}
