@@ -49,7 +49,7 @@ mod words;
 mod workload;
 
 pub use browser::BrowserFigures;
-pub use comparisons::{next, so_far};
+pub use comparisons::{far_off, next, so_far};
 pub use condition::{Condition, Hit};
 pub use cost::{CostModel, models};
 pub use csv::csv;
@@ -62,7 +62,7 @@ pub use markdown::markdown;
 pub use most::Most;
 pub use number::short;
 pub use row::{Cpu, Delayed, Held, Lateness, Load, Row, Throughput, Trips, Wire};
-pub use summary::{BlankCell, Manifest, PartSummary, Summary};
+pub use summary::{Addition, BlankCell, Manifest, PartSummary, Summary};
 pub use table::table;
 pub use words::manifest;
 

@@ -1,8 +1,9 @@
 //! The only wiring: plan, samples, report.
 //!
 //! ```text
-//! request ─┐
-//! rerun ───┴─► plan ─► sampling ─► ending: folder, table, conditions
+//! request ──┐
+//! rerun ────┼─► plan ─► sampling ─► ending: folder, table, conditions
+//! continue ─┘
 //! ```
 //!
 //! - `sampling`: the starts of a plan's cells, until they are decided or the budget is over;
@@ -46,8 +47,8 @@ pub use store::{STORE, Store};
 
 use crate::browser::{self, Chromium};
 use crate::load_generator::LoadGenerator;
-use crate::measure::MachineNote;
-use crate::report::{Condition, Manifest};
+use crate::measure::{MachineNote, Sample};
+use crate::report::{Addition, Condition, Manifest};
 use crate::scenario::{self, Changes, Endpoint, Plan, Program, Settings};
 use crate::subject::{self, Cores, Place};
 use crate::swarm::Swarm;
@@ -65,6 +66,35 @@ pub enum PlanSource {
     Scenario(String),
     /// Endpoints that somebody runs.
     Endpoints(Vec<Endpoint>),
+}
+
+/// Installs peers by name, or all; says of each what is there now, or why it is not.
+pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> {
+    let peers = peers_in(&context.peers)?;
+    if peers.is_empty() {
+        return Err(misuse("no folder of --peers has a subject.toml: name one that has"));
+    }
+    let known: Vec<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();
+    let is_all = names.iter().any(|name| name == "all");
+    if let Some(name) = names.iter().find(|name| !is_all && !known.contains(&name.as_str())) {
+        return Err(misuse(scenario::unknown("peer", name, &known)));
+    }
+    let mut failed = 0;
+    for peer in peers.iter().filter(|peer| is_all || names.contains(&peer.name)) {
+        let name = &peer.name;
+        match subject::install(peer, context.output.is_quiet) {
+            Ok(version) => print(&format!("{name:<16} {version}\n"))?,
+            Err(error) => {
+                failed += 1;
+                print(&format!("{name:<16} not installed: {error:#}\n"))?;
+            }
+        }
+    }
+    // Of all, some may need what no registry has.
+    if failed > 0 && !is_all {
+        anyhow::bail!("{failed} of {} peers are not installed", names.len());
+    }
+    Ok(Ended::Complete)
 }
 
 /// What to run, and where to put what is found.
@@ -144,6 +174,47 @@ pub fn rerun(run: &str, out: Option<&Path>, context: &RunContext) -> anyhow::Res
     begin(archive.plan, &place, out, Some(archive.name), context)
 }
 
+/// Goes on with a run that was interrupted, in its folder: with the same binary, on the same
+/// machine.
+pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
+    let archive = Archive::read(&context.store.find(run)?)?;
+    secrets::expect_all_kept(&archive.plan)?;
+    let Archive { name, folder, mut plan, mut manifest, samples, .. } = archive;
+    if !manifest.ended.is_empty() && !manifest.was_interrupted {
+        return Err(misuse(format!("`{name}` is complete: `rerun` takes it anew")));
+    }
+    if !folder.join("samples.jsonl").exists() {
+        return Err(misuse(format!("`{name}` is archived: `rerun` takes it anew")));
+    }
+    context.output.check(&plan)?;
+    find_programs(&mut plan, &context.peers)?;
+    let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
+    let place = place_of(&manifest)?;
+    let cores = Cores::allowed()?;
+    let machine = machine_note(&plan, &cores, &place);
+    let addition = Addition {
+        begun: now(),
+        version: context.version.clone(),
+        measured: subject::version_of(&context.program)?,
+    };
+    let same = |what: &str, is_same: bool| match is_same {
+        true => Ok(()),
+        false => Err(misuse(format!(
+            "`{name}` was begun with another {what}, whose figures would be among these: \
+             `rerun` takes it anew"
+        ))),
+    };
+    same("version of the lab", manifest.version == addition.version)?;
+    same("build of Thalweg", manifest.measured == addition.measured)?;
+    same("version of a peer", manifest.peers == peers)?;
+    same("machine", (&manifest.machine.cpu, manifest.machine.cores) == (&machine.cpu, machine.cores))?;
+    manifest.continued.push(addition);
+    (manifest.was_interrupted, manifest.ended) = (false, String::new());
+    let bundle = Bundle::reopen(folder)?;
+    bundle.note(&manifest)?;
+    measure(&plan, &place, &cores, manifest, bundle, samples, context)
+}
+
 fn begin(
     mut plan: Plan,
     place: &Place,
@@ -153,7 +224,7 @@ fn begin(
 ) -> anyhow::Result<Ended> {
     context.output.check(&plan)?;
     find_programs(&mut plan, &context.peers)?;
-    let peers = subject::build_peers(&plan, context.output.is_quiet)?;
+    let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, place);
     let begun = now();
@@ -173,9 +244,24 @@ fn begin(
         ..Manifest::new(&context.version, &arguments::line(&arguments), machine)
     };
     manifest.arguments = arguments;
-    let program = plan.load.is_browser().then(browser::find).transpose();
-    let program = program.map_err(|error| misuse(error.to_string()))?;
-    let mut bundle = Bundle::create(folder, &archived(&plan), &manifest)?;
+    if plan.load.is_browser() {
+        browser::find().map_err(|error| misuse(error.to_string()))?;
+    }
+    let bundle = Bundle::create(folder, &archived(&plan), &manifest)?;
+    measure(&plan, place, &cores, manifest, bundle, Vec::new(), context)
+}
+
+/// Takes the samples of a plan that are not there yet, and ends the run.
+fn measure(
+    plan: &Plan,
+    place: &Place,
+    cores: &Cores,
+    mut manifest: Manifest,
+    mut bundle: Bundle,
+    samples: Vec<Sample>,
+    context: &RunContext,
+) -> anyhow::Result<Ended> {
+    let program = plan.load.is_browser().then(browser::find).transpose()?;
     let interrupted = interrupt::listen()?;
     cores.pin_swarm(1)?;
     let generator: Box<dyn LoadGenerator> = match program {
@@ -188,19 +274,19 @@ fn begin(
         }
     };
     let bench = Bench {
-        plan: &plan,
+        plan,
         context,
         place,
-        cores: &cores,
+        cores,
         generator: &*generator,
         log: bundle.log()?,
         interrupted: &interrupted,
         remark: Mutex::default(),
     };
-    let (samples, was_interrupted) = sampling::take(&bench, &mut bundle)?;
+    let (samples, was_interrupted) = sampling::take(&bench, &mut bundle, samples)?;
     manifest.was_interrupted = was_interrupted;
     manifest.machine.remarks.extend(bench.remark.into_inner().ok().flatten());
-    ending::end(&bundle, &plan, &samples, manifest, &context.output)
+    ending::end(&bundle, plan, &samples, manifest, &context.output)
 }
 
 /// `2026-11-21T00:43:29Z`

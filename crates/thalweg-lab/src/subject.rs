@@ -1,7 +1,7 @@
 //! A server under test: started on its own cores, probed until it is ready,
 //! stopped.
 //!
-//! - `build`: peers, built before a run
+//! - `install`: peers, installed before a run
 //! - `command`: how each program is started
 //! - `child`: a process that ends with its value
 //! - `processes`: what a subject needs beside its own process
@@ -14,10 +14,10 @@
 //! - `temporary_folder`: a folder that goes with its value
 //! - `tls`: TLS as a client of a subject speaks it
 
-mod build;
 mod child;
 mod command;
 mod cores;
+mod install;
 mod listener;
 mod place;
 mod probe;
@@ -27,14 +27,14 @@ mod system_calls;
 mod temporary_folder;
 pub mod tls;
 
-pub use build::{build_peers, peers};
 pub use child::OwnedChild;
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
+pub use install::{install, install_peers, peers};
 pub use listener::{Listener, NotSeen};
 pub use place::Place;
 pub use probe::get;
-pub use sockets::{Socket, sockets};
+pub use sockets::{Socket, sends_at_once, sockets};
 pub use system_calls::SystemCallCount;
 pub use temporary_folder::TemporaryFolder;
 

@@ -1,6 +1,6 @@
 //! `thalweg bench`: the lab's command line.
 //!
-//! - `measure`: what measures: a scenario, `rerun`
+//! - `measure`: what measures: a scenario, `continue`, `rerun`
 //! - `query`: what asks runs that are over: `list`, `show`, `export`
 
 mod measure;
@@ -46,6 +46,8 @@ enum RunCommand {
     List(query::ListArgs),
     /// The table of a run, and what it is held to.
     Show(query::ShowArgs),
+    /// Go on with a run that was interrupted, with the same binary on the same machine.
+    Continue(measure::ContinueArgs),
     /// Run the same plan again, in a new folder.
     Rerun(measure::RerunArgs),
     /// A run in another form.
@@ -57,6 +59,7 @@ impl RunCommand {
         match self {
             RunCommand::List(_) => "list",
             RunCommand::Show(_) => "show",
+            RunCommand::Continue(_) => "continue",
             RunCommand::Rerun(_) => "rerun",
             RunCommand::Export(_) => "export",
         }
@@ -139,6 +142,7 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
 fn run_command(command: RunCommand) -> anyhow::Result<Ended> {
     command.expect_first(std::env::args().skip(1))?;
     match command {
+        RunCommand::Continue(args) => measure::go_on(args),
         RunCommand::Rerun(args) => measure::rerun(args),
         RunCommand::List(args) => query::list(&args),
         RunCommand::Show(args) => query::show(args),
@@ -180,7 +184,7 @@ mod tests {
     fn no_scenario_hides_behind_a_subcommand() {
         let command = Alone::command();
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-        assert_eq!(names, ["list", "show", "rerun", "export"]);
+        assert_eq!(names, ["list", "show", "continue", "rerun", "export"]);
         assert!(titles().all(|(scenario, _)| !names.contains(&scenario)));
         for name in names {
             let words = match name {

@@ -165,6 +165,29 @@ const HALF_WIDTH: f64 = 1.025;
 /// (Haybittle, British Journal of Radiology 44, 1971; Peto, British Journal of Cancer 34, 1976).
 const EARLY_WRONG_MAX: f64 = 0.001;
 
+/// A subject so far off is no rival: how far exactly is not worth the time of the others.
+const FAR: f64 = 1.5;
+/// From this start on that can be known.
+const FAR_STARTS_MIN: usize = 3;
+
+/// The subjects of a cell that need no further start, because they are surely more than 1.5 times
+/// off; to be asked as [`next`] is. They stay in the cell, with the starts that they had.
+pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Vec<usize> {
+    let is_far = |subject: &usize| {
+        let difference = Difference::of(metric, subjects, *subject, samples);
+        difference.is_some_and(|it| {
+            let beyond = it.log().abs() - FAR.ln();
+            it.starts >= FAR_STARTS_MIN
+                && beyond > 0.0
+                && it.is_off_by(beyond).is_some_and(|p| p <= EARLY_WRONG_MAX)
+        })
+    };
+    (0..subjects.connections.len())
+        .filter(|subject| !subjects.is_control(*subject))
+        .filter(is_far)
+        .collect()
+}
+
 /// Whether a cell is decided, to be asked after each start with all of its samples so far,
 /// in any order; `metric` is what its scenario is about.
 ///

@@ -44,6 +44,11 @@ impl Counts {
         [missing, duplicated, reordered, corrupt, early, cut].iter().all(|&&count| count == 0)
     }
 
+    /// Of the events that were to come, the share that did.
+    pub fn delivered_share(&self) -> f64 {
+        self.delivered as f64 / (self.delivered + self.missing).max(1) as f64
+    }
+
     /// These and the other ones.
     pub fn and(&self, other: &Counts) -> Counts {
         Counts {

@@ -379,7 +379,7 @@ impl Sample {
     /// only if there are no others.
     pub fn is_undisturbed(&self) -> bool {
         match self.verdict {
-            Verdict::Invalid(_) | Verdict::Machine | Verdict::Gaps => false,
+            Verdict::Invalid(_) | Verdict::Machine | Verdict::Gaps | Verdict::Drops => false,
             Verdict::Swarm => self.disturbed < DISTURBED,
             Verdict::Subject | Verdict::Browser | Verdict::Both | Verdict::Schedule => true,
         }
@@ -392,7 +392,9 @@ impl Sample {
         match self.steps.is_empty() {
             true if self.browser.is_some() => self.verdict == Verdict::Browser,
             true => self.verdict == Verdict::Subject,
-            false => self.verdict.is_valid() && self.verdict != Verdict::Swarm,
+            false => {
+                self.verdict.is_valid() && !matches!(self.verdict, Verdict::Swarm | Verdict::Drops)
+            }
         }
     }
 

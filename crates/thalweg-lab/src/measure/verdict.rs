@@ -37,6 +37,9 @@ pub enum Verdict {
     /// The subject could not keep up and announced gaps: CPU per event counts,
     /// throughput does not.
     Gaps,
+    /// The subject dropped events without a word, as its documentation says: its figures are
+    /// shown with what it delivered, and compared with nobody's.
+    Drops,
     /// Somebody else had a share of the cores, or the kernel dropped packets.
     Machine,
     /// Nobody: the schedule or the window left everyone time. CPU per event
@@ -91,6 +94,8 @@ pub struct Evidence {
     pub swarm_fell_short: bool,
     /// Why the sample failed, where it did.
     pub failure: Option<String>,
+    /// Whether the subject is one of those that drop events by design.
+    pub may_drop: bool,
     /// Where the load is in a browser: in place of all that is said of the swarm.
     pub browser: Option<BrowserEvidence>,
 }
@@ -124,6 +129,10 @@ impl Evidence {
         }
         if let Some(browser) = &self.browser {
             return self.judge_browser(browser, ledger);
+        }
+        if ledger.missing > 0 {
+            let delivered = ledger.delivered_share() * 100.0;
+            return (Verdict::Drops, format!("{delivered:.2} % of the events were delivered"));
         }
         if self.is_starved() {
             let waited = percent(self.swarm_waited);
@@ -220,7 +229,8 @@ impl Evidence {
         if self.failure.is_some() {
             return self.failure.clone();
         }
-        if !ledger.is_honest() {
+        let only_dropped = Counts { missing: 0, ..ledger.clone() };
+        if !ledger.is_honest() && !(self.may_drop && only_dropped.is_honest()) {
             return Some(ledger.to_string());
         }
         // With gaps it is not known how many were outstanding.
@@ -331,6 +341,7 @@ impl fmt::Display for Verdict {
         match self {
             Verdict::Subject => f.write_str("subject"),
             Verdict::Gaps => f.write_str("gaps"),
+            Verdict::Drops => f.write_str("drops"),
             Verdict::Swarm => f.write_str("swarm"),
             Verdict::Browser => f.write_str("browser"),
             Verdict::Both => f.write_str("both"),

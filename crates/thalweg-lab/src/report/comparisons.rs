@@ -28,6 +28,13 @@ pub fn next(part: &Part, cell: usize, samples: &[&Sample]) -> Next {
     comparison::next(known(part, &subjects, samples), &subjects, samples)
 }
 
+/// Those of a cell's subjects that need no further start: `measure::comparison::far_off`.
+pub fn far_off(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<usize> {
+    let Some(cell) = part.cells.get(cell) else { return Vec::new() };
+    let subjects = subjects(part, cell);
+    comparison::far_off(known(part, &subjects, samples), &subjects, samples)
+}
+
 /// What a part is about; where nothing of that can be compared, as where the p99 is withheld, CPU.
 fn known(part: &Part, subjects: &CellSubjects, samples: &[&Sample]) -> Metric {
     let own = Metric::from(part.figure());

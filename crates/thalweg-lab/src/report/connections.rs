@@ -4,7 +4,7 @@
 use crate::scenario::{Plan, Program, Settings};
 
 /// What is true of the plan's connections.
-pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
+pub(super) fn notes(plan: &Plan) -> Vec<String> {
     // Of an endpoint that runs already, what it answered is told with its figures.
     let started = || plan.subjects().filter(|it| !matches!(it.program, Program::Url(_)));
     let any = |is: fn(&Settings) -> bool| started().any(|subject| is(&subject.settings));
@@ -32,5 +32,23 @@ pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
             "thalweg: SO_SNDBUF where send_buffer_bytes, TCP_NOTSENT_LOWAT where unsent_bytes",
         ),
     ];
-    notes.into_iter().filter_map(|(is_true, note)| is_true.then_some(note)).collect()
+    let notes = notes.into_iter().filter_map(|(is_true, note)| is_true.then(|| note.to_owned()));
+    notes.chain(peers(plan)).collect()
+}
+
+/// What each peer's `subject.toml` says of its settings.
+fn peers(plan: &Plan) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for subject in plan.subjects() {
+        let Program::Peer(peer) = &subject.program else { continue };
+        let drops = peer.drops.iter().map(|how| ("drops", how));
+        let settings = peer.settings.iter().map(|(name, value)| (name.as_str(), value));
+        let settings: Vec<String> =
+            settings.chain(drops).map(|(name, value)| format!("{name}: {value}")).collect();
+        let note = format!("{}: {}", peer.name, settings.join("; "));
+        if !settings.is_empty() && !told.contains(&note) {
+            told.push(note);
+        }
+    }
+    told
 }

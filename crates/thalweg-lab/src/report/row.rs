@@ -4,7 +4,7 @@ use super::browser::BrowserFigures;
 use super::curves::Curves;
 use super::held::HeldFigures;
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{Delays, Received, Sample, shows_p99};
+use crate::measure::{Counts, Delays, Received, Sample, shows_p99};
 use crate::scenario::{Drive, Settings, Subject};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -55,6 +55,9 @@ pub struct Row {
     /// Versions of documents that a newer one replaced before they were sent, in all samples.
     #[serde(skip_serializing_if = "is_zero")]
     pub replaced: u64,
+    /// Of the events that were to come, the share that did, where it is not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered_share: Option<f64>,
     /// How it came.
     pub wire: Wire,
     /// What it held.
@@ -237,6 +240,8 @@ impl Valid<'_> {
         row.latency = self.latency();
         row.beside = self.beside();
         row.replaced = self.0.iter().map(|it| it.ledger.replaced).sum();
+        let ledger = self.0.iter().fold(Counts::default(), |sum, it| sum.and(&it.ledger));
+        row.delivered_share = (ledger.missing > 0).then(|| ledger.delivered_share());
         row.wire = self.wire(drive);
         row.memory = self.memory(settings);
         row.load = self.load();

@@ -54,7 +54,7 @@ pub struct Manifest {
     pub ended: String,
     /// Whether samples are missing because somebody stopped the run.
     pub was_interrupted: bool,
-    /// When samples were added, and with what: runs could once be continued.
+    /// When samples were added, and with what: a run that was interrupted can be continued.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub continued: Vec<Addition>,
     /// The machine.
@@ -138,7 +138,7 @@ impl Summary {
         // An archived run's are those of its own time.
         if manifest.connections.is_empty() {
             let notes = super::connections::notes(plan);
-            manifest.connections = notes.into_iter().map(str::to_owned).collect();
+            manifest.connections = notes;
         }
         let parts = plan.parts.iter().enumerate().map(|(index, part)| {
             let own: Vec<&Sample> = samples.iter().filter(|it| it.part == index).collect();

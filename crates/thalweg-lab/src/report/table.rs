@@ -169,6 +169,14 @@ pub(super) fn notes(part: &PartSummary) -> String {
             "“–”: withheld, for the swarm itself published late by more than a tenth of the p99.\n";
     }
     for row in &part.rows {
+        if let Some(share) = row.delivered_share {
+            text += &format!(
+                "{} · {}: {:.2} % of the events were delivered, so it is compared with nobody.\n",
+                row.cell,
+                row.subject,
+                share * 100.0
+            );
+        }
         if row.replaced > 0 {
             text += &format!(
                 "{} · {}: {} versions were replaced by newer ones before they were sent.\n",

@@ -24,8 +24,8 @@ pub struct Archive {
     pub plan: Plan,
     /// On what, with what, when.
     pub manifest: Manifest,
-    /// What was measured. Of a place in the plan that has several, the last: runs could once
-    /// be continued.
+    /// What was measured. Of a place in the plan that has several, the last: runs of old could be
+    /// completed so.
     pub samples: Vec<Sample>,
     /// What a reader must know of the files.
     pub remarks: Vec<String>,
@@ -251,7 +251,7 @@ mod tests {
         assert!(format!("{:#}", broken.unwrap_err()).contains("line "));
     }
 
-    /// As before runs were taken anew instead.
+    /// As runs of old, whose samples could be taken again.
     #[test]
     fn a_run_that_was_continued_is_read() {
         let folder = unpacked_copy("continued", 0, "");

@@ -1,6 +1,7 @@
 //! The folder that a run leaves behind: enough to print its report again and to run it
 //! once more.
 
+use super::lines::whole_lines;
 use super::misuse;
 use crate::measure::Sample;
 use crate::report::{self, Manifest, Summary};
@@ -33,17 +34,7 @@ impl Bundle {
     ) -> anyhow::Result<Bundle> {
         let cannot = || format!("{} cannot be created", folder.display());
         fs::create_dir_all(&folder).with_context(cannot)?;
-        let samples = append_to(&folder, SAMPLES).with_context(cannot)?;
-        match samples.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(misuse(format!(
-                    "{} is still running: wait for its end, or end it with Ctrl-C",
-                    folder.display()
-                )));
-            }
-            Err(TryLockError::Error(error)) => return Err(error).with_context(cannot),
-        }
+        let samples = locked(&folder)?;
         if folder.join("plan.json").exists() {
             return Err(misuse(format!(
                 "{} holds a run already: name another folder",
@@ -58,6 +49,18 @@ impl Bundle {
         bundle.write("plan.json", &serde_json::to_string_pretty(plan)?)?;
         bundle.note(manifest)?;
         Ok(bundle)
+    }
+
+    /// The folder of a run that was interrupted, to add samples to it.
+    pub(super) fn reopen(folder: PathBuf) -> anyhow::Result<Bundle> {
+        let samples = locked(&folder)?;
+        let histograms = append_to(&folder, HISTOGRAMS)
+            .with_context(|| format!("{} cannot be added to", folder.display()))?;
+        for (file, name) in [(&samples, SAMPLES), (&histograms, HISTOGRAMS)] {
+            // A line that was being written when the run was killed.
+            file.set_len(whole_lines(&fs::read(folder.join(name))?) as u64)?;
+        }
+        Ok(Bundle { folder, samples, histograms })
     }
 
     /// Whether some process is adding samples to the run in this folder.
@@ -114,6 +117,20 @@ impl Bundle {
         let (path, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
         let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
         written.with_context(|| format!("{} cannot be written", path.display()))
+    }
+}
+
+/// The file of samples, for this process alone.
+fn locked(folder: &Path) -> anyhow::Result<File> {
+    let cannot = || format!("{} cannot be created", folder.display());
+    let samples = append_to(folder, SAMPLES).with_context(cannot)?;
+    match samples.try_lock() {
+        Ok(()) => Ok(samples),
+        Err(TryLockError::WouldBlock) => Err(misuse(format!(
+            "{} is still running: wait for its end, or end it with Ctrl-C",
+            folder.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(error).with_context(cannot),
     }
 }
 

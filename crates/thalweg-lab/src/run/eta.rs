@@ -22,8 +22,8 @@ struct Cell {
 }
 
 impl Eta {
-    pub(super) fn new(plan: &Plan) -> Eta {
-        let slots: Vec<Slot> = plan.slots().collect();
+    /// Of these slots of a plan, which are to be taken.
+    pub(super) fn new(plan: &Plan, slots: &[Slot]) -> Eta {
         let cells = slots.chunk_by(|one, next| (one.part, one.cell) == (next.part, next.cell));
         let cells = cells.map(|slots| {
             let part = plan.part(slots[0]);
@@ -83,7 +83,7 @@ connections = [100, 100, 101]
     /// Seconds left at the beginning of each cell, where each took so long.
     fn left(changes: &Changes, took_s: u64) -> Vec<f64> {
         let plan = read(SCENARIO, changes, &[]).unwrap();
-        let mut eta = Eta::new(&plan);
+        let mut eta = Eta::new(&plan, &plan.slots().collect::<Vec<_>>());
         let left = (0..eta.cells()).map(|_| {
             let left = eta.left(Duration::ZERO).as_secs_f64().round();
             eta.end_cell(Duration::from_secs(took_s));

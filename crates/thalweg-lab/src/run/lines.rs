@@ -52,7 +52,7 @@ impl<T: DeserializeOwned> Lines<T> {
 
 /// Length of what ends with a newline: a line is written in one piece with its
 /// own, so what comes after the last was cut off.
-fn whole_lines(text: &[u8]) -> usize {
+pub(super) fn whole_lines(text: &[u8]) -> usize {
     text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
 }
 

@@ -24,8 +24,9 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(plan: &Plan, is_quiet: bool) -> Progress {
-        let eta = Eta::new(plan);
+    /// Of these slots of a plan, which are to be taken.
+    pub(super) fn new(plan: &Plan, slots: &[Slot], is_quiet: bool) -> Progress {
+        let eta = Eta::new(plan, slots);
         let is_drawn = !is_quiet && std::io::stderr().is_terminal();
         let bar = is_drawn.then(|| ProgressBar::new(eta.cells() as u64).with_style(style()));
         if !is_quiet {

@@ -210,6 +210,8 @@ impl Bench<'_> {
             used.leave_out(observations.between(|it| it.resources.cpu_ns));
         }
         let mut evidence = self.evidence(&outcome, &observations);
+        let program = &self.plan.subject(span.slot).program;
+        evidence.may_drop = matches!(program, Program::Peer(peer) if peer.drops.is_some());
         evidence.browser = self.browser_evidence(span.slot, &outcome);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;
@@ -311,6 +313,7 @@ impl Bench<'_> {
                 None => None,
             },
             browser: None,
+            may_drop: false,
         }
     }
 }

@@ -11,23 +11,36 @@ use crate::scenario::{Plan, Slot};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// Takes the samples of a plan into a run's folder, and says whether it was interrupted.
-pub(super) fn take(bench: &Bench<'_>, bundle: &mut Bundle) -> anyhow::Result<(Vec<Sample>, bool)> {
+/// Takes the samples of a plan into a run's folder, behind those that it has, and says whether it
+/// was interrupted. A start has all of its samples or none.
+pub(super) fn take(
+    bench: &Bench<'_>,
+    bundle: &mut Bundle,
+    mut samples: Vec<Sample>,
+) -> anyhow::Result<(Vec<Sample>, bool)> {
     let plan = bench.plan;
-    let slots: Vec<Slot> = plan.slots().collect();
-    let progress = RefCell::new(Progress::new(plan, bench.context.output.is_quiet));
-    let (mut samples, mut was_interrupted) = (Vec::new(), false);
+    // Cells come in order: what lies before the last that has samples is done.
+    let place = |sample: &Sample| (sample.part, sample.cell);
+    let reached = samples.iter().map(place).max();
+    let slots: Vec<Slot> =
+        plan.slots().filter(|slot| Some((slot.part, slot.cell)) >= reached).collect();
+    let progress = RefCell::new(Progress::new(plan, &slots, bench.context.output.is_quiet));
+    let mut was_interrupted = false;
     let mut budget = Budget::default();
     'cells: for cell in slots.chunk_by(|one, next| (one.part, one.cell) == (next.part, next.cell)) {
         let until = budget.share_of(plan, cell[0], Instant::now());
         progress.borrow_mut().begin_cell(plan, cell[0]);
-        let first = samples.len();
-        for start in cell.chunk_by(|one, next| one.repeat == next.repeat) {
+        let first = samples.iter().position(|it| Some(place(it)) == Some((cell[0].part, cell[0].cell)));
+        let first = first.unwrap_or(samples.len());
+        let taken = samples[first..].iter().map(|sample| sample.start() + 1).max().unwrap_or(0);
+        let starts = cell.chunk_by(|one, next| one.repeat == next.repeat);
+        for start in starts.skip(taken as usize) {
             // One start at least: a budget of nothing would find nothing.
             if start[0].repeat > 0 && is_over(plan, start[0], until, &samples[first..]) {
                 break;
             }
             progress.borrow_mut().begin_start(plan, start[0]);
+            let start = &in_question(plan, start, until, &samples[first..]);
             let Some(taken) = bench.start(start, &progress) else {
                 was_interrupted = true;
                 break 'cells;
@@ -79,6 +92,24 @@ fn is_over(plan: &Plan, slot: Slot, until: Option<Instant>, samples: &[Sample]) 
             || report::next(plan.part(slot), slot.cell, &samples.iter().collect::<Vec<_>>())
                 == Next::Decided
     })
+}
+
+/// Of a start's subjects those that another start can say something of. All, where somebody has
+/// said how many starts there are to be.
+fn in_question(
+    plan: &Plan,
+    start: &[Slot],
+    until: Option<Instant>,
+    samples: &[Sample],
+) -> Vec<Slot> {
+    let far = match until {
+        Some(_) => {
+            let samples: Vec<&Sample> = samples.iter().collect();
+            report::far_off(plan.part(start[0]), start[0].cell, &samples)
+        }
+        None => Vec::new(),
+    };
+    start.iter().filter(|slot| !far.contains(&slot.subject)).copied().collect()
 }
 
 #[cfg(test)]

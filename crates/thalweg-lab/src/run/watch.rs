@@ -7,7 +7,7 @@ use crate::measure::{
     CoreTimes, KernelMemory, Memory, Point, ProcessUse, Resources, Room, SocketMemory, SystemCalls,
     core_times, dropped_packets, tcp_bytes,
 };
-use crate::subject::{Place, Socket, SystemCallCount, sockets};
+use crate::subject::{Place, Socket, SystemCallCount, sends_at_once, sockets};
 use procfs::ProcError;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -227,6 +227,10 @@ impl Inspector<'_> {
         };
         self.observations.sockets = memory(&found);
         self.observations.negotiated = negotiated(&found);
+        let at_once = sends_at_once(&self.processes, self.subject.address);
+        self.observations.negotiated.extend(
+            at_once.map(|it| ("subject TCP_NODELAY".to_owned(), it.to_string())),
+        );
         match kernel_memory(&found, stopped_ports) {
             Ok(kernel) => self.observations.kernel = kernel,
             Err(failure) => self.observations.fail(failure),

@@ -3,7 +3,7 @@
 use super::browser;
 use super::check::check;
 use super::error::unknown;
-use super::file::{Axis, Block, ScenarioFile, SubjectBlock};
+use super::file::{Axis, Block, SubjectBlock};
 use super::plan::{Blank, Cell, Subject};
 use super::process;
 use super::uses::expect_used;
@@ -20,11 +20,12 @@ pub(super) struct Declared {
     processes: Vec<Process>,
 }
 
-/// The subjects of a file; Thalweg, and the limit where it can take part, if it
+/// The subjects of a file with this text; Thalweg, and the limit where it can take part, if it
 /// has none.
 pub(super) fn declared(
     text: &str,
-    file: &ScenarioFile,
+    blocks: Option<&[Spanned<SubjectBlock>]>,
+    drive: Drive,
     peers: &[Peer],
     in_browser: bool,
 ) -> Result<Vec<Declared>, ScenarioError> {
@@ -36,14 +37,14 @@ pub(super) fn declared(
         arguments: Vec::new(),
         processes: Vec::new(),
     };
-    let Some(blocks) = &file.subjects else {
-        let has_limit = !matches!(file.drive, Drive::Publish | Drive::Stored);
+    let Some(blocks) = blocks else {
+        let has_limit = !matches!(drive, Drive::Publish | Drive::Stored);
         let limit = has_limit.then(|| plain("limit", Program::Limit));
         return Ok(limit.into_iter().chain([plain("thalweg", Program::Thalweg)]).collect());
     };
     let declare = |spanned: &Spanned<SubjectBlock>| {
         let block = spanned.get_ref();
-        let program = expect_used(&block.with, file.drive, in_browser)
+        let program = expect_used(&block.with, drive, in_browser)
             .and_then(|()| process::check(&block.processes, &block.arguments))
             .and_then(|()| program(block, peers))
             .map_err(|message| ScenarioError::at(text, &spanned.span(), message))?;

@@ -56,6 +56,8 @@ pub(super) struct ScenarioFile {
     /// Who is compared; Thalweg, and the limit where it can take part, else.
     #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
     pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
+    /// The suite whose subjects are compared, if the file has none of its own.
+    pub(super) subjects_of: Option<String>,
     /// What `--quick` changes.
     #[serde(default)]
     pub(super) quick: Quick,
@@ -139,6 +141,9 @@ pub(super) struct SuiteFile {
     /// Whether they are always taken in their quick form.
     #[serde(default)]
     pub(super) quick: bool,
+    /// Who is compared in scenarios that name this suite in `subjects_of`.
+    #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
+    pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
 }
 
 /// What `--quick` changes.

@@ -67,6 +67,10 @@ pub struct Peer {
     /// Why it has no such transport or drive, where one would expect it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cannot: BTreeMap<String, String>,
+    /// How it comes that events never reach a subscriber who reads, where that is its design: then
+    /// they are counted, and its figures stand unranked beside those of who delivers all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<String>,
     /// Its settings that matter to who compares it: name and value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,

@@ -100,7 +100,7 @@ pub struct Cell {
     pub blanks: Vec<Blank>,
 }
 
-/// A subject that a browser cannot be a load of in a cell.
+/// A subject that cannot be measured in a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blank {
     /// As the report calls it.
@@ -202,6 +202,15 @@ impl Plan {
         self.parts.iter().flat_map(|part| &part.cells).flat_map(|cell| &cell.subjects)
     }
 
+    /// Leaves a peer out of all cells, for this reason. Cells without any subject go.
+    pub fn leave_out(&mut self, peer: &str, why: &str) {
+        for part in &mut self.parts {
+            part.cells.iter_mut().for_each(|cell| cell.leave_out(peer, why));
+            part.cells.retain(|cell| !cell.subjects.is_empty());
+        }
+        self.parts.retain(|part| !part.cells.is_empty());
+    }
+
     /// About how long a start of a subject takes, from its start to its stop.
     pub fn expected_time(&self, slot: Slot) -> Duration {
         let (part, settings) = (self.part(slot), &self.subject(slot).settings);
@@ -252,6 +261,18 @@ fn fields(settings: &Settings) -> serde_json::Map<String, serde_json::Value> {
 }
 
 impl Cell {
+    fn leave_out(&mut self, peer: &str, why: &str) {
+        let is_out = |subject: &Subject| matches!(&subject.program, Program::Peer(it) if it.name == peer);
+        let baseline = self.subjects[self.baseline].name.clone();
+        let (out, left) = std::mem::take(&mut self.subjects).into_iter().partition(is_out);
+        let out: Vec<Subject> = out;
+        self.subjects = left;
+        let blank = |it: Subject| Blank { subject: it.name, why: why.to_owned() };
+        self.blanks.extend(out.into_iter().map(blank));
+        let kept = self.subjects.iter().position(|subject| subject.name == baseline);
+        self.baseline = kept.unwrap_or(0);
+    }
+
     /// The baseline once more, next to itself, unless it is there already: two
     /// samples of the same thing tell the noise.
     pub(super) fn repeat_baseline(&mut self) {

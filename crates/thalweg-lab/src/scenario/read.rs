@@ -1,7 +1,7 @@
 //! From a file and the command line to a plan.
 
 use super::against::against;
-use super::cell_matrix::{CellMatrix, declared};
+use super::cell_matrix::{CellMatrix, Declared, declared};
 use super::file::{Block, ScenarioFile, SuiteFile};
 use super::plan::{Cell, Part, Plan};
 use super::uses::expect_used;
@@ -116,7 +116,10 @@ fn read_part(
     expect_used(forced, file.drive).map_err(ScenarioError::new)?;
     expect_used(&file.defaults, file.drive)
         .map_err(|message| ScenarioError::new(format!("[defaults]: {message}")))?;
-    let subjects = declared(text, &file, peers, in_browser)?;
+    let subjects = match (&file.subjects, &file.subjects_of) {
+        (None, Some(suite)) => subjects_of(suite, &file, peers, in_browser)?,
+        _ => declared(text, file.subjects.as_deref(), file.drive, peers, in_browser)?,
+    };
     let matrix =
         CellMatrix { subjects: &subjects, drive: file.drive, only: &changes.subjects, in_browser };
     let expand = |block: &Block, span: &Range<usize>| {
@@ -186,6 +189,19 @@ fn read_part(
     }
     part.tell_cells_apart();
     Ok(part)
+}
+
+/// Those of a suite.
+fn subjects_of(
+    suite: &str,
+    file: &ScenarioFile,
+    peers: &[Peer],
+    in_browser: bool,
+) -> Result<Vec<Declared>, ScenarioError> {
+    let text = find(suite)?;
+    let suite: SuiteFile =
+        toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
+    declared(text, suite.subjects.as_deref(), file.drive, peers, in_browser)
 }
 
 /// Refuses what other settings leave without an effect.

@@ -2,7 +2,12 @@
 
 use super::Place;
 use anyhow::{Context, bail};
+use rustix::net::{getpeername, getsockname, sockopt};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd};
 use std::net::SocketAddr;
+
+/// Of a subject so many sockets are looked at to find a connection: a listener or two come first.
+const SOCKETS_TRIED_MAX: usize = 64;
 
 /// One of a subject's connections, on its side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +40,29 @@ pub fn sockets(place: &Place, subject: SocketAddr) -> anyhow::Result<Vec<Socket>
         bail!("ss: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Whether the subject sends at once what it has (`TCP_NODELAY`), as its first connection is set;
+/// `None` if it has none, or does not let itself be seen. The socket is looked at by a duplicate of
+/// its descriptor (`pidfd_getfd(2)`), which is closed at once.
+pub fn sends_at_once(processes: &[u32], subject: SocketAddr) -> Option<bool> {
+    processes.iter().find_map(|&process| {
+        let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
+        let sockets = descriptors.flatten().filter(|it| {
+            let target = std::fs::read_link(it.path());
+            target.is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
+        });
+        let numbers = sockets.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+        numbers.take(SOCKETS_TRIED_MAX).find_map(|number| {
+            let socket = pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).ok()?;
+            let own = SocketAddr::try_from(getsockname(&socket).ok()?).ok()?;
+            let is_connected = getpeername(&socket).is_ok();
+            (is_connected && own.port() == subject.port())
+                .then(|| sockopt::tcp_nodelay(&socket).ok())?
+        })
+    })
 }
 
 /// Each connection is a line with both addresses, then one with its

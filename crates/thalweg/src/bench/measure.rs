@@ -1,4 +1,4 @@
-//! What measures: a scenario, `rerun`.
+//! What measures: a scenario, `continue`, `rerun`.
 
 use super::{OutputArgs, StoreArgs};
 use anyhow::Context;
@@ -111,6 +111,9 @@ pub(super) struct ScenarioArgs {
     /// Override any setting in every cell, e.g. topics=10 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Install these peers, or `all`, and measure nothing.
+    #[arg(long, value_name = "PEER", value_delimiter = ',', conflicts_with = "url")]
+    install: Vec<String>,
     /// Run the subjects under a command, e.g. "ip netns exec far".
     #[arg(long, value_name = "COMMAND", default_value = "")]
     under: String,
@@ -160,6 +163,16 @@ pub(super) struct RerunArgs {
     /// Where to leave everything [default: a new folder in the store].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    context: ContextArgs,
+}
+
+/// A run to go on with.
+#[derive(Args, Debug)]
+pub(super) struct ContinueArgs {
+    /// By name, a part of it that no other has, a path, or `last`.
+    #[arg(default_value = "last")]
+    run: String,
     #[command(flatten)]
     context: ContextArgs,
 }
@@ -249,6 +262,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs a scenario, or measures endpoints.
 pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
+    if !args.install.is_empty() {
+        return run::install(&args.install, &args.context.context()?);
+    }
     let plan = args.plan()?;
     let set = args.settings();
     // Of an endpoint, --transports has said what is spoken there.
@@ -278,6 +294,12 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
         out: args.out,
     };
     run::run(&request, &args.context.context()?)
+}
+
+/// Goes on with a run that was interrupted.
+pub(super) fn go_on(args: ContinueArgs) -> anyhow::Result<Ended> {
+    let ContinueArgs { run, context } = args;
+    run::go_on(&run, &context.context()?)
 }
 
 /// Runs a plan again.

@@ -224,7 +224,8 @@ fn rounds(
     }
     let mut own: BTreeMap<u32, (u32, f64, bool)> = BTreeMap::new();
     let mut bases: BTreeMap<u32, Vec<(f64, bool)>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.verdict.is_valid()) {
+    let is_compared = |it: &&&Sample| it.verdict.is_valid() && it.verdict != Verdict::Drops;
+    for sample in samples.iter().filter(is_compared) {
         let connections = subjects.connections.get(sample.subject).copied().unwrap_or(1);
         let Some(value) = metric.of(sample, connections) else { continue };
         let (log, is_undisturbed) = (value.ln(), subjects.is_undisturbed(sample));

@@ -65,6 +65,7 @@ pub(super) fn mark(markup: &mut Markup, shape: &str, limited_by: &Verdict) {
         Verdict::Swarm => ("hollow", Some("M-1.2 0H1.2")),
         Verdict::Machine => ("hollow", Some("M-5 5 5-5")),
         Verdict::Gaps => ("hollow", Some("M-7 0H7")),
+        Verdict::Drops => ("hollow", Some("M-5-5 5 5")),
         Verdict::Invalid(_) => {
             markup.empty("path", &[("class", &"over"), ("d", &"M-4-4 4 4M-4 4 4-4")]);
             return;
@@ -129,7 +130,7 @@ pub(super) fn legend(
 }
 
 /// Every verdict in a few words.
-fn meanings() -> [(Verdict, &'static str); 8] {
+fn meanings() -> [(Verdict, &'static str); 9] {
     [
         (Verdict::Subject, "limited by the subject"),
         (Verdict::Browser, "limited by the browser"),
@@ -138,6 +139,7 @@ fn meanings() -> [(Verdict, &'static str); 8] {
         (Verdict::Swarm, "limited by the swarm"),
         (Verdict::Machine, "disturbed by the machine"),
         (Verdict::Gaps, "gaps announced"),
+        (Verdict::Drops, "events dropped: unranked"),
         (Verdict::Invalid(String::new()), "does not count"),
     ]
 }

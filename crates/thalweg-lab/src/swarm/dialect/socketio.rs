@@ -61,7 +61,7 @@ impl Dialect for SocketIo {
     }
 
     fn publishing(&self, topic: u32) -> Publishing {
-        Publishing::Ndjson { target: format!("/publish/{}", topic_name(topic)) }
+        Publishing::Ndjson { target: format!("/{}", topic_name(topic)) }
     }
 
     fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {

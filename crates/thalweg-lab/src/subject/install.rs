@@ -1,0 +1,153 @@
+//! Peers are installed on demand and before a run, so that no sample waits for a compiler.
+
+use super::version_of;
+use crate::scenario::{Peer, Plan, Program};
+use anyhow::{Context, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Write as _, stderr};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Instant, SystemTime};
+
+/// Every peer in a folder of folders, each with its `subject.toml`. None where
+/// there is no such folder.
+pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Ok(Vec::new());
+    };
+    let mut peers = Vec::new();
+    for entry in entries {
+        let folder = entry?.path();
+        let file = folder.join("subject.toml");
+        if file.exists() {
+            let text = fs::read_to_string(&file);
+            let text = text.with_context(|| format!("{} cannot be read", file.display()))?;
+            let peer = Peer::read(&text, &folder.to_string_lossy());
+            peers.push(peer.with_context(|| file.display().to_string())?);
+        }
+    }
+    peers.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(peers)
+}
+
+/// Installs the plan's peers where their sources are newer than what is there, and says each
+/// one's version, by name. One that cannot be installed is left out of its cells, which say why.
+pub fn install_peers(plan: &mut Plan, is_quiet: bool) -> anyhow::Result<BTreeMap<String, String>> {
+    let (mut versions, mut missing) = (BTreeMap::new(), BTreeMap::new());
+    let mut seen = BTreeSet::new();
+    for subject in plan.subjects() {
+        match &subject.program {
+            Program::Peer(peer) if seen.insert(peer.name.clone()) => {
+                match install(peer, is_quiet) {
+                    Ok(version) => drop(versions.insert(peer.name.clone(), version)),
+                    Err(error) => drop(missing.insert(peer.name.clone(), format!("{error:#}"))),
+                }
+            }
+            Program::Build(binary) if seen.insert(subject.name.clone()) => {
+                versions.insert(subject.name.clone(), version_of(binary)?);
+            }
+            _ => {}
+        }
+    }
+    for (name, why) in &missing {
+        if !is_quiet {
+            // Nobody may be there to read it.
+            let _ = writeln!(stderr(), "{name} is left out: {why}");
+        }
+        plan.leave_out(name, why);
+    }
+    if plan.parts.is_empty() {
+        let why: Vec<String> = missing.into_iter().map(|(_, why)| why).collect();
+        bail!("no subject is left: {}", why.join("; "));
+    }
+    Ok(versions)
+}
+
+/// Installs a peer, unless what is there is newer than its sources; says its version. What is
+/// done is said on stderr, unless it is to be quiet there; then an error has what the tool said.
+pub fn install(peer: &Peer, is_quiet: bool) -> anyhow::Result<String> {
+    let is_missing = |program: &&String| find_program(program).is_none();
+    if let Some(missing) = peer.needs.iter().find(is_missing) {
+        bail!("`{}` needs `{missing}`, which is not on the PATH", peer.name);
+    }
+    let installed = peer.fill(peer.installed.as_deref().unwrap_or("{out}"));
+    if !peer.install.is_empty() && !is_newer(Path::new(&installed), Path::new(&peer.folder)) {
+        run_install(peer, is_quiet)?;
+        // A tool that finds nothing to do leaves what is there as old as it was.
+        let touched = fs::File::options().append(true).open(&installed);
+        touched
+            .and_then(|file| file.set_modified(SystemTime::now()))
+            .with_context(|| format!("installing `{}` has left no {installed}", peer.name))?;
+    }
+    Ok(version(peer))
+}
+
+fn run_install(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
+    let Some((tool, words)) = peer.install.split_first() else { return Ok(()) };
+    let say = |text: &str| {
+        if !is_quiet {
+            // Nobody may be there to read it.
+            let _ = writeln!(stderr(), "{text}");
+        }
+    };
+    say(&format!("installing {}: {}", peer.name, peer.install.join(" ")));
+    let begun = Instant::now();
+    // It runs in the peer's folder, so what it leaves has to be named from the root.
+    let (program, folder) =
+        (std::path::absolute(peer.program())?, std::path::absolute(&peer.folder)?);
+    let fill = |word: &String| {
+        word.replace("{out}", &program.to_string_lossy())
+            .replace("{folder}", &folder.to_string_lossy())
+    };
+    let output = Command::new(tool)
+        .args(words.iter().map(fill))
+        .current_dir(&peer.folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(if is_quiet { Stdio::piped() } else { Stdio::inherit() })
+        .output()
+        .with_context(|| format!("`{tool}` is needed to install `{}`", peer.name))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let failed = format!("`{}` failed\n{said}", peer.install.join(" "));
+        bail!("`{}` cannot be installed: {}", peer.name, failed.trim_end());
+    }
+    say(&format!("installed {} in {} s", peer.name, begun.elapsed().as_secs()));
+    Ok(())
+}
+
+/// Where a program lies that is named alone.
+fn find_program(name: &str) -> Option<std::path::PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// Whether this was built after every source beside the `subject.toml`.
+fn is_newer(built: &Path, folder: &Path) -> bool {
+    let modified = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
+    let (Some(built), Ok(entries)) = (modified(built), fs::read_dir(folder)) else {
+        return false;
+    };
+    let mut files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
+    files.all(|file| modified(&file).is_some_and(|changed| changed <= built))
+}
+
+/// What it says of its version, on one line.
+fn version(peer: &Peer) -> String {
+    let words: Vec<String> = peer.version.iter().map(|word| peer.fill(word)).collect();
+    let Some((tool, words)) = words.split_first() else {
+        return "not told".to_owned();
+    };
+    let Ok(output) = Command::new(tool).args(words).stdin(Stdio::null()).output() else {
+        return "not told".to_owned();
+    };
+    let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    let text = String::from_utf8_lossy(&said);
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("build\t"));
+    lines
+        .collect::<Vec<_>>()
+        .join("; ")
+        .replace('\t', " ")
+        .replace(&format!("{}/", peer.folder), "")
+}

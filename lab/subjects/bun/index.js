@@ -1,0 +1,75 @@
+// Bun's own server: topics are what its WebSockets subscribe to; Server-Sent Events are streams
+// that are written directly.
+import { Lines, Topics, options, pushDummies, sendRows } from "../node/peer.js";
+
+const { hostname, port, source } = options();
+const streams = new Topics();
+const encoder = new TextEncoder();
+
+function broadcast(topic, event) {
+  const text = event.toString();
+  server.publish(topic, text);
+  const subscribers = streams.of(topic);
+  if (subscribers.size > 0) {
+    const message = encoder.encode(`data: ${text}\n\n`);
+    for (const controller of subscribers) {
+      controller.write(message);
+      controller.flush();
+    }
+  }
+}
+
+function subscribe(topic, request) {
+  const stream = new ReadableStream({
+    type: "direct",
+    pull(controller) {
+      streams.add(topic, controller);
+      // The head leaves with the first bytes: a comment.
+      controller.write(":\n\n");
+      controller.flush();
+      return new Promise((resolve) => {
+        request.signal.addEventListener("abort", () => {
+          streams.remove(topic, controller);
+          resolve();
+        });
+      });
+    },
+  });
+  return new Response(stream, { headers: { "Content-Type": "text/event-stream" } });
+}
+
+async function publish(topic, request) {
+  const lines = new Lines((line) => broadcast(topic, line));
+  for await (const bytes of request.body) lines.push(Buffer.from(bytes));
+  return Response.json({ count: lines.count });
+}
+
+const server = Bun.serve({
+  hostname,
+  port,
+  // Of a request that says nothing for long, such as a stream of events.
+  idleTimeout: 0,
+  // Of one that publishes for as long as it goes on.
+  maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+  fetch(request, server) {
+    const topic = new URL(request.url).pathname.slice(1);
+    if (topic === "healthz") return new Response("ok\n");
+    if (request.method === "POST") return publish(topic, request);
+    if (server.upgrade(request, { data: { topic } })) return;
+    return subscribe(topic, request);
+  },
+  websocket: {
+    open(socket) {
+      socket.subscribe(socket.data.topic);
+      const isFull = () => socket.getBufferedAmount() > 0;
+      socket.data.stop = pushDummies(source, isFull, (dummy) => socket.send(dummy));
+    },
+    message(socket, message) {
+      socket.send(message);
+    },
+    close(socket) {
+      socket.data.stop();
+    },
+  },
+});
+sendRows(source, broadcast);

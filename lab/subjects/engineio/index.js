@@ -1,0 +1,27 @@
+// A topic is named in the query; each of its sockets is sent every event.
+import { Server } from "engine.io";
+import { Topics, options, pushDummies, sendRows, serve } from "../node/peer.js";
+
+const { hostname, port, source } = options();
+const topics = new Topics();
+
+function broadcast(topic, event) {
+  const text = event.toString();
+  for (const socket of topics.of(topic)) socket.send(text);
+}
+
+const engine = new Server();
+const server = serve(broadcast, (request, response) => engine.handleRequest(request, response));
+engine.attach(server);
+engine.on("connection", (socket) => {
+  const { topic } = socket.request._query;
+  topics.add(topic, socket);
+  const stop = pushDummies(source, () => socket.writeBuffer.length > 0, (dummy) => socket.send(dummy));
+  socket.on("message", (data) => socket.send(data));
+  socket.on("close", () => {
+    topics.remove(topic, socket);
+    stop();
+  });
+});
+sendRows(source, broadcast);
+server.listen(port, hostname);

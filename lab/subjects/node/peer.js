@@ -1,0 +1,146 @@
+// What the Node and Bun peers of the lab have in common: options, rows of experiment A, the
+// firehose of experiment C, and a way in for events.
+import { createServer } from "node:http";
+import { parseArgs } from "node:util";
+
+/** Options of the command line: where to listen, and what to send by oneself. */
+export function options() {
+  const { values } = parseArgs({
+    options: {
+      listen: { type: "string", default: "127.0.0.1:8080" },
+      source: { type: "string", default: "none" },
+      cork: { type: "boolean", default: false },
+    },
+  });
+  const [, hostname, port] = /^\[?(.+?)\]?:(\d+)$/.exec(values.listen);
+  const [kind, ...pairs] = values.source.split(",");
+  const source = { kind, ...Object.fromEntries(pairs.map((pair) => pair.split("="))) };
+  return { hostname, port: Number(port), source, cork: values.cork };
+}
+
+/**
+ * A server of HTTP that answers `/healthz`, and gives each line that is posted to `/TOPIC` to
+ * `broadcast(topic, line)`; all else goes to `others(request, response)`.
+ */
+export function serve(broadcast, others) {
+  // A publish request goes on for as long as the lab measures, so whole requests have no
+  // deadline; heads keep theirs, which Node would otherwise give up with it.
+  const server = createServer({ requestTimeout: 0, headersTimeout: 60_000 }, (request, response) => {
+    if (request.url === "/healthz") {
+      response.end("ok\n");
+    } else if (request.method === "POST") {
+      const lines = new Lines((line) => broadcast(request.url.slice(1), line));
+      request.on("data", (bytes) => lines.push(bytes));
+      request.on("end", () => {
+        const headers = { "Content-Type": "application/json" };
+        response.writeHead(200, headers).end(JSON.stringify({ count: lines.count }));
+      });
+    } else if (others) {
+      others(request, response);
+    } else {
+      response.writeHead(404).end();
+    }
+  });
+  return server;
+}
+
+const LINE_FEED = 10;
+
+/** Takes bytes apart into lines, however they are cut; each is a Buffer. */
+export class Lines {
+  count = 0;
+  #rest = [];
+  #take;
+
+  constructor(take) {
+    this.#take = take;
+  }
+
+  push(bytes) {
+    let begin = 0;
+    for (let end; (end = bytes.indexOf(LINE_FEED, begin)) >= 0; begin = end + 1) {
+      this.#rest.push(bytes.subarray(begin, end));
+      const line = this.#rest.length === 1 ? this.#rest[0] : Buffer.concat(this.#rest);
+      this.#rest = [];
+      if (line.length > 0) {
+        this.count += 1;
+        this.#take(line);
+      }
+    }
+    if (begin < bytes.length) {
+      this.#rest.push(bytes.subarray(begin));
+    }
+  }
+}
+
+const ROW_TAIL =
+  ',1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]';
+const TICKS_IN_A_TURN_MAX = 16;
+const monotonicUs = () => Number(process.hrtime.bigint() / 1000n);
+
+/** Sends batches of rows to a topic, by `broadcast(topic, text)`, if the source is one of rows. */
+export function sendRows(source, broadcast) {
+  if (source.kind !== "constant") return;
+  const [batch, interval, start] = [source.batch, source.interval_us, source.start_us].map(Number);
+  const passed = Math.ceil((monotonicUs() - start) / interval);
+  let due = start + Math.max(0, passed) * interval;
+  let sequence = 0;
+  const turn = () => {
+    // A timer that is late catches up, and lets others have their turn.
+    for (let ticks = 0; ticks < TICKS_IN_A_TURN_MAX && due <= monotonicUs(); ticks += 1) {
+      let text = "[";
+      for (let row = 0; row < batch; row += 1) {
+        text += `${row === 0 ? "" : ","}[${++sequence},${due}${ROW_TAIL}`;
+      }
+      broadcast(source.topic, text + "]");
+      due += interval;
+    }
+    const wait = (due - monotonicUs()) / 1000;
+    wait <= 0 ? setImmediate(turn) : setTimeout(turn, wait);
+  };
+  turn();
+}
+
+/**
+ * Pushes a dummy to one connection at an interval until the function is called that this returns.
+ * `isFull()` says whether the one before is still under way: then a tick is left out.
+ */
+export function pushDummies(source, isFull, send) {
+  if (source.kind !== "dummy") return () => {};
+  const dummy = "x".repeat(Number(source.size));
+  const interval = Number(source.interval_us) / 1000;
+  let due = performance.now() + interval;
+  let timer;
+  const turn = () => {
+    for (let ticks = 0; ticks < TICKS_IN_A_TURN_MAX && due <= performance.now(); ticks += 1) {
+      if (!isFull()) send(dummy);
+      due += interval;
+    }
+    const wait = due - performance.now();
+    timer = wait <= 0 ? setImmediate(turn) : setTimeout(turn, wait);
+  };
+  turn();
+  return () => {
+    clearTimeout(timer);
+    clearImmediate(timer);
+  };
+}
+
+/** Sets of subscribers by topic. */
+export class Topics {
+  #topics = new Map();
+
+  add(topic, subscriber) {
+    const subscribers = this.#topics.get(topic) ?? new Set();
+    this.#topics.set(topic, subscribers.add(subscriber));
+  }
+
+  remove(topic, subscriber) {
+    this.#topics.get(topic)?.delete(subscriber);
+  }
+
+  /** Of a topic; none of one that nobody has. */
+  of(topic) {
+    return this.#topics.get(topic) ?? [];
+  }
+}

@@ -1,0 +1,29 @@
+// A connection's first message names its topic; each of its connections is written every event.
+import sockjs from "sockjs";
+import { Topics, options, pushDummies, sendRows, serve } from "../node/peer.js";
+
+const { hostname, port, source } = options();
+const topics = new Topics();
+
+function broadcast(topic, event) {
+  const text = event.toString();
+  for (const connection of topics.of(topic)) connection.write(text);
+}
+
+const server = serve(broadcast);
+const echo = sockjs.createServer({ prefix: "/sockjs", log: () => {} });
+echo.on("connection", (connection) => {
+  connection.once("data", (topic) => {
+    topics.add(topic, connection);
+    connection.write("subscribed");
+    const stop = pushDummies(source, () => false, (dummy) => connection.write(dummy));
+    connection.on("data", (text) => connection.write(text));
+    connection.on("close", () => {
+      topics.remove(topic, connection);
+      stop();
+    });
+  });
+});
+echo.installHandlers(server);
+sendRows(source, broadcast);
+server.listen(port, hostname);

@@ -1,0 +1,47 @@
+// A topic is a path: each of its clients is sent every event, as the documentation of ws has it.
+import { WebSocket, WebSocketServer } from "ws";
+import { Topics, options, pushDummies, sendRows, serve } from "../node/peer.js";
+
+const { hostname, port, source, cork } = options();
+const topics = new Topics();
+const corked = new Set();
+
+function broadcast(topic, event) {
+  // Bytes, and not a string: it would be encoded for each client anew.
+  const data = typeof event === "string" ? Buffer.from(event) : event;
+  for (const client of topics.of(topic)) {
+    if (client.readyState === WebSocket.OPEN) {
+      if (cork) holdBack(client._socket);
+      client.send(data, { binary: false });
+    }
+  }
+}
+
+/** Sends what a client gets in this turn of the event loop at the turn's end, in one write. */
+function holdBack(socket) {
+  if (corked.size === 0) setImmediate(uncork);
+  if (!corked.has(socket)) {
+    corked.add(socket);
+    socket.cork();
+  }
+}
+
+function uncork() {
+  for (const socket of corked) socket.uncork();
+  corked.clear();
+}
+
+const server = serve(broadcast);
+new WebSocketServer({ server }).on("connection", (client, request) => {
+  const topic = request.url.slice(1);
+  topics.add(topic, client);
+  const stop = pushDummies(source, () => client.bufferedAmount > 0, (dummy) => client.send(dummy));
+  client.on("message", (data, isBinary) => client.send(data, { binary: isBinary }));
+  client.on("error", () => client.terminate());
+  client.on("close", () => {
+    topics.remove(topic, client);
+    stop();
+  });
+});
+sendRows(source, broadcast);
+server.listen(port, hostname);
