@@ -85,7 +85,7 @@ pub struct Peer {
     pub installed: Option<String>,
     /// Starts it.
     pub command: Vec<String>,
-    /// Path that is answered with 200 once it is ready.
+    /// Path that is answered with 200 once it is ready; empty: anything that is answered to `/`.
     #[serde(default = "ready", skip_serializing_if = "is_default_ready")]
     pub ready: String,
     /// Prints its version.

@@ -12,14 +12,15 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 const OK: [u8; 12] = *b"HTTP/1.1 200";
 
-/// Whether `GET` of this path is answered with 200.
+/// Whether `GET` of this path is answered with 200; of no path, whether anything is answered.
 pub(super) fn answers(address: SocketAddr, path: &str, is_tls: bool) -> bool {
-    let is_200 = |connection: &mut dyn Connection| {
+    let is_ready = |connection: &mut dyn Connection| {
         let mut status = [0; OK.len()];
         connection.read_exact(&mut status)?;
-        Ok(status == OK)
+        Ok(status == OK || path.is_empty() && status.starts_with(b"HTTP/1.1 "))
     };
-    ask(address, path, is_tls, is_200).unwrap_or(false)
+    let path = if path.is_empty() { "/" } else { path };
+    ask(address, path, is_tls, is_ready).unwrap_or(false)
 }
 
 /// What a server answers to `GET` of a path, without the head; an error of anything but 200.

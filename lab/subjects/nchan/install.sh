@@ -1,0 +1,9 @@
+#!/bin/sh
+# Unpacks Debian's nginx and its nchan module into build/, beside the system and not into it.
+set -eu
+cd "$(dirname "$0")"
+rm -rf build
+mkdir build
+cd build
+apt-get download nginx libnginx-mod-nchan=1:1.3.6+dfsg-2 >&2
+for package in *.deb; do dpkg -x "$package" . && rm "$package"; done

@@ -1,0 +1,163 @@
+// uWebSockets as its documentation broadcasts: each socket subscribes to its topic, and what is
+// published goes out at the end of the turn of the event loop.
+//
+//   uwebsockets --listen 127.0.0.1:8080 [--source SOURCE] [--back-pressure BYTES]
+//
+// It is in no registry. With checkouts of uNetworking/uWebSockets and, within it, of
+// uNetworking/uSockets:
+//
+//   make -C uWebSockets/uSockets WITH_ZLIB=0
+//   g++ -std=c++20 -O3 -flto -DUWS_NO_ZLIB -IuWebSockets/src -IuWebSockets/uSockets/src main.cpp \
+//       uWebSockets/uSockets/uSockets.a -o uwebsockets
+#include <App.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace {
+
+constexpr std::string_view ROW_TAIL =
+    R"(,1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"])";
+constexpr int TICKS_IN_A_TURN_MAX = 16;
+
+long long monotonic_us() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000LL + now.tv_nsec / 1'000;
+}
+
+struct Client {
+  std::string topic;
+};
+using Socket = uWS::WebSocket<false, true, Client>;
+
+struct Source {
+  std::string kind = "none";
+  std::map<std::string, std::string> of;
+
+  explicit Source(const std::string &text) {
+    std::istringstream words(text);
+    std::getline(words, kind, ',');
+    for (std::string pair; std::getline(words, pair, ',');) {
+      auto equals = pair.find('=');
+      of[pair.substr(0, equals)] = pair.substr(equals + 1);
+    }
+  }
+  long long number(const char *name) { return std::atoll(of[name].c_str()); }
+};
+
+// Rows of experiment A, or dummies of experiment C, at a fixed interval: the timer of the loop has a
+// resolution of a millisecond, so what is late is caught up.
+struct Ticker {
+  uWS::App *app;
+  Source source;
+  std::set<Socket *> sockets;
+  long long due = 0, interval = 0, sequence = 0;
+  std::string dummy;
+
+  void begin() {
+    if (source.kind == "none") return;
+    interval = source.number("interval_us");
+    due = source.kind == "constant" ? source.number("start_us") : monotonic_us();
+    if (long long passed = monotonic_us() - due; passed > 0) {
+      due += (passed + interval - 1) / interval * interval;
+    }
+    dummy = std::string(source.number("size"), 'x');
+    us_timer_t *timer = us_create_timer((us_loop_t *)uWS::Loop::get(), 0, sizeof(Ticker *));
+    *(Ticker **)us_timer_ext(timer) = this;
+    us_timer_set(timer, [](us_timer_t *it) { (*(Ticker **)us_timer_ext(it))->turn(); }, 1, 1);
+  }
+
+  void turn() {
+    for (int ticks = 0; ticks < TICKS_IN_A_TURN_MAX && due <= monotonic_us(); ticks++) {
+      if (source.kind == "constant") {
+        app->publish(source.of["topic"], rows(source.number("batch")), uWS::OpCode::TEXT);
+      } else {
+        for (Socket *socket : sockets) {
+          if (socket->getBufferedAmount() == 0) socket->send(dummy, uWS::OpCode::TEXT);
+        }
+      }
+      due += interval;
+    }
+  }
+
+  std::string rows(long long batch) {
+    std::string text = "[";
+    for (long long row = 0; row < batch; row++) {
+      text += row == 0 ? "[" : ",[";
+      text += std::to_string(++sequence);
+      text += ',';
+      text += std::to_string(due);
+      text += ROW_TAIL;
+    }
+    return text += ']';
+  }
+};
+
+}  // namespace
+
+int main(int count, char **words) {
+  std::string listen = "127.0.0.1:8080", source = "none";
+  unsigned int back_pressure = 64 * 1024;  // its default
+  for (int at = 1; at + 1 < count; at += 2) {
+    std::string name = words[at];
+    if (name == "--listen") listen = words[at + 1];
+    if (name == "--source") source = words[at + 1];
+    if (name == "--back-pressure") back_pressure = std::atoi(words[at + 1]);
+  }
+  auto colon = listen.rfind(':');
+  uWS::App app;
+  Ticker ticker{&app, Source(source), {}};
+  uWS::App::WebSocketBehavior<Client> behavior;
+  behavior.maxBackpressure = back_pressure;
+  behavior.upgrade = [](auto *response, auto *request, auto *context) {
+    response->template upgrade<Client>({std::string(request->getUrl().substr(1))},
+                                       request->getHeader("sec-websocket-key"),
+                                       request->getHeader("sec-websocket-protocol"),
+                                       request->getHeader("sec-websocket-extensions"), context);
+  };
+  behavior.open = [&](Socket *socket) {
+    socket->subscribe(socket->getUserData()->topic);
+    ticker.sockets.insert(socket);
+  };
+  behavior.message = [](Socket *socket, std::string_view message, uWS::OpCode code) {
+    socket->send(message, code);
+  };
+  behavior.close = [&](Socket *socket, int, std::string_view) { ticker.sockets.erase(socket); };
+  app.get("/healthz", [](auto *response, auto *) { response->end("ok\n"); });
+  app.ws<Client>("/*", std::move(behavior));
+  app.post("/*", [&app](auto *response, auto *request) {
+    response->onAborted([] {});
+    response->onData([&app, response, topic = std::string(request->getUrl().substr(1)),
+                      rest = std::string(), events = 0](std::string_view bytes, bool last) mutable {
+      for (size_t end; (end = bytes.find('\n')) != bytes.npos; bytes.remove_prefix(end + 1)) {
+        std::string_view line = bytes.substr(0, end);
+        if (!rest.empty()) {
+          rest += line;
+          line = rest;
+        }
+        if (!line.empty()) {
+          app.publish(topic, line, uWS::OpCode::TEXT);
+          events++;
+        }
+        rest.clear();
+      }
+      rest += bytes;
+      if (last) response->end("{\"count\":" + std::to_string(events) + "}");
+    });
+  });
+  app.listen(listen.substr(0, colon), std::atoi(listen.substr(colon + 1).c_str()), [&](auto *socket) {
+    if (!socket) {
+      std::fprintf(stderr, "uwebsockets cannot listen at %s\n", listen.c_str());
+      std::exit(1);
+    }
+  });
+  ticker.begin();
+  app.run();
+}
