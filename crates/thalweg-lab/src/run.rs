@@ -207,7 +207,10 @@ pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
     same("version of the lab", manifest.version == addition.version)?;
     same("build of Thalweg", manifest.measured == addition.measured)?;
     same("version of a peer", manifest.peers == peers)?;
-    same("machine", (&manifest.machine.cpu, manifest.machine.cores) == (&machine.cpu, machine.cores))?;
+    same(
+        "machine",
+        (&manifest.machine.cpu, manifest.machine.cores) == (&machine.cpu, machine.cores),
+    )?;
     manifest.continued.push(addition);
     (manifest.was_interrupted, manifest.ended) = (false, String::new());
     let bundle = Bundle::reopen(folder)?;

@@ -1,9 +1,12 @@
 // Bun's own server: topics are what its WebSockets subscribe to; Server-Sent Events are streams
 // that are written directly.
+import { dlopen, ptr } from "bun:ffi";
 import { Lines, Topics, options, pushDummies, sendRows } from "../node/peer.js";
 
 const { hostname, port, source } = options();
 const streams = new Topics();
+const clock = dlopen("libc.so.6", { clock_gettime: { args: ["i32", "ptr"], returns: "i32" } });
+const time = new BigInt64Array(2);
 const encoder = new TextEncoder();
 
 function broadcast(topic, event) {
@@ -72,4 +75,10 @@ const server = Bun.serve({
     },
   },
 });
-sendRows(source, broadcast);
+sendRows(source, broadcast, monotonicUs);
+
+/** Bun's own clocks begin with its process: the lab's schedules are in `CLOCK_MONOTONIC`. */
+function monotonicUs() {
+  clock.symbols.clock_gettime(1, ptr(time));
+  return Number(time[0]) * 1e6 + Number(time[1]) / 1e3;
+}

@@ -76,10 +76,14 @@ export class Lines {
 const ROW_TAIL =
   ',1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]';
 const TICKS_IN_A_TURN_MAX = 16;
-const monotonicUs = () => Number(process.hrtime.bigint() / 1000n);
+/** The clock that the lab's schedules are in. */
+const monotonic = () => Number(process.hrtime.bigint() / 1000n);
 
-/** Sends batches of rows to a topic, by `broadcast(topic, text)`, if the source is one of rows. */
-export function sendRows(source, broadcast) {
+/**
+ * Sends batches of rows to a topic, by `broadcast(topic, text)`, if the source is one of rows.
+ * `monotonicUs()` is `CLOCK_MONOTONIC`, which Node's `hrtime` is.
+ */
+export function sendRows(source, broadcast, monotonicUs = monotonic) {
   if (source.kind !== "constant") return;
   const [batch, interval, start] = [source.batch, source.interval_us, source.start_us].map(Number);
   const passed = Math.ceil((monotonicUs() - start) / interval);

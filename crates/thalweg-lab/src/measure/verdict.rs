@@ -376,6 +376,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_dropped_by_design_is_told_and_anything_else_is_broken() {
+        let dropped = Counts { delivered: 900, missing: 100, ..Counts::default() };
+        let judge = |may_drop, ledger: &Counts| {
+            Evidence { span_us: 1_000_000, may_drop, ..busy(0.99, 0.5) }.judge(ledger)
+        };
+        let (verdict, why) = judge(true, &dropped);
+        assert_eq!((verdict, &*why), (Verdict::Drops, "90.00 % of the events were delivered"));
+        let broken = Verdict::Invalid("100 missing".to_owned());
+        assert_eq!(judge(false, &dropped).0, broken);
+        let corrupt = Counts { corrupt: 1, ..dropped };
+        let broken = Verdict::Invalid("100 missing, 1 corrupt".to_owned());
+        assert_eq!(judge(true, &corrupt).0, broken);
+        assert_eq!(judge(true, &Counts::default()).0, Verdict::Subject);
+    }
+
+    #[test]
     fn of_shared_cores_only_others_take_time_away() {
         let tab = |thread, others, came| {
             let busiest = Some(("the tab’s thread main".to_owned(), thread));

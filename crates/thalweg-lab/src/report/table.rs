@@ -187,9 +187,7 @@ pub(super) fn notes(part: &PartSummary) -> String {
             text += &format!("{} · {}: {}\n", row.cell, row.subject, held.told);
         }
     }
-    for BlankCell { cell, subject, why } in &part.blanks {
-        text += &format!("{cell} · {subject}: blank, for {why}.\n");
-    }
+    text += &blanks(&part.blanks);
     text += &reasons(part);
     text += &differences(part);
     if !text.is_empty() {
@@ -221,4 +219,29 @@ fn differences(part: &PartSummary) -> String {
             cells.map(|(of, told)| format!("{} differs: {told}.\n", of.cell)).collect()
         }
     }
+}
+/// Who is blank, for which reason, and where: a line for each reason.
+fn blanks(blanks: &[BlankCell]) -> String {
+    let mut told: Vec<(&str, Vec<&str>, Vec<&str>)> = Vec::new();
+    for BlankCell { cell, subject, why } in blanks {
+        let at = told.iter().position(|(known, ..)| known == why).unwrap_or_else(|| {
+            told.push((why, Vec::new(), Vec::new()));
+            told.len() - 1
+        });
+        let (_, subjects, cells) = &mut told[at];
+        for (list, name) in [(subjects, subject), (cells, cell)] {
+            if !list.contains(&name.as_str()) {
+                list.push(name);
+            }
+        }
+    }
+    let line = |(why, subjects, cells): &(&str, Vec<&str>, Vec<&str>)| {
+        let cells = match cells.as_slice() {
+            [] => String::new(),
+            [only] => format!("{only} · "),
+            [first, ..] => format!("{} cells, e.g. {first} · ", cells.len()),
+        };
+        format!("{cells}{}: blank, for {why}.\n", subjects.join(", "))
+    };
+    told.iter().map(line).collect()
 }

@@ -228,9 +228,9 @@ impl Inspector<'_> {
         self.observations.sockets = memory(&found);
         self.observations.negotiated = negotiated(&found);
         let at_once = sends_at_once(&self.processes, self.subject.address);
-        self.observations.negotiated.extend(
-            at_once.map(|it| ("subject TCP_NODELAY".to_owned(), it.to_string())),
-        );
+        self.observations
+            .negotiated
+            .extend(at_once.map(|it| ("subject TCP_NODELAY".to_owned(), it.to_string())));
         match kernel_memory(&found, stopped_ports) {
             Ok(kernel) => self.observations.kernel = kernel,
             Err(failure) => self.observations.fail(failure),

@@ -133,7 +133,7 @@ impl Peer {
         if tls || streams > 0 {
             return Some("peers are measured without TLS and HTTP/2".to_owned());
         }
-        let has_several = matches!(self.dialect, Dialect::Socketio | Dialect::Nats);
+        let has_several = self.dialect == Dialect::Nats;
         let is_ours = matches!(self.dialect, Dialect::Thalweg | Dialect::Limit);
         if topics > 1 && !has_several && !is_ours {
             return Some("a connection has one topic".to_owned());

@@ -262,7 +262,8 @@ fn fields(settings: &Settings) -> serde_json::Map<String, serde_json::Value> {
 
 impl Cell {
     fn leave_out(&mut self, peer: &str, why: &str) {
-        let is_out = |subject: &Subject| matches!(&subject.program, Program::Peer(it) if it.name == peer);
+        let is_out =
+            |subject: &Subject| matches!(&subject.program, Program::Peer(it) if it.name == peer);
         let baseline = self.subjects[self.baseline].name.clone();
         let (out, left) = std::mem::take(&mut self.subjects).into_iter().partition(is_out);
         let out: Vec<Subject> = out;

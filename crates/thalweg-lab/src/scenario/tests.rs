@@ -181,9 +181,45 @@ fn mistakes_on_the_command_line() {
 
 /// The peers that scenarios of the library name.
 fn peers() -> Vec<Peer> {
-    let gorilla = include_str!("../../../../lab/subjects/gorilla/subject.toml");
-    let consumer = include_str!("../../../../lab/subjects/consumer/subject.toml");
-    vec![Peer::read(gorilla, "").unwrap(), Peer::read(consumer, "").unwrap()]
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
+    crate::subject::peers(std::path::Path::new(folder)).unwrap()
+}
+
+#[test]
+fn what_a_peer_cannot_do_is_blank_with_the_reason() {
+    let plan = read(find("peers-fanout").unwrap(), &changes(true), &peers()).unwrap();
+    let blank = |label: &str, subject: &str| {
+        let cell = plan.parts[0].cells.iter().find(|cell| cell.label.starts_with(label)).unwrap();
+        let found = cell.blanks.iter().find(|blank| blank.subject == subject);
+        found.map(|blank| blank.why.clone())
+    };
+    let is_a_library = Some("it is a library for WebSockets".to_owned());
+    assert_eq!(blank("sse 100", "ws corked"), is_a_library);
+    assert_eq!(blank("websocket 100", "ws corked"), None);
+    assert_eq!(blank("sse 100", "bun"), None);
+    // One who is there alone is refused: there would be nothing to show.
+    let only = Changes {
+        subjects: vec!["ws".to_owned()],
+        transports: vec!["sse".to_owned()],
+        ..changes(true)
+    };
+    let refused = read(find("peers-fanout").unwrap(), &only, &peers()).unwrap_err().to_string();
+    assert!(refused.contains("`ws` is not measured here: it is a library for"), "{refused}");
+}
+
+#[test]
+fn who_cannot_be_installed_is_left_out_of_its_cells() {
+    let mut plan = read(find("c-gorilla").unwrap(), &changes(true), &peers()).unwrap();
+    assert_eq!(plan.parts[0].cells[0].subjects[0].name, "gorilla");
+    plan.leave_out("gorilla", "there is no go");
+    let cell = &plan.parts[0].cells[0];
+    assert_eq!((cell.baseline, &*cell.subjects[0].name), (0, "limit"));
+    let blanks: Vec<_> = cell.blanks.iter().map(|it| (&*it.subject, &*it.why)).collect();
+    assert!(blanks.contains(&("gorilla", "there is no go")), "{blanks:?}");
+    let text = "name = \"x\"\ndrive = \"echo\"\n[defaults]\nconnections = 1\n[[subjects]]\nprogram = \"gorilla\"\n";
+    let mut alone = read(text, &changes(false), &peers()).unwrap();
+    alone.leave_out("gorilla", "there is no go");
+    assert!(alone.parts.is_empty());
 }
 
 #[test]

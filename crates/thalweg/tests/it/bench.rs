@@ -3,7 +3,7 @@
 
 mod browser;
 mod cluster;
-mod socketio;
+mod peers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

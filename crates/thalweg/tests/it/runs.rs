@@ -161,7 +161,7 @@ fn quiet_and_json_say_what_they_promise() {
 }
 
 #[test]
-fn a_peer_is_built_quietly_if_so_asked() {
+fn a_peer_is_installed_quietly_if_so_asked() {
     let scenario = format!("{TINY}[[subjects]]\nprogram = \"made\"\n");
     let place = Place::with("build", &scenario);
     let rogue = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subjects/rogue/rogue.py");
@@ -171,7 +171,7 @@ fn a_peer_is_built_quietly_if_so_asked() {
     let write = |build: &str| {
         let text = format!(
             "name = \"made\"\ntitle = \"made of nothing\"\ndialect = \"thalweg\"\n\
-             drives = [\"published-load\"]\nbuild = [\"sh\", \"-c\", \"{build}\"]\n\
+             drives = [\"published-load\"]\ninstall = [\"sh\", \"-c\", \"{build}\"]\n\
              command = [\"python3\", \"{{folder}}/rogue.py\", \"--listen\", \"{{listen}}\", \
              \"--sin\", \"none\"]\n"
         );
@@ -185,8 +185,12 @@ fn a_peer_is_built_quietly_if_so_asked() {
     let failed = take("run-a", &["--quiet"]);
     failed.ended_with(1);
     let said = failed.stderr.as_str();
-    assert!(said.starts_with("thalweg: the subject `made` cannot be built: "), "{said}");
-    assert!(said.ends_with(" failed\ncompiling\n"), "{said}");
+    let sentence = "thalweg: no subject is left: `made` cannot be installed: ";
+    assert!(said.starts_with(sentence) && said.ends_with(" failed\ncompiling\n"), "{said}");
+    // By hand it is told at once.
+    let by_hand = place.bench(&["--peers", "peers", "--install", "made", "--quiet"]);
+    by_hand.ended_with(1);
+    assert!(by_hand.stdout.starts_with("made             not installed: "), "{}", by_hand.stdout);
 
     let works = "echo compiling >&2; mkdir -p build; echo made > {out}";
     write(works);
@@ -198,7 +202,7 @@ fn a_peer_is_built_quietly_if_so_asked() {
     }
     fs::remove_file(peer.join("build/made")).expect("a program");
     let loud = take("run-c", &[]);
-    assert!(loud.stderr.starts_with("building made: sh -c "), "{}", loud.stderr);
+    assert!(loud.stderr.starts_with("installing made: sh -c "), "{}", loud.stderr);
     assert!(loud.stderr.contains("\ncompiling\n"), "{}", loud.stderr);
 }
 

@@ -244,6 +244,31 @@ fn disturbed_rounds_are_left_out_where_others_are_enough() {
 }
 
 #[test]
+fn who_is_far_off_needs_no_further_start() {
+    let far = |cpu_us: &dyn Fn(u32) -> f64, starts| {
+        let samples = cell(cpu_us, starts);
+        far_off(Metric::Cpu, &subjects(), &samples.iter().collect::<Vec<_>>())
+    };
+    let about = |cpu_us: f64| move |start: u32| cpu_us * (1.0 + 0.01 * f64::from(start % 2));
+    assert_eq!(far(&about(4.0), 2), [0usize; 0], "two starts are too few");
+    assert_eq!(far(&about(4.0), 3), [2]);
+    assert_eq!(far(&about(0.25), 3), [2]);
+    assert_eq!(far(&about(1.45), 12), [0usize; 0], "it is a rival");
+    let wild = |start: u32| if start.is_multiple_of(2) { 1.0 } else { 6.0 };
+    assert_eq!(far(&wild, 4), [0usize; 0], "it is not sure");
+}
+
+#[test]
+fn who_drops_events_is_compared_with_nobody() {
+    let mut samples = cell(|_| 4.0, 6);
+    for sample in samples.iter_mut().filter(|it| it.subject == 2) {
+        sample.verdict = Verdict::Drops;
+    }
+    assert_eq!(difference(&samples, 2), None);
+    assert!(samples.iter().all(|it| it.verdict.is_valid()));
+}
+
+#[test]
 fn a_cell_ends_when_it_is_known() {
     let next = |cpu_us: &dyn Fn(u32) -> f64, starts| {
         let samples = cell(cpu_us, starts);

@@ -8,7 +8,7 @@ use crate::swarm::publishing::{Publishing, Requests};
 
 const HUB: &str = "/.well-known/mercure";
 /// Signed (HS256) with the demonstration key in `lab/subjects/mercure`, good for every topic.
-const TOKEN: &str = "";
+const TOKEN: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJtZXJjdXJlIjp7InB1Ymxpc2giOlsiKiJdfX0.Y4jF_vRHBEgybNkniLAcIpH2ukteEHNjG0YZ3TtTEmk";
 
 #[derive(Debug)]
 pub(super) struct Mercure;

@@ -1,7 +1,7 @@
 //! Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them over a WebSocket
 //! (<https://github.com/socketio/socket.io-protocol>), and Engine.IO 4 alone
 //! (<https://github.com/socketio/engine.io-protocol>). Every packet is text; what its digits
-//! mean stands in `lab/subjects/socketio/README.md`. A connection names its topics in its query.
+//! mean stands in `lab/subjects/socketio/README.md`. A connection names its topic in its query.
 
 use super::{Dialect, Message, Wanted, alone, echo, unknown};
 use crate::subject::topic_name;
@@ -117,9 +117,8 @@ impl Dialect for EngineIo {
 }
 
 fn target(path: &str, wanted: &Wanted<'_>) -> String {
-    let topics = wanted.topics.clone().map(|topic| format!("&topic={}", topic_name(topic)));
-    let topics: String = topics.collect();
-    format!("/{path}/?EIO=4&transport={}{topics}", wanted.transport)
+    let topic = topic_name(wanted.topics.start);
+    format!("/{path}/?EIO=4&transport={}&topic={topic}", wanted.transport)
 }
 
 /// A packet of Engine.IO that carries none of Socket.IO.

@@ -58,6 +58,45 @@ fn an_interrupted_run_leaves_no_process_and_keeps_what_it_has() {
     let list = place.bench(&["list", "--store", "store"]).ended_with(0).to_owned();
     assert!(list.contains(&format!("{kept} of 12 samples")), "{list}");
     assert!(list.contains("\n  ended early\n"), "{list}");
+
+    // It goes on where it was, in its folder: no sample is taken twice, none is left out.
+    let before = place.text("run-a", "samples.jsonl");
+    let go_on = || place.bench(&["continue", "run-a", "--store", "store", "--quiet"]);
+    let continued = go_on();
+    assert_ne!(continued.stdout, "", "{}", continued.stderr);
+    assert!(place.text("run-a", "samples.jsonl").starts_with(&before));
+    let mut slots = place.slots("run-a");
+    slots.sort();
+    slots.dedup();
+    assert_eq!((slots.len(), place.slots("run-a").len()), (12, 12));
+    let manifest = place.json("run-a", "manifest.json");
+    assert_eq!(manifest["was_interrupted"], false);
+    assert_eq!(manifest["continued"].as_array().map(Vec::len), Some(1));
+    let again = go_on();
+    again.ended_with(2);
+    assert_eq!(again.stderr, "thalweg: `run-a` is complete: `rerun` takes it anew\n");
+}
+
+#[test]
+fn a_run_is_continued_only_with_what_it_was_begun_with() {
+    let place = Place::with("others", &TINY.replace("repeats = 2", "repeats = 1"));
+    place.take("run-a", &[]);
+    let mut manifest = place.json("run-a", "manifest.json");
+    manifest["was_interrupted"] = true.into();
+    for (key, what) in
+        [("version", "version of the lab"), ("measured", "build of Thalweg"), ("cpu", "machine")]
+    {
+        let mut other = manifest.clone();
+        match key {
+            "cpu" => other["machine"]["cpu"] = "another".into(),
+            key => other[key] = "another".into(),
+        }
+        fs::write(place.file("run-a", "manifest.json"), other.to_string()).expect("write");
+        let said = place.bench(&["continue", "run-a", "--store", "store"]);
+        said.ended_with(2);
+        let sentence = format!("`run-a` was begun with another {what}, whose figures");
+        assert!(said.stderr.contains(&sentence), "{}", said.stderr);
+    }
 }
 
 #[test]

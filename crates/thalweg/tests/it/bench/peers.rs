@@ -1,0 +1,93 @@
+//! Other push servers, each in its dialect.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::PoisonError;
+
+use serde_json::Value;
+
+use super::{CORES, allowed_cores, assert_whole, bench_alone};
+use crate::harness::skipped;
+
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("version").output().is_ok()
+}
+
+/// A subject of these, measured beside Thalweg.
+fn beside(peers: &[&str], drive: &str, cells: &str, options: &[&str]) -> Vec<Value> {
+    let named: Vec<String> = peers.iter().map(|peer| format!("\"{peer}\"")).collect();
+    let subjects = peers.iter().map(|peer| format!("[[subjects]]\nprogram = \"{peer}\"\n"));
+    let cells = format!(
+        "[[cells]]\n{cells}\nsubjects = [{}]\n{}",
+        named.join(", "),
+        subjects.collect::<String>()
+    );
+    let options = [&["--peers", PEERS], options].concat();
+    bench_alone(&format!("peers-{drive}-{}", peers[0]), drive, &cells, &options)
+}
+
+/// What npm, go and nothing else installs: the others need more than that, or minutes.
+#[test]
+fn every_peer_of_the_registries_delivers_what_it_is_given() {
+    let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
+    let node = ["ws", "engineio", "primus", "sockjs", "socketio", "bun", "node-sse"];
+    let go = ["gorilla", "coder"];
+    let mut peers: Vec<&str> = Vec::new();
+    match has("npm") {
+        true => peers.extend(node),
+        false => skipped("peers of Node and Bun: there is no npm"),
+    }
+    match has("go") {
+        true => peers.extend(go),
+        false => skipped("peers of Go: there is no go"),
+    }
+    for (other, why) in [
+        ("axum", "it is compiled for half a minute"),
+        ("nats", "it is compiled for a minute"),
+        ("centrifugo", "it is compiled for minutes"),
+        ("nchan", "it comes as a Debian package"),
+        ("mercure", "its releases are in no registry"),
+        ("uwebsockets", "it is in no registry"),
+    ] {
+        match Path::new(PEERS).join(other).join("build").exists() {
+            true => peers.push(other),
+            false => skipped(&format!("the peer {other}: {why}")),
+        }
+    }
+    if peers.is_empty() {
+        return;
+    }
+    // Each delivers over the transports that it has; who has none of a cell is blank in it.
+    let cell = "transport = [\"websocket\", \"sse\"]\nconnections = 20\nevent_bytes = 300";
+    let published = beside(&peers, "published-load", cell, &["--duration", "300ms"]);
+    let cell = "transport = [\"websocket\", \"sse\"]\nconnections = 3\nbatch = 10";
+    let sends: Vec<&str> = peers
+        .iter()
+        .copied()
+        .filter(|peer| !["nats", "nchan", "centrifugo"].contains(peer))
+        .collect();
+    let generated = beside(&sends, "generated-load", cell, &["--duration", "300ms"]);
+    for (samples, delivered) in [(&published, 1000), (&generated, 500)] {
+        assert_whole(samples, samples.len());
+        for sample in samples {
+            assert!(sample["ledger"]["delivered"].as_u64() > Some(delivered), "{sample}");
+            assert!(sample["verdict"].is_string() || allowed_cores().len() < 2, "{sample}");
+        }
+    }
+    // Over a WebSocket and over SSE.
+    let both = peers.iter().filter(|peer| ["bun", "axum", "nchan", "centrifugo"].contains(peer));
+    assert_eq!(published.len(), peers.len() + both.count());
+}
+
+#[test]
+fn socketio_answers() {
+    if !has("npm") {
+        return skipped("Socket.IO in the lab: there is no npm");
+    }
+    let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
+    for sample in beside(&["socketio"], "echo", "connections = 1\nrequests = 50", &[]) {
+        assert_eq!(sample["round_trips"]["count"], 50, "{sample}");
+    }
+}
