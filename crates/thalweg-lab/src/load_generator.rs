@@ -33,6 +33,11 @@ pub trait Session {
     /// Stops the load, until the next span.
     fn pause(&mut self) -> anyhow::Result<()>;
 
+    /// Answers what a subject asks meanwhile, such as pings; to be called every few seconds.
+    fn attend(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     /// Ends it; says what the ledger has found since the last span.
     fn close(self: Box<Self>) -> anyhow::Result<Counts>;
 }

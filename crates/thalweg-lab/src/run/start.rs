@@ -106,8 +106,9 @@ impl Bench<'_> {
         }
         for _ in 0..rounds {
             fastrand::shuffle(&mut subjects);
-            for subject in &mut subjects {
-                subject.measure()?;
+            for turn in 0..subjects.len() {
+                subjects[turn].measure()?;
+                subjects.iter_mut().for_each(Subject::attend);
             }
         }
         let samples = subjects.into_iter().map(|subject| self.samples_of(subject, rounds));
@@ -143,6 +144,15 @@ struct Subject<'a, 'b> {
 }
 
 impl Subject<'_, '_> {
+    /// Answers what it asks while others are measured.
+    fn attend(&mut self) {
+        if let Ok(session) = &mut self.session
+            && let Err(error) = session.attend()
+        {
+            self.session = Err(error);
+        }
+    }
+
     /// Measures a span, if it still can be; `None` if interrupted.
     fn measure(&mut self) -> Option<()> {
         let load = &self.launched.load;

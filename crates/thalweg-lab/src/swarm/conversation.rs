@@ -106,7 +106,8 @@ impl Conversation {
                     used = response.head.end;
                     *head = bytes[response.head].to_vec();
                     match response.opening {
-                        Ok(Opening::Websocket | Opening::Stream(Body::UntilEnd)) => {}
+                        Ok(Opening::Websocket) => dialect.greet(0, &mut replies),
+                        Ok(Opening::Stream(Body::UntilEnd)) => {}
                         Ok(Opening::Stream(body)) => {
                             *chunks = Some((body, PieceDecoder::default()));
                         }

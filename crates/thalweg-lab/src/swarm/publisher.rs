@@ -85,6 +85,14 @@ impl Publisher {
         }
     }
 
+    /// Says nothing, but says it: an empty line is no event.
+    pub(super) fn keep_alive(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        match self {
+            Publisher::Ndjson(_) => self.post(b"\n", poller),
+            Publisher::Requests(_) | Publisher::Nats(_) => Ok(()),
+        }
+    }
+
     /// Sends what waits for more, because nothing more comes.
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {

@@ -51,6 +51,10 @@ impl Session for SwarmSession<'_> {
         if std::mem::replace(&mut self.is_loaded, false) { self.workload.pause() } else { Ok(()) }
     }
 
+    fn attend(&mut self) -> anyhow::Result<()> {
+        self.workload.attend()
+    }
+
     fn close(mut self: Box<Self>) -> anyhow::Result<Counts> {
         self.workload.collect()
     }

@@ -81,6 +81,11 @@ pub(super) trait Workload {
         Ok(())
     }
 
+    /// Answers what a subject asks during a pause, such as pings.
+    fn attend(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     /// Ends everything; says what the ledger has found since the last span.
     fn collect(&mut self) -> anyhow::Result<Counts>;
 

@@ -8,6 +8,7 @@ use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::ListenerExt;
 use futures_util::{SinkExt, StreamExt};
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -56,6 +57,8 @@ async fn main() {
         .route("/{*topic}", get(subscribe).post(publish))
         .with_state(app);
     let listener = TcpListener::bind(&listen).await.expect("an address to listen at");
+    // What answers has to leave at once, whatever is not acknowledged: as its documentation shows.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     axum::serve(listener, router).await.expect("a server");
 }
 
@@ -83,7 +86,11 @@ impl App {
 }
 
 /// Before the answer that says that it stands.
-async fn subscribe(State(app): State<App>, Path(topic): Path<String>, request: Request) -> Response {
+async fn subscribe(
+    State(app): State<App>,
+    Path(topic): Path<String>,
+    request: Request,
+) -> Response {
     let events = app.topic(&topic).subscribe();
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &app).await {

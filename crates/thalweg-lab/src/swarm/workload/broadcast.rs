@@ -141,6 +141,11 @@ impl Workload for Broadcast<'_> {
         self.stop_posting()
     }
 
+    fn attend(&mut self) -> anyhow::Result<()> {
+        self.published.keep_alive(now_us(), &self.poller)?;
+        self.turn(0)
+    }
+
     fn collect(&mut self) -> anyhow::Result<Counts> {
         self.stop_posting()?;
         self.published.finish(&self.poller)?;

@@ -24,6 +24,8 @@ const OUTSTANDING_EVENTS_MAX: u64 = 1_000_000;
 /// Publishers' keys for the poller begin here; connections' are their numbers.
 const PUBLISHER_KEYS: u64 = 1 << 32;
 const PROBE_KEY: u64 = 1 << 33;
+/// A request that says nothing for longer is ended by some: uWebSockets waits for ten seconds.
+const KEEP_ALIVE_US: u64 = 3_000_000;
 
 /// When events are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub(super) struct PublishedLoad {
     is_finishing: bool,
     /// Scratch for the events that are due.
     lines: Vec<u8>,
+    /// When publishers last showed in a pause that more will come.
+    kept_us: u64,
 }
 
 impl PublishedLoad {
@@ -87,6 +91,7 @@ impl PublishedLoad {
             behind: None,
             is_finishing: false,
             lines: Vec::new(),
+            kept_us: 0,
         })
     }
 
@@ -138,6 +143,15 @@ impl PublishedLoad {
     /// Nothing more is published for a while: sends what waits for more.
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         self.publishers.iter_mut().try_for_each(|publisher| publisher.send_rest(poller))
+    }
+
+    /// Nothing is published for a while: shows that more will come.
+    pub(super) fn keep_alive(&mut self, now_us: u64, poller: &Poller) -> anyhow::Result<()> {
+        if now_us.saturating_sub(self.kept_us) < KEEP_ALIVE_US {
+            return Ok(());
+        }
+        self.kept_us = now_us;
+        self.publishers.iter_mut().try_for_each(|publisher| publisher.keep_alive(poller))
     }
 
     /// From now on as the window moves.
