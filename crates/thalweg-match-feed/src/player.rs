@@ -1,6 +1,7 @@
 //! A player, and what is counted of one.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use super::{
     Size, Team,
@@ -110,9 +111,8 @@ impl Player {
         let (minutes, rating) = (random.u32(20..=90), random.u32(52..=88));
         let (passes, shots) = (minutes * random.u32(3..=7) / 10, random.u32(0..4));
         let record = format!(
-            r#"{{"id":"r{ago}","minutes":{minutes},"rating":{}.{},"passes":{passes},"shots":{shots}}}"#,
-            rating / 10,
-            rating % 10,
+            r#"{{"id":"r{ago}","minutes":{minutes},"rating":{},"passes":{passes},"shots":{shots}}}"#,
+            Tenths(rating),
         );
         let bytes = record.len() + 1;
         self.records.push_front(record);
@@ -157,7 +157,7 @@ impl Player {
         push(
             out,
             format_args!(
-                r#"{{"id":"{}","team":"{}","number":{},"name":"{}","position":"{}","starting":{},"on_pitch":{},"rating":{}.{},"stats":{{"passes":{},"shots":{}"#,
+                r#"{{"id":"{}","team":"{}","number":{},"name":"{}","position":"{}","starting":{},"on_pitch":{},"rating":{},"stats":{{"passes":{},"shots":{}"#,
                 self.id,
                 team.id,
                 self.number,
@@ -165,8 +165,7 @@ impl Player {
                 self.position,
                 self.is_starting,
                 self.is_on_pitch,
-                self.rating_tenths / 10,
-                self.rating_tenths % 10,
+                Tenths(self.rating_tenths),
                 self.passes_count,
                 self.shots,
             ),
@@ -183,18 +182,12 @@ impl Player {
         if detail.is_tracked {
             let Track { x, y, speed_dm_per_s: speed, distance_dm: distance, heart_rate } =
                 self.track;
+            let [x, y, speed, distance] =
+                [x, y, speed, distance].map(|it| Tenths(it.unsigned_abs()));
             push(
                 out,
                 format_args!(
-                    r#","x":{}.{},"y":{}.{},"speed":{}.{},"distance":{}.{},"heart_rate":{heart_rate}"#,
-                    x / 10,
-                    x % 10,
-                    y / 10,
-                    y % 10,
-                    speed / 10,
-                    speed % 10,
-                    distance / 10,
-                    distance % 10,
+                    r#","x":{x},"y":{y},"speed":{speed},"distance":{distance},"heart_rate":{heart_rate}"#
                 ),
             );
         }
@@ -203,5 +196,19 @@ impl Player {
         out.extend_from_slice(br#"],"earlier":["#);
         join(self.records.iter(), out);
         out.extend_from_slice(b"]}");
+    }
+}
+
+/// So many tenths, as JavaScript writes a number (ECMA-262 §6.1.6.1.20): what a program there has
+/// parsed, and writes again, are the same bytes.
+struct Tenths(u32);
+
+impl fmt::Display for Tenths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0 / 10)?;
+        match self.0 % 10 {
+            0 => Ok(()),
+            tenth => write!(f, ".{tenth}"),
+        }
     }
 }

@@ -229,8 +229,8 @@ impl Evidence {
         if self.failure.is_some() {
             return self.failure.clone();
         }
-        let only_dropped = Counts { missing: 0, ..ledger.clone() };
-        if !ledger.is_honest() && !(self.may_drop && only_dropped.is_honest()) {
+        let only_dropped = Counts { missing: 0, ..ledger.clone() }.is_honest();
+        if !(ledger.is_honest() || self.may_drop && only_dropped) {
             return Some(ledger.to_string());
         }
         // With gaps it is not known how many were outstanding.

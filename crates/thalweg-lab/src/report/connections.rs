@@ -32,7 +32,7 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
             "thalweg: SO_SNDBUF where send_buffer_bytes, TCP_NOTSENT_LOWAT where unsent_bytes",
         ),
     ];
-    let notes = notes.into_iter().filter_map(|(is_true, note)| is_true.then(|| note.to_owned()));
+    let notes = notes.into_iter().filter(|(is_true, _)| *is_true).map(|(_, note)| note.to_owned());
     notes.chain(peers(plan)).collect()
 }
 

@@ -66,10 +66,10 @@ impl Bench<'_> {
         if self.plan.load.is_browser() {
             return false;
         }
-        let drive = self.plan.part(turn[0]).drive;
+        let part = self.plan.part(turn[0]);
         let settings = || turn.iter().map(|slot| &self.plan.subject(*slot).settings);
         let connections: u64 = settings().map(|it| u64::from(it.connections)).sum();
-        settings().all(|it| it.can_pause(drive))
+        settings().all(|it| part.can_take_turns(it))
             && open_files_max().is_none_or(|most| connections + OTHER_FILES <= most)
     }
 
@@ -97,6 +97,7 @@ impl Bench<'_> {
         let mut watches: Vec<_> = launched.iter().map(|it| it.watch.clone()).collect();
         let mut subjects: Vec<Subject<'_, '_>> = Vec::new();
         for (launched, watch) in launched.iter().zip(&mut watches) {
+            subjects.iter_mut().for_each(Subject::attend);
             watch.connects();
             let session = self.generator.open(&launched.load, watch).and_then(|mut session| {
                 session.pause()?;

@@ -9,6 +9,9 @@ const STARTING_MS: u64 = 60;
 /// What a connection takes to open and to close, about.
 const OPENING_US: u64 = 150;
 
+/// A longer span is nobody's turn: who waits for it must answer pings within a few seconds.
+const TURN_MAX: Duration = Duration::from_millis(2500);
+
 /// What to measure, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -178,8 +181,7 @@ impl Plan {
     /// Spans of a subject in one start.
     fn rounds(&self, slot: Slot) -> u32 {
         let part = self.part(slot);
-        let can_pause = self.subject(slot).settings.can_pause(part.drive) && !part.concurrent;
-        if can_pause { part.rounds } else { 1 }
+        if part.can_take_turns(&self.subject(slot).settings) { part.rounds } else { 1 }
     }
 
     /// The part of a sample.
@@ -223,6 +225,13 @@ impl Plan {
 }
 
 impl Part {
+    /// Whether a subject with these settings can be loaded in turns with others that wait for it
+    /// meanwhile: they are looked after only between two spans, and have timers of their own.
+    pub fn can_take_turns(&self, settings: &Settings) -> bool {
+        let span = Duration::from_millis(self.measured_ms).max(settings.slow_span());
+        settings.can_pause(self.drive) && !self.concurrent && span <= TURN_MAX
+    }
+
     /// What it is about.
     pub fn figure(&self) -> Figure {
         let subjects = self.cells.iter().flat_map(|cell| &cell.subjects);

@@ -58,7 +58,7 @@ pub fn install_peers(plan: &mut Plan, is_quiet: bool) -> anyhow::Result<BTreeMap
         plan.leave_out(name, why);
     }
     if plan.parts.is_empty() {
-        let why: Vec<String> = missing.into_iter().map(|(_, why)| why).collect();
+        let why: Vec<String> = missing.into_values().collect();
         bail!("no subject is left: {}", why.join("; "));
     }
     Ok(versions)
