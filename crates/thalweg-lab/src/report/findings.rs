@@ -10,6 +10,7 @@ mod growth;
 mod tests;
 mod trust;
 
+use super::standings;
 use super::summary::{PartSummary, Summary};
 use crate::measure::comparison::{Comparison, Word};
 
@@ -38,11 +39,12 @@ pub(super) fn findings(summary: &Summary) -> Findings {
         _ => all.iter().map(detail).collect(),
     };
     details.extend(browser::sentences(summary));
-    let headline = match all.len() {
+    let headline = standings::headline(&standings::standings(summary));
+    let headline = headline.unwrap_or_else(|| match all.len() {
         0 => beside_itself(summary).unwrap_or_else(|| without_comparison(summary)),
         1 => all[0].0.sentence(all[0].1),
-        _ => headline(&all),
-    };
+        _ => self::headline(&all),
+    });
     Findings { headline, details, trust: trust::sentences(summary, !all.is_empty()) }
 }
 

@@ -21,6 +21,7 @@ mod part;
 mod plot;
 mod scale;
 mod series;
+mod standings;
 mod strips;
 mod table;
 #[cfg(test)]

@@ -6,12 +6,19 @@ use super::received;
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::table::{columns, notes};
-use super::{cost, words, workload};
+use super::{cost, standings, words, workload};
 
 /// The whole report.
 pub fn markdown(summary: &Summary) -> String {
     let found = findings(summary);
     let mut text = format!("# {}\n\n{}\n", safe(&summary.name), safe(&found.headline));
+    let grid = standings::grid(&standings::standings(summary));
+    for (index, line) in grid.iter().enumerate() {
+        let fields: Vec<String> = line.iter().map(|field| safe(field)).collect();
+        text += if index == 0 { "\n" } else { "" };
+        text += &format!("| {} |\n", fields.join(" | "));
+        text += if index == 0 { "|---|---|---|---|---|---|\n" } else { "" };
+    }
     text += &list(&found.details);
     text += "\n## How sure that is\n";
     text += &list(&found.trust);

@@ -8,7 +8,7 @@ use super::findings::browser;
 use super::row::Row;
 use super::summary::{BlankCell, PartSummary, Summary};
 use super::words::{pinned, printable};
-use super::{cost, received, workload};
+use super::{cost, received, standings, workload};
 use crate::measure::comparison::{Comparison, Word};
 use crate::scenario::Drive;
 
@@ -37,6 +37,10 @@ pub fn table(summary: &Summary) -> String {
             text += &received::lines(row);
         }
         text += &notes(part);
+    }
+    let standings = standings::grid(&standings::standings(summary));
+    if !standings.is_empty() {
+        text += &format!("\n{}", draw(&standings));
     }
     let told = browser::sentences(summary);
     if !told.is_empty() {

@@ -96,13 +96,16 @@ pub(super) trait Dialect: Debug {
 
     /// What a message says first, and its bytes behind that, which say something, too, unless
     /// there are none. Appends to `replies` what it must be answered with. The error is that it
-    /// is nothing of this dialect.
+    /// is nothing of this dialect. What has no envelope is an event by itself.
+    #[inline]
     fn on_message<'a>(
         &self,
         kind: Kind,
         message: &'a [u8],
-        replies: &mut Vec<u8>,
-    ) -> anyhow::Result<(Message<'a>, &'a [u8])>;
+        _replies: &mut Vec<u8>,
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
+        Ok(alone(Message::Event(kind, message)))
+    }
 
     /// Whether events come as JSON strings (RFC 8259 §7), without the quotes around them.
     fn escapes(&self) -> bool {

@@ -1,11 +1,11 @@
 //! The page: what was found, then each part, then how it was measured.
 
 use super::markup::{Attribute, Markup};
-use super::{overview, part};
-use crate::report::cost;
+use super::{overview, part, standings};
 use crate::report::findings::findings;
 use crate::report::summary::Summary;
 use crate::report::words;
+use crate::report::{self, cost};
 
 const STYLE: &str = include_str!("style.css");
 /// Style of its own, and nothing else: no script, no picture, no request.
@@ -55,6 +55,7 @@ fn first_screen(markup: &mut Markup, summary: &Summary) {
         markup.leaf("p", &[("class", &"about")], &about.join(" · "));
         markup.leaf("h1", &[], &found.headline);
     });
+    standings::draw(markup, &report::standings(summary));
     markup.element("div", &[("class", &"first")], |markup| {
         overview::draw(markup, summary);
         markup.element("div", &[("class", &"words")], |markup| {

@@ -1,9 +1,8 @@
 //! Mercure (<https://mercure.rocks/spec>): Server-Sent Events of a hub, updates are forms that are
 //! posted to it with a token.
 
-use super::{Dialect, Message, Wanted, alone};
+use super::{Dialect, Wanted};
 use crate::subject::topic_name;
-use crate::swarm::carrier::Kind;
 use crate::swarm::publishing::{Publishing, Requests};
 
 const HUB: &str = "/.well-known/mercure";
@@ -20,16 +19,6 @@ impl Dialect for Mercure {
 
     fn confirms(&self) -> bool {
         false
-    }
-
-    #[inline]
-    fn on_message<'a>(
-        &self,
-        kind: Kind,
-        message: &'a [u8],
-        _replies: &mut Vec<u8>,
-    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
-        Ok(alone(Message::Event(kind, message)))
     }
 
     fn publishing(&self, topic: u32) -> Publishing {

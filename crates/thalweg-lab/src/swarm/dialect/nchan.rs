@@ -1,9 +1,8 @@
 //! nchan, nginx's module for push (<https://nchan.io>): messages as they are, below `/sub/`; what
 //! is posted below `/pub/` is one.
 
-use super::{Dialect, Message, Wanted, alone};
+use super::{Dialect, Wanted};
 use crate::subject::topic_name;
-use crate::swarm::carrier::Kind;
 use crate::swarm::publishing::{Publishing, Requests};
 
 #[derive(Debug)]
@@ -16,16 +15,6 @@ impl Dialect for Nchan {
 
     fn confirms(&self) -> bool {
         false
-    }
-
-    #[inline]
-    fn on_message<'a>(
-        &self,
-        kind: Kind,
-        message: &'a [u8],
-        _replies: &mut Vec<u8>,
-    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
-        Ok(alone(Message::Event(kind, message)))
     }
 
     fn publishing(&self, topic: u32) -> Publishing {

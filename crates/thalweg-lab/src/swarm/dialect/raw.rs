@@ -2,9 +2,8 @@
 //! is a path: who gets it over a WebSocket or Server-Sent Events subscribes, who posts to it
 //! publishes. A subscription stands as soon as the response's head is there.
 
-use super::{Dialect, Message, Wanted, alone};
+use super::{Dialect, Wanted};
 use crate::subject::topic_name;
-use crate::swarm::carrier::Kind;
 use crate::swarm::publishing::Publishing;
 
 #[derive(Debug)]
@@ -17,16 +16,6 @@ impl Dialect for Raw {
 
     fn confirms(&self) -> bool {
         false
-    }
-
-    #[inline]
-    fn on_message<'a>(
-        &self,
-        kind: Kind,
-        message: &'a [u8],
-        _replies: &mut Vec<u8>,
-    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
-        Ok(alone(Message::Event(kind, message)))
     }
 
     fn publishing(&self, topic: u32) -> Publishing {

@@ -1,0 +1,72 @@
+//! Where each of many subjects stands: a table by transport, with a bar as long as its share of
+//! what the machine can do.
+
+use super::markup::Markup;
+use crate::report::standings::Standing;
+
+pub(super) fn draw(markup: &mut Markup, all: &[Standing]) {
+    for own in all.chunk_by(|one, other| one.transport == other.transport) {
+        let Some(baseline) = own.iter().find(|it| it.is_baseline) else { continue };
+        let label = format!("Where each stands over {}", baseline.transport);
+        markup.leaf("h2", &[("class", &"over-transport")], &baseline.transport.to_string());
+        markup.element(
+            "div",
+            &[("class", &"scroll"), ("role", &"region"), ("aria-label", &label), ("tabindex", &0)],
+            |markup| {
+                markup.element("table", &[("class", &"standings")], |markup| {
+                    markup.element("thead", &[], |markup| head(markup, baseline));
+                    markup.element("tbody", &[], |markup| {
+                        own.iter().for_each(|one| line(markup, one));
+                    });
+                });
+            },
+        );
+    }
+}
+
+fn head(markup: &mut Markup, baseline: &Standing) {
+    markup.element("tr", &[], |markup| {
+        markup.leaf("td", &[], "");
+        for name in Standing::heads(&baseline.subject) {
+            markup.leaf("th", &[("scope", &"col")], &name);
+        }
+    });
+}
+
+fn line(markup: &mut Markup, one: &Standing) {
+    let class = match (one.is_baseline, one.subject.starts_with("thalweg")) {
+        (true, _) => "base",
+        (_, true) => "better",
+        _ => "again",
+    };
+    let [share, others @ ..] = one.figures();
+    markup.element("tr", &[], |markup| {
+        markup.leaf("th", &[("scope", &"row")], &one.subject);
+        markup.element("td", &[("class", &"share")], |markup| {
+            if let Some(share) = one.share.filter(|_| one.delivered_share.is_none()) {
+                let width = (share * 100.0).min(110.0);
+                markup.element(
+                    "svg",
+                    &[
+                        ("class", &class),
+                        ("viewBox", &"0 0 110 10"),
+                        ("preserveAspectRatio", &"none"),
+                        ("aria-hidden", &"true"),
+                    ],
+                    |markup| {
+                        markup.empty(
+                            "rect",
+                            &[
+                                ("class", &"bar"),
+                                ("width", &format!("{width:.1}")),
+                                ("height", &"10"),
+                            ],
+                        );
+                    },
+                );
+            }
+            markup.leaf("span", &[], &share);
+        });
+        others.iter().for_each(|text| markup.leaf("td", &[], text));
+    });
+}
