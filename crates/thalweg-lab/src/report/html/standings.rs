@@ -65,7 +65,8 @@ fn line(markup: &mut Markup, one: &Standing) {
                     },
                 );
             }
-            markup.leaf("span", &[], &share);
+            let place = if one.delivered_share.is_some() { "unranked" } else { "percent" };
+            markup.leaf("span", &[("class", &place)], &share);
         });
         others.iter().for_each(|text| markup.leaf("td", &[], text));
     });
