@@ -75,7 +75,7 @@ const server = Bun.serve({
     },
   },
 });
-sendRows(source, broadcast, monotonicUs);
+sendRows(source, broadcast, { monotonicUs });
 
 /** Bun's own clocks begin with its process: the lab's schedules are in `CLOCK_MONOTONIC`. */
 function monotonicUs() {

@@ -16,7 +16,9 @@ engine.attach(server);
 engine.on("connection", (socket) => {
   const { topic } = socket.request._query;
   topics.add(topic, socket);
-  const stop = pushDummies(source, () => socket.writeBuffer.length > 0, (dummy) => socket.send(dummy));
+  // Not its own buffer, which holds what is sent in this turn of the loop, too.
+  const isFull = () => socket.request.socket.writableLength > 0;
+  const stop = pushDummies(source, isFull, (dummy) => socket.send(dummy));
   socket.on("message", (data) => socket.send(data));
   socket.on("close", () => {
     topics.remove(topic, socket);

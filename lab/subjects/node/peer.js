@@ -10,12 +10,14 @@ export function options() {
       listen: { type: "string", default: "127.0.0.1:8080" },
       source: { type: "string", default: "none" },
       cork: { type: "boolean", default: false },
+      deflate: { type: "boolean", default: false },
     },
   });
   const [, hostname, port] = /^\[?(.+?)\]?:(\d+)$/.exec(values.listen);
   const [kind, ...pairs] = values.source.split(",");
   const source = { kind, ...Object.fromEntries(pairs.map((pair) => pair.split("="))) };
-  return { hostname, port: Number(port), source, cork: values.cork };
+  const { cork, deflate } = values;
+  return { hostname, port: Number(port), source, cork, deflate };
 }
 
 /**
@@ -75,15 +77,31 @@ export class Lines {
 
 const ROW_TAIL =
   ',1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]';
+/** What stands behind a row's number and when it is due, as values. */
+const ROW_VALUES = JSON.parse(`[0${ROW_TAIL}`).slice(1);
 const TICKS_IN_A_TURN_MAX = 16;
 /** The clock that the lab's schedules are in. */
 const monotonic = () => Number(process.hrtime.bigint() / 1000n);
 
+/** A batch as text: the rows behind `sequence`, due at `due`. */
+function textOf(batch, sequence, due) {
+  let text = "[";
+  for (let row = 1; row <= batch; row += 1) {
+    text += `${row === 1 ? "" : ","}[${sequence + row},${due}${ROW_TAIL}`;
+  }
+  return text + "]";
+}
+
+/** The same as arrays, for those that write JSON themselves: they need not parse what was written. */
+export function rowsOf(batch, sequence, due) {
+  return Array.from({ length: batch }, (_, row) => [sequence + row + 1, due, ...ROW_VALUES]);
+}
+
 /**
- * Sends batches of rows to a topic, by `broadcast(topic, text)`, if the source is one of rows.
+ * Sends batches of rows to a topic, by `broadcast(topic, batch)`, if the source is one of rows.
  * `monotonicUs()` is `CLOCK_MONOTONIC`, which Node's `hrtime` is.
  */
-export function sendRows(source, broadcast, monotonicUs = monotonic) {
+export function sendRows(source, broadcast, { batchOf = textOf, monotonicUs = monotonic } = {}) {
   if (source.kind !== "constant") return;
   const [batch, interval, start] = [source.batch, source.interval_us, source.start_us].map(Number);
   const passed = Math.ceil((monotonicUs() - start) / interval);
@@ -92,11 +110,8 @@ export function sendRows(source, broadcast, monotonicUs = monotonic) {
   const turn = () => {
     // A timer that is late catches up, and lets others have their turn.
     for (let ticks = 0; ticks < TICKS_IN_A_TURN_MAX && due <= monotonicUs(); ticks += 1) {
-      let text = "[";
-      for (let row = 0; row < batch; row += 1) {
-        text += `${row === 0 ? "" : ","}[${++sequence},${due}${ROW_TAIL}`;
-      }
-      broadcast(source.topic, text + "]");
+      broadcast(source.topic, batchOf(batch, sequence, due));
+      sequence += batch;
       due += interval;
     }
     const wait = (due - monotonicUs()) / 1000;

@@ -16,7 +16,9 @@ echo.on("connection", (connection) => {
   connection.once("data", (topic) => {
     topics.add(topic, connection);
     connection.write("subscribed");
-    const stop = pushDummies(source, () => false, (dummy) => connection.write(dummy));
+    // SockJS says neither what waits nor when it has gone; the socket below does.
+    const isFull = () => connection._session?.recv?.connection.writableLength > 0;
+    const stop = pushDummies(source, isFull, (dummy) => connection.write(dummy));
     connection.on("data", (text) => connection.write(text));
     connection.on("close", () => {
       topics.remove(topic, connection);

@@ -2,7 +2,7 @@
 import { WebSocket, WebSocketServer } from "ws";
 import { Topics, options, pushDummies, sendRows, serve } from "../node/peer.js";
 
-const { hostname, port, source, cork } = options();
+const { hostname, port, source, cork, deflate } = options();
 const topics = new Topics();
 const corked = new Set();
 
@@ -32,7 +32,7 @@ function uncork() {
 }
 
 const server = serve(broadcast);
-new WebSocketServer({ server }).on("connection", (client, request) => {
+new WebSocketServer({ server, perMessageDeflate: deflate }).on("connection", (client, request) => {
   const topic = request.url.slice(1);
   topics.add(topic, client);
   const stop = pushDummies(source, () => client.bufferedAmount > 0, (dummy) => client.send(dummy));
