@@ -30,6 +30,9 @@ func main() {
 // serve returns what the client says until the connection ends, and pushes beside it.
 func serve(ctx context.Context, conn *websocket.Conn, subscriber *peer.Subscriber[[]byte], source peer.Source) {
 	defer conn.CloseNow()
+	topics.CloseSlow(subscriber, func() {
+		conn.Close(websocket.StatusPolicyViolation, "connection too slow to keep up with messages")
+	})
 	write := func(message []byte) error { return conn.Write(ctx, websocket.MessageText, message) }
 	go func() {
 		for message := range subscriber.Messages {
@@ -37,7 +40,6 @@ func serve(ctx context.Context, conn *websocket.Conn, subscriber *peer.Subscribe
 				return
 			}
 		}
-		conn.Close(websocket.StatusPolicyViolation, "connection too slow to keep up with messages")
 	}()
 	done := make(chan struct{})
 	defer close(done)

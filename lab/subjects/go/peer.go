@@ -23,6 +23,9 @@ const lineBytesMax = 2 << 20
 // ticksInATurnMax is how many late ticks are caught up before others have their turn.
 const ticksInATurnMax = 16
 
+// turnPause lets subscribers write what they were given.
+const turnPause = time.Millisecond
+
 const rowTail = `,1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]`
 
 // Source is what a program sends by itself.
@@ -63,6 +66,8 @@ type Topics[M any] struct {
 // Subscriber gets what is published to its topic. Its channel is closed when it is too slow.
 type Subscriber[M any] struct {
 	Messages chan M
+	// What ends its connection, also while a write to it waits.
+	close func()
 }
 
 // NewTopics has no subscribers yet.
@@ -72,7 +77,7 @@ func NewTopics[M any]() *Topics[M] {
 
 // Subscribe adds a subscriber for whom so many messages may wait.
 func (t *Topics[M]) Subscribe(topic string, waiting int) *Subscriber[M] {
-	subscriber := &Subscriber[M]{make(chan M, waiting)}
+	subscriber := &Subscriber[M]{make(chan M, waiting), func() {}}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if t.topics[topic] == nil {
@@ -80,6 +85,13 @@ func (t *Topics[M]) Subscribe(topic string, waiting int) *Subscriber[M] {
 	}
 	t.topics[topic][subscriber] = struct{}{}
 	return subscriber
+}
+
+// CloseSlow names what ends the connection of a subscriber that is too slow.
+func (t *Topics[M]) CloseSlow(subscriber *Subscriber[M], close func()) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	subscriber.close = close
 }
 
 // Unsubscribe removes a subscriber, if it is still there.
@@ -96,22 +108,27 @@ func (t *Topics[M]) remove(topic string, subscriber *Subscriber[M]) {
 	}
 }
 
-// Publish gives a message to every subscriber of a topic.
-func (t *Topics[M]) Publish(topic string, message M) {
+// Publish gives a message to every subscriber of a topic, and says whether the channel of any is more
+// than half full.
+func (t *Topics[M]) Publish(topic string, message M) bool {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	isBehind := false
 	for subscriber := range t.topics[topic] {
 		select {
 		case subscriber.Messages <- message:
+			isBehind = isBehind || len(subscriber.Messages) > cap(subscriber.Messages)/2
 		default:
 			t.remove(topic, subscriber)
+			go subscriber.close()
 		}
 	}
+	return isBehind
 }
 
 // Serve answers /healthz, gives each line that is posted to /TOPIC to publish, and every other
 // request to subscribe.
-func Serve(listen string, publish func(topic string, event []byte), subscribe func(topic string, w http.ResponseWriter, r *http.Request)) {
+func Serve(listen string, publish func(topic string, event []byte) bool, subscribe func(topic string, w http.ResponseWriter, r *http.Request)) {
 	http.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	http.HandleFunc("GET /{topic...}", func(w http.ResponseWriter, r *http.Request) {
 		subscribe(r.PathValue("topic"), w, r)
@@ -119,6 +136,7 @@ func Serve(listen string, publish func(topic string, event []byte), subscribe fu
 	http.HandleFunc("POST /{topic...}", func(w http.ResponseWriter, r *http.Request) {
 		lines := bufio.NewScanner(r.Body)
 		lines.Buffer(make([]byte, 64<<10), lineBytesMax)
+		lines.Split(wholeLines)
 		count := 0
 		for lines.Scan() {
 			if len(lines.Bytes()) > 0 {
@@ -131,6 +149,15 @@ func Serve(listen string, publish func(topic string, event []byte), subscribe fu
 	log.Fatal(http.ListenAndServe(listen, nil))
 }
 
+// wholeLines splits at each line feed: a line that was cut off is no event.
+func wholeLines(text []byte, _ bool) (int, []byte, error) {
+	end := bytes.IndexByte(text, '\n')
+	if end < 0 {
+		return 0, nil, nil
+	}
+	return end + 1, text[:end], nil
+}
+
 // monotonicUs is the clock that the lab's schedules are in.
 func monotonicUs() int64 {
 	var now unix.Timespec
@@ -140,8 +167,9 @@ func monotonicUs() int64 {
 	return now.Nano() / 1000
 }
 
-// SendRows publishes batches of rows, if that is the source.
-func SendRows(source Source, publish func(topic string, event []byte)) {
+// SendRows publishes batches of rows, if that is the source. What is late is caught up, as fast as the
+// subscribers take it.
+func SendRows(source Source, publish func(topic string, event []byte) bool) {
 	if source.kind != "constant" {
 		return
 	}
@@ -152,7 +180,8 @@ func SendRows(source Source, publish func(topic string, event []byte)) {
 	}
 	sequence := int64(0)
 	for {
-		for ticks := 0; ticks < ticksInATurnMax && due <= monotonicUs(); ticks++ {
+		isBehind := false
+		for ticks := 0; ticks < ticksInATurnMax && due <= monotonicUs() && !isBehind; ticks++ {
 			text := make([]byte, 0, int(batch)*(len(rowTail)+32)+2)
 			for row := range batch {
 				text = append(text, "[,"[min(row, 1)], '[')
@@ -162,31 +191,46 @@ func SendRows(source Source, publish func(topic string, event []byte)) {
 				text = strconv.AppendInt(text, due, 10)
 				text = append(text, rowTail...)
 			}
-			publish(topic, append(text, ']'))
+			isBehind = publish(topic, append(text, ']'))
 			due += interval
 		}
-		time.Sleep(time.Duration(due-monotonicUs()) * time.Microsecond)
+		time.Sleep(max(time.Duration(due-monotonicUs())*time.Microsecond, turnPause))
 	}
 }
 
 // PushDummies gives a dummy to write at each tick, if that is the source, until write fails or done
-// is closed. Ticks that pass while one is being written are left out.
+// is closed. A timer of Go's rounds up to a millisecond, so the ticks of one turn are caught up; those
+// that pass while a write waits for the client are left out.
 func PushDummies(source Source, done <-chan struct{}, write func([]byte) error) {
 	if source.kind != "dummy" {
 		return
 	}
 	// No request consists of this character alone, so none is taken for a dummy.
 	dummy := bytes.Repeat([]byte("x"), int(source.number("size")))
-	ticker := time.NewTicker(time.Duration(source.number("interval_us")) * time.Microsecond)
-	defer ticker.Stop()
+	interval := time.Duration(source.number("interval_us")) * time.Microsecond
+	due := time.Now().Add(interval)
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-done:
 			return
-		case <-ticker.C:
+		case <-timer.C:
+		}
+		due = laterOf(due, time.Now().Add(-ticksInATurnMax*interval))
+		for !due.After(time.Now()) {
 			if write(dummy) != nil {
 				return
 			}
+			due = due.Add(interval)
 		}
+		timer.Reset(time.Until(due))
 	}
+}
+
+func laterOf(one, other time.Time) time.Time {
+	if one.After(other) {
+		return one
+	}
+	return other
 }

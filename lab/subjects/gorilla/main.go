@@ -32,18 +32,19 @@ func main() {
 	})
 }
 
-func publish(topic string, event []byte) {
+func publish(topic string, event []byte) bool {
 	message, err := websocket.NewPreparedMessage(websocket.TextMessage, event)
 	if err != nil {
 		log.Fatal(err)
 	}
-	topics.Publish(topic, message)
+	return topics.Publish(topic, message)
 }
 
 // serve returns what the client says until the connection ends, and pushes beside it. gorilla allows
 // one writer at a time: that is a mutex, what one adds first to a loop that reads and writes.
 func serve(conn *websocket.Conn, subscriber *peer.Subscriber[*websocket.PreparedMessage], source peer.Source) {
 	defer conn.Close()
+	topics.CloseSlow(subscriber, func() { conn.Close() })
 	var mutex sync.Mutex
 	write := func(kind int, message []byte) error {
 		mutex.Lock()
@@ -51,13 +52,12 @@ func serve(conn *websocket.Conn, subscriber *peer.Subscriber[*websocket.Prepared
 		return conn.WriteMessage(kind, message)
 	}
 	go func() {
-		// Who is too slow, or gone, ends.
-		defer conn.Close()
 		for message := range subscriber.Messages {
 			mutex.Lock()
 			err := conn.WritePreparedMessage(message)
 			mutex.Unlock()
 			if err != nil {
+				conn.Close()
 				return
 			}
 		}
