@@ -151,7 +151,7 @@ int main(int count, char **words) {
       }
       rest += bytes;
       // It ends a request that brings less than 16 KiB a second. Here whoever says anything stays.
-      us_socket_timeout(0, (us_socket_t *)response->getNativeHandle(), last ? 0 : PUBLISHER_TIMEOUT_S);
+      us_socket_timeout(0, (us_socket_t *)response, last ? 0 : PUBLISHER_TIMEOUT_S);
       if (last) response->end("{\"count\":" + std::to_string(events) + "}");
     });
   });

@@ -1,5 +1,6 @@
 //! axum with its WebSockets (tokio-tungstenite) and its Server-Sent Events, in the common form: a
-//! `tokio::sync::broadcast` channel for each topic, a task for each subscriber.
+//! `tokio::sync::broadcast` channel for each topic, a task for each subscriber. `--feed true` flushes
+//! a WebSocket once its channel is empty, not after each message.
 
 use axum::Router;
 use axum::body::Body;
@@ -17,18 +18,19 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::wrappers::BroadcastStream;
 
 /// Events that may wait for a subscriber; beyond it the oldest are lost to it.
 const WAITING_MAX: usize = 100;
 const ROW_TAIL: &str = r#",1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]"#;
-const TICKS_IN_A_TURN_MAX: u32 = 16;
+const TICKS_IN_A_TURN_MAX: u64 = 16;
 
 #[derive(Clone)]
 struct App {
     topics: Arc<Mutex<HashMap<String, Sender<Utf8Bytes>>>>,
     source: Arc<Source>,
+    feeds: bool,
 }
 
 /// What it sends by itself.
@@ -40,15 +42,17 @@ struct Source {
 #[tokio::main]
 async fn main() {
     let (mut listen, mut source) = ("127.0.0.1:8080".to_owned(), "none".to_owned());
+    let mut feeds = false;
     let mut words = std::env::args().skip(1);
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         match name.as_str() {
             "--listen" => listen = value,
             "--source" => source = value,
+            "--feed" => feeds = value == "true",
             other => panic!("there is no option {other}"),
         }
     }
-    let app = App { topics: Arc::default(), source: Arc::new(Source::read(&source)) };
+    let app = App { topics: Arc::default(), source: Arc::new(Source::read(&source)), feeds };
     if app.source.kind == "constant" {
         tokio::spawn(send_rows(app.clone()));
     }
@@ -94,7 +98,7 @@ async fn subscribe(
     let events = app.topic(&topic).subscribe();
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &app).await {
-        Ok(upgrade) => upgrade.on_upgrade(move |socket| converse(socket, events, app.source)),
+        Ok(upgrade) => upgrade.on_upgrade(move |socket| converse(socket, events, app)),
         Err(_) => {
             let events = BroadcastStream::new(events)
                 .filter_map(|event| async move { event.ok() })
@@ -104,15 +108,14 @@ async fn subscribe(
     }
 }
 
-async fn converse(socket: WebSocket, mut events: Receiver<Utf8Bytes>, source: Arc<Source>) {
+async fn converse(socket: WebSocket, mut events: Receiver<Utf8Bytes>, app: App) {
     let (mut sink, mut said) = socket.split();
-    let is_firehose = source.kind == "dummy";
-    let us = if is_firehose { source.number("interval_us") } else { u64::MAX >> 16 };
-    let size = if is_firehose { source.number("size") as usize } else { 0 };
+    let is_firehose = app.source.kind == "dummy";
+    let us = if is_firehose { app.source.number("interval_us") } else { u64::MAX >> 16 };
+    let size = if is_firehose { app.source.number("size") as usize } else { 0 };
     let dummy = Utf8Bytes::from("x".repeat(size));
-    let mut ticks = interval(Duration::from_micros(us));
-    // Ticks that pass while a dummy is being sent are left out.
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let interval = Duration::from_micros(us);
+    let mut due = Instant::now() + interval;
     loop {
         let message = tokio::select! {
             event = events.recv() => match event {
@@ -126,9 +129,20 @@ async fn converse(socket: WebSocket, mut events: Receiver<Utf8Bytes>, source: Ar
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                 _ => return,
             },
-            _ = ticks.tick(), if is_firehose => Message::Text(dummy.clone()),
+            // A timer of tokio's rounds up to a millisecond, so the ticks of one turn are caught up;
+            // those that pass while a dummy waits for the client are left out.
+            () = sleep_until(due), if is_firehose => {
+                let late = Instant::now().saturating_duration_since(due);
+                due += interval * (late.as_micros() as u64 / us).saturating_sub(TICKS_IN_A_TURN_MAX) as u32;
+                due += interval;
+                Message::Text(dummy.clone())
+            }
         };
-        if sink.send(message).await.is_err() {
+        let fed = match app.feeds && !events.is_empty() {
+            true => sink.feed(message).await,
+            false => sink.send(message).await,
+        };
+        if fed.is_err() {
             return;
         }
     }
