@@ -10,7 +10,8 @@
 //!   `start`: the subjects of one, in turns; `sample`: what one span shows
 //! - `start_barrier`: those that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged when no more are taken
-//! - `endpoints`: what is found of endpoints beforehand
+//! - `go_on`: a run that was interrupted; `peers`: installed, and found again
+//! - `machine`: what a run was on; `endpoints`: what is found of endpoints beforehand
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
 //! - `lines`: its files of a line for each sample
 //! - `store`: a folder of runs; `query`: what can be asked of them
@@ -24,8 +25,11 @@ mod bundle;
 mod ending;
 mod endpoints;
 mod eta;
+mod go_on;
 mod interrupt;
 mod lines;
+mod machine;
+mod peers;
 mod print;
 mod progress;
 mod query;
@@ -40,20 +44,24 @@ mod tests;
 mod watch;
 
 pub use archive::Archive;
+pub use go_on::go_on;
 pub use interrupt::INTERRUPTED;
+pub use peers::install;
 pub use print::{print, say};
 pub use query::{entries, judge};
 pub use store::{STORE, Store};
 
 use crate::browser::{self, Chromium};
 use crate::load_generator::LoadGenerator;
-use crate::measure::{MachineNote, Sample};
-use crate::report::{Addition, Condition, Manifest};
-use crate::scenario::{self, Changes, Endpoint, Plan, Program, Settings};
+use crate::measure::Sample;
+use crate::report::{Condition, Manifest};
+use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use crate::swarm::Swarm;
 use anyhow::Context;
 use bundle::Bundle;
+use machine::machine_note;
+use peers::{find_programs, peers_in};
 use sample::Bench;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -66,35 +74,6 @@ pub enum PlanSource {
     Scenario(String),
     /// Endpoints that somebody runs.
     Endpoints(Vec<Endpoint>),
-}
-
-/// Installs peers by name, or all; says of each what is there now, or why it is not.
-pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> {
-    let peers = peers_in(&context.peers)?;
-    if peers.is_empty() {
-        return Err(misuse("no folder of --peers has a subject.toml: name one that has"));
-    }
-    let known: Vec<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();
-    let is_all = names.iter().any(|name| name == "all");
-    if let Some(name) = names.iter().find(|name| !is_all && !known.contains(&name.as_str())) {
-        return Err(misuse(scenario::unknown("peer", name, &known)));
-    }
-    let mut failed = 0;
-    for peer in peers.iter().filter(|peer| is_all || names.contains(&peer.name)) {
-        let name = &peer.name;
-        match subject::install(peer, context.output.is_quiet) {
-            Ok(version) => print(&format!("{name:<16} {version}\n"))?,
-            Err(error) => {
-                failed += 1;
-                print(&format!("{name:<16} not installed: {error:#}\n"))?;
-            }
-        }
-    }
-    // Of all, some may need what no registry has.
-    if failed > 0 && !is_all {
-        anyhow::bail!("{failed} of {} peers are not installed", names.len());
-    }
-    Ok(Ended::Complete)
 }
 
 /// What to run, and where to put what is found.
@@ -172,50 +151,6 @@ pub fn rerun(run: &str, out: Option<&Path>, context: &RunContext) -> anyhow::Res
     secrets::expect_all_kept(&archive.plan)?;
     let place = place_of(&archive.manifest)?;
     begin(archive.plan, &place, out, Some(archive.name), context)
-}
-
-/// Goes on with a run that was interrupted, in its folder: with the same binary, on the same
-/// machine.
-pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
-    let archive = Archive::read(&context.store.find(run)?)?;
-    secrets::expect_all_kept(&archive.plan)?;
-    let Archive { name, folder, mut plan, mut manifest, samples, .. } = archive;
-    if !manifest.ended.is_empty() && !manifest.was_interrupted {
-        return Err(misuse(format!("`{name}` is complete: `rerun` takes it anew")));
-    }
-    if !folder.join("samples.jsonl").exists() {
-        return Err(misuse(format!("`{name}` is archived: `rerun` takes it anew")));
-    }
-    context.output.check(&plan)?;
-    find_programs(&mut plan, &context.peers)?;
-    let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
-    let place = place_of(&manifest)?;
-    let cores = Cores::allowed()?;
-    let machine = machine_note(&plan, &cores, &place);
-    let addition = Addition {
-        begun: now(),
-        version: context.version.clone(),
-        measured: subject::version_of(&context.program)?,
-    };
-    let same = |what: &str, is_same: bool| match is_same {
-        true => Ok(()),
-        false => Err(misuse(format!(
-            "`{name}` was begun with another {what}, whose figures would be among these: \
-             `rerun` takes it anew"
-        ))),
-    };
-    same("version of the lab", manifest.version == addition.version)?;
-    same("build of Thalweg", manifest.measured == addition.measured)?;
-    same("version of a peer", manifest.peers == peers)?;
-    same(
-        "machine",
-        (&manifest.machine.cpu, manifest.machine.cores) == (&machine.cpu, machine.cores),
-    )?;
-    manifest.continued.push(addition);
-    (manifest.was_interrupted, manifest.ended) = (false, String::new());
-    let bundle = Bundle::reopen(folder)?;
-    bundle.note(&manifest)?;
-    measure(&plan, &place, &cores, manifest, bundle, samples, context)
 }
 
 fn begin(
@@ -332,41 +267,6 @@ fn read_plan(request: &RunRequest, context: &RunContext) -> anyhow::Result<Plan>
     scenario::read(&text, &request.changes, &peers).context(source)
 }
 
-fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer>> {
-    let mut peers = Vec::new();
-    for folder in folders {
-        peers.extend(subject::peers(folder)?);
-    }
-    Ok(peers)
-}
-
-/// Finds on this machine what a plan, which may be an archived one, only names.
-fn find_programs(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
-    let known = peers_in(folders)?;
-    for program in programs(plan) {
-        match program {
-            Program::Build(binary) if !binary.is_file() => {
-                return Err(misuse(format!(
-                    "the other build {} is not here: name one that is with --against",
-                    binary.display()
-                )));
-            }
-            Program::Peer(peer) => {
-                let Some(found) = known.iter().find(|known| known.name == peer.name) else {
-                    return Err(misuse(format!(
-                        "the subject `{}` is in none of the folders of peers: name its folder \
-                         with --peers",
-                        peer.name
-                    )));
-                };
-                peer.folder.clone_from(&found.folder);
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 /// The plan as it is archived: without folders of this machine, and without secrets.
 fn archived(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
@@ -390,39 +290,4 @@ fn archived(plan: &Plan) -> Plan {
 fn programs(plan: &mut Plan) -> impl Iterator<Item = &mut Program> {
     let cells = plan.parts.iter_mut().flat_map(|part| &mut part.cells);
     cells.flat_map(|cell| &mut cell.subjects).map(|subject| &mut subject.program)
-}
-
-fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
-    let shards_max = plan.subjects().map(|subject| subject.settings.shards).max().unwrap_or(1);
-    let mut note = MachineNote::read();
-    note.cores = cores.count();
-    note.swarm_core = cores.of_swarm(1);
-    if endpoints::is_only_endpoints(plan) {
-        note.remarks = endpoints::found(plan, note.swarm_core);
-        return note;
-    }
-    // Of several ways the first one is told, and that there are others.
-    let mut all = plan.subjects().map(|subject| subject.settings.cores);
-    let used = Settings { cores: all.next().unwrap_or_default(), ..Settings::default() };
-    note.subject_cores = cores.of_subject(&used).to_vec();
-    if plan.load.is_browser() {
-        note.browser_cores = cores.of_browser(&used).to_vec();
-    }
-    if !place.is_loopback() {
-        let under = arguments::without_folders(&place.under).join(" ");
-        note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];
-    }
-    if all.any(|it| it != used.cores) {
-        let others = "subject and browser have other cores where a cell says so";
-        note.remarks.push(others.to_owned());
-    }
-    if !cores.are_disjoint(1) {
-        note.remarks.push("only one core: subject and swarm share it, nothing is valid".to_owned());
-    } else if !cores.are_disjoint(shards_max) {
-        note.remarks.push(format!(
-            "{shards_max} shards leave no core of its own to the swarm: it shares core {}",
-            cores.of_swarm(shards_max)
-        ));
-    }
-    note
 }

@@ -1,0 +1,52 @@
+//! A run that was interrupted goes on.
+
+use super::bundle::Bundle;
+use super::machine::machine_note;
+use super::peers::find_programs;
+use super::{Archive, Ended, RunContext, measure, misuse, now, place_of, secrets};
+use crate::report::Addition;
+use crate::subject::{self, Cores};
+
+/// Goes on with a run that was interrupted, in its folder: with the same binary, on the same
+/// machine.
+pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
+    let archive = Archive::read(&context.store.find(run)?)?;
+    secrets::expect_all_kept(&archive.plan)?;
+    let Archive { name, folder, mut plan, mut manifest, samples, .. } = archive;
+    if !manifest.ended.is_empty() && !manifest.was_interrupted {
+        return Err(misuse(format!("`{name}` is complete: `rerun` takes it anew")));
+    }
+    if !folder.join("samples.jsonl").exists() {
+        return Err(misuse(format!("`{name}` is archived: `rerun` takes it anew")));
+    }
+    context.output.check(&plan)?;
+    find_programs(&mut plan, &context.peers)?;
+    let peers = subject::install_peers(&mut plan, context.output.is_quiet)?;
+    let place = place_of(&manifest)?;
+    let cores = Cores::allowed()?;
+    let machine = machine_note(&plan, &cores, &place);
+    let addition = Addition {
+        begun: now(),
+        version: context.version.clone(),
+        measured: subject::version_of(&context.program)?,
+    };
+    let same = |what: &str, is_same: bool| match is_same {
+        true => Ok(()),
+        false => Err(misuse(format!(
+            "`{name}` was begun with another {what}, whose figures would be among these: \
+             `rerun` takes it anew"
+        ))),
+    };
+    same("version of the lab", manifest.version == addition.version)?;
+    same("build of Thalweg", manifest.measured == addition.measured)?;
+    same("version of a peer", manifest.peers == peers)?;
+    same(
+        "machine",
+        (&manifest.machine.cpu, manifest.machine.cores) == (&machine.cpu, machine.cores),
+    )?;
+    manifest.continued.push(addition);
+    (manifest.was_interrupted, manifest.ended) = (false, String::new());
+    let bundle = Bundle::reopen(folder)?;
+    bundle.note(&manifest)?;
+    measure(&plan, &place, &cores, manifest, bundle, samples, context)
+}

@@ -1,0 +1,71 @@
+//! Peers of a plan: installed, and found again where this machine has them.
+
+use super::{Ended, RunContext, misuse, print, programs};
+use crate::scenario::{self, Plan, Program};
+use crate::subject;
+use std::path::PathBuf;
+
+/// Installs peers by name, or all; says of each what is there now, or why it is not.
+pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> {
+    let peers = peers_in(&context.peers)?;
+    if peers.is_empty() {
+        return Err(misuse("no folder of --peers has a subject.toml: name one that has"));
+    }
+    let known: Vec<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();
+    let is_all = names.iter().any(|name| name == "all");
+    if let Some(name) = names.iter().find(|name| !is_all && !known.contains(&name.as_str())) {
+        return Err(misuse(scenario::unknown("peer", name, &known)));
+    }
+    let mut failed = 0;
+    for peer in peers.iter().filter(|peer| is_all || names.contains(&peer.name)) {
+        let name = &peer.name;
+        match subject::install(peer, context.output.is_quiet) {
+            Ok(version) => print(&format!("{name:<16} {version}\n"))?,
+            Err(error) => {
+                failed += 1;
+                print(&format!("{name:<16} not installed: {error:#}\n"))?;
+            }
+        }
+    }
+    // Of all, some may need what no registry has.
+    if failed > 0 && !is_all {
+        anyhow::bail!("{failed} of {} peers are not installed", names.len());
+    }
+    Ok(Ended::Complete)
+}
+
+/// Those of all folders.
+pub(super) fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer>> {
+    let mut peers = Vec::new();
+    for folder in folders {
+        peers.extend(subject::peers(folder)?);
+    }
+    Ok(peers)
+}
+
+/// Finds on this machine what a plan, which may be an archived one, only names.
+pub(super) fn find_programs(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
+    let known = peers_in(folders)?;
+    for program in programs(plan) {
+        match program {
+            Program::Build(binary) if !binary.is_file() => {
+                return Err(misuse(format!(
+                    "the other build {} is not here: name one that is with --against",
+                    binary.display()
+                )));
+            }
+            Program::Peer(peer) => {
+                let Some(found) = known.iter().find(|known| known.name == peer.name) else {
+                    return Err(misuse(format!(
+                        "the subject `{}` is in none of the folders of peers: name its folder \
+                         with --peers",
+                        peer.name
+                    )));
+                };
+                peer.folder.clone_from(&found.folder);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
