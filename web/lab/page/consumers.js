@@ -6,11 +6,14 @@
  * - `rows`, `rows-every-value`: JSON, an array for each row
  * - `columns`: JSON, an object of arrays for each batch
  *
+ * Rows come in Thalweg's envelope, alone (`raw`: the message is an array of rows), or as a client's library
+ * has read them (`socketio`).
+ *
  * @typedef {object} Taken
  * @property {number} events - new ones.
  * @property {number} dueUs - when the first of them was due, µs of the machine's monotonic clock.
  *
- * @typedef {(connection: number, message: string) => Taken} Consumer
+ * @typedef {(connection: number, message: any) => Taken} Consumer - of a message's text, or of rows.
  */
 
 /** The envelope's head, and number and due time of its first row, lie within. */
@@ -27,9 +30,10 @@ const READ = 4;
 
 /**
  * @param {Ledger} ledger
- * @returns {Record<string, Consumer>}
+ * @param {string} dialect - what the subject speaks.
+ * @returns {Record<string, Consumer>} by name, those that there are for it.
  */
-function consumers(ledger) {
+function consumers(ledger, dialect) {
   /**
    * By connection, what the rows' own numbers are ahead of the offsets.
    * @type {number[]}
@@ -79,35 +83,57 @@ function consumers(ledger) {
   };
 
   /**
-   * JSON rows.
+   * @param {number} connection
+   * @param {any[]} rows
+   * @param {number} first - offset of the first.
+   * @param {number} last - of the last.
    * @param {(row: any[]) => number} read - what of a row.
-   * @returns {Consumer}
    */
-  const rows = (read) => (connection, message) => {
-    const envelope = parsed(connection, message, true);
-    if (!envelope) return NOTHING;
-    const { events, first } = envelope;
-    const last = offset(envelope);
-    for (const row of events) sum += read(row);
-    const shift = (shifts[connection] ??= events[0][0] - first);
+  const entered = (connection, rows, first, last, read) => {
+    for (const row of rows) sum += read(row);
+    const shift = (shifts[connection] ??= rows[0][0] - first);
     const isWhole =
-      events.length === last - first + 1 &&
-      events[0][0] === first + shift &&
-      events[events.length - 1][0] === last + shift;
+      rows.length === last - first + 1 && rows[0][0] === first + shift && rows[rows.length - 1][0] === last + shift;
     if (!isWhole) {
       ledger.corrupt();
       return NOTHING;
     }
-    return { events: ledger.arrived(connection, first, last), dueUs: events[0][1] };
+    return { events: ledger.arrived(connection, first, last), dueUs: rows[0][1] };
+  };
+
+  /**
+   * JSON rows.
+   * @param {(row: any[]) => number} read
+   * @returns {Consumer}
+   */
+  const rows = (read) => (connection, message) => {
+    const envelope = parsed(connection, message, true);
+    return envelope ? entered(connection, envelope.events, envelope.first, offset(envelope), read) : NOTHING;
+  };
+
+  /**
+   * Rows without an envelope: their own numbers are their offsets.
+   * @param {(message: any) => any[]} rowsOf
+   * @param {(row: any[]) => number} read
+   * @returns {Consumer}
+   */
+  const alone = (rowsOf, read) => (connection, message) => {
+    const rows = rowsOf(message);
+    return entered(connection, rows, rows[0][0], rows[rows.length - 1][0], read);
   };
 
   /** @param {{ position: string }} envelope */
   const offset = ({ position }) => Number(position.slice(position.indexOf(".") + 1));
 
+  const oneValue = (/** @type {any[]} */ row) => row[READ];
+  if (dialect === "raw" || dialect === "socketio") {
+    const rowsOf = dialect === "raw" ? rowsOfLines : (/** @type {any[]} */ rows) => rows;
+    return { rows: alone(rowsOf, oneValue), "rows-every-value": alone(rowsOf, valuesOf) };
+  }
   return {
     raw,
 
-    rows: rows((row) => row[READ]),
+    rows: rows(oneValue),
 
     "rows-every-value": rows(valuesOf),
 
@@ -124,6 +150,16 @@ function consumers(ledger) {
       return { events: fresh, dueUs: envelope.events[0].column1[0] };
     },
   };
+}
+
+/**
+ * A message is an array of rows, or several with line feeds between them.
+ * @param {string} message
+ * @returns {any[]}
+ */
+function rowsOfLines(message) {
+  if (!message.includes("\n")) return JSON.parse(message);
+  return message.split("\n").flatMap((line) => JSON.parse(line));
 }
 
 /**

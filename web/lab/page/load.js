@@ -4,7 +4,8 @@
  *
  * @typedef {object} Wanted
  * @property {string} transport
- * @property {string} url - path and query of a subscription.
+ * @property {string} dialect - what the subject speaks.
+ * @property {string} topic - that is subscribed to.
  * @property {number} connections
  * @property {string} consumer
  * @property {boolean} worker - whether they are in a worker.
@@ -17,8 +18,6 @@
  * @property {number} dueUs
  */
 
-/** Where topics are. */
-const TOPICS = "/v1/topics/";
 /** How many connections are opened at a time. */
 const OPENING_MAX = 20;
 
@@ -42,29 +41,27 @@ class Load {
   async open() {
     const by = { sdk: this.bySdk, arrow: this.byArrow, "arrow-every-value": this.byArrow }[this.wanted.consumer];
     if (by) {
-      const shipped = await imported(`/sdk/${by === this.bySdk ? "thalweg" : "arrow"}.js`);
+      const why = "the subject was built without its pages (make pages)";
+      const shipped = await imported(`/sdk/${by === this.bySdk ? "thalweg" : "arrow"}.js`, why);
       const all = Array.from({ length: this.wanted.connections }, (_, number) => by.call(this, shipped, number));
       return void (await Promise.all(all));
     }
-    const consumer = consumers(this.ledger)[this.wanted.consumer];
+    const consumer = consumers(this.ledger, this.wanted.dialect)[this.wanted.consumer];
     if (!consumer) throw new Error(`there is no consumer ${this.wanted.consumer}`);
-    const url = new URL(this.wanted.url, ORIGIN).href;
     const numbers = Array.from({ length: this.wanted.connections }, (_, number) => number);
     while (numbers.length > 0) {
-      await Promise.all(numbers.splice(0, OPENING_MAX).map((number) => this.connect(number, url, consumer)));
+      await Promise.all(numbers.splice(0, OPENING_MAX).map((number) => this.connect(number, consumer)));
     }
   }
 
   /**
    * @param {number} number
-   * @param {string} url
    * @param {Consumer} consumer
    * @returns {Promise<void>} when it stands.
    */
-  connect(number, url, consumer) {
-    const open = /** @type {(typeof TRANSPORTS)[string]} */ (TRANSPORTS[this.wanted.transport]);
+  connect(number, consumer) {
     return new Promise((resolve, reject) => {
-      const hear = (/** @type {string} */ message, /** @type {number} */ bytes) => {
+      const hear = (/** @type {any} */ message, /** @type {number} */ bytes) => {
         try {
           this.timeline.came(consumer(number, message), bytes);
         } catch {
@@ -77,6 +74,7 @@ class Load {
           resolve();
         },
         text: (/** @type {string} */ message) => hear(message, message.length),
+        rows: hear,
         ...(this.wanted.consumer === "raw" ? { bytes: rawLines(hear) } : {}),
         ended: (/** @type {string} */ why) => {
           this.ledger.cut();
@@ -85,7 +83,7 @@ class Load {
           reject(new Error(why));
         },
       };
-      this.closes.push(open(url, ear));
+      this.closes.push(subscribed(this.wanted, ear));
     });
   }
 
@@ -100,7 +98,7 @@ class Load {
     this.closes.push(() => session.close());
     let sum = 0;
     return this.taken(number, (take, onError) =>
-      session.subscribe(this.topic(), { onError }, (/** @type {any} */ { first, events, gap, bytes }) => {
+      session.subscribe(this.wanted.topic, { onError }, (/** @type {any} */ { first, events, gap, bytes }) => {
         for (const row of events) sum += row[READ];
         take({ first, count: events.length, gap, bytes, dueUs: events[0]?.[1] ?? 0 });
       }),
@@ -119,7 +117,7 @@ class Load {
     /** @type {number | null} What the rows' own numbers are ahead of the offsets. */
     let shift = null;
     return this.taken(number, (take, onError) => {
-      const stream = columns(ORIGIN, this.topic(), { onError, reuse: true }, (/** @type {any} */ batch) => {
+      const stream = columns(ORIGIN, this.wanted.topic, { onError, reuse: true }, (/** @type {any} */ batch) => {
         const { table, first, count, gap, bytes } = batch;
         // Before the row's own columns are the offsets.
         const column = (/** @type {number} */ index) => table.children[1 + index];
@@ -160,13 +158,9 @@ class Load {
     this.standing += 1;
   }
 
-  topic() {
-    return this.wanted.url.slice(TOPICS.length);
-  }
-
   /** Looks on at the live page, whose only connection it counts. */
   watch() {
-    const read = consumers(this.ledger)["raw"];
+    const read = consumers(this.ledger, "thalweg")["raw"];
     this.live = new LiveLooks();
     const { ledger, timeline } = this;
     this.way = "events over a WebSocket";
@@ -213,15 +207,16 @@ class Load {
 }
 
 /**
- * A script that the subject serves with its pages.
+ * A script that the subject serves.
  * @param {string} path
+ * @param {string} why - it may not be there.
  * @returns {Promise<any>}
  */
-async function imported(path) {
+async function imported(path, why) {
   try {
     return await import(ORIGIN + path);
   } catch (error) {
-    throw new Error(`there is no ${path}, for the subject was built without its pages (make pages): ${error}`);
+    throw new Error(`there is no ${path}, for ${why}: ${error}`);
   }
 }
 
@@ -279,7 +274,8 @@ const commands = {
 
   /** Before the live page's own script runs. */
   watch() {
-    load = new Load({ transport: "websocket", url: "", connections: 1, consumer: "live-page", worker: false });
+    const page = { transport: "websocket", dialect: "thalweg", topic: "", connections: 1, worker: false };
+    load = new Load({ ...page, consumer: "live-page" });
     load.watch();
   },
 

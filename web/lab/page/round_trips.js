@@ -4,8 +4,9 @@
  *
  * @typedef {object} Talk
  * @property {string} transport
+ * @property {string} dialect - what the subject speaks. Thalweg makes the Runners; to the others the page says
+ *   them, and they come back.
  * @property {string} topic
- * @property {boolean} makesRunners - whether the subject makes them; what a page says comes back, else.
  */
 
 /** About what a Runner of the subject's has. */
@@ -17,8 +18,9 @@ class RoundTrips {
   /** @param {Talk} talk */
   constructor(talk) {
     this.talk = talk;
+    this.makesRunners = talk.dialect === "thalweg";
     this.ledger = new Ledger();
-    this.url = new URL(`/v1/topics/${talk.topic}`, location.origin).href;
+    this.url = `${ORIGIN}${TOPICS[talk.dialect]}${talk.topic}`;
     this.position = "";
     this.sentMs = 0;
     this.why = "";
@@ -40,19 +42,20 @@ class RoundTrips {
 
   /** Opens it; the first Runner comes with the ack of what confirms. */
   async open() {
-    const { transport, makesRunners } = this.talk;
+    const { makesRunners } = this;
+    const { transport, dialect, topic } = this.talk;
     const hear = (/** @type {string} */ message) => this.hear(message);
     const ended = (/** @type {string} */ why) => {
       this.ledger.cut();
       this.why ||= why;
       this.done();
     };
+    if (dialect === "socketio") return this.bySocketIo(topic, ended);
     const earliest = makesRunners ? `${this.url}?cursor=earliest` : this.url;
     if (transport === "websocket") {
       const socket = new WebSocket(earliest.replace("http", "ws"));
       socket.onmessage = ({ data }) => hear(data);
       socket.onclose = ({ code, reason }) => ended(`closed: ${code} ${reason}`);
-      const { topic } = this.talk;
       this.ack = (runner) =>
         socket.send(
           makesRunners ? JSON.stringify({ command: "ack", topic, position: this.position }) : JSON.stringify(runner),
@@ -64,6 +67,21 @@ class RoundTrips {
     if (transport === "long-polling") this.poll(earliest, 0).catch((error) => ended(String(error)));
     else if (transport === "forever-frame") this.frame(earliest);
     else TRANSPORTS[transport]?.(earliest, { stands() {}, text: hear, ended });
+  }
+
+  /**
+   * What is emitted comes back as its acknowledgement.
+   * @param {string} topic
+   * @param {(why: string) => void} ended
+   */
+  async bySocketIo(topic, ended) {
+    const socket = await socketIoClient(topic);
+    for (const kind of ["connect_error", "disconnect"]) {
+      socket.on(kind, (/** @type {unknown} */ why) => ended(`${kind}: ${why}`));
+    }
+    this.ack = (said) =>
+      socket.emit("echo", said, (/** @type {any} */ heard) => this.came(heard, runner(heard.id + 1)));
+    socket.on("connect", () => this.arm(runner(0)));
   }
 
   /**
@@ -105,8 +123,8 @@ class RoundTrips {
     }
     const { position, events } = heard;
     this.position = position ?? this.position;
-    if (!this.talk.makesRunners) {
-      // The limit confirms nothing, and says back what it is told.
+    if (!this.makesRunners) {
+      // Nothing confirms that it stands, and what is said comes back.
       if (heard.id !== undefined) this.came(heard, runner(heard.id + 1));
       return;
     }

@@ -1,10 +1,12 @@
 /**
- * A connection of each transport, as a page without a library would open it. Each returns what
- * closes it.
+ * A connection of each transport, as a page without a library would open it; of Socket.IO, as its own
+ * client does. Each returns what closes it.
  *
  * @typedef {object} Ear
  * @property {() => void} stands - the transport is open.
  * @property {(message: string) => void} text - a message.
+ * @property {(rows: any[], bytes: number) => void} [rows] - rows that a client's library has read, and the
+ *   bytes of the message that they came in.
  * @property {(bytes: Uint8Array) => void} [bytes] - what of a streamed body has come, as it is;
  *   without it, it is taken apart into lines.
  * @property {(why: string) => void} ended - nothing more comes.
@@ -14,6 +16,21 @@
 const PIECE_BYTES_MAX = 256 * 1024;
 /** A body is read for so long in one go, ms. */
 const TURN_MS = 5;
+
+/** Where topics are, by what the subject speaks. @type {Record<string, string>} */
+const TOPICS = { thalweg: "/v1/topics/", limit: "/v1/topics/", raw: "/" };
+
+/**
+ * A connection that subscribes to a topic.
+ * @param {{ transport: string, dialect: string, topic: string }} wanted
+ * @param {Ear} ear
+ * @returns {() => void} what closes it.
+ */
+function subscribed({ transport, dialect, topic }, ear) {
+  if (dialect === "socketio") return socketIo(topic, ear);
+  const open = /** @type {(typeof TRANSPORTS)[string]} */ (TRANSPORTS[transport]);
+  return open(`${ORIGIN}${TOPICS[dialect]}${topic}`, ear);
+}
 
 /** @type {Record<string, (url: string, ear: Ear) => () => void>} */
 const TRANSPORTS = {
@@ -52,6 +69,47 @@ const TRANSPORTS = {
     return () => stop.abort();
   },
 };
+
+/**
+ * Subscribes over a WebSocket by the client that Socket.IO's server serves.
+ * @param {string} topic
+ * @param {Ear} ear
+ */
+function socketIo(topic, ear) {
+  let close = () => {};
+  let isClosed = false;
+  socketIoClient(topic).then(
+    (socket) => {
+      let bytes = 0;
+      // A packet of Engine.IO has one byte before its data. What it carries is handed on before the next one comes.
+      socket.io.engine.on("data", (/** @type {string} */ data) => (bytes += 1 + data.length));
+      socket.on("event", (/** @type {string} */ _, /** @type {any[]} */ rows) => {
+        ear.rows?.(rows, bytes);
+        bytes = 0;
+      });
+      socket.on("connect", ear.stands);
+      for (const kind of ["connect_error", "disconnect"]) {
+        socket.on(kind, (/** @type {unknown} */ why) => isClosed || ear.ended(`${kind}: ${why}`));
+      }
+      close = () => socket.close();
+    },
+    (error) => ear.ended(String(error)),
+  );
+  return () => {
+    isClosed = true;
+    close();
+  };
+}
+
+/**
+ * A connection of its own, which does not come back by itself: that would hide what was cut.
+ * @param {string} topic - in the query, as the subject has it.
+ * @returns {Promise<any>}
+ */
+async function socketIoClient(topic) {
+  const { io } = await imported("/socket.io/socket.io.esm.min.js", "the subject serves no client of Socket.IO");
+  return io(ORIGIN, { transports: ["websocket"], query: { topic }, forceNew: true, reconnection: false });
+}
 
 /**
  * Reads a body to its end.

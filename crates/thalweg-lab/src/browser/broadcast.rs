@@ -52,11 +52,13 @@ impl<'a> Broadcast<'a> {
         }
         let begun_us = monotonic_us();
         let (tabs, all) = (settings.tabs, settings.connections);
+        let dialect = self.load.program.dialect();
         self.tabs.each(|number| {
             let number = number as u32;
             let wanted = json!({
                 "transport": settings.transport,
-                "url": format!("/v1/topics/{}", topic_name(0)),
+                "dialect": dialect,
+                "topic": topic_name(0),
                 "connections": all / tabs + u32::from(number < all % tabs),
                 "consumer": settings.consumer,
                 "worker": settings.worker,

@@ -3,7 +3,6 @@
 use super::tabs::{Tabs, wait_until};
 use crate::load_generator::{Load, Moment, Observer, Outcome, Session, monotonic_us};
 use crate::measure::{Counts, Latency, Negotiated, Reported, RoundTrips, Traffic};
-use crate::scenario::Dialect;
 use crate::subject::topic_name;
 use serde::Deserialize;
 use serde_json::json;
@@ -42,8 +41,8 @@ impl<'a> Conversation<'a> {
         let begun_us = monotonic_us();
         let wanted = json!({
             "transport": load.settings.transport,
+            "dialect": load.program.dialect(),
             "topic": topic_name(0),
-            "makesRunners": load.program.dialect() == Dialect::Thalweg,
         });
         tabs.each(|_| format!("lab.talk({wanted})"))?;
         let open_us = monotonic_us() - begun_us;

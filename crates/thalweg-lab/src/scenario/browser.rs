@@ -29,9 +29,6 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
             );
         }
     };
-    if !matches!(program.dialect(), Dialect::Thalweg | Dialect::Limit) {
-        return Err("in a browser only Thalweg and `limit` are subscribed to".to_owned());
-    }
     if settings.streams > 0 {
         return Err(
             "a browser shares one HTTP/2 connection by itself: set tls, leave streams out".into()
@@ -57,10 +54,16 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if consumer.is_arrow() && transport != Transport::HttpStreaming {
         return Err(format!("Arrow comes over http-streaming, not {transport}"));
     }
-    let is_plain = matches!(consumer, Consumer::Raw | Consumer::Rows | Consumer::RowsEveryValue);
-    if !is_plain && *program == Program::Limit {
+    let can_consume = match (program.dialect(), consumer) {
+        (Dialect::Thalweg, _) | (_, Consumer::Rows | Consumer::RowsEveryValue) => true,
+        // Of rows without an envelope all are read before it is known which they are.
+        (dialect, Consumer::Raw) => dialect == Dialect::Limit,
+        _ => false,
+    };
+    if !can_consume {
         return Err(
-            "`limit` makes JSON rows alone, and serves no scripts: leave consumer out for it"
+            "who is not Thalweg makes JSON rows alone, and serves no scripts: leave consumer out \
+                    for it"
                 .to_owned(),
         );
     }
@@ -77,6 +80,13 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
 /// Why no browser can do this, though a scenario that goes through many cells may ask for it.
 pub(super) fn blank(settings: &Settings, program: &Program) -> Option<String> {
     let Settings { transport, connections, tls, .. } = *settings;
+    let is_spoken = matches!(
+        program.dialect(),
+        Dialect::Thalweg | Dialect::Limit | Dialect::Raw | Dialect::Socketio
+    );
+    if !is_spoken {
+        return Some("the lab's page does not speak its protocol".to_owned());
+    }
     let is_http_2 = tls && *program != Program::Limit;
     let is_bound = transport != Transport::Websocket && !is_http_2;
     (is_bound && connections > HTTP_1_CONNECTIONS_MAX).then(|| {

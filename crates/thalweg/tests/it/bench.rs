@@ -12,6 +12,7 @@ use std::sync::{PoisonError, RwLock};
 use serde_json::Value;
 
 const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
 
 /// Whoever starves the swarm does so alone: the others have the same cores.
 static CORES: RwLock<()> = RwLock::new(());
@@ -55,6 +56,12 @@ program = "thalweg"
         samples.lines().map(|line| serde_json::from_str(line).expect("a sample")).collect();
     assert!(!samples.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
     samples
+}
+
+/// Whether a program is on the PATH.
+fn has(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
 /// A folder that is empty.

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use super::{CORES, THALWEG, assert_whole, folder};
+use super::{CORES, PEERS, THALWEG, assert_whole, folder, has};
 use crate::harness::skipped;
 
 /// Counts of the tabs and of the server, over about the same time.
@@ -22,7 +22,8 @@ fn run(name: &str, scenario: &str) -> Option<Vec<Value>> {
     std::fs::write(&file, scenario).expect("write the scenario");
     let out = folder.join("run");
     let mut command = Command::new(THALWEG);
-    command.arg("bench").arg(&file).args(["--browser", "chromium", "--out"]).arg(&out);
+    command.arg("bench").arg(&file).args(["--browser", "chromium", "--peers", PEERS, "--out"]);
+    command.arg(&out);
     let ran = command.output().expect("start the binary");
     let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
     let samples: Vec<Value> =
@@ -92,6 +93,41 @@ with = { transport = "http-streaming", consumer = "raw", worker = true }
         assert!(number("/browser/heap_bytes") > 0.0 && number("/subject_cpu_ns") > 0.0);
         let http_2 = serde_json::json!(["HTTP of the page", "h2"]);
         assert!(sample["negotiated"]["facts"].as_array().expect("facts").contains(&http_2));
+    }
+}
+
+/// Rows without an envelope, and those that Socket.IO's own client has read.
+#[test]
+fn tabs_receive_and_ask_peers_in_their_dialects() {
+    if !has("npm") {
+        return skipped("peers of Node in a browser: there is no npm");
+    }
+    let peers = "control = \"none\"\n[[browser.subjects]]\nprogram = \"ws\"\n\
+                 [[browser.subjects]]\nprogram = \"socketio\"\n\
+                 [[browser.subjects]]\nprogram = \"node-sse\"\nwith = { transport = \"sse\" }\n";
+    let scenario = format!(
+        "name = \"rows-of-peers\"\ndrive = \"generated-load\"\n[defaults]\nconnections = 3\n\
+         batch = 10\ninterval_us = 5000\n[browser]\nrepeats = 1\nwarm_up_ms = 200\n\
+         measured_ms = 600\n{peers}"
+    );
+    let Some(samples) = run("rows-of-peers", &scenario) else { return };
+    assert_whole(&samples, 3);
+    for sample in &samples {
+        // 10 rows every 5 ms for each of 3, of 100 bytes or so each.
+        let rows = number(sample, "/traffic/events");
+        assert!(rows > 500.0, "{sample}");
+        let bytes = number(sample, "/traffic/wire_bytes") / rows;
+        assert!((80.0..200.0).contains(&bytes), "{bytes}: {sample}");
+    }
+    let scenario = format!(
+        "name = \"trips-to-peers\"\ndrive = \"round-trip\"\n[defaults]\nconnections = 1\n\
+         requests = 50\n[browser]\nrepeats = 1\n{peers}"
+    );
+    let Some(samples) = run("trips-to-peers", &scenario) else { return };
+    // Server-Sent Events have no way back.
+    assert_whole(&samples, 2);
+    for sample in &samples {
+        assert_eq!(sample["round_trips"]["count"], 50, "{sample}");
     }
 }
 
