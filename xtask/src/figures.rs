@@ -10,7 +10,8 @@
 //! What lies between the two lines is written by `cargo xtask figures` from each run's
 //! `summary.json` in `lab/runs`, and `cargo xtask tidy` fails where it differs. The words
 //! are metrics of the lab's comparisons (`cpu`, `p99`, `round_trip`, `throughput`, `memory`, `held`);
-//! with `pooled` before them only what a scenario comes to as a whole is told. The word `faults` is
+//! with `pooled` before them only what a scenario comes to as a whole is told. `standings` is where each
+//! of many subjects stands. The word `faults` is
 //! for folders of ledgers that the cluster's tests have left (`THALWEG_LEDGERS`). All runs of a
 //! block were built from one tree, and that is said under it.
 
@@ -93,7 +94,7 @@ fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
 
 /// What stands between the lines, after `<!-- figures `.
 fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
-    let form = "is not `[pooled] METRIC… from RUN… -->`, nor `faults from RUN… -->`";
+    let form = "is not `[pooled] METRIC… from RUN… -->`, nor of `standings` or `faults`";
     let words = words.trim_end();
     let (what, of) = words
         .strip_suffix("-->")
@@ -161,6 +162,30 @@ mod tests {
     }
 
     #[test]
+    fn who_stands_where_is_a_table_for_each_transport() {
+        let standings = r#"[
+            {"transport": "sse", "subject": "limit", "is_baseline": true, "together": {"said": "100 %"},
+             "alone": {"said": "100 %"}, "p99": 1},
+            {"transport": "sse", "subject": "thalweg", "is_baseline": false,
+             "together": {"said": "95 % (93–98)"}, "alone": {"said": "97 %"}, "p99": 1.02, "idle_bytes": 614},
+            {"transport": "sse", "subject": "drops", "is_baseline": false,
+             "together": {"said": "unranked: 40.0 % delivered"}}
+        ]"#;
+        let mut summary: serde_json::Value = serde_json::from_str(SUMMARY).expect("JSON");
+        summary["standings"] = serde_json::from_str(standings).expect("JSON");
+        let table = "\n\
+            | over sse | delivered for the same CPU, `limit` = 100 % | nothing to send together | \
+            p99 at a fixed rate, × `limit` | KiB per idle connection |\n\
+            |---|---|---|---|---|\n\
+            | `limit` | 100 % | 100 % | 1.00 | – |\n\
+            | `thalweg` | 95 % (93–98) | 97 % | 1.02 | 0.60 |\n\
+            | `drops` | unranked: 40.0 % delivered | – | – | – |\n";
+        check("standings from day/latency", &summary.to_string(), Ok(&format!("{table}{FOOT}")));
+        let what = "no run here has many subjects: it has no standings";
+        check("standings from day/latency", SUMMARY, Err(what));
+    }
+
+    #[test]
     fn one_block_is_of_one_tree() {
         let what = "its runs are of several trees: 111122223333, aaaabbbbcccc";
         check("cpu from day/latency day/other", SUMMARY, Err(what));
@@ -180,7 +205,7 @@ mod tests {
         check("cpu from day/none", SUMMARY, Err(what));
         let what = "no run here compares memory or round trip";
         check("memory round_trip from day/latency", SUMMARY, Err(what));
-        let what = "`cost` is not `[pooled] METRIC… from RUN… -->`, nor `faults from RUN… -->`";
+        let what = "`cost` is not `[pooled] METRIC… from RUN… -->`, nor of `standings` or `faults`";
         check("cost from day/latency", SUMMARY, Err(what));
         let what = "day/latency was interrupted: take it again";
         check("cpu from day/latency", &SUMMARY.replace("false", "true"), Err(what));

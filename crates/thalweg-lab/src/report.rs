@@ -1,6 +1,6 @@
 //! What was found, in every form. Pure: samples in, text out.
 //!
-//! - `summary`: what a run found; in it a `row` for each subject of a cell
+//! - `summary`: what a run found; `part_summary`: what a scenario did; in it a `row` for each subject of a cell
 //! - `choice`: which samples count
 //! - `comparisons`: every subject beside its baseline, decided once
 //! - `phrases`: a comparison in words
@@ -39,6 +39,7 @@ mod junit;
 mod markdown;
 mod most;
 mod number;
+mod part_summary;
 mod phrases;
 mod published;
 mod received;
@@ -62,9 +63,10 @@ pub use junit::junit;
 pub use markdown::markdown;
 pub use most::Most;
 pub use number::short;
+pub use part_summary::{BlankCell, PartSummary};
 pub use row::{Cpu, Delayed, Held, Lateness, Load, Row, Throughput, Trips, Wire};
-pub use standings::{Standing, standings};
-pub use summary::{Addition, BlankCell, Manifest, PartSummary, Summary};
+pub use standings::Standing;
+pub use summary::{Addition, Manifest, Summary};
 pub use table::table;
 pub use words::manifest;
 

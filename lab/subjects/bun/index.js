@@ -3,7 +3,7 @@
 import { dlopen, ptr } from "bun:ffi";
 import { Lines, Topics, options, pushDummies, sendRows } from "../node/peer.js";
 
-const { hostname, port, source } = options();
+const { hostname, port, source, deflate } = options();
 const streams = new Topics();
 const clock = dlopen("libc.so.6", { clock_gettime: { args: ["i32", "ptr"], returns: "i32" } });
 const time = new BigInt64Array(2);
@@ -11,7 +11,7 @@ const encoder = new TextEncoder();
 
 function broadcast(topic, event) {
   const text = event.toString();
-  server.publish(topic, text);
+  server.publish(topic, text, deflate);
   const subscribers = streams.of(topic);
   if (subscribers.size > 0) {
     const message = encoder.encode(`data: ${text}\n\n`);
@@ -62,6 +62,7 @@ const server = Bun.serve({
     return subscribe(topic, request);
   },
   websocket: {
+    perMessageDeflate: deflate,
     open(socket) {
       socket.subscribe(socket.data.topic);
       const isFull = () => socket.getBufferedAmount() > 0;

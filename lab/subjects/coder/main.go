@@ -15,13 +15,17 @@ const waitingMax = 16
 var topics = peer.NewTopics[[]byte]()
 
 func main() {
-	listen, source := peer.Options()
+	listen, source, deflate := peer.Options()
+	var options websocket.AcceptOptions
+	if deflate {
+		options.CompressionMode = websocket.CompressionNoContextTakeover
+	}
 	go peer.SendRows(source, topics.Publish)
 	peer.Serve(listen, topics.Publish, func(topic string, w http.ResponseWriter, r *http.Request) {
 		// Before the answer that says that it stands.
 		subscriber := topics.Subscribe(topic, waitingMax)
 		defer topics.Unsubscribe(topic, subscriber)
-		if conn, err := websocket.Accept(w, r, nil); err == nil {
+		if conn, err := websocket.Accept(w, r, &options); err == nil {
 			serve(r.Context(), conn, subscriber, source)
 		}
 	})

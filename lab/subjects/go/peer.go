@@ -34,10 +34,11 @@ type Source struct {
 	of   map[string]string
 }
 
-// Options reads the command line: where to listen, and what to send by itself.
-func Options() (string, Source) {
+// Options reads the command line: where to listen, what to send by itself, and whether to compress.
+func Options() (string, Source, bool) {
 	listen := flag.String("listen", "127.0.0.1:8080", "`host:port` to listen on")
 	source := flag.String("source", "none", "what to send by itself: none, constant,topic=…,batch=…,interval_us=…,start_us=… or dummy,size=…,interval_us=…")
+	deflate := flag.Bool("deflate", false, "grant permessage-deflate to who offers it")
 	flag.Parse()
 	words := strings.Split(*source, ",")
 	of := make(map[string]string)
@@ -45,7 +46,7 @@ func Options() (string, Source) {
 		name, value, _ := strings.Cut(pair, "=")
 		of[name] = value
 	}
-	return *listen, Source{words[0], of}
+	return *listen, Source{words[0], of}, *deflate
 }
 
 func (s Source) number(name string) int64 {

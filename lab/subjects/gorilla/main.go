@@ -1,8 +1,10 @@
-// Command gorilla broadcasts as the chat example of gorilla/websocket does, with messages that are
-// framed once (PreparedMessage), and answers as the program of experiment C does.
+// Command gorilla broadcasts with messages that are framed once (PreparedMessage), or as the chat
+// example of gorilla/websocket does: what waits for a client goes out as one message, with line feeds
+// between. It answers as the program of experiment C does.
 package main
 
 import (
+	"flag"
 	"log"
 	"net/http"
 	"sync"
@@ -15,12 +17,21 @@ import (
 const waitingMax = 256
 
 var (
-	upgrader websocket.Upgrader
-	topics   = peer.NewTopics[*websocket.PreparedMessage]()
+	batched = flag.Bool("batched", false, "write what waits for a client as one message")
+	// The pool is what the documentation advises for many connections.
+	upgrader = websocket.Upgrader{WriteBufferPool: &sync.Pool{}}
+	topics   = peer.NewTopics[message]()
 )
 
+// message is an event, framed or as it is.
+type message struct {
+	prepared *websocket.PreparedMessage
+	event    []byte
+}
+
 func main() {
-	listen, source := peer.Options()
+	listen, source, deflate := peer.Options()
+	upgrader.EnableCompression = deflate
 	go peer.SendRows(source, publish)
 	peer.Serve(listen, publish, func(topic string, w http.ResponseWriter, r *http.Request) {
 		// Before the answer that says that it stands.
@@ -33,16 +44,36 @@ func main() {
 }
 
 func publish(topic string, event []byte) bool {
-	message, err := websocket.NewPreparedMessage(websocket.TextMessage, event)
+	if *batched {
+		return topics.Publish(topic, message{event: event})
+	}
+	prepared, err := websocket.NewPreparedMessage(websocket.TextMessage, event)
 	if err != nil {
 		log.Fatal(err)
 	}
-	return topics.Publish(topic, message)
+	return topics.Publish(topic, message{prepared: prepared})
+}
+
+// send writes a message, or it and all that wait behind it.
+func send(conn *websocket.Conn, first message, waiting <-chan message) error {
+	if first.prepared != nil {
+		return conn.WritePreparedMessage(first.prepared)
+	}
+	writer, err := conn.NextWriter(websocket.TextMessage)
+	if err != nil {
+		return err
+	}
+	writer.Write(first.event)
+	for range len(waiting) {
+		writer.Write([]byte{'\n'})
+		writer.Write((<-waiting).event)
+	}
+	return writer.Close()
 }
 
 // serve returns what the client says until the connection ends, and pushes beside it. gorilla allows
 // one writer at a time: that is a mutex, what one adds first to a loop that reads and writes.
-func serve(conn *websocket.Conn, subscriber *peer.Subscriber[*websocket.PreparedMessage], source peer.Source) {
+func serve(conn *websocket.Conn, subscriber *peer.Subscriber[message], source peer.Source) {
 	defer conn.Close()
 	topics.CloseSlow(subscriber, func() { conn.Close() })
 	var mutex sync.Mutex
@@ -54,7 +85,7 @@ func serve(conn *websocket.Conn, subscriber *peer.Subscriber[*websocket.Prepared
 	go func() {
 		for message := range subscriber.Messages {
 			mutex.Lock()
-			err := conn.WritePreparedMessage(message)
+			err := send(conn, message, subscriber.Messages)
 			mutex.Unlock()
 			if err != nil {
 				conn.Close()

@@ -22,6 +22,30 @@ pub(super) struct Run {
 pub(super) struct Summary {
     pub(super) manifest: Manifest,
     pub(super) parts: Vec<Part>,
+    /// Runs of a few subjects have none.
+    #[serde(default)]
+    pub(super) standings: Vec<Standing>,
+}
+
+/// Where a subject stands among many, over one transport.
+#[derive(Deserialize)]
+pub(super) struct Standing {
+    pub(super) transport: String,
+    pub(super) subject: String,
+    pub(super) is_baseline: bool,
+    /// Where several events can be sent together.
+    pub(super) together: Share,
+    /// Where only one is there at a time.
+    pub(super) alone: Option<Share>,
+    /// At a fixed rate, to the baseline's.
+    pub(super) p99: Option<f64>,
+    pub(super) idle_bytes: Option<f64>,
+}
+
+/// What it delivers for the CPU for which the baseline delivers all.
+#[derive(Deserialize)]
+pub(super) struct Share {
+    pub(super) said: String,
 }
 
 #[derive(Deserialize)]

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use super::archived::{Comparison, Estimate, Metric, Part, Row, Run, Word};
+use super::archived::{Comparison, Estimate, Metric, Part, Row, Run, Standing, Word};
 
 /// What stands in a block.
-pub(super) struct Kind {
-    is_pooled: bool,
-    metrics: Vec<Metric>,
+pub(super) enum Kind {
+    /// What is compared in these metrics, cell by cell or pooled.
+    Compared { is_pooled: bool, metrics: Vec<Metric> },
+    /// Where each of many subjects stands.
+    Standings,
 }
 
 impl Kind {
-    /// `[pooled] METRIC…`; `None` if it is anything else.
+    /// `[pooled] METRIC…`, or `standings`; `None` if it is anything else.
     pub(super) fn of(words: &str) -> Option<Kind> {
+        if words == "standings" {
+            return Some(Kind::Standings);
+        }
         let is_pooled = words.starts_with("pooled ");
         let words = words.strip_prefix("pooled ").unwrap_or(words);
         let metric = |word| match word {
@@ -25,30 +30,64 @@ impl Kind {
             _ => None,
         };
         let metrics = words.split_whitespace().map(metric).collect::<Option<Vec<_>>>()?;
-        (!metrics.is_empty()).then_some(Kind { is_pooled, metrics })
+        (!metrics.is_empty()).then_some(Kind::Compared { is_pooled, metrics })
     }
 }
 
 /// The block's text; otherwise why there is none.
 pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, String> {
     let tree = Run::tree_of_all(runs)?;
+    let text = match kind {
+        Kind::Compared { is_pooled, metrics } => compared(*is_pooled, metrics, runs)?,
+        Kind::Standings => standings(runs)?,
+    };
+    let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
+    Ok(format!("\n{text}\nTree `{tree}`; again: {}.\n", runs.join(", ")))
+}
+
+fn compared(is_pooled: bool, metrics: &[Metric], runs: &[Run]) -> Result<String, String> {
     let parts: Vec<&Part> = runs.iter().flat_map(|run| &run.summary.parts).collect();
     let has = |metric: &Metric| parts.iter().any(|part| findings(part, *metric).next().is_some());
     // One of several may be withheld in every cell.
-    if !kind.metrics.iter().any(has) {
-        let names: Vec<&str> = kind.metrics.iter().map(|metric| metric.in_short()).collect();
+    if !metrics.iter().any(has) {
+        let names: Vec<&str> = metrics.iter().map(|metric| metric.in_short()).collect();
         return Err(format!("no run here compares {}", names.join(" or ")));
     }
-    let mut text = String::from("\n");
-    match kind.is_pooled {
-        true => parts.iter().for_each(|part| text += &pooled(part, &kind.metrics)),
-        false => {
-            text += &table(&parts, &kind.metrics);
-            text += &noise(&parts, &kind.metrics);
-        }
+    Ok(match is_pooled {
+        true => parts.iter().map(|part| pooled(part, metrics)).collect(),
+        false => table(&parts, metrics) + &noise(&parts, metrics),
+    })
+}
+
+/// A table for each transport, who delivers most first.
+fn standings(runs: &[Run]) -> Result<String, String> {
+    let all: Vec<&Standing> = runs.iter().flat_map(|run| &run.summary.standings).collect();
+    if all.is_empty() {
+        return Err("no run here has many subjects: it has no standings".to_owned());
     }
-    let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
-    Ok(format!("{text}\nTree `{tree}`; again: {}.\n", runs.join(", ")))
+    let mut tables = Vec::new();
+    for own in all.chunk_by(|one, next| one.transport == next.transport) {
+        let baseline = own.iter().find(|it| it.is_baseline).map_or("limit", |it| &it.subject);
+        let name = code(baseline);
+        let mut text = format!(
+            "| over {} | delivered for the same CPU, {name} = 100 % | nothing to send together | p99 at a \
+             fixed rate, × {name} | KiB per idle connection |\n|---|---|---|---|---|\n",
+            own[0].transport
+        );
+        let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
+        for one in own {
+            let alone = one.alone.as_ref().map_or("–", |it| &it.said);
+            text += &format!(
+                "| {} | {} | {alone} | {} | {} |\n",
+                code(&one.subject),
+                one.together.said,
+                figure(one.p99),
+                figure(one.idle_bytes.map(|bytes| bytes / 1024.0))
+            );
+        }
+        tables.push(text);
+    }
+    Ok(tables.join("\n"))
 }
 
 /// `thalweg bench latency` (raw data, 2026-11-23, CPU, 2 cores, Linux 6.18)

@@ -173,19 +173,18 @@ const FAR_STARTS_MIN: usize = 3;
 /// The subjects of a cell that need no further start, because they are surely more than 1.5 times
 /// off; to be asked as [`next`] is. They stay in the cell, with the starts that they had.
 pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Vec<usize> {
-    let is_far = |subject: &usize| {
-        let difference = Difference::of(metric, subjects, *subject, samples);
-        difference.is_some_and(|it| {
-            let beyond = it.log().abs() - FAR.ln();
-            it.starts >= FAR_STARTS_MIN
-                && beyond > 0.0
-                && it.is_off_by(beyond).is_some_and(|p| p <= EARLY_WRONG_MAX)
-        })
-    };
+    let difference = |subject: &usize| Difference::of(metric, subjects, *subject, samples);
     (0..subjects.connections.len())
         .filter(|subject| !subjects.is_control(*subject))
-        .filter(is_far)
+        .filter(|subject| difference(subject).is_some_and(|it| is_far(&it)))
         .collect()
+}
+
+fn is_far(difference: &Difference) -> bool {
+    let beyond = difference.log().abs() - FAR.ln();
+    difference.starts >= FAR_STARTS_MIN
+        && beyond > 0.0
+        && difference.is_off_by(beyond).is_some_and(|p| p <= EARLY_WRONG_MAX)
 }
 
 /// Whether a cell is decided, to be asked after each start with all of its samples so far,
@@ -193,9 +192,9 @@ pub fn far_off(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> 
 ///
 /// It is, from the sixth start on, once each subject beside the baseline has an interval of
 /// half a width of at most 2.5 % (a look at the width alone, which does not favour a
-/// result), or one of 99.9 % that lies wholly beyond or wholly within ± 5 %. Controls and
-/// subjects without a sample that counts are not waited for: the budget should not go into
-/// what is broken.
+/// result), or one of 99.9 % that lies wholly beyond or wholly within ± 5 %; those that are
+/// [`far_off`] need none. Controls and subjects without a sample that counts are not waited
+/// for: the budget should not go into what is broken.
 pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Next {
     let mut starts: Vec<u32> = samples.iter().map(|sample| sample.start()).collect();
     starts.sort_unstable();
@@ -206,7 +205,7 @@ pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Nex
     let mut differences = (0..subjects.connections.len())
         .filter(|subject| !subjects.is_control(*subject))
         .filter_map(|subject| Difference::of(metric, subjects, subject, samples));
-    match differences.all(|it| is_decided(&it)) {
+    match differences.all(|it| is_far(&it) || is_decided(&it)) {
         true => Next::Decided,
         false => Next::Continue,
     }

@@ -2,8 +2,8 @@
 
 use super::browser::BrowserFigures;
 use super::number::{digits, short};
+use super::part_summary::PartSummary;
 use super::row::Row;
-use super::summary::PartSummary;
 use crate::measure::comparison::Metric;
 
 /// A column: the two lines of its head, and what it shows of a part's row. An empty first

@@ -3,7 +3,7 @@
 
 use crate::measure::Sample;
 use crate::measure::comparison::{self, CellSubjects, Comparison, Difference, Metric, Next};
-use crate::scenario::{Cell, Figure, Part, Subject};
+use crate::scenario::{Cell, Figure, Part, Subject, Transport};
 
 impl From<Figure> for Metric {
     fn from(figure: Figure) -> Metric {
@@ -80,11 +80,55 @@ struct One<'a> {
     difference: Difference,
 }
 
+/// What is pooled over the cells of one transport.
+pub(super) struct OverTransport {
+    pub(super) transport: Transport,
+    /// How many cells.
+    pub(super) cells: usize,
+    /// Not corrected.
+    pub(super) comparison: Comparison,
+}
+
+/// Each subject over the cells of each transport; without controls.
+pub(super) fn by_transport(part: &Part, samples: &[&Sample], metric: Metric) -> Vec<OverTransport> {
+    let mut groups: Vec<(Transport, Vec<One<'_>>)> = Vec::new();
+    for one in differences(part, samples, metric).into_iter().filter(|one| !one.is_control) {
+        let transport = one.cell.subjects[one.subject].settings.transport;
+        let is_own = |(of, group): &&mut (Transport, Vec<One<'_>>)| {
+            *of == transport && group[0].is_like(&one)
+        };
+        match groups.iter_mut().find(is_own) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((transport, vec![one])),
+        }
+    }
+    let pool = |(transport, group): (Transport, Vec<One<'_>>)| {
+        let comparison = pooled(&group, metric).pop()?;
+        Some(OverTransport { transport, cells: group.len(), comparison })
+    };
+    groups.into_iter().filter_map(pool).collect()
+}
+
 fn of_metric(
     part: &Part,
     samples: &[&Sample],
     metric: Metric,
 ) -> (Vec<Comparison>, Vec<Comparison>) {
+    let found = differences(part, samples, metric);
+    let cells = found.iter().map(|one| {
+        let names = [one.name(), one.baseline()];
+        let label = Some(one.cell.label.clone());
+        Comparison::new(metric, label, names, one.is_control, &one.difference)
+    });
+    let mut cells: Vec<Comparison> = cells.collect();
+    comparison::correct(&mut cells);
+    let mut pooled = pooled(&found, metric);
+    comparison::correct(&mut pooled);
+    (cells, pooled)
+}
+
+/// Of every subject in every cell.
+fn differences<'a>(part: &'a Part, samples: &[&Sample], metric: Metric) -> Vec<One<'a>> {
     let mut found: Vec<One<'_>> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
         let own: Vec<&Sample> = samples.iter().copied().filter(|it| it.cell == index).collect();
@@ -96,16 +140,7 @@ fn of_metric(
             found.extend(difference.map(one));
         }
     }
-    let cells = found.iter().map(|one| {
-        let names = [one.name(), one.baseline()];
-        let label = Some(one.cell.label.clone());
-        Comparison::new(metric, label, names, one.is_control, &one.difference)
-    });
-    let mut cells: Vec<Comparison> = cells.collect();
-    comparison::correct(&mut cells);
-    let mut pooled = pooled(&found, metric);
-    comparison::correct(&mut pooled);
-    (cells, pooled)
+    found
 }
 
 /// Each subject over all cells, in the order in which they first come.

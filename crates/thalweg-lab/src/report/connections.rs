@@ -23,7 +23,12 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
             any(|it| it.tls),
             "TLS: rustls with ring on both sides, one self-signed certificate, no resumption",
         ),
-        (true, "no WebSocket extensions offered, no compression asked for"),
+        (any(|it| !it.compress), "no WebSocket extensions offered, no compression asked for"),
+        (
+            any(|it| it.compress),
+            "where compressed: permessage-deflate offered (no context from message to message, both \
+             ways), or gzip",
+        ),
         (any(|it| it.receive_buffer_bytes > 0), "swarm: SO_RCVBUF where receive_buffer_bytes"),
         (has_limit, "limit: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB"),
         (has_thalweg, "thalweg: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB (its default)"),

@@ -17,6 +17,21 @@ use serde::{Deserialize, Serialize};
 const D1: [f64; TERMS] = [4000.0, 4000.0, 4000.0 * 5120.0];
 /// The terms, in the published order of what they cost.
 const NAMES: [&str; TERMS] = ["connections", "messages", "bytes"];
+/// More models than this are told by [`grid`] alone.
+const TOLD_MAX: usize = 8;
+/// What stands over several models.
+const HEADS: [&str; 10] = [
+    "",
+    "CPU, µs a second per connection",
+    "CPU, µs per message",
+    "CPU, ns per byte",
+    "fits within",
+    "of D1's CPU: connections",
+    "messages",
+    "bytes",
+    "resident, B per connection",
+    "kernel at most, both ends, B per connection",
+];
 
 /// What a subject costs over a transport.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,10 +119,37 @@ impl CostModel {
         })
     }
 
+    /// Whose it is.
+    fn name(&self) -> String {
+        let tls = if self.tls { " with TLS" } else { "" };
+        format!("{} over {}{tls}", self.subject, self.transport)
+    }
+
+    /// Its fields under [`HEADS`].
+    fn line(&self) -> Vec<String> {
+        let [connections, messages, bytes] = self.cpu.coefficients;
+        let memory = |fit: &Option<Fit>| {
+            fit.as_ref().map_or("–".to_owned(), |fit| figure(fit.coefficients[0], 1.0))
+        };
+        let share = |term: usize| format!("{} %", digits(100.0 * self.shares()[term].value));
+        vec![
+            self.name(),
+            figure(connections, 1e6),
+            figure(messages, 1e6),
+            figure(bytes, 1e9),
+            format!("{} %", digits(100.0 * self.cpu.error)),
+            share(0),
+            share(1),
+            share(2),
+            memory(&self.resident),
+            memory(&self.kernel),
+        ]
+    }
+
     /// For a person.
     fn sentences(&self) -> [String; 2] {
-        let CostModel { subject, transport, ranges, cells, .. } = self;
-        let tls = if self.tls { " with TLS" } else { "" };
+        let CostModel { ranges, cells, .. } = self;
+        let name = self.name();
         let range = |term: usize| format!("{} to {}", short(ranges[term].0), short(ranges[term].1));
         let memory = |name: &str, fit: &Option<Fit>| match fit {
             Some(fit) => format!(
@@ -121,7 +163,7 @@ impl CostModel {
         };
         let [connections, messages, bytes] = self.cpu.coefficients;
         let model = format!(
-            "{subject} over {transport}{tls}, {cells} cells of {} connections, {} messages/s, {} \
+            "{name}, {cells} cells of {} connections, {} messages/s, {} \
              bytes/s: CPU is {} µs a second per connection, {} µs per message, {} ns per byte, \
              within {} %.{}{}",
             range(0),
@@ -143,7 +185,7 @@ impl CostModel {
         let terms: Vec<String> =
             NAMES.iter().zip(shares).map(|(name, share)| format!("{name} {share}")).collect();
         let conclusion = format!(
-            "{subject} over {transport}{tls}: of the CPU at the published shape D1 (4,000 clients, \
+            "{name}: of the CPU at the published shape D1 (4,000 clients, \
              5 KB, every second) {}. The published order (connections cost most, then messages, \
              then bytes) {order} there.",
             terms.join(", ")
@@ -157,11 +199,39 @@ pub fn models(summary: &Summary) -> Vec<CostModel> {
     groups(summary).iter().filter_map(|rows| CostModel::of(rows)).collect()
 }
 
+/// Several models side by side, a line of fields for each; the first line has the heads.
+pub(super) fn grid(models: &[CostModel]) -> Vec<Vec<String>> {
+    if models.len() < 2 {
+        return Vec::new();
+    }
+    let heads = HEADS.map(str::to_owned).to_vec();
+    std::iter::once(heads).chain(models.iter().map(CostModel::line)).collect()
+}
+
+/// For which of many models the published order holds.
+fn orders(models: &[CostModel]) -> String {
+    let of = |order: Order| {
+        let names: Vec<String> =
+            models.iter().filter(|it| it.order() == order).map(CostModel::name).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    format!(
+        "The published order (connections cost most, then messages, then bytes), at the published \
+         shape D1 (4,000 clients, 5 KB, every second): it holds for {}; it does not for {}; neither \
+         can be said of {}.",
+        of(Order::Holds),
+        of(Order::DoesNotHold),
+        of(Order::Undecided)
+    )
+}
+
 /// What is said of them; nothing of a run without a keyed load.
-pub(super) fn sentences(summary: &Summary) -> Vec<String> {
+pub(super) fn sentences(summary: &Summary, models: &[CostModel]) -> Vec<String> {
     let groups = groups(summary);
-    let models = models(summary);
-    let mut told: Vec<String> = models.iter().flat_map(CostModel::sentences).collect();
+    let mut told: Vec<String> = match models {
+        few if few.len() <= TOLD_MAX => few.iter().flat_map(CostModel::sentences).collect(),
+        many => vec![orders(many)],
+    };
     let without = groups.len() - models.len();
     if without > 0 {
         told.push(format!(
@@ -232,6 +302,27 @@ mod tests {
         assert_eq!(order([(9e-6, 1e-5), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::Holds);
         assert_eq!(order([(1e-7, 2e-7), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::DoesNotHold);
         assert_eq!(order([(1e-6, 9e-6), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::Undecided);
+    }
+
+    #[test]
+    fn several_models_stand_side_by_side() {
+        let one = model([(1e-7, 2e-7), (3e-6, 4e-6), (1e-10, 2e-10)]);
+        assert!(grid(std::slice::from_ref(&one)).is_empty());
+        let mut other = one.clone();
+        "ws".clone_into(&mut other.subject);
+        let both = [one, other];
+        let grid = grid(&both);
+        assert_eq!(grid[2][0], "ws over websocket");
+        assert_eq!(
+            grid[1][1..5],
+            ["0.150 (0.100–0.200)", "3.50 (3.00–4.00)", "0.150 (0.100–0.200)", "3.00 %"]
+        );
+        assert_eq!(grid[1][5..], ["3.40 %", "79.2 %", "17.4 %", "–", "–"]);
+        let said = orders(&both);
+        assert!(
+            said.contains("it does not for thalweg over websocket, ws over websocket;"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The summary as CSV (RFC 4180): one line per subject and cell, figures
 //! unrounded. A figure that does not exist is an empty field.
 
+use super::part_summary::PartSummary;
 use super::row::Row;
-use super::summary::{PartSummary, Summary};
+use super::summary::Summary;
 use crate::measure::comparison::{Comparison, Metric};
 use crate::measure::statistics::Estimate;
 

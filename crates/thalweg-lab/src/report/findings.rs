@@ -10,8 +10,9 @@ mod growth;
 mod tests;
 mod trust;
 
+use super::part_summary::PartSummary;
 use super::standings;
-use super::summary::{PartSummary, Summary};
+use super::summary::Summary;
 use crate::measure::comparison::{Comparison, Word};
 
 /// Scenarios that a headline names; the others are told of below it.
@@ -39,7 +40,7 @@ pub(super) fn findings(summary: &Summary) -> Findings {
         _ => all.iter().map(detail).collect(),
     };
     details.extend(browser::sentences(summary));
-    let headline = standings::headline(&standings::standings(summary));
+    let headline = standings::headline(&summary.standings);
     let headline = headline.unwrap_or_else(|| match all.len() {
         0 => beside_itself(summary).unwrap_or_else(|| without_comparison(summary)),
         1 => all[0].0.sentence(all[0].1),

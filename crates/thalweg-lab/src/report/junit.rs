@@ -2,8 +2,9 @@
 //! case for each subject in each cell.
 
 use super::condition::Hit;
+use super::part_summary::PartSummary;
 use super::row::Row;
-use super::summary::{PartSummary, Summary};
+use super::summary::Summary;
 use crate::scenario::{Part, Plan};
 
 /// Kinds of failures.

@@ -1,10 +1,11 @@
 //! The report as Markdown, in GitHub's flavour.
 
 use super::findings::findings;
+use super::part_summary::PartSummary;
 use super::published::published;
 use super::received;
 use super::row::Row;
-use super::summary::{PartSummary, Summary};
+use super::summary::Summary;
 use super::table::{columns, notes};
 use super::{cost, standings, words, workload};
 
@@ -12,13 +13,7 @@ use super::{cost, standings, words, workload};
 pub fn markdown(summary: &Summary) -> String {
     let found = findings(summary);
     let mut text = format!("# {}\n\n{}\n", safe(&summary.name), safe(&found.headline));
-    let grid = standings::grid(&standings::standings(summary));
-    for (index, line) in grid.iter().enumerate() {
-        let fields: Vec<String> = line.iter().map(|field| safe(field)).collect();
-        text += if index == 0 { "\n" } else { "" };
-        text += &format!("| {} |\n", fields.join(" | "));
-        text += if index == 0 { "|---|---|---|---|---|---|\n" } else { "" };
-    }
+    text += &of_grid(&standings::grid(&summary.standings));
     text += &list(&found.details);
     text += "\n## How sure that is\n";
     text += &list(&found.trust);
@@ -32,9 +27,11 @@ pub fn markdown(summary: &Summary) -> String {
         text += &part.rows.iter().map(what_was_received).collect::<String>();
         text += &beside(part);
     }
-    let cost = cost::sentences(summary);
+    let models = cost::models(summary);
+    let cost = cost::sentences(summary, &models);
     if !cost.is_empty() {
-        text += &format!("\n## What it costs\n{}", list(&cost));
+        let grid = of_grid(&cost::grid(&models));
+        text += &format!("\n## What it costs\n{grid}{}", list(&cost));
     }
     text += "\n## How it was measured\n\n| | |\n|---|---|\n";
     for (name, values) in words::facts(summary) {
@@ -48,6 +45,20 @@ pub fn markdown(summary: &Summary) -> String {
     );
     for sentence in words::EXPLAINED {
         text += &format!("\n{sentence}\n");
+    }
+    text
+}
+
+/// Lines of fields as a table; the first has the heads.
+fn of_grid(grid: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (index, line) in grid.iter().enumerate() {
+        let fields: Vec<String> = line.iter().map(|field| safe(field)).collect();
+        text += if index == 0 { "\n" } else { "" };
+        text += &format!("| {} |\n", fields.join(" | "));
+        if index == 0 {
+            text += &format!("|{}\n", "---|".repeat(line.len()));
+        }
     }
     text
 }

@@ -1,7 +1,7 @@
 //! A comparison in words and signs, the same in every form of the report.
 
+use super::part_summary::PartSummary;
 use super::row::Row;
-use super::summary::PartSummary;
 use crate::measure::comparison::{Comparison, Metric, Word};
 use crate::scenario::Drive;
 

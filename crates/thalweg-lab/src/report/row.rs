@@ -24,6 +24,8 @@ pub struct Row {
     pub is_noise: bool,
     /// Samples taken.
     pub samples: usize,
+    /// Of them, those in which something was to come that did not, or was not as it was to be.
+    pub incomplete: usize,
     /// Of them, those that count.
     pub valid: usize,
     /// Of them, those that are valid and were left out, for somebody disturbed them.

@@ -1,16 +1,21 @@
 //! Where each of many subjects stands: what it delivers for its CPU as a share of what the
 //! baseline does, which is the machine's limit, how late, and what an idle connection holds. One
-//! line for each subject and transport, over all cells of a run's fan-out.
+//! line for each subject and transport.
 
+use super::comparisons::{OverTransport, by_transport};
 use super::number::{digits, short};
+use super::part_summary::PartSummary;
 use super::row::Row;
-use super::summary::{PartSummary, Summary};
+use crate::measure::Sample;
 use crate::measure::comparison::Metric;
-use crate::scenario::{Drive, Figure, Transport};
+use crate::scenario::{Drive, Figure, Plan, Settings, Transport};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Fewer subjects beside the baseline need no table of their own.
 const SUBJECTS_MIN: usize = 4;
+/// Subjects that a headline names.
+const NAMED_MAX: usize = 5;
 
 /// One subject over one transport.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,19 +26,34 @@ pub struct Standing {
     pub subject: String,
     /// Whether the others are compared with it.
     pub is_baseline: bool,
-    /// Cells in which it is compared with the baseline.
-    pub cells: usize,
-    /// Events that it delivers for the CPU for which the baseline delivers one: the geometric mean
-    /// over these cells. `None` if there is none.
-    pub share: Option<f64>,
-    /// Events delivered for a second of CPU, likewise over all cells in which it has a figure.
+    /// What it delivers where several events are outstanding, which can be sent together.
+    pub together: Share,
+    /// The same where only one is; `None` if the run has no such scenario.
+    pub alone: Option<Share>,
+    /// Events that it delivers for a second of CPU: the geometric mean over the cells of
+    /// `together`, if it is in all of them.
     pub events_per_cpu_s: Option<f64>,
-    /// Its p99 to the baseline's, likewise.
+    /// Its p99 at a fixed rate, to the baseline's, over all cells in which that has one; `None` if
+    /// it has none in one of them.
     pub p99: Option<f64>,
     /// Resident bytes of an idle connection.
     pub idle_bytes: Option<f64>,
-    /// The least share of events that it delivered in a cell, where it dropped some.
-    pub delivered_share: Option<f64>,
+}
+
+/// Of what the baseline delivers for its CPU, a subject's share.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Share {
+    /// For a person.
+    pub said: String,
+    /// Whether all has come in every cell of the baseline's. Who has not delivered everything is
+    /// ranked with nobody: a mean over easier cells, or of less, is another figure.
+    pub is_ranked: bool,
+    /// The geometric mean over its cells. `None` if there is none.
+    pub share: Option<f64>,
+    /// The interval that holds it in 95 of 100.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
 }
 
 impl Standing {
@@ -41,24 +61,59 @@ impl Standing {
     pub(super) fn heads(baseline: &str) -> [String; 5] {
         [
             format!("delivered for the same CPU, {baseline} = 100 %"),
+            "the same, nothing to send together".to_owned(),
             "events per CPU second".to_owned(),
-            format!("p99, × {baseline}"),
+            format!("p99 at a fixed rate, × {baseline}"),
             "KiB per idle connection".to_owned(),
-            "cells".to_owned(),
         ]
     }
 
     /// Its figures, under these heads.
     pub(super) fn figures(&self) -> [String; 5] {
         let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
-        let share = match (self.share, self.delivered_share) {
-            (_, Some(share)) => format!("unranked: {:.1} % delivered", share * 100.0),
-            (Some(share), _) => format!("{:.0} %", share * 100.0),
-            _ => "no figure".to_owned(),
-        };
+        let alone = self.alone.as_ref().map_or("–", |it| &it.said);
         let events = self.events_per_cpu_s.map_or_else(|| "–".to_owned(), short);
         let idle = figure(self.idle_bytes.map(|bytes| bytes / 1024.0));
-        [share, events, figure(self.p99), idle, self.cells.to_string()]
+        [self.together.said.clone(), alone.to_owned(), events, figure(self.p99), idle]
+    }
+}
+
+impl Share {
+    /// `rows` are the subject's own; `pooled` is what its CPU is to the baseline's.
+    fn of(rows: &[&Row], pooled: Option<&OverTransport>, cells_of_baseline: usize) -> Share {
+        if rows.iter().any(|row| row.is_baseline) {
+            let said = "100 %".to_owned();
+            return Share { said, is_ranked: true, share: Some(1.0), low: None, high: None };
+        }
+        let delivered = rows.iter().filter_map(|row| row.delivered_share).reduce(f64::min);
+        let cells = pooled.map_or(0, |it| it.cells);
+        let count = |of: fn(&Row) -> usize| rows.iter().map(|row| of(row)).sum::<usize>();
+        let (incomplete, samples) = (count(|row| row.incomplete), count(|row| row.samples));
+        let inverse = |ratio: f64| 1.0 / ratio;
+        let share = pooled.map(|it| inverse(it.comparison.ratio));
+        let low = pooled.and_then(|it| it.comparison.high).map(inverse);
+        let high = pooled.and_then(|it| it.comparison.low).map(inverse);
+        let unranked = match delivered {
+            // Never rounded up to all of them.
+            Some(share) => Some(format!("{:.1} % delivered", (share * 1000.0).floor() / 10.0)),
+            None if cells < cells_of_baseline => {
+                Some(format!("{cells} of {cells_of_baseline} cells"))
+            }
+            None if incomplete > 0 => {
+                Some(format!("not everything came in {incomplete} of {samples} samples"))
+            }
+            None => None,
+        };
+        let percent = |share: f64| format!("{:.0}", share * 100.0);
+        let said = match (&unranked, share, low.zip(high)) {
+            (Some(why), ..) => format!("unranked: {why}"),
+            (None, Some(share), Some((low, high))) => {
+                format!("{} % ({}–{})", percent(share), percent(low), percent(high))
+            }
+            (None, Some(share), None) => format!("{} %", percent(share)),
+            (None, None, _) => "–".to_owned(),
+        };
+        Share { said, is_ranked: unranked.is_none(), share, low, high }
     }
 }
 
@@ -73,70 +128,125 @@ pub(super) fn grid(all: &[Standing]) -> Vec<Vec<String>> {
     std::iter::once(head).chain(all.iter().map(line)).collect()
 }
 
-/// Of a run that compares several subjects in fan-out: by transport, who delivers most first.
-pub fn standings(summary: &Summary) -> Vec<Standing> {
-    let is_fan_out =
-        |part: &&PartSummary| part.drive == Drive::PublishedLoad && part.figure == Figure::Cpu;
-    let Some(part) = summary.parts.iter().find(is_fan_out) else { return Vec::new() };
-    let rows = || part.rows.iter().filter(|row| !row.is_noise);
-    let idle: Vec<&Row> = summary
-        .parts
-        .iter()
-        .filter(|part| part.drive == Drive::Idle)
-        .flat_map(|part| &part.rows)
-        .collect();
-    let mut all: Vec<Standing> = Vec::new();
-    for row in rows() {
-        let transport = row.settings.transport;
-        let is_there =
-            |it: &Standing| (it.transport, &*it.subject) == (transport, row.subject.as_str());
-        if !all.iter().any(is_there) {
-            all.push(standing(part, &idle, transport, &row.subject));
-        }
+/// What a part tells of every subject.
+struct Told<'a> {
+    part: &'a PartSummary,
+    over_transports: Vec<OverTransport>,
+}
+
+impl<'a> Told<'a> {
+    /// The first part of this kind; `metric` is what is told of it.
+    fn find(
+        plan: &Plan,
+        parts: &'a [PartSummary],
+        samples: &[Sample],
+        metric: Metric,
+        is_kind: impl Fn(&PartSummary) -> bool,
+    ) -> Option<Told<'a>> {
+        let index = parts.iter().position(is_kind)?;
+        let own: Vec<&Sample> = samples.iter().filter(|it| it.part == index).collect();
+        let over_transports = by_transport(&plan.parts[index], &own, metric);
+        Some(Told { part: &parts[index], over_transports })
     }
-    let subjects = all.iter().filter(|it| !it.is_baseline).map(|it| &it.subject);
-    let subjects: std::collections::BTreeSet<&String> = subjects.collect();
+
+    fn rows(&self, transport: Transport, subject: &str) -> Vec<&'a Row> {
+        let is_own = |row: &&Row| row.subject == subject && row.settings.transport == transport;
+        self.part.rows.iter().filter(|row| !row.is_noise).filter(is_own).collect()
+    }
+
+    fn over(&self, transport: Transport, subject: &str) -> Option<&OverTransport> {
+        let is_own =
+            |it: &&OverTransport| it.transport == transport && it.comparison.subject == subject;
+        self.over_transports.iter().find(is_own)
+    }
+
+    /// Cells of the baseline, of those that have this figure.
+    fn cells_of_baseline(&self, transport: Transport, has: impl Fn(&Row) -> bool) -> usize {
+        let is_own = |row: &&Row| row.is_baseline && row.settings.transport == transport;
+        self.part.rows.iter().filter(is_own).filter(|row| has(row)).count()
+    }
+
+    fn share(&self, transport: Transport, subject: &str) -> Share {
+        let cells = self.cells_of_baseline(transport, |_| true);
+        Share::of(&self.rows(transport, subject), self.over(transport, subject), cells)
+    }
+}
+
+/// Whether a subject is loaded as fast as it can, with so many events outstanding; and all alike.
+fn is_closed_loop(part: &PartSummary, is_window: fn(u32) -> bool) -> bool {
+    let is_plain = |it: &Settings| {
+        it.events_per_s().is_none() && it.keys == 1 && !it.compress && is_window(it.window)
+    };
+    part.drive == Drive::PublishedLoad
+        && part.figure == Figure::Cpu
+        && part.rows.iter().all(|row| is_plain(&row.settings))
+}
+
+/// Of a run that compares several subjects in fan-out: by transport, who delivers most first, and
+/// who is not ranked last.
+pub(super) fn standings(plan: &Plan, parts: &[PartSummary], samples: &[Sample]) -> Vec<Standing> {
+    let find = |metric, is_kind: &dyn Fn(&PartSummary) -> bool| {
+        Told::find(plan, parts, samples, metric, is_kind)
+    };
+    let several = |part: &PartSummary| is_closed_loop(part, |window| window > 1);
+    let Some(together) = find(Metric::Cpu, &several) else { return Vec::new() };
+    let alone = find(Metric::Cpu, &|part| is_closed_loop(part, |window| window == 1));
+    let at_a_rate = find(Metric::P99, &|part| {
+        part.drive == Drive::PublishedLoad && part.figure == Figure::Latency
+    });
+    let rows = together.part.rows.iter().filter(|row| !row.is_noise);
+    let named: BTreeSet<(String, &str)> =
+        rows.clone().map(|row| (row.settings.transport.to_string(), &*row.subject)).collect();
+    let subjects: BTreeSet<&str> =
+        rows.clone().filter(|row| !row.is_baseline).map(|row| &*row.subject).collect();
     if subjects.len() < SUBJECTS_MIN {
         return Vec::new();
     }
+    let idle = |transport: Transport, subject: &str| {
+        let parts = parts.iter().filter(|part| part.drive == Drive::Idle);
+        let mut rows = parts.flat_map(|part| &part.rows).filter(|row| !row.is_noise);
+        let held =
+            rows.find(|row| row.subject == subject && row.settings.transport == transport)?;
+        held.memory.rss_bytes_per_connection
+    };
+    let standing = |transport: Transport, subject: &str| {
+        let own = together.rows(transport, subject);
+        let share = together.share(transport, subject);
+        let cpu: Vec<f64> =
+            own.iter().filter_map(|row| Some(row.cpu.us_per_event?.median)).collect();
+        let is_everywhere = cpu.len() == together.cells_of_baseline(transport, |_| true);
+        let is_baseline = own.iter().any(|row| row.is_baseline);
+        let p99 = at_a_rate.as_ref().and_then(|told| {
+            let cells = told.cells_of_baseline(transport, |row| row.latency.p99_us.is_some());
+            let over = told.over(transport, subject).filter(|it| it.cells == cells);
+            if is_baseline { Some(1.0) } else { over.map(|it| it.comparison.ratio) }
+        });
+        Standing {
+            transport,
+            subject: subject.to_owned(),
+            is_baseline,
+            together: share,
+            alone: alone.as_ref().map(|told| told.share(transport, subject)),
+            events_per_cpu_s: mean(&cpu).filter(|_| is_everywhere).map(|us| 1e6 / us),
+            p99,
+            idle_bytes: idle(transport, subject),
+        }
+    };
+    let mut all: Vec<Standing> = named
+        .iter()
+        .filter_map(|(name, subject)| {
+            let mut transports = rows.clone().map(|row| row.settings.transport);
+            Some(standing(transports.find(|it| it.to_string() == *name)?, subject))
+        })
+        .collect();
     all.sort_by(|one, other| {
-        let key = |it: &Standing| (it.transport.to_string(), !it.is_baseline);
         // WebSockets first: who has several transports is asked for these.
-        let order = key(other).0.cmp(&key(one).0).then(key(one).1.cmp(&key(other).1));
-        order.then(other.share.unwrap_or(0.0).total_cmp(&one.share.unwrap_or(0.0)))
+        let by_transport = other.transport.to_string().cmp(&one.transport.to_string());
+        let place = |it: &Standing| (!it.is_baseline, !it.together.is_ranked);
+        let share = |it: &Standing| it.together.share.unwrap_or(0.0);
+        by_transport.then(place(one).cmp(&place(other))).then(share(other).total_cmp(&share(one)))
     });
     all
-}
-
-fn standing(part: &PartSummary, idle: &[&Row], transport: Transport, subject: &str) -> Standing {
-    let own: Vec<&Row> = part
-        .rows
-        .iter()
-        .filter(|row| row.subject == subject && row.settings.transport == transport)
-        .collect();
-    let ratios = |metric| -> Vec<f64> {
-        let is_own = |cell: &Option<String>| own.iter().any(|row| Some(&row.cell) == cell.as_ref());
-        let of = part.comparisons.iter().filter(|it| it.metric == metric && it.subject == subject);
-        of.filter(|it| is_own(&it.cell)).map(|it| it.ratio).collect()
-    };
-    let cpu = ratios(Metric::Cpu);
-    let is_baseline = own.iter().any(|row| row.is_baseline);
-    let cpu_us: Vec<f64> =
-        own.iter().filter_map(|row| Some(1e6 / row.cpu.us_per_event?.median)).collect();
-    let held = idle
-        .iter()
-        .find(|row| row.subject == subject && row.settings.transport == transport && !row.is_noise);
-    Standing {
-        transport,
-        subject: subject.to_owned(),
-        is_baseline,
-        cells: if is_baseline { own.len() } else { cpu.len() },
-        share: if is_baseline { Some(1.0) } else { mean(&cpu).map(|ratio| 1.0 / ratio) },
-        events_per_cpu_s: mean(&cpu_us),
-        p99: if is_baseline { Some(1.0) } else { mean(&ratios(Metric::P99)) },
-        idle_bytes: held.and_then(|row| row.memory.rss_bytes_per_connection),
-        delivered_share: own.iter().filter_map(|row| row.delivered_share).reduce(f64::min),
-    }
 }
 
 /// The geometric mean.
@@ -149,46 +259,116 @@ fn mean(values: &[f64]) -> Option<f64> {
 pub(super) fn headline(all: &[Standing]) -> Option<String> {
     let first = all.first()?;
     let baseline = &first.subject;
-    let own = all.iter().filter(|it| it.transport == first.transport && !it.is_baseline);
-    let named: Vec<String> = own
-        .filter_map(|it| Some(format!("{} {:.0}\u{a0}%", it.subject, it.share? * 100.0)))
+    let is_asked = |it: &&Standing| {
+        it.transport == first.transport && it.together.is_ranked && !it.is_baseline
+    };
+    let named: Vec<String> = all
+        .iter()
+        .filter(is_asked)
+        .filter_map(|it| Some(format!("{} {:.0}\u{a0}%", it.subject, it.together.share? * 100.0)))
         .take(NAMED_MAX)
         .collect();
-    Some(format!(
-        "Delivered over {} for the same CPU, {baseline} being 100\u{a0}%: {}.",
-        first.transport,
-        named.join(", ")
-    ))
+    (!named.is_empty()).then(|| {
+        format!(
+            "Delivered over {} for the same CPU, {baseline} being 100\u{a0}%: {}.",
+            first.transport,
+            named.join(", ")
+        )
+    })
 }
-
-/// Subjects that a headline names.
-const NAMED_MAX: usize = 5;
 
 #[cfg(test)]
 mod tests {
+    use super::super::summary::{Manifest, Summary};
+    use super::super::tests::samples;
     use super::*;
+    use crate::measure::Verdict;
+    use crate::scenario::{Changes, read};
 
-    fn of(subject: &str, share: f64) -> Standing {
-        Standing {
-            transport: Transport::Websocket,
-            subject: subject.to_owned(),
-            is_baseline: subject == "limit",
-            cells: 6,
-            share: Some(share),
-            events_per_cpu_s: None,
-            p99: None,
-            idle_bytes: None,
-            delivered_share: None,
-        }
+    /// Five subjects beside the limit, which is twice as cheap; `change` makes something of the
+    /// samples of the subject with this number.
+    fn of(subject: usize, change: impl Fn(&mut Sample)) -> Summary {
+        let one = |number: u32| {
+            format!(
+                "[[subjects]]\nname = \"s{number}\"\nprogram = \"limit\"\nwith = {{ round = {number} }}\n"
+            )
+        };
+        let text = format!(
+            "name = \"x\"\ndrive = \"published-load\"\ncontrol = \"none\"\nrepeats = 4\nrounds = 1\n\
+             [[cells]]\nevent_bytes = [128, 1024]\n{}",
+            (0..6).map(one).collect::<String>()
+        );
+        let plan = read(&text, &Changes::default(), &[]).unwrap();
+        let taken = samples(&plan, |sample| {
+            let times = if sample.subject == 0 { 1 } else { 2 };
+            sample.subject_cpu_ns =
+                sample.traffic.events * (1200 + u64::from(sample.repeat)) * times;
+            if sample.subject == subject {
+                change(sample);
+            }
+        });
+        Summary::new(&plan, &taken, Manifest::default())
+    }
+
+    fn said(summary: &Summary) -> Vec<String> {
+        let told = |it: &Standing| format!("{} {}", it.subject, it.together.said);
+        summary.standings.iter().map(told).collect()
     }
 
     #[test]
-    fn the_headline_names_the_first_few() {
-        let all = [of("limit", 1.0), of("a", 0.953), of("b", 0.5)];
-        let said = "Delivered over websocket for the same CPU, limit being 100\u{a0}%: \
-                    a 95\u{a0}%, b 50\u{a0}%.";
-        assert_eq!(headline(&all).as_deref(), Some(said));
+    fn who_delivers_most_stands_first() {
+        let all = said(&of(3, |sample| sample.subject_cpu_ns = sample.subject_cpu_ns * 3 / 4));
+        assert_eq!(all[0], "s0 100 %");
+        assert!(all[1].starts_with("s3 6") && all[1].ends_with(')'), "{all:?}");
+        assert!(all[2].starts_with("s1 50 % ("), "{all:?}");
+        let told = headline(&of(9, |_| {}).standings).unwrap();
+        assert!(
+            told.starts_with("Delivered over websocket for the same CPU, s0 being 100\u{a0}%: s"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn who_has_not_delivered_everything_everywhere_stands_last() {
+        let last = |summary: Summary| said(&summary).pop().unwrap_or_default();
+        // By its design, as who drops.
+        let drops = of(1, |sample| {
+            (sample.verdict, sample.ledger.missing) = (Verdict::Drops, 1);
+        });
+        assert_eq!(last(drops), "s1 unranked: 99.9 % delivered");
+        let drops_once = of(1, |sample| {
+            if sample.repeat == 0 {
+                (sample.verdict, sample.ledger.missing) = (Verdict::Drops, 1);
+            }
+        });
+        assert_eq!(last(drops_once), "s1 unranked: not everything came in 2 of 8 samples");
+        // Announced, as Thalweg does.
+        let gaps = of(2, |sample| sample.ledger.gaps = u64::from(sample.repeat == 3));
+        assert_eq!(last(gaps), "s2 unranked: not everything came in 2 of 8 samples");
+        // Neither: the sample does not count.
+        let broken = of(2, |sample| {
+            if sample.repeat == 1 {
+                sample.verdict = Verdict::Invalid("1 missing".to_owned());
+            }
+        });
+        assert_eq!(last(broken), "s2 unranked: not everything came in 2 of 8 samples");
+        let partly = of(4, |sample| {
+            if sample.cell == 1 {
+                sample.verdict = Verdict::Invalid("it was not there".to_owned());
+            }
+        });
+        assert_eq!(last(partly), "s4 unranked: 1 of 2 cells");
+    }
+
+    #[test]
+    fn nobody_is_named_if_nobody_is_ranked() {
         assert_eq!(headline(&[]), None);
+        let all = of(9, |_| {}).standings;
+        let unranked = |it: &Standing| Standing {
+            together: Share { is_ranked: it.is_baseline, ..it.together.clone() },
+            ..it.clone()
+        };
+        assert_eq!(headline(&all.iter().map(unranked).collect::<Vec<_>>()), None);
     }
 
     #[test]

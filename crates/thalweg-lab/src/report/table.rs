@@ -5,8 +5,9 @@ use super::columns::{
     STOPPED, TO_BASELINE, TOPICS, withholds_p99,
 };
 use super::findings::browser;
+use super::part_summary::{BlankCell, PartSummary};
 use super::row::Row;
-use super::summary::{BlankCell, PartSummary, Summary};
+use super::summary::Summary;
 use super::words::{pinned, printable};
 use super::{cost, received, standings, workload};
 use crate::measure::comparison::{Comparison, Word};
@@ -38,7 +39,7 @@ pub fn table(summary: &Summary) -> String {
         }
         text += &notes(part);
     }
-    let standings = standings::grid(&standings::standings(summary));
+    let standings = standings::grid(&summary.standings);
     if !standings.is_empty() {
         text += &format!("\n{}", draw(&standings));
     }
@@ -46,7 +47,12 @@ pub fn table(summary: &Summary) -> String {
     if !told.is_empty() {
         text += &format!("\n{}\n", told.join("\n"));
     }
-    let cost = cost::sentences(summary);
+    let models = cost::models(summary);
+    let cost = cost::sentences(summary, &models);
+    let side_by_side = cost::grid(&models);
+    if !side_by_side.is_empty() {
+        text += &format!("\n{}", draw(&side_by_side));
+    }
     if !cost.is_empty() {
         text += &format!("\n{}\n", cost.join("\n"));
     }

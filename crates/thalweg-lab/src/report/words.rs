@@ -1,6 +1,7 @@
 //! What a report says besides its figures, the same in every form.
 
-use super::summary::{Addition, PartSummary, Summary};
+use super::part_summary::PartSummary;
+use super::summary::{Addition, Summary};
 use crate::measure::MachineNote;
 use crate::scenario::Drive;
 

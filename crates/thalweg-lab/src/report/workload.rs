@@ -7,7 +7,7 @@ use super::columns::{
     THROUGHPUT, TOTAL,
 };
 use super::html::metric::{self as chart};
-use super::summary::PartSummary;
+use super::part_summary::PartSummary;
 use crate::measure::comparison::Metric;
 use crate::scenario::{Drive, Figure};
 

@@ -90,6 +90,9 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
     };
     let mut peer = peer.clone();
     peer.arguments.clone_from(&block.arguments);
+    if !block.transports.is_empty() {
+        peer.transports.clone_from(&block.transports);
+    }
     Ok(Program::Peer(Box::new(peer)))
 }
 
@@ -257,6 +260,7 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.interval_us, |settings, value| settings.interval_us = value);
     vary(&mut all, &block.batch, |settings, value| settings.batch = value);
     vary(&mut all, &block.tls, |settings, value| settings.tls = value);
+    vary(&mut all, &block.compress, |settings, value| settings.compress = value);
     vary(&mut all, &block.streams, |settings, value| settings.streams = value);
     vary(&mut all, &block.requests, |settings, value| settings.requests = value);
     vary(&mut all, &block.dummy_bytes, |settings, value| settings.dummy_bytes = value);

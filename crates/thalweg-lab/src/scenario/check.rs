@@ -48,6 +48,9 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if drive.is_of_endpoints() {
         return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
     }
+    if settings.compress && *program == Program::Limit {
+        return Err("`limit` compresses nothing: leave it out, or compress".to_owned());
+    }
     if settings.answers == Answers::Beside
         && !matches!(program.dialect(), Dialect::Thalweg | Dialect::Limit)
     {

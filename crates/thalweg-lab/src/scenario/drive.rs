@@ -183,6 +183,7 @@ impl Drive {
                         "publish_to",
                         "message_events",
                         "streams",
+                        "compress",
                         "topics",
                         "window",
                         "stopped",
@@ -358,6 +359,9 @@ impl Settings {
         }
         if self.tls {
             label += " TLS";
+        }
+        if self.compress {
+            label += " compressed";
         }
         if self.topics > 1 {
             label += &format!(" × {} topics", self.topics);

@@ -195,6 +195,9 @@ pub(super) struct SubjectBlock {
     pub(super) name: Option<String>,
     /// `thalweg`, `limit`, or the name of a peer.
     pub(super) program: String,
+    /// Of a peer's transports, those over which this form of it differs; all, else.
+    #[serde(default)]
+    pub(super) transports: Vec<Transport>,
     /// Added to a peer's command; beside processes, to Thalweg's, too.
     #[serde(default)]
     pub(super) arguments: Vec<String>,
@@ -277,6 +280,8 @@ pub(super) struct Block {
     pub(super) message_events: Option<Axis<u32>>,
     /// Whether connections are encrypted (TLS 1.3).
     pub(super) tls: Option<Axis<bool>>,
+    /// Whether subscribers offer compression: permessage-deflate (RFC 7692), or gzip.
+    pub(super) compress: Option<Axis<bool>>,
     /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
     pub(super) streams: Option<Axis<u32>>,
     /// Requests of the `echo` drive, or round trips; with `echo`, 0 only receives.
@@ -374,6 +379,7 @@ of_every_key!(
     publish_to,
     message_events,
     tls,
+    compress,
     streams,
     requests,
     request_us,

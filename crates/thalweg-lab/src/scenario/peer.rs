@@ -128,7 +128,7 @@ impl Peer {
         }
         if !self.transports.is_empty() && !self.transports.contains(&transport) {
             let transport = transport.to_string();
-            return said(transport.clone()).or(Some(format!("it has no {transport}")));
+            return said(transport.clone()).or(Some(format!("not over {transport}")));
         }
         if tls || streams > 0 {
             return Some("peers are measured without TLS and HTTP/2".to_owned());

@@ -23,6 +23,8 @@ pub struct Settings {
     pub streams: u32,
     /// Whether connections are encrypted (TLS 1.3).
     pub tls: bool,
+    /// Whether subscribers offer compression: permessage-deflate, or gzip.
+    pub compress: bool,
     /// Topics each connection subscribes to.
     pub topics: u32,
     /// Topics that connections are spread over in turn, each on one of them.
@@ -112,6 +114,7 @@ impl Default for Settings {
             connections: 100,
             streams: 0,
             tls: false,
+            compress: false,
             topics: 1,
             keys: 1,
             payload: Payload::Padded,

@@ -199,6 +199,9 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
     assert_eq!(blank("sse 100", "ws corked"), is_a_library);
     assert_eq!(blank("websocket 100", "ws corked"), None);
     assert_eq!(blank("sse 100", "bun"), None);
+    // A form of a peer that differs over one transport only.
+    assert_eq!(blank("sse 100", "axum feed"), Some("not over sse".to_owned()));
+    assert_eq!(blank("websocket 100", "axum feed"), None);
     // One who is there alone is refused: there would be nothing to show.
     let only = Changes {
         subjects: vec!["ws".to_owned()],

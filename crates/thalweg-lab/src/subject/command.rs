@@ -90,6 +90,9 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     if launch.settings.tls {
         arguments.push("--tls-self-signed".to_owned());
     }
+    if launch.settings.compress {
+        arguments.push("--compression".to_owned());
+    }
     if !listen.ip().is_loopback() {
         arguments.push("--open".to_owned());
     }

@@ -75,8 +75,8 @@ struct Partial {
 /// Takes one connection's bytes apart.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// Whether messages of a WebSocket may come compressed.
-    pub(super) inflates: bool,
+    /// How messages of a WebSocket are inflated, if they may come compressed.
+    pub(super) inflate: Option<Box<deflate::Inflate>>,
     /// What the bytes that were incomplete need not be searched for again.
     searched: u32,
     has_begun: bool,
@@ -108,7 +108,7 @@ impl Decoder {
                 lines::decode(bytes, searched, on_message)?
             }
             Transport::Websocket => self.each(bytes, searched, on_message, |it, bytes, _| {
-                websocket::step(bytes, &mut it.partial, it.inflates)
+                websocket::step(bytes, &mut it.partial, it.inflate.as_deref_mut())
             })?,
             Transport::Sse => self.each(bytes, searched, on_message, |it, bytes, searched| {
                 sse::step(bytes, searched, &mut it.has_begun, &mut it.partial)
@@ -197,12 +197,6 @@ impl Partial {
             return Err(too_long());
         }
         self.bytes.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    /// All of it has come compressed.
-    fn inflate(&mut self) -> Result<(), CarrierError> {
-        self.bytes = deflate::inflate(&self.bytes)?;
         Ok(())
     }
 

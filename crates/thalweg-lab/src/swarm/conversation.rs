@@ -114,7 +114,7 @@ impl Conversation {
                         // Nobody has offered to read what is compressed.
                         Ok(
                             Opening::Refused(_)
-                            | Opening::DeflatedWebsocket
+                            | Opening::DeflatedWebsocket(_)
                             | Opening::GzipStream(_),
                         ) => {
                             bail!(

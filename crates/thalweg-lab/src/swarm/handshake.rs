@@ -1,7 +1,7 @@
 //! How a transport is opened: the fields of a request over HTTP/1.1, and whether the
 //! response opens it (RFC 6455 §4, RFC 9112, WHATWG HTML §9.2). The same for every dialect.
 
-use super::carrier::deflate;
+use super::carrier::deflate::{self, Inflate, Offer};
 use super::dialect::{Dialect, Field};
 use super::http_response::{Body, Head, shown};
 use crate::scenario::Transport;
@@ -23,8 +23,8 @@ pub(super) fn accept(key: &str) -> String {
 pub(super) struct Handshake {
     transport: Transport,
     subprotocol: Option<String>,
-    /// Whether compression is offered.
-    compresses: bool,
+    /// What is offered as compression of a WebSocket, or instead of which a response may be gzip.
+    compression: Option<Offer>,
     /// From it and the number of a connection comes the connection's key: so it need not
     /// be kept for each.
     seed: u64,
@@ -37,7 +37,7 @@ pub(super) struct Handshake {
 pub(super) enum Opening {
     Websocket,
     /// The same, and messages may be compressed.
-    DeflatedWebsocket,
+    DeflatedWebsocket(Inflate),
     /// Events, or lines.
     Stream(Body),
     /// The same, compressed.
@@ -47,10 +47,16 @@ pub(super) enum Opening {
 }
 
 impl Handshake {
-    pub(super) fn new(transport: Transport, dialect: &dyn Dialect) -> Handshake {
+    /// With `compresses` compression is offered as browsers do; else, if the dialect does so,
+    /// without a context.
+    pub(super) fn new(transport: Transport, dialect: &dyn Dialect, compresses: bool) -> Handshake {
         let subprotocol = dialect.subprotocol().map(str::to_owned);
-        let (compresses, seed) = (dialect.compresses(), fastrand::u64(..));
-        Handshake { transport, subprotocol, compresses, seed, reconnects: HashMap::new() }
+        let compression = match compresses {
+            true => Some(Offer::InContext),
+            false => dialect.compresses().then_some(Offer::Alone),
+        };
+        let (seed, reconnects) = (fastrand::u64(..), HashMap::new());
+        Handshake { transport, subprotocol, compression, seed, reconnects }
     }
 
     /// What an `Accept` header asks for.
@@ -87,9 +93,9 @@ impl Handshake {
             ]),
             _ => fields.push(("Accept", self.accepted_type())),
         }
-        if self.compresses {
+        if let Some(offer) = self.compression {
             fields.push(match self.transport {
-                Transport::Websocket => ("Sec-WebSocket-Extensions", deflate::OFFER),
+                Transport::Websocket => ("Sec-WebSocket-Extensions", offer.text()),
                 _ => ("Accept-Encoding", deflate::GZIP),
             });
         }
@@ -148,13 +154,10 @@ impl Handshake {
                 "its Sec-WebSocket-Accept does not belong to the key (RFC 6455 §4.1)".to_owned()
             );
         }
-        let opening = match head.list("sec-websocket-extensions").as_slice() {
-            [] => Opening::Websocket,
-            [only] if self.compresses => {
-                deflate::check(only)?;
-                Opening::DeflatedWebsocket
-            }
-            [first, ..] => {
+        let opening = match (head.list("sec-websocket-extensions").as_slice(), self.compression) {
+            ([], _) => Opening::Websocket,
+            ([only], Some(offer)) => Opening::DeflatedWebsocket(offer.judge(only)?),
+            ([first, ..], _) => {
                 return Err(format!("it wants the extension {first}, which was not offered"));
             }
         };
@@ -178,7 +181,7 @@ impl Handshake {
     fn stream(&self, head: &Head<'_>) -> Result<Opening, String> {
         let codings = head.list("content-encoding");
         let mut codings = codings.iter().filter(|coding| *coding != "identity");
-        let is_gzip = self.compresses && codings.clone().eq([deflate::GZIP]);
+        let is_gzip = self.compression.is_some() && codings.clone().eq([deflate::GZIP]);
         if let Some(coding) = codings.next().filter(|_| !is_gzip) {
             return Err(format!("its answer is compressed ({coding}), which was not asked for"));
         }
@@ -207,7 +210,7 @@ mod tests {
     fn handshake(transport: Transport, subprotocol: Option<&str>) -> Handshake {
         let subprotocol = subprotocol.map(str::to_owned);
         let reconnects = HashMap::new();
-        Handshake { transport, subprotocol, compresses: false, seed: 7, reconnects }
+        Handshake { transport, subprotocol, compression: None, seed: 7, reconnects }
     }
 
     #[test]
@@ -226,7 +229,7 @@ mod tests {
     /// if that was offered.
     fn judge(transport: Transport, head: &str) -> Result<Opening, String> {
         let mut handshake = handshake(transport, head.contains("offered").then_some("p"));
-        handshake.compresses = head.contains("compresses");
+        handshake.compression = head.contains("compresses").then_some(Offer::Alone);
         let accept = format!("Accept: {}", accept(&handshake.key(3)));
         let bytes = format!("HTTP/1.1 {head}\r\n\r\n").replace("Accept: A", &accept);
         Head::read(bytes.as_bytes(), |head| handshake.judge(3, head)).unwrap().unwrap().0

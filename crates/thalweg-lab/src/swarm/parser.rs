@@ -1,6 +1,7 @@
 //! What a connection's bytes come to: messages of the carrier, which the dialect reads, and
 //! the receiver is told of.
 
+use super::carrier::deflate::Inflate;
 use super::carrier::{Decoder, Incoming, PieceDecoder, websocket};
 use super::dialect::{Dialect, Message};
 use super::handshake::Opening;
@@ -74,8 +75,10 @@ pub(super) struct Opened {
     pub(super) length: usize,
     /// How the body comes; `None` of a WebSocket, and of what was refused for its head.
     pub(super) body: Option<Body>,
-    /// Whether what comes behind it may be compressed.
+    /// Whether this is compressed.
     pub(super) is_compressed: bool,
+    /// Of a WebSocket: how messages are inflated, if they may be compressed.
+    pub(super) inflate: Option<Inflate>,
     /// The first line of a refusal's head, if its body says why.
     pub(super) refusal: Option<String>,
 }
@@ -84,8 +87,8 @@ impl Parser<'_> {
     /// Opens a transport, or says that it was refused. While the head is incomplete, says how
     /// many bytes are done with.
     pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> Result<Opened, usize> {
-        let (length, body, is_compressed, refusal) = (bytes.len(), None, false, None);
-        let mut opened = Opened { length, body, is_compressed, refusal };
+        let (length, is_compressed) = (bytes.len(), false);
+        let mut opened = Opened { length, body: None, is_compressed, inflate: None, refusal: None };
         if bytes.starts_with(TLS_ALERT) {
             let reason = "it speaks TLS: write the URL with wss:// or https://";
             self.over = Some(Over::Refused(reason.to_owned()));
@@ -110,7 +113,7 @@ impl Parser<'_> {
                 return Ok(opened);
             }
             Ok(Opening::Websocket) => {}
-            Ok(Opening::DeflatedWebsocket) => opened.is_compressed = true,
+            Ok(Opening::DeflatedWebsocket(inflate)) => opened.inflate = Some(inflate),
             Ok(Opening::Stream(body)) => opened.body = Some(body),
             Ok(Opening::GzipStream(body)) => {
                 (opened.body, opened.is_compressed) = (Some(body), true);

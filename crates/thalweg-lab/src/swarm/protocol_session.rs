@@ -110,7 +110,7 @@ impl ProtocolSession {
                     *shape = Some(Box::new(Shape::Refusal(refusal)));
                 }
                 (_, Some(body)) => Shape::open(shape, BodyStream::new(body, opened.is_compressed)),
-                (_, None) => decoder.inflates = opened.is_compressed,
+                (_, None) => decoder.inflate = opened.inflate.map(Box::new),
             }
         }
         if parser.over.is_some() {
@@ -165,7 +165,7 @@ impl ProtocolSession {
 
     /// Whether messages may be compressed.
     pub(super) fn deflates(&self) -> bool {
-        self.decoder.inflates
+        self.decoder.inflate.is_some()
     }
 
     /// Why it will not stand, when nobody waits any longer; `reason` if it has said nothing.

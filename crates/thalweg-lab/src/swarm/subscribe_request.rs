@@ -65,13 +65,17 @@ impl SubscribeRequest {
             first: targets(first),
             again: targets(again),
             scheme: if tls { "https" } else { "http" },
-            ..SubscribeRequest::once(dialect, &wanted, host)
+            ..SubscribeRequest::of(dialect, &wanted, host, settings.compress)
         }
     }
 
-    /// Of one who asks once.
+    /// Of one who asks once, and reads nothing compressed unless the dialect says so.
     pub(super) fn once(dialect: &dyn Dialect, wanted: &Wanted<'_>, host: String) -> Self {
-        let handshake = Handshake::new(wanted.transport, dialect);
+        SubscribeRequest::of(dialect, wanted, host, false)
+    }
+
+    fn of(dialect: &dyn Dialect, wanted: &Wanted<'_>, host: String, compresses: bool) -> Self {
+        let handshake = Handshake::new(wanted.transport, dialect, compresses);
         let host = dialect.authority().map_or(host, str::to_owned);
         let mut behind_target = " HTTP/1.1\r\n".to_owned();
         for (name, value) in handshake.fields(&host, dialect) {

@@ -150,21 +150,23 @@ async fn converse(socket: WebSocket, mut events: Receiver<Utf8Bytes>, app: App) 
 
 async fn publish(State(app): State<App>, Path(topic): Path<String>, body: Body) -> String {
     let topic = app.topic(&topic);
-    let (mut rest, mut count) = (Vec::new(), 0);
+    let (mut rest, mut searched, mut count) = (Vec::new(), 0, 0);
     let mut pieces = body.into_data_stream();
     while let Some(Ok(piece)) = pieces.next().await {
         rest.extend_from_slice(&piece);
         let mut begin = 0;
-        while let Some(length) = rest[begin..].iter().position(|byte| *byte == b'\n') {
-            let line = String::from_utf8_lossy(&rest[begin..begin + length]);
+        while let Some(length) = memchr::memchr(b'\n', &rest[searched..]) {
+            let end = searched + length;
+            let line = String::from_utf8_lossy(&rest[begin..end]);
             if !line.is_empty() {
                 // Nobody may be subscribed.
                 let _ = topic.send(Utf8Bytes::from(line.into_owned()));
                 count += 1;
             }
-            begin += length + 1;
+            (begin, searched) = (end + 1, end + 1);
         }
         rest.drain(..begin);
+        searched = rest.len();
     }
     format!("{{\"count\":{count}}}")
 }

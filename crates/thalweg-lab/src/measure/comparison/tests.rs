@@ -43,8 +43,8 @@ fn residuals(name: &str) -> Vec<f64> {
     line.expect("residuals of this name").map(|word| word.parse().unwrap()).collect()
 }
 
-/// A cell whose subject stands beside two baselines, taken until it is decided or has so
-/// many starts.
+/// A cell whose subject stands beside two baselines, taken until it is decided or known to be far
+/// off, or has so many starts.
 fn taken(
     dice: &mut Dice,
     rounds: &[f64],
@@ -60,7 +60,7 @@ fn taken(
         };
         means.push(log + of_one() - f64::midpoint(of_one(), of_one()));
         let found = Difference::of_starts(&means, means.len() * ROUNDS);
-        if is_decided(&found) || means.len() == starts_max {
+        if is_far(&found) || is_decided(&found) || means.len() == starts_max {
             return found;
         }
     }
@@ -85,6 +85,22 @@ fn intervals_cover_95_in_100_with_the_stop_rule_in_force() {
                 holds(&taken(&mut dice, &rounds, &starts, f64::ln(ratio), starts_max), ratio)
             });
             assert!((0.93..=0.97).contains(&cover), "{name}, {starts_max}: {cover}");
+        }
+    }
+}
+
+/// Who takes part in no further start has as few as three: how sure that is.
+#[test]
+fn intervals_of_who_is_far_off_cover_as_much() {
+    let starts = residuals("starts");
+    for name in ["saturated", "conversation", "fixed-rate"] {
+        let rounds = residuals(name);
+        for ratio in [1.55, 1.65, 1.8, 2.0, 4.0] {
+            let mut dice = Dice(11);
+            let cover = share(CELLS, |_| {
+                holds(&taken(&mut dice, &rounds, &starts, f64::ln(ratio), 12), ratio)
+            });
+            assert!((0.93..=0.98).contains(&cover), "{name}, {ratio}: {cover}");
         }
     }
 }
@@ -281,6 +297,11 @@ fn a_cell_ends_when_it_is_known() {
     assert_eq!(next(&wild, 12), Next::Continue);
     let far = |start: u32| if start.is_multiple_of(2) { 2.0 } else { 2.3 };
     assert_eq!(next(&far, 6), Next::Decided, "early, for it is clear");
+    // Who was left out after three starts is not waited for.
+    let mut samples = cell(|_| 4.0, 6);
+    samples.retain(|sample| sample.subject != 2 || sample.start() < 3);
+    let all: Vec<&Sample> = samples.iter().collect();
+    assert_eq!(super::next(Metric::Cpu, &subjects(), &all), Next::Decided);
     // Nothing to wait for.
     let samples = cell(even, 6);
     let own: Vec<&Sample> = samples.iter().filter(|it| it.subject == 0).collect();

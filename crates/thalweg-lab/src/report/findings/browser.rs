@@ -4,8 +4,9 @@ use super::growth;
 use crate::measure::comparison::Comparison;
 use crate::report::most::Most;
 use crate::report::number::{digits, short};
+use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
-use crate::report::summary::{PartSummary, Summary};
+use crate::report::summary::Summary;
 use crate::scenario::{Consumer, Drive, Settings, Transport};
 
 /// What browsers did, scenario by scenario.

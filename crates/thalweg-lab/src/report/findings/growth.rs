@@ -2,8 +2,8 @@
 //! the schedule comes it grows as the schedule does; behind that is the knee.
 
 use crate::report::number::short;
+use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
-use crate::report::summary::PartSummary;
 use crate::scenario::Settings;
 
 /// Of an axis this many values say how something grows.

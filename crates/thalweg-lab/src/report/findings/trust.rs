@@ -1,8 +1,9 @@
 //! How sure a finding is.
 
 use crate::measure::statistics::median;
+use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
-use crate::report::summary::{PartSummary, Summary};
+use crate::report::summary::Summary;
 use crate::scenario::Drive;
 use std::collections::BTreeMap;
 

@@ -7,8 +7,8 @@ use super::scale::Scale;
 use super::series::Series;
 use crate::measure::Step;
 use crate::report::number::{brief_us, round};
+use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
-use crate::report::summary::PartSummary;
 use crate::report::workload;
 
 /// Cells whose curves are shown at once; more are folded away.

@@ -1,8 +1,8 @@
 //! Which settings a part varies, and so what its charts are of.
 
 use crate::report::number::{bytes, round};
+use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
-use crate::report::summary::PartSummary;
 use crate::scenario::{Answers, Mode, Request, Settings};
 
 /// A setting that can be an axis.

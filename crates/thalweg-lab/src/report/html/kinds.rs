@@ -5,8 +5,8 @@ use super::markup::{Attribute, Markup, px};
 use super::series::swatch;
 use crate::report::BrowserFigures;
 use crate::report::number::{digits, round};
+use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
-use crate::report::summary::PartSummary;
 
 const BAR: f64 = 14.0;
 /// More cells are shown when somebody asks for them.

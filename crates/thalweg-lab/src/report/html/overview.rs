@@ -11,8 +11,9 @@ use crate::measure::Verdict;
 use crate::measure::comparison::{self, Comparison, Word};
 use crate::measure::statistics::Estimate;
 use crate::report::number::round;
+use crate::report::part_summary::PartSummary;
 use crate::report::row::Row;
-use crate::report::summary::{PartSummary, Summary};
+use crate::report::summary::Summary;
 use crate::report::workload;
 
 /// Cells that have a strip each; more share one for each subject.

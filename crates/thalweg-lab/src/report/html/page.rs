@@ -1,11 +1,11 @@
 //! The page: what was found, then each part, then how it was measured.
 
 use super::markup::{Attribute, Markup};
-use super::{overview, part, standings};
+use super::{overview, part, standings, table};
+use crate::report::cost;
 use crate::report::findings::findings;
 use crate::report::summary::Summary;
 use crate::report::words;
-use crate::report::{self, cost};
 
 const STYLE: &str = include_str!("style.css");
 /// Style of its own, and nothing else: no script, no picture, no request.
@@ -55,7 +55,7 @@ fn first_screen(markup: &mut Markup, summary: &Summary) {
         markup.leaf("p", &[("class", &"about")], &about.join(" · "));
         markup.leaf("h1", &[], &found.headline);
     });
-    standings::draw(markup, &report::standings(summary));
+    standings::draw(markup, &summary.standings);
     markup.element("div", &[("class", &"first")], |markup| {
         overview::draw(markup, summary);
         markup.element("div", &[("class", &"words")], |markup| {
@@ -71,10 +71,12 @@ fn first_screen(markup: &mut Markup, summary: &Summary) {
 
 /// What connections, messages and bytes cost, where a run tells.
 fn cost(markup: &mut Markup, summary: &Summary) {
-    let told = cost::sentences(summary);
+    let models = cost::models(summary);
+    let told = cost::sentences(summary, &models);
     if !told.is_empty() {
         markup.element("section", &[("class", &"part")], |markup| {
             markup.leaf("h2", &[], "What it costs");
+            table::grid(markup, "Cost models", &cost::grid(&models));
             list(markup, &told);
         });
     }

@@ -5,10 +5,10 @@ use super::facets::facets;
 use super::markup::Markup;
 use super::series::{legend, series};
 use super::{curve, kinds, overview, table};
+use crate::report::part_summary::PartSummary;
 use crate::report::published::{Published, published};
 use crate::report::received;
 use crate::report::row::Row;
-use crate::report::summary::PartSummary;
 use crate::report::{words, workload};
 
 pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {

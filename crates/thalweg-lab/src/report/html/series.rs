@@ -3,7 +3,7 @@
 
 use super::markup::{Markup, px};
 use crate::measure::Verdict;
-use crate::report::summary::PartSummary;
+use crate::report::part_summary::PartSummary;
 
 /// Colours other than the baseline's.
 const COLOURS: usize = 6;

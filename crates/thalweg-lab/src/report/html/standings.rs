@@ -36,14 +36,14 @@ fn head(markup: &mut Markup, baseline: &Standing) {
 fn line(markup: &mut Markup, one: &Standing) {
     let class = match (one.is_baseline, one.subject.starts_with("thalweg")) {
         (true, _) => "base",
-        (_, true) => "better",
+        (_, true) => "own",
         _ => "again",
     };
     let [share, others @ ..] = one.figures();
     markup.element("tr", &[], |markup| {
         markup.leaf("th", &[("scope", &"row")], &one.subject);
         markup.element("td", &[("class", &"share")], |markup| {
-            if let Some(share) = one.share.filter(|_| one.delivered_share.is_none()) {
+            if let Some(share) = one.together.share.filter(|_| one.together.is_ranked) {
                 let width = (share * 100.0).min(110.0);
                 markup.element(
                     "svg",
@@ -65,7 +65,7 @@ fn line(markup: &mut Markup, one: &Standing) {
                     },
                 );
             }
-            let place = if one.delivered_share.is_some() { "unranked" } else { "percent" };
+            let place = if one.together.is_ranked { "percent" } else { "unranked" };
             markup.leaf("span", &[("class", &place)], &share);
         });
         others.iter().for_each(|text| markup.leaf("td", &[], text));

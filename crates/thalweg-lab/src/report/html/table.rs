@@ -1,7 +1,7 @@
 //! Every figure of a part: the terminal's columns, as a table.
 
 use super::markup::Markup;
-use crate::report::summary::PartSummary;
+use crate::report::part_summary::PartSummary;
 use crate::report::table::{columns, notes};
 
 pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
@@ -36,6 +36,35 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
     for note in notes(part).lines().filter(|line| !line.is_empty()) {
         markup.leaf("p", &[("class", &"note")], note);
     }
+}
+
+/// Lines of fields, the first with the heads; nothing of none.
+pub(super) fn grid(markup: &mut Markup, label: &str, lines: &[Vec<String>]) {
+    let Some((heads, lines)) = lines.split_first() else { return };
+    markup.element(
+        "div",
+        &[("class", &"scroll"), ("role", &"region"), ("aria-label", &label), ("tabindex", &0)],
+        |markup| {
+            markup.element("table", &[], |markup| {
+                markup.element("thead", &[], |markup| {
+                    markup.element("tr", &[], |markup| {
+                        markup.leaf("td", &[], "");
+                        for head in &heads[1..] {
+                            markup.leaf("th", &[("scope", &"col")], head);
+                        }
+                    });
+                });
+                markup.element("tbody", &[], |markup| {
+                    for line in lines {
+                        markup.element("tr", &[], |markup| {
+                            markup.leaf("th", &[("scope", &"row")], &line[0]);
+                            line[1..].iter().for_each(|field| markup.leaf("td", &[], field));
+                        });
+                    }
+                });
+            });
+        },
+    );
 }
 
 /// Two lines; a first one that is empty continues the one before.

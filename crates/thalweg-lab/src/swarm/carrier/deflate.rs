@@ -1,15 +1,70 @@
-//! Compressed bytes. Messages of a WebSocket (permessage-deflate, RFC 7692) without a context
-//! from one to the next, on either side: so a connection keeps nothing for it, and one
-//! compressor serves all. The body of a response (gzip, RFC 1952) is one stream and has a
-//! context of its own.
+//! Compressed bytes. Messages of a WebSocket (permessage-deflate, RFC 7692) come without a context
+//! from one to the next, so that a connection keeps nothing for it, or, where that is offered as
+//! browsers do, with one. What is sent has none, and one compressor serves all. The body of a response
+//! (gzip, RFC 1952) is one stream and has a context of its own.
 
 use super::{CarrierError, MESSAGE_BYTES_MAX, too_long, wrong};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::cell::RefCell;
 
 /// What is offered for a WebSocket.
-pub(in crate::swarm) const OFFER: &str =
-    "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::swarm) enum Offer {
+    /// Each message is compressed by itself, both ways.
+    Alone,
+    /// As browsers have it: what the server sends may refer to what it sent before.
+    InContext,
+}
+
+impl Offer {
+    pub(in crate::swarm) fn text(self) -> &'static str {
+        match self {
+            Offer::Alone => {
+                "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
+            }
+            Offer::InContext => "permessage-deflate",
+        }
+    }
+
+    /// How messages come, by the extension that a server has chosen. The error says what is wrong
+    /// with it.
+    pub(in crate::swarm) fn judge(self, chosen: &str) -> Result<Inflate, String> {
+        let mut words = chosen.split(';').map(str::trim);
+        if words.next() != Some("permessage-deflate") {
+            return Err(format!("it wants the extension {chosen}, which was not offered"));
+        }
+        let mut has_no_context = false;
+        for word in words {
+            match word.split('=').next().unwrap_or_default().trim() {
+                "server_no_context_takeover" => has_no_context = true,
+                "client_no_context_takeover" | "server_max_window_bits" => {}
+                other => {
+                    return Err(format!(
+                        "its permessage-deflate has {other}, which was not offered"
+                    ));
+                }
+            }
+        }
+        match (self, has_no_context) {
+            (_, true) => Ok(Inflate::Alone),
+            (Offer::InContext, false) => Ok(Inflate::in_context()),
+            (Offer::Alone, false) => {
+                Err("its permessage-deflate lacks server_no_context_takeover, which was asked for \
+                     (RFC 7692 §7.1.1.1); leave --compress out"
+                    .to_owned())
+            }
+        }
+    }
+}
+
+/// How messages of a connection are inflated.
+#[derive(Debug)]
+pub(in crate::swarm) enum Inflate {
+    /// Each by itself.
+    Alone,
+    /// With what came before, which this keeps.
+    InContext(Decompress),
+}
 /// What is offered for a response.
 pub(in crate::swarm) const GZIP: &str = "gzip";
 /// Every message ends with it, and is sent without (RFC 7692 §7.2.1).
@@ -26,47 +81,37 @@ thread_local! {
     static DEFLATE: RefCell<Compress> = RefCell::new(Compress::new(Compression::fast(), false));
 }
 
-/// Whether the extension that a server has chosen is the one that was offered. The error says
-/// what is wrong with it.
-pub(in crate::swarm) fn check(chosen: &str) -> Result<(), String> {
-    let mut words = chosen.split(';').map(str::trim);
-    if words.next() != Some("permessage-deflate") {
-        return Err(format!("it wants the extension {chosen}, which was not offered"));
+impl Inflate {
+    pub(in crate::swarm) fn in_context() -> Inflate {
+        Inflate::InContext(Decompress::new(false))
     }
-    let mut has_no_context = false;
-    for word in words {
-        match word.split('=').next().unwrap_or_default().trim() {
-            "server_no_context_takeover" => has_no_context = true,
-            "client_no_context_takeover" | "server_max_window_bits" => {}
-            other => {
-                return Err(format!("its permessage-deflate has {other}, which was not offered"));
-            }
+
+    /// What a message says.
+    pub(super) fn message(&mut self, message: &[u8]) -> Result<Vec<u8>, CarrierError> {
+        match self {
+            Inflate::Alone => INFLATE.with_borrow_mut(|inflate| {
+                inflate.reset(false);
+                inflated(inflate, message)
+            }),
+            Inflate::InContext(inflate) => inflated(inflate, message),
         }
-    }
-    match has_no_context {
-        true => Ok(()),
-        false => Err("its permessage-deflate lacks server_no_context_takeover, which was asked \
-                      for (RFC 7692 §7.1.1.1); leave --compress out"
-            .to_owned()),
     }
 }
 
-/// What a message says.
-pub(super) fn inflate(message: &[u8]) -> Result<Vec<u8>, CarrierError> {
-    INFLATE.with_borrow_mut(|inflate| {
-        inflate.reset(false);
-        let mut out = Vec::new();
-        for input in [message, TAIL] {
-            let left = inflate_into(inflate, input, &mut out, |out| match out.len() {
-                ..=MESSAGE_BYTES_MAX => Ok(()),
-                _ => Err(too_long()),
-            })?;
-            if left.is_some() {
-                break;
-            }
+fn inflated(inflate: &mut Decompress, message: &[u8]) -> Result<Vec<u8>, CarrierError> {
+    let mut out = Vec::new();
+    for input in [message, TAIL] {
+        let left = inflate_into(inflate, input, &mut out, |out| match out.len() {
+            ..=MESSAGE_BYTES_MAX => Ok(()),
+            _ => Err(too_long()),
+        })?;
+        if left.is_some() {
+            // Its last block says that it is the last (§7.2.3.4): the next begins anew.
+            inflate.reset(false);
+            break;
         }
-        Ok(out)
-    })
+    }
+    Ok(out)
 }
 
 /// Appends a message as it is sent.
@@ -169,7 +214,12 @@ mod tests {
             let mut sent = b"before".to_vec();
             deflate(&message, &mut sent);
             prop_assert!(sent.starts_with(b"before") && !sent.ends_with(TAIL));
-            prop_assert_eq!(inflate(&sent[6..]).unwrap(), message.clone());
+            for mut inflate in [Inflate::Alone, Inflate::in_context()] {
+                // What has no context is the same with one.
+                for _ in 0..2 {
+                    prop_assert_eq!(inflate.message(&sent[6..]).unwrap(), message.clone());
+                }
+            }
 
             let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Compression::default());
             gzip.write_all(&message).unwrap();
@@ -188,7 +238,10 @@ mod tests {
 
         #[test]
         fn what_is_no_deflate_is_an_error_or_something(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = inflate(&bytes);
+            for mut inflate in [Inflate::Alone, Inflate::in_context()] {
+                let _ = inflate.message(&bytes);
+                let _ = inflate.message(&bytes);
+            }
             let _ = Gunzip::new().inflate(&bytes, |_| Ok::<(), CarrierError>(()));
         }
     }
@@ -198,7 +251,8 @@ mod tests {
         let mut bomb = Vec::new();
         deflate(&vec![0; MESSAGE_BYTES_MAX + MESSAGE_BYTES_MAX / 2], &mut bomb);
         assert!(bomb.len() < 1 << 20);
-        assert_eq!(inflate(&bomb).err(), Some(too_long()));
+        assert_eq!(Inflate::Alone.message(&bomb).err(), Some(too_long()));
+        assert_eq!(Inflate::in_context().message(&bomb).err(), Some(too_long()));
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(&vec![0; 10 << 20]).unwrap();
         let mut pieces = Vec::new();
@@ -212,11 +266,32 @@ mod tests {
 
     #[test]
     fn what_was_not_offered_is_refused() {
-        let refused = |chosen: &str| check(chosen).err().unwrap_or_default();
+        let refused = |chosen: &str| Offer::Alone.judge(chosen).err().unwrap_or_default();
+        let offer = Offer::Alone.text();
         assert_eq!(refused("permessage-deflate; server_no_context_takeover"), "");
-        assert_eq!(refused(&format!("{OFFER}; server_max_window_bits=10")), "");
+        assert_eq!(refused(&format!("{offer}; server_max_window_bits=10")), "");
         assert!(refused("permessage-deflate").contains("lacks server_no_context_takeover"));
-        assert!(refused(&format!("{OFFER}; client_max_window_bits=9")).contains("client_max_"));
+        assert!(refused(&format!("{offer}; client_max_window_bits=9")).contains("client_max_"));
         assert!(refused("x-webkit-deflate-frame").contains("was not offered"));
+        let chosen = |chosen| Offer::InContext.judge(chosen);
+        assert!(matches!(chosen("permessage-deflate"), Ok(Inflate::InContext(_))));
+        assert!(matches!(chosen(offer), Ok(Inflate::Alone)));
+    }
+
+    /// A server keeps its compressor from message to message.
+    #[test]
+    fn a_message_may_refer_to_those_before() {
+        let mut deflate = Compress::new(Compression::default(), false);
+        let mut inflate = Inflate::in_context();
+        let text = "a message that is the same but for its number: ";
+        for number in 0..9 {
+            let message = format!("{text}{number}");
+            let mut sent = Vec::with_capacity(1024);
+            deflate.compress_vec(message.as_bytes(), &mut sent, FlushCompress::Sync).unwrap();
+            sent.truncate(sent.len() - TAIL.len());
+            assert_eq!(inflate.message(&sent), Ok(message.into_bytes()));
+            assert!(number == 0 || sent.len() < 20, "{} bytes", sent.len());
+            assert!(number == 0 || Inflate::Alone.message(&sent).is_err());
+        }
     }
 }

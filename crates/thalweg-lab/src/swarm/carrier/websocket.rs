@@ -24,13 +24,12 @@ const CONTROL_BYTES_MAX: usize = 125;
 /// Normal closure (§7.4.1).
 const NORMAL: u16 = 1000;
 
-/// `partial` is the message whose fragments are under way; `inflates` says that messages may
-/// be compressed.
+/// `partial` is the message whose fragments are under way; with `inflate` messages may be compressed.
 #[inline]
 pub(super) fn step<'a>(
     bytes: &'a [u8],
     partial: &'a mut Option<Box<Partial>>,
-    inflates: bool,
+    inflate: Option<&mut deflate::Inflate>,
 ) -> Result<Step<'a>, CarrierError> {
     const INCOMPLETE: Result<Step<'_>, CarrierError> = Ok(Step::Incomplete { searched: 0 });
     let &[first, second, ref rest @ ..] = bytes else {
@@ -56,7 +55,7 @@ pub(super) fn step<'a>(
             None => INCOMPLETE,
         };
     }
-    check(first & !deflated(first, inflates), second, end - head, partial.as_deref())?;
+    check(first & !deflated(first, inflate.is_some()), second, end - head, partial.as_deref())?;
     let Some(payload) = bytes.get(head..end) else {
         return INCOMPLETE;
     };
@@ -72,8 +71,8 @@ pub(super) fn step<'a>(
             if first & FINAL == 0 {
                 return Ok(Step::Skip(end));
             }
-            if partial.is_deflated {
-                partial.inflate()?;
+            if let (true, Some(inflate)) = (partial.is_deflated, inflate) {
+                partial.bytes = inflate.message(&partial.bytes)?;
             }
             Step::Incoming(partial.finish(), end)
         }

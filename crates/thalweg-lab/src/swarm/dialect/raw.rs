@@ -1,10 +1,13 @@
-//! Messages as they are, without an envelope; what a WebSocket says comes back as it is. A topic
-//! is a path: who gets it over a WebSocket or Server-Sent Events subscribes, who posts to it
-//! publishes. A subscription stands as soon as the response's head is there.
+//! Messages as they are, without an envelope: an event each, or several with line feeds between
+//! them. What a WebSocket says comes back as it is. A topic is a path: who gets it over a WebSocket
+//! or Server-Sent Events subscribes, who posts to it publishes. A subscription stands as soon as the
+//! response's head is there.
 
-use super::{Dialect, Wanted};
+use super::{Dialect, Message, Wanted};
 use crate::subject::topic_name;
+use crate::swarm::carrier::Kind;
 use crate::swarm::publishing::Publishing;
+use memchr::memchr;
 
 #[derive(Debug)]
 pub(super) struct Raw;
@@ -16,6 +19,18 @@ impl Dialect for Raw {
 
     fn confirms(&self) -> bool {
         false
+    }
+
+    #[inline]
+    fn on_message<'a>(
+        &self,
+        kind: Kind,
+        message: &'a [u8],
+        _replies: &mut Vec<u8>,
+    ) -> anyhow::Result<(Message<'a>, &'a [u8])> {
+        let end = memchr(b'\n', message).unwrap_or(message.len());
+        let behind = message.get(end + 1..).unwrap_or_default();
+        Ok((Message::Event(kind, &message[..end]), behind))
     }
 
     fn publishing(&self, topic: u32) -> Publishing {

@@ -180,6 +180,8 @@ fn a_message_says_several_things() {
     check(&sockjs, r#"c[3000,"Go away!"]"#, &["Close"], &[]);
     check(&primus::Primus, r#""primus::ping::17""#, &["Heartbeat"], &["\"primus::pong::17\""]);
     check(&primus::Primus, r#""xxx""#, &["xxx"], &[]);
+    check(&raw::Raw, "{\"a\":1}\n{\"a\":2}", &["{\"a\":1}", "{\"a\":2}"], &[]);
+    check(&raw::Raw, "{\"a\":1}", &["{\"a\":1}"], &[]);
     check(&socketio::EngineIo, "4{\"a\":1}", &["{\"a\":1}"], &[]);
     check(&socketio::EngineIo, "2", &["Heartbeat"], &["3"]);
 }

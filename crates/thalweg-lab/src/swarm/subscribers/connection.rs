@@ -72,6 +72,6 @@ mod tests {
 
     #[test]
     fn a_connection_is_small() {
-        assert!(size_of::<Connection>() <= 80, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 88, "{}", size_of::<Connection>());
     }
 }

@@ -1,0 +1,165 @@
+//! What one scenario found: a row for each subject of each cell, and what is compared.
+
+use super::choice::{self, Choice};
+use super::comparisons::comparisons;
+use super::curves::Curves;
+use super::equality::Equality;
+use super::most::{self, Most};
+use super::row::{Row, Valid};
+use crate::measure::comparison::Comparison;
+use crate::measure::{Sample, Verdict};
+use crate::scenario::{Blank, Cell, Drive, Figure, LoadIn, Part};
+use serde::Serialize;
+
+/// What one scenario found.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartSummary {
+    /// Of the scenario.
+    pub name: String,
+    /// Of the scenario.
+    pub title: String,
+    /// Who made the subjects broadcast.
+    pub drive: Drive,
+    /// What it is about.
+    pub figure: Figure,
+    /// Starts of each cell's subjects; with a budget, at most.
+    pub repeats: u32,
+    /// Time for all cells together, s, where cells were taken until they were decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_s: Option<u64>,
+    /// Time measured in each.
+    pub measured_ms: u64,
+    /// Whether the subjects of a cell were measured at the same time.
+    pub concurrent: bool,
+    /// Whether a browser was the load.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_browser: bool,
+    /// Who could not take part in which cells, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blanks: Vec<BlankCell>,
+    /// A row for each subject of each cell.
+    pub rows: Vec<Row>,
+    /// Every subject beside its baseline in every metric, cell by cell.
+    pub comparisons: Vec<Comparison>,
+    /// The same over all cells.
+    pub pooled: Vec<Comparison>,
+    /// Of a browser that was offered the same at several rates, what it took at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub most: Vec<Most>,
+    /// What came of a browser that was observed as by DevTools, beside one that was not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<Comparison>,
+    /// What subjects agreed on and have set, and what they differ in, cell by cell.
+    pub equality: Vec<Equality>,
+}
+
+/// A subject that could not take part in a cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct BlankCell {
+    /// The cell.
+    pub cell: String,
+    /// The subject.
+    pub subject: String,
+    /// Why.
+    pub why: String,
+}
+
+impl PartSummary {
+    /// Its rows, cell by cell.
+    pub fn cells(&self) -> Vec<&[Row]> {
+        self.rows.chunk_by(|one, next| one.cell == next.cell).collect()
+    }
+}
+
+/// Summarises the samples of a part, which may not be all.
+pub(super) fn summarise(part: &Part, load: LoadIn, samples: &[&Sample]) -> PartSummary {
+    let (mut rows, mut equality) = (Vec::new(), Vec::new());
+    for (index, cell) in part.cells.iter().enumerate() {
+        let of_cell = samples.iter().copied().filter(|it| it.cell == index).collect::<Vec<_>>();
+        if !of_cell.is_empty() {
+            equality.push(Equality::of(cell, &of_cell));
+        }
+        rows.extend(summarise_cell(part, cell, &of_cell));
+    }
+    let (comparisons, pooled) = comparisons(part, samples);
+    let is_browsers = load.is_browser() && part.drive == Drive::GeneratedLoad;
+    let in_browser = if is_browsers { samples } else { &[] };
+    PartSummary {
+        name: part.name.clone(),
+        title: part.title.clone(),
+        drive: part.drive,
+        figure: part.figure(),
+        repeats: part.repeats,
+        budget_s: part.budget_s,
+        measured_ms: part.measured_ms,
+        concurrent: part.concurrent,
+        in_browser: load.is_browser(),
+        blanks: part.cells.iter().flat_map(blanks).collect(),
+        rows,
+        comparisons,
+        pooled,
+        most: most::of_part(part, in_browser),
+        observed: most::observed(part, in_browser),
+        equality,
+    }
+}
+
+/// Whether something was to come and did not, or was not as it was to be.
+fn is_incomplete(sample: &Sample) -> bool {
+    !sample.verdict.is_valid() || !sample.ledger.is_whole()
+}
+
+fn blanks(cell: &Cell) -> impl Iterator<Item = BlankCell> {
+    let label = &cell.label;
+    cell.blanks.iter().map(move |Blank { subject, why }| BlankCell {
+        cell: label.clone(),
+        subject: subject.clone(),
+        why: why.clone(),
+    })
+}
+
+/// A row for each subject that has samples.
+fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
+    let of_subject = |subject: usize| -> Vec<&Sample> {
+        samples.iter().copied().filter(|it| it.subject == subject).collect()
+    };
+    let base = &cell.subjects[cell.baseline];
+    let mut rows = Vec::new();
+    for (index, subject) in cell.subjects.iter().enumerate() {
+        let own = of_subject(index);
+        if own.is_empty() {
+            continue;
+        }
+        let choice = Choice::of(&own);
+        let valid = Valid(choice.counted.clone());
+        let most = choice.most();
+        let ranked = valid.0.iter().filter(|it| it.is_ranked()).count();
+        let is_baseline = index == cell.baseline;
+        let mut row = Row {
+            cell: cell.label.clone(),
+            subject: subject.name.clone(),
+            settings: subject.settings.clone(),
+            is_baseline,
+            is_noise: !is_baseline
+                && (&base.program, &base.settings, &base.arguments)
+                    == (&subject.program, &subject.settings, &subject.arguments),
+            samples: own.len(),
+            incomplete: own.iter().filter(|it| is_incomplete(it)).count(),
+            valid: valid.0.len(),
+            left_out: choice.left_out.len(),
+            takes_all: choice.takes_all,
+            invalid: choice::reasons(&own),
+            verdict: choice.verdict(&own),
+            why: most.or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
+            span_s: own.iter().map(|sample| sample.span_us as f64 / 1e6).sum(),
+            is_ranked: part.drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
+            is_at_least: part.drive == Drive::Ceiling
+                && most.is_some_and(|it| it.verdict == Verdict::Swarm),
+            curves: Curves::of(&own, &valid.0, &subject.settings),
+            ..Row::default()
+        };
+        valid.fill(&mut row, part.drive, subject);
+        rows.push(row);
+    }
+    rows
+}
