@@ -8,7 +8,7 @@
 //
 //   make -C uWebSockets/uSockets WITH_ZLIB=0
 //   g++ -std=c++20 -O3 -flto -DUWS_NO_ZLIB -IuWebSockets/src -IuWebSockets/uSockets/src main.cpp \
-//       uWebSockets/uSockets/uSockets.a -o uwebsockets
+//       "-DVERSION=\"$(git -C uWebSockets describe --tags)\"" uWebSockets/uSockets/uSockets.a -o uwebsockets
 #include <App.h>
 
 #include <cstdio>
@@ -21,6 +21,10 @@
 #include <string_view>
 
 namespace {
+
+#ifndef VERSION
+#define VERSION "of an unknown version"
+#endif
 
 constexpr std::string_view ROW_TAIL =
     R"(,1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"])";
@@ -104,6 +108,10 @@ struct Ticker {
 }  // namespace
 
 int main(int count, char **words) {
+  if (count == 2 && std::string_view(words[1]) == "--version") {
+    std::puts("uWebSockets " VERSION);
+    return 0;
+  }
   std::string listen = "127.0.0.1:8080", source = "none";
   unsigned int back_pressure = 64 * 1024;  // its default
   for (int at = 1; at + 1 < count; at += 2) {
