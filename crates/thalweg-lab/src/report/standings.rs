@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 /// Fewer subjects beside the baseline need no table of their own.
 const SUBJECTS_MIN: usize = 4;
 /// Subjects that a headline names.
-const NAMED_MAX: usize = 5;
+const NAMED_MAX: usize = 4;
 
 /// One subject over one transport.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -259,22 +259,28 @@ fn mean(values: &[f64]) -> Option<f64> {
 pub(super) fn headline(all: &[Standing]) -> Option<String> {
     let first = all.first()?;
     let baseline = &first.subject;
-    let is_asked = |it: &&Standing| {
-        it.transport == first.transport && it.together.is_ranked && !it.is_baseline
-    };
-    let named: Vec<String> = all
-        .iter()
-        .filter(is_asked)
-        .filter_map(|it| Some(format!("{} {:.0}\u{a0}%", it.subject, it.together.share? * 100.0)))
-        .take(NAMED_MAX)
-        .collect();
-    (!named.is_empty()).then(|| {
-        format!(
-            "Delivered over {} for the same CPU, {baseline} being 100\u{a0}%: {}.",
-            first.transport,
-            named.join(", ")
-        )
+    let own = || all.iter().filter(|it| it.transport == first.transport && !it.is_baseline);
+    let together = named(own().map(|it| (&*it.subject, &it.together)))?;
+    let said = format!(
+        "Delivered over {} for the same CPU, {baseline} being 100\u{a0}%: {together}.",
+        first.transport
+    );
+    let alone = named(own().filter_map(|it| Some((&*it.subject, it.alone.as_ref()?))));
+    Some(match alone {
+        Some(alone) => format!("{said} Where nothing can be sent together: {alone}."),
+        None => said,
     })
+}
+
+/// The first few who are ranked, who delivers most first; `None` if there are none.
+fn named<'a>(all: impl Iterator<Item = (&'a str, &'a Share)>) -> Option<String> {
+    let ranked = all.filter(|(_, share)| share.is_ranked);
+    let mut ranked: Vec<(&str, f64)> =
+        ranked.filter_map(|(who, it)| Some((who, it.share?))).collect();
+    ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let shown = |(who, share): &(&str, f64)| format!("{who} {:.0}\u{a0}%", share * 100.0);
+    let first: Vec<String> = ranked.iter().take(NAMED_MAX).map(shown).collect();
+    (!first.is_empty()).then(|| first.join(", "))
 }
 
 #[cfg(test)]
@@ -369,6 +375,35 @@ mod tests {
             ..it.clone()
         };
         assert_eq!(headline(&all.iter().map(unranked).collect::<Vec<_>>()), None);
+    }
+
+    #[test]
+    fn a_headline_says_who_leads_where_nothing_can_be_sent_together() {
+        let share = |share| Share { is_ranked: true, share: Some(share), ..Share::default() };
+        let mut all = of(9, |_| {}).standings;
+        for (standing, alone) in all.iter_mut().zip([1.0, 0.8, 0.9, 0.7, 0.6, 0.5]) {
+            standing.alone = Some(share(alone));
+        }
+        let (second, third) = (all[1].subject.clone(), all[2].subject.clone());
+        let said = headline(&all).unwrap();
+        let lead = format!("sent together: {third} 90\u{a0}%, {second} 80\u{a0}%, ");
+        assert!(said.contains(&lead), "{said}");
+    }
+
+    #[test]
+    fn only_who_is_loaded_as_fast_as_it_can_has_a_standing() {
+        let taken = of(9, |_| {});
+        assert_eq!(taken.standings.len(), 6);
+        let is_closed = |change: fn(&mut Settings)| {
+            let mut part = taken.parts[0].clone();
+            part.rows.iter_mut().for_each(|row| change(&mut row.settings));
+            is_closed_loop(&part, |window| window > 1)
+        };
+        assert!(is_closed(|_| {}));
+        assert!(!is_closed(|it| it.rate = 10));
+        assert!(!is_closed(|it| it.keys = 10));
+        assert!(!is_closed(|it| it.compress = true));
+        assert!(!is_closed(|it| it.window = 1));
     }
 
     #[test]

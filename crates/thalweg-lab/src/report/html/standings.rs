@@ -4,6 +4,9 @@
 use super::markup::Markup;
 use crate::report::standings::Standing;
 
+const CAPTION: &str = "In brackets: the interval that holds the share in 95 of 100. Neighbours whose \
+                       intervals overlap are not told apart.";
+
 pub(super) fn draw(markup: &mut Markup, all: &[Standing]) {
     for own in all.chunk_by(|one, other| one.transport == other.transport) {
         let Some(baseline) = own.iter().find(|it| it.is_baseline) else { continue };
@@ -21,6 +24,9 @@ pub(super) fn draw(markup: &mut Markup, all: &[Standing]) {
                 });
             },
         );
+    }
+    if !all.is_empty() {
+        markup.leaf("p", &[("class", &"note")], CAPTION);
     }
 }
 

@@ -167,7 +167,8 @@ fn what_an_event_costs_the_swarm() {
     for ((name, transport), each, _, _, times) in &all {
         let ns = median(times).expect("rounds");
         println!(
-            "{name:<10} {transport:<9} {each} in a message  {ns:6.0} ns  {:5.2} × raw  {:5.1} million/s",
+            "{name:<10} {:<9} {each} in a message  {ns:6.0} ns  {:5.2} × raw  {:5.1} million/s",
+            transport.to_string(),
             ns / raw_ns,
             1e3 / ns
         );
