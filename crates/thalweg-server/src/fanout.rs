@@ -78,6 +78,7 @@
 //! # }
 //! ```
 
+mod at_once;
 mod columns;
 mod control;
 mod deliver;
@@ -91,6 +92,7 @@ use std::io::IoSlice;
 
 use crate::stream::Feed;
 
+pub use at_once::{AtOnce, Step};
 pub use deliver::{Delivered, Scratch};
 pub use subscriber::{ResponseMode, Subscriber};
 pub use subscription::{Policy, Subscribe, Terms};

@@ -394,6 +394,16 @@ impl<'a, 'e> Frames<'a, 'e> {
         }
     }
 
+    /// What comes after `cursor`, as far as it is contiguous, and the cursor after that: only if it is kept,
+    /// finished, for all readers.
+    #[inline]
+    pub(crate) fn kept(&self, cursor: &Cursor) -> Option<(&'a [u8], Cursor)> {
+        match self {
+            Self::Log(log) => log.kept(cursor, false),
+            Self::Value(value) => value.kept(cursor),
+        }
+    }
+
     /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,
     /// fewer than it gave.
     #[inline]

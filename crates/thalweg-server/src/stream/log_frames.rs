@@ -32,18 +32,21 @@ impl<'a, 'e> LogFrames<'a, 'e> {
     /// What comes after `cursor`. With `one_frame` only the frame (or its rest) at the
     /// cursor, otherwise as much as is contiguous. Cold bytes are appended to `scratch`.
     pub fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a> {
-        if let Some((tail, at, bytes)) = self.hot(cursor) {
-            let one_frame = one_frame || !self.is_retained(cursor);
-            let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
-            if end == at {
-                return Next::Nothing;
-            }
-            return Next::Hot(&bytes[..(end - at) as usize], self.cursor_at(tail, end));
+        match self.kept(cursor, one_frame) {
+            Some(([], _)) => Next::Nothing,
+            Some((bytes, after)) => Next::Hot(bytes, after),
+            None if cursor.next >= self.log.head() => Next::Nothing,
+            None => self.cold(cursor, scratch),
         }
-        if cursor.next >= self.log.head() {
-            return Next::Nothing;
-        }
-        self.cold(cursor, scratch)
+    }
+
+    /// What the hot tail has after a cursor, and the cursor after that; empty at the head.
+    #[inline]
+    pub(super) fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
+        let (tail, at, bytes) = self.hot(cursor)?;
+        let one_frame = one_frame || !self.is_retained(cursor);
+        let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
+        Some((&bytes[..(end - at) as usize], self.cursor_at(tail, end)))
     }
 
     /// (The rest of) the frame at the cursor, made for it alone.

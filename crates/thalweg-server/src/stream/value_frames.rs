@@ -28,6 +28,9 @@ impl<'a> ValueFrames<'a> {
     /// What comes after `cursor`: one frame, or the rest of one. Bytes that are not kept for all
     /// are appended to `scratch`.
     pub fn next(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
+        if let Some((bytes, after)) = self.kept(cursor) {
+            return Next::Hot(bytes, after);
+        }
         let previous = cursor.next.saturating_sub(1);
         let Some(target) = self.target(cursor) else {
             // Whoever lacks the newest version wants the same one. Whoever is ahead has begun, and waits.
@@ -36,9 +39,6 @@ impl<'a> ValueFrames<'a> {
             return if is_away { Next::Away(0) } else { Next::Nothing };
         };
         let after = Cursor::before(target.offset + 1);
-        if let Some(kept) = self.kept(previous, target) {
-            return Next::Hot(&kept.bytes[cursor.sent()..], after);
-        }
         let rest = |content: &'a [u8], scratch: &mut Vec<u8>| {
             let is_large = content.len() >= ZERO_COPY_BYTES;
             let envelope = self.value.envelope(previous, target, content);
@@ -72,8 +72,15 @@ impl<'a> ValueFrames<'a> {
         }
     }
 
+    /// The finished frame after a cursor, or its rest, if it is kept, and the cursor after it.
+    pub(super) fn kept(&self, cursor: &Cursor) -> Option<(&'a [u8], Cursor)> {
+        let target = self.target(cursor)?;
+        let frame = self.kept_frame(cursor.next.saturating_sub(1), target)?;
+        Some((&frame.bytes[cursor.sent()..], Cursor::before(target.offset + 1)))
+    }
+
     /// The finished frame from one version to another, if it is kept.
-    fn kept(&self, previous: Offset, target: Target) -> Option<&'a KeptFrame> {
+    fn kept_frame(&self, previous: Offset, target: Target) -> Option<&'a KeptFrame> {
         let frames = self.kept?;
         let newest = frames.newest.as_deref();
         if let Some(newest) = newest.filter(|it| (it.previous, it.target) == (previous, target)) {

@@ -173,6 +173,12 @@ impl Connection {
         }
     }
 
+    /// Whether its bytes go to a socket as they are, and it took all of them the last time.
+    #[inline]
+    pub(crate) fn owes_nothing(&self) -> bool {
+        matches!(self.writer, Writer::Tcp(_)) && (self.stalled_us | self.progress.since_us) == 0
+    }
+
     /// Its writer took everything.
     pub(crate) fn clear_pending(&mut self) {
         self.progress.since_us = 0;

@@ -1,8 +1,8 @@
-use std::collections::VecDeque;
+use std::{collections::VecDeque, io::IoSlice};
 
 use fastrand::Rng;
 use thalweg_server::fanout::{
-    Budget, Delivered, FeedKey, ResponseMode, Scratch, Subscribe, Subscriber,
+    AtOnce, Budget, Delivered, FeedKey, ResponseMode, Scratch, Sink as _, Subscribe, Subscriber,
 };
 use thalweg_wire::{
     Close, EndCode, Format, Framing, close, format::Compression, format::forever_frame_document,
@@ -42,6 +42,7 @@ pub(super) struct Connection {
     is_dirty: bool,
     wake_us: Option<u64>,
     own_count: u64,
+    visits: u64,
 }
 
 /// What a connection is asked for.
@@ -87,6 +88,7 @@ impl Connection {
             is_dirty: true,
             wake_us: None,
             own_count: 0,
+            visits: 0,
         }
     }
 
@@ -312,8 +314,7 @@ impl Connection {
         let topic = topic.filter(|_| self.format().has_columns());
         let is_outlived = topic.is_some_and(|topic| self.is_outlived(shard, topic as usize));
         let made = topic.map(|topic| Made::before(topic as usize, is_outlived, visit, scratch));
-        let delivered =
-            self.subscriber.deliver(shard, &mut self.socket, visit.now_us, budget, scratch);
+        let delivered = self.send_due(shard, budget, scratch, visit);
         for (feed, from) in scratch.take_away() {
             shard.want(feed as usize, from);
         }
@@ -359,6 +360,28 @@ impl Connection {
         }
         self.take_left();
         delivered
+    }
+
+    /// Sends what is due: at once, where that can be done, every second time.
+    fn send_due(
+        &mut self,
+        shard: &mut Shard,
+        budget: Budget,
+        scratch: &mut Scratch,
+        visit: &mut Visit<'_>,
+    ) -> Delivered {
+        self.visits += 1;
+        let now_us = visit.now_us;
+        if self.visits.is_multiple_of(2)
+            && let Some(AtOnce { bytes, step }) = self.subscriber.due_at_once(shard, now_us)
+        {
+            let sent = self.socket.send(&[IoSlice::new(bytes)]);
+            let delivered = self.subscriber.sent_at_once(shard, step, sent, now_us);
+            visit.tally.count(Situation::AtOnce, 1);
+            visit.tally.saw_if(Situation::CutAtOnce, delivered == Delivered::Full);
+            return delivered;
+        }
+        self.subscriber.deliver(shard, &mut self.socket, now_us, budget, scratch)
     }
 
     /// Whether it is within a frame of a batch that has left the history.

@@ -30,6 +30,9 @@ pub(super) enum Situation {
     LooksFirst,
     /// A visit to a cursor ahead of the head.
     Ahead,
+    /// All that was due sent at once; a part of that.
+    AtOnce,
+    CutAtOnce,
     /// A frame that took more than one visit.
     Partial,
     /// A connection that ended within a frame.
@@ -103,7 +106,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 55] = [
+    pub(super) const ALL: [Self; 57] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -117,6 +120,8 @@ impl Situation {
         Self::Recalled,
         Self::LooksFirst,
         Self::Ahead,
+        Self::AtOnce,
+        Self::CutAtOnce,
         Self::Partial,
         Self::TornOff,
         Self::Pinned,
