@@ -17,7 +17,10 @@ pub fn install(names: &[String], context: &RunContext) -> anyhow::Result<Ended> 
         return Err(misuse(scenario::unknown("peer", name, &known)));
     }
     let mut failed = 0;
-    for peer in peers.iter().filter(|peer| is_all || names.contains(&peer.name)) {
+    // Parts of Thalweg itself need nothing.
+    let of_all = |peer: &scenario::Peer| !peer.install.is_empty() || !peer.needs.is_empty();
+    let is_meant = |peer: &&scenario::Peer| is_all && of_all(peer) || names.contains(&peer.name);
+    for peer in peers.iter().filter(is_meant) {
         let name = &peer.name;
         match subject::install(peer, context.output.is_quiet) {
             Ok(version) => print(&format!("{name:<16} {version}\n"))?,

@@ -20,6 +20,12 @@ pub(super) struct Declared {
     processes: Vec<Process>,
 }
 
+impl Declared {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// The subjects of a file with this text; Thalweg, and the limit where it can take part, if it
 /// has none.
 pub(super) fn declared(

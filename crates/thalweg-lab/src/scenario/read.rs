@@ -45,7 +45,7 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
         return read_suite(text, changes, peers);
     }
     let forced = forced_block(changes)?;
-    let part = read_part(text, changes, &forced, peers)?;
+    let part = read_part(text, changes, &forced, peers)?.map_err(|others| nobody(&others))?;
     expect_effect(&part, changes, &forced)?;
     let (name, title) = (part.name.clone(), part.title.clone());
     Ok(Plan { name, title, load: changes.load, parts: vec![part] })
@@ -58,6 +58,7 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     let forced = forced_block(&changes)?;
     let mut idle: Vec<&str> = forced.keys().collect();
     let mut parts = Vec::new();
+    let mut others = Vec::new();
     for name in &suite.scenarios {
         let blame = |message: String| ScenarioError::at(text, &name.span(), message);
         let found = find(name.get_ref()).map_err(|error| blame(error.message))?;
@@ -70,16 +71,17 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
         idle.retain(|key| !is_used(key));
         // A suite keeps what is left of it when `--subjects` empties a part, and changes
         // those parts that a setting is one of.
-        match read_part(found, &changes, &forced.only(is_used), peers) {
-            Err(error) if error.message == NO_SUBJECT => {}
-            part => parts.push(part.map_err(|error| blame(error.to_string()))?),
+        let part = read_part(found, &changes, &forced.only(is_used), peers);
+        match part.map_err(|error| blame(format!("`{}`: {error}", name.get_ref())))? {
+            Ok(part) => parts.push(part),
+            Err(names) => others.extend(names),
         }
     }
     if let Some(key) = idle.first() {
         return Err(ScenarioError::new(format!("no scenario of `{}` uses {key}", suite.name)));
     }
     if parts.is_empty() {
-        return Err(ScenarioError::new(NO_SUBJECT));
+        return Err(nobody(&others));
     }
     if let Some(budget_s) = changes.budget_s {
         share_out(budget_s, &mut parts);
@@ -92,14 +94,25 @@ const REPEATS_MAX: u32 = 100;
 /// A cell's budget where nobody says one, s.
 const BUDGET_CELL_S: u64 = 60;
 
-const NO_SUBJECT: &str = "none of the subjects asked for is in this scenario";
+/// Nobody that was asked for takes part: `others` do.
+fn nobody(others: &[String]) -> ScenarioError {
+    let mut names: Vec<&str> = Vec::new();
+    for name in others {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let names = names.join(", ");
+    ScenarioError::new(format!("none of the subjects asked for takes part; there are {names}"))
+}
 
+/// One scenario, or if nobody that was asked for takes part in it, who does.
 fn read_part(
     text: &str,
     changes: &Changes,
     forced: &Block,
     peers: &[Peer],
-) -> Result<Part, ScenarioError> {
+) -> Result<Result<Part, Vec<String>>, ScenarioError> {
     let file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let in_browser = changes.load.is_browser();
@@ -147,7 +160,7 @@ fn read_part(
         distinct = against(distinct, file.drive, binary);
     }
     if distinct.is_empty() {
-        return Err(ScenarioError::new(NO_SUBJECT));
+        return Ok(Err(subjects.iter().map(|subject| subject.name().to_owned()).collect()));
     }
     let quick_control = quick.map(|quick| quick.control.unwrap_or(file.control.min_first()));
     match changes.control.or(quick_control).unwrap_or(file.control) {
@@ -188,7 +201,7 @@ fn read_part(
         ));
     }
     part.tell_cells_apart();
-    Ok(part)
+    Ok(Ok(part))
 }
 
 /// Those of a suite.
