@@ -6,40 +6,57 @@ use crate::stream::{Cursor, Frames};
 pub struct AtOnce<'f> {
     /// What to send, without a copy; not empty.
     pub bytes: &'f [u8],
-    /// Where that begins and ends in the feed.
+    /// What that moves.
     pub step: Step,
 }
 
-/// From one place in a feed to another.
+/// A subscription on its way from one place in its feed to another.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
+    index: u16,
     bytes: usize,
     before: Cursor,
     after: Cursor,
 }
 
 impl Subscriber {
-    /// What is due to a subscriber of one topic that keeps up with it and has nothing else to be sent:
-    /// as for most visits. `None` says nothing of what is due: [`Self::deliver`] finds that out.
+    /// What is due to a subscriber that keeps up, if one topic has something for it, and nothing else
+    /// is to be sent: as for most visits. `None` says nothing of what is due: [`Self::deliver`] finds that
+    /// out.
     #[inline]
     pub fn due_at_once<'f>(&self, feeds: &'f impl Feeds, now_us: u64) -> Option<AtOnce<'f>> {
-        let [subscription] = &*self.subscriptions else { return None };
         let has_more = !self.control.is_empty()
             | self.in_frame.is_some()
             | self.leaving.is_some()
             | self.close_code.is_some()
             | self.has_ends
-            | self.format.has_trailer()
-            | subscription.window.is_some()
-            | (subscription.due_us > now_us);
+            | self.format.has_trailer();
         if has_more || !matches!(self.mode, ResponseMode::Endless) {
             return None;
         }
-        let (before, feed) = (subscription.cursor()?, feeds.feed(subscription.feed)?);
-        let frames = Frames::of(feed, subscription.encoding(self.format));
-        let (bytes, after) = frames.kept(&before)?;
-        let is_all = !bytes.is_empty() && is_at_head(feed, &after);
-        is_all.then_some(AtOnce { bytes, step: Step { bytes: bytes.len(), before, after } })
+        let mut due = None;
+        for (index, subscription) in (0..).zip(&self.subscriptions) {
+            let (before, feed) = (subscription.cursor()?, feeds.feed(subscription.feed)?);
+            let window = subscription.window.as_deref();
+            let frames = Frames::of(feed, subscription.encoding(self.format));
+            let (bytes, after) = frames.kept(&before, window.is_some())?;
+            if !is_at_head(feed, &after) {
+                return None;
+            }
+            if bytes.is_empty() {
+                continue;
+            }
+            let is_admitted = subscription.due_us <= now_us
+                && window.is_none_or(|window| {
+                    let frame = feed.frame_after(&before);
+                    window.is_open(frame) && window.admits(frame, 0, bytes.len() as u64)
+                });
+            if due.is_some() || !is_admitted {
+                return None;
+            }
+            due = Some(AtOnce { bytes, step: Step { index, bytes: bytes.len(), before, after } });
+        }
+        due
     }
 
     /// Moves by what a sink did with the bytes of [`Self::due_at_once`], and by nothing else. Nothing
@@ -48,22 +65,16 @@ impl Subscriber {
     pub fn sent_at_once(
         &mut self,
         feeds: &mut impl Feeds,
-        Step { bytes, before, after }: Step,
+        Step { index, bytes, before, after }: Step,
         sent: Sent,
         now_us: u64,
     ) -> Delivered {
         let Sent::Bytes(sent) = sent else { return Delivered::Gone };
-        if sent < bytes {
-            if sent > 0 {
-                self.advance(feeds, 0, (&before, None), sent, now_us);
-            }
-            return Delivered::Full;
+        let is_all = sent == bytes;
+        if sent > 0 {
+            let cursors = (&before, is_all.then_some(after));
+            self.advance(feeds, index, cursors, sent, now_us);
         }
-        if let [subscription] = &mut *self.subscriptions {
-            subscription.caught_up(now_us);
-            subscription.set_cursor(after);
-        }
-        self.has_delivered = true;
-        Delivered::CaughtUp(None)
+        if is_all { Delivered::CaughtUp(None) } else { Delivered::Full }
     }
 }

@@ -73,16 +73,16 @@ impl Subscribers {
         self.counts.sent_bytes.add(sent_bytes);
         let mut is_long = false;
         for (key, step, sent) in &done {
+            self.flags[*key as usize].sent |= matches!(sent, Sent::Bytes(1..));
             let subscriber = &mut self.connections[*key as usize].subscriber;
             match subscriber.sent_at_once(&mut topics.feeds, *step, *sent, now_us) {
                 Delivered::Gone => self.remove(topics, *key),
                 Delivered::Full => {
                     is_long = true;
-                    self.flags[*key as usize].sent = true;
                     self.counts.full_sends.add(1);
                     self.block(topics, *key, now_us);
                 }
-                _ => self.flags[*key as usize].sent = true,
+                _ => {}
             }
         }
         (done.len(), is_long)

@@ -394,12 +394,12 @@ impl<'a, 'e> Frames<'a, 'e> {
         }
     }
 
-    /// What comes after `cursor`, as far as it is contiguous, and the cursor after that: only if it is kept,
-    /// finished, for all readers.
+    /// As [`Self::next`], only if it is kept, finished, for all readers: the bytes, empty at the head, and the
+    /// cursor after them.
     #[inline]
-    pub(crate) fn kept(&self, cursor: &Cursor) -> Option<(&'a [u8], Cursor)> {
+    pub(crate) fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
         match self {
-            Self::Log(log) => log.kept(cursor, false),
+            Self::Log(log) => log.kept(cursor, one_frame),
             Self::Value(value) => value.kept(cursor),
         }
     }

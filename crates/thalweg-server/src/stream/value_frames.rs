@@ -28,8 +28,10 @@ impl<'a> ValueFrames<'a> {
     /// What comes after `cursor`: one frame, or the rest of one. Bytes that are not kept for all
     /// are appended to `scratch`.
     pub fn next(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
-        if let Some((bytes, after)) = self.kept(cursor) {
-            return Next::Hot(bytes, after);
+        match self.kept(cursor) {
+            Some(([], _)) => return Next::Nothing,
+            Some((bytes, after)) => return Next::Hot(bytes, after),
+            None => {}
         }
         let previous = cursor.next.saturating_sub(1);
         let Some(target) = self.target(cursor) else {
@@ -72,8 +74,12 @@ impl<'a> ValueFrames<'a> {
         }
     }
 
-    /// The finished frame after a cursor, or its rest, if it is kept, and the cursor after it.
+    /// The finished frame after a cursor, or its rest, if it is kept, and the cursor after it; empty at
+    /// the head.
     pub(super) fn kept(&self, cursor: &Cursor) -> Option<(&'a [u8], Cursor)> {
+        if cursor.next == self.value.next && !cursor.in_frame() {
+            return Some((&[], *cursor));
+        }
         let target = self.target(cursor)?;
         let frame = self.kept_frame(cursor.next.saturating_sub(1), target)?;
         Some((&frame.bytes[cursor.sent()..], Cursor::before(target.offset + 1)))

@@ -378,6 +378,8 @@ impl Connection {
             let sent = self.socket.send(&[IoSlice::new(bytes)]);
             let delivered = self.subscriber.sent_at_once(shard, step, sent, now_us);
             visit.tally.count(Situation::AtOnce, 1);
+            let is_of_several = self.subscriber.feeds().count() > 1;
+            visit.tally.saw_if(Situation::AtOnceOfSeveral, is_of_several);
             visit.tally.saw_if(Situation::CutAtOnce, delivered == Delivered::Full);
             return delivered;
         }

@@ -30,8 +30,9 @@ pub(super) enum Situation {
     LooksFirst,
     /// A visit to a cursor ahead of the head.
     Ahead,
-    /// All that was due sent at once; a part of that.
+    /// All that was due sent at once; to a reader of several topics; a part of it.
     AtOnce,
+    AtOnceOfSeveral,
     CutAtOnce,
     /// A frame that took more than one visit.
     Partial,
@@ -106,7 +107,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 57] = [
+    pub(super) const ALL: [Self; 58] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -121,6 +122,7 @@ impl Situation {
         Self::LooksFirst,
         Self::Ahead,
         Self::AtOnce,
+        Self::AtOnceOfSeveral,
         Self::CutAtOnce,
         Self::Partial,
         Self::TornOff,
