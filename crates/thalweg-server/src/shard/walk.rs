@@ -8,13 +8,19 @@ use super::{
 };
 use crate::{
     clock::now_us,
-    fanout::{AtOnce, Budget, Delivered, Feeds, Sent, Sink},
+    fanout::{AtOnce, Budget, Delivered, Feeds, Sent, Sink, Step},
     metrics::Counts,
     transport::{Connection, Writer},
 };
 
 /// Visits between two readings of the clock.
 const VISITS_PER_LOOK: usize = 16;
+
+/// Connections that keep up, and what is due to each.
+type Together<'f> = SmallVec<[(u32, AtOnce<'f>); VISITS_PER_LOOK]>;
+
+/// What each of them was sent.
+type Sends = SmallVec<[(u32, Step, Sent); VISITS_PER_LOOK]>;
 
 impl Subscribers {
     /// One slice of the walk: visits dirty connections, each once, until the slice's time is
@@ -37,55 +43,33 @@ impl Subscribers {
         }
     }
 
-    /// Visits those at the front of the queue that keep up, or else the first. Returns how many, and
-    /// whether that may have taken long.
-    ///
-    /// Those that keep up are looked at, then sent to, then moved: each of the three is little code,
-    /// which stays in the cache. Between two sends nothing runs that would put the kernel's out of it.
+    /// Visits those at the front of the queue that keep up, together, and the first that does not.
+    /// Returns how many, and whether that may have taken long. Together they are sent about as much as
+    /// one visit may send.
     fn visit_some(&mut self, topics: &mut Topics, now_us: u64) -> (usize, bool) {
-        let mut due = SmallVec::<[(u32, AtOnce<'_>); VISITS_PER_LOOK]>::new();
+        let bytes_max = self.common.config.limits.visit_bytes;
+        let mut due = Together::new();
+        let mut bytes = 0;
+        let mut other = None;
         while due.len() < VISITS_PER_LOOK
-            && let Some(&key) = self.dirty.front()
-            && let Some(at_once) = self.due_at_once(&topics.feeds, key, now_us)
+            && bytes < bytes_max
+            && let Some(key) = self.dirty.pop_front()
         {
-            self.dirty.pop_front();
+            let Some(at_once) = self.due_at_once(&topics.feeds, key, now_us) else {
+                other = Some(key);
+                break;
+            };
             self.flags[key as usize].dirty = false;
+            bytes += at_once.bytes.len();
             due.push((key, at_once));
         }
-        if due.is_empty() {
-            drop(due);
-            let first = self.dirty.pop_front();
-            return (1, first.is_some_and(|key| self.visit(topics, key, now_us)));
+        let sent = self.send_together(due);
+        let mut is_long = bytes >= bytes_max;
+        for (key, step, sent) in &sent {
+            is_long |= self.sent_at_once(topics, *key, *step, *sent, now_us);
         }
-        let connections = &mut self.connections;
-        let mut sent_bytes = 0;
-        let done = due.iter().map(|(key, AtOnce { bytes, step })| {
-            let sent = connections[*key as usize].writer.send(&[IoSlice::new(bytes)]);
-            if let Sent::Bytes(bytes) = sent {
-                sent_bytes += bytes as u64;
-            }
-            (*key, *step, sent)
-        });
-        let done: SmallVec<[_; VISITS_PER_LOOK]> = done.collect();
-        drop(due);
-        self.counts.visits.add(done.len() as u64);
-        self.counts.sends.add(done.len() as u64);
-        self.counts.sent_bytes.add(sent_bytes);
-        let mut is_long = false;
-        for (key, step, sent) in &done {
-            self.flags[*key as usize].sent |= matches!(sent, Sent::Bytes(1..));
-            let subscriber = &mut self.connections[*key as usize].subscriber;
-            match subscriber.sent_at_once(&mut topics.feeds, *step, *sent, now_us) {
-                Delivered::Gone => self.remove(topics, *key),
-                Delivered::Full => {
-                    is_long = true;
-                    self.counts.full_sends.add(1);
-                    self.block(topics, *key, now_us);
-                }
-                _ => {}
-            }
-        }
-        (done.len(), is_long)
+        is_long |= other.is_some_and(|key| self.visit(topics, key, now_us));
+        (sent.len() + usize::from(other.is_some()), is_long)
     }
 
     /// What is due to a queued connection, if a send of it is all of its visit.
@@ -95,9 +79,49 @@ impl Subscribers {
         let is_plain = flags.dirty
             && flags.phase == Phase::Serving
             && !flags.read_paused
-            && self.control_accounts.is_empty()
             && connection.owes_nothing();
         is_plain.then(|| connection.subscriber.due_at_once(feeds, now_us)).flatten()
+    }
+
+    /// Sends to each what is due to it. Nothing else runs between two sends: it would put the kernel's
+    /// code out of the cache.
+    fn send_together(&mut self, due: Together<'_>) -> Sends {
+        let mut bytes = 0;
+        let send = |(key, AtOnce { bytes: slice, step }): (u32, AtOnce<'_>)| {
+            let sent = self.connections[key as usize].writer.send(&[IoSlice::new(slice)]);
+            if let Sent::Bytes(taken) = sent {
+                bytes += taken as u64;
+            }
+            (key, step, sent)
+        };
+        let sent: Sends = due.into_iter().map(send).collect();
+        self.counts.visits.add(sent.len() as u64);
+        self.counts.sends.add(sent.len() as u64);
+        self.counts.sent_bytes.add(bytes);
+        sent
+    }
+
+    /// Moves a connection by what was sent to it together with others; `true` if it is full.
+    fn sent_at_once(
+        &mut self,
+        topics: &mut Topics,
+        key: u32,
+        step: Step,
+        sent: Sent,
+        now_us: u64,
+    ) -> bool {
+        self.flags[key as usize].sent |= matches!(sent, Sent::Bytes(1..));
+        let subscriber = &mut self.connections[key as usize].subscriber;
+        match subscriber.sent_at_once(&mut topics.feeds, step, sent, now_us) {
+            Delivered::Gone => self.remove(topics, key),
+            Delivered::Full => {
+                self.counts.full_sends.add(1);
+                self.block(topics, key, now_us);
+                return true;
+            }
+            Delivered::CaughtUp(_) | Delivered::More | Delivered::Closed => {}
+        }
+        false
     }
 
     /// Visits all that are dirty, once, however long that takes.
