@@ -5,7 +5,7 @@ use super::cell_matrix::{CellMatrix, Declared, declared};
 use super::file::{Block, ScenarioFile, SuiteFile};
 use super::plan::{Cell, Part, Plan};
 use super::uses::expect_used;
-use super::{Control, Drive, LoadIn, Peer, ScenarioError, Subject, find};
+use super::{Control, Drive, LoadIn, Peer, ScenarioError, Subject, find, unknown};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -45,7 +45,8 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
         return read_suite(text, changes, peers);
     }
     let forced = forced_block(changes)?;
-    let part = read_part(text, changes, &forced, peers)?.map_err(|others| nobody(&others))?;
+    let part = read_part(text, changes, &forced, peers)?;
+    let part = part.map_err(|names| nobody(&changes.subjects, &names))?;
     expect_effect(&part, changes, &forced)?;
     let (name, title) = (part.name.clone(), part.title.clone());
     Ok(Plan { name, title, load: changes.load, parts: vec![part] })
@@ -81,7 +82,7 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
         return Err(ScenarioError::new(format!("no scenario of `{}` uses {key}", suite.name)));
     }
     if parts.is_empty() {
-        return Err(nobody(&others));
+        return Err(nobody(&changes.subjects, &others));
     }
     if let Some(budget_s) = changes.budget_s {
         share_out(budget_s, &mut parts);
@@ -94,16 +95,18 @@ const REPEATS_MAX: u32 = 100;
 /// A cell's budget where nobody says one, s.
 const BUDGET_CELL_S: u64 = 60;
 
-/// Nobody that was asked for takes part: `others` do.
-fn nobody(others: &[String]) -> ScenarioError {
-    let mut names: Vec<&str> = Vec::new();
-    for name in others {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
+/// Nobody that was `asked` for takes part: of those `declared` others do.
+fn nobody(asked: &[String], declared: &[String]) -> ScenarioError {
+    let mut others: Vec<&str> = Vec::new();
+    for name in declared.iter().filter(|name| !asked.contains(name)) {
+        if !others.contains(&name.as_str()) {
+            others.push(name);
         }
     }
-    let names = names.join(", ");
-    ScenarioError::new(format!("none of the subjects asked for takes part; there are {names}"))
+    ScenarioError::new(match asked.first() {
+        Some(asked) => unknown("subject", asked, &others),
+        None => "with these settings nobody takes part".to_owned(),
+    })
 }
 
 /// One scenario, or if nobody that was asked for takes part in it, who does.

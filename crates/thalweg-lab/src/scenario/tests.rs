@@ -213,6 +213,22 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
 }
 
 #[test]
+fn who_is_not_there_is_refused_with_who_is_and_a_suite_names_the_scenario() {
+    let refused = |text: &str, subject: &str| {
+        let only = Changes { subjects: vec![subject.to_owned()], ..changes(true) };
+        read(text, &only, &peers()).unwrap_err().to_string()
+    };
+    let nearest = "there is no subject `uwebsocket`; did you mean `uwebsockets`?";
+    assert_eq!(refused(find("peers-fanout").unwrap(), "uwebsocket"), nearest);
+    assert_eq!(refused(find("peers").unwrap(), "uwebsocket"), nearest);
+    let all = "there is no subject `zzz`; there are limit, thalweg";
+    assert_eq!(refused(find("a1").unwrap(), "zzz"), all);
+    let suite = "name = 's'\ntitle = 's'\nscenarios = ['a1', 'peers-b']";
+    let said = refused(suite, "nchan");
+    assert!(said.starts_with("line 3: `peers-b`: "), "{said}");
+}
+
+#[test]
 fn who_cannot_be_installed_is_left_out_of_its_cells() {
     let mut plan = read(find("c-gorilla").unwrap(), &changes(true), &peers()).unwrap();
     assert_eq!(plan.parts[0].cells[0].subjects[0].name, "gorilla");
