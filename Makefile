@@ -43,6 +43,8 @@ bench: toolchain
 # The pages before the program, which has them in it; it is what their tests talk to.
 test: export THALWEG_BIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/thalweg
 test: export THALWEG_NATS_SERVER := $(NATS_SERVER)
+# Most tests wait: for an answer, for what comes once a second.
+test: export RUST_TEST_THREADS ?= $(shell echo $$(( 2 * $$(nproc) )))
 test: export THALWEG_SKIPPED := $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped
 test: setup web/node_modules/.package-lock.json
 	@mkdir -p $(dir $(SUITES)); : > $(THALWEG_SKIPPED); : > $(SUITES)
@@ -63,7 +65,8 @@ test: setup web/node_modules/.package-lock.json
 SUITES = $(abspath $(or $(CARGO_TARGET_DIR),target))/suites
 comma = ,
 suite = @echo "== $(1)"; begun=$$(date +%s); ( $(2) ) \
-	&& printf '%5d s  %s\n' $$(( $$(date +%s) - begun )) '$(1)' >> $(SUITES)
+	&& printf '%5d s  %s\n' $$(( $$(date +%s) - begun )) '$(1)' >> $(SUITES) \
+	|| { echo "failed: $(1)"; exit 1; }
 
 # WebSocket conformance, against a debug build: what is right does not depend on speed.
 autobahn: toolchain

@@ -4,12 +4,12 @@ import { CHROMIUM } from "./harness/chromium.js";
 export default defineConfig({
   testDir: ".",
   testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts"],
-  // Two cores, and a server beside the browser: one at a time. A test that needs a second
-  // chance has found something.
-  workers: 1,
+  // Each has a server of its own, and mostly waits. A test that needs a second chance has
+  // found something.
+  workers: 2,
+  fullyParallel: true,
   retries: 0,
-  // Patience is for machines of which others take a part: all of it takes five minutes on
-  // two cores that have nothing else to do.
+  // Patience is for machines of which others take a part.
   timeout: 60_000,
   expect: { timeout: 30_000 },
   globalTimeout: 25 * 60_000,

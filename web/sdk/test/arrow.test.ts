@@ -16,7 +16,7 @@ import {
   TYPE,
   until,
 } from "./arrow-server.js";
-import { Tab } from "./fixture.js";
+import { CLOCK, Tab } from "./fixture.js";
 
 const END = boundaries(CARS);
 /** The preamble, and the three frames, by the numbers of their messages. */
@@ -29,7 +29,7 @@ const HEADERS = { "Content-Type": TYPE, "Thalweg-Position": BEFORE };
 const AFTER = [3, 5, 25].map((count) => `e1.${2 ** 33 - 1 + count}`) as [string, string, string];
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
+  vi.useFakeTimers(CLOCK);
   vi.spyOn(Math, "random").mockReturnValue(0);
 });
 

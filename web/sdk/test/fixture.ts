@@ -8,6 +8,11 @@ export let world: World;
 export const statuses: string[] = [];
 const sessions: Session[] = [];
 
+/** The time of a world. A reader that waits for a turn in the machine's time would stand still in it. */
+export const CLOCK: { toFake: ("setTimeout" | "clearTimeout" | "Date" | "performance")[] } = {
+  toFake: ["setTimeout", "clearTimeout", "Date", "performance"],
+};
+
 /** A page that can be hidden, and go offline. */
 export class Tab extends EventTarget {
   hidden = false;
@@ -29,7 +34,7 @@ export function storage(): Pick<Storage, "getItem" | "setItem"> {
 /** Gives the tests of a file a world each. */
 export function useWorld(): void {
   beforeEach(() => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
+    vi.useFakeTimers(CLOCK);
     world = new World();
     statuses.length = 0;
     vi.stubGlobal("WebSocket", world.WebSocket);

@@ -8,7 +8,7 @@
 
 import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { type Batch, connect, type Subscription, type TransportName } from "../dist/thalweg.js";
-import { storage, type Tab, tab } from "./fixture.js";
+import { CLOCK, storage, type Tab, tab } from "./fixture.js";
 import { seeded } from "./random.js";
 import { type Way, World } from "./world.js";
 
@@ -26,7 +26,7 @@ let page: Tab;
 beforeAll(() => import("../dist/deltas.js"));
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
+  vi.useFakeTimers(CLOCK);
   page = tab();
 });
 

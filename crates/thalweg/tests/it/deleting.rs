@@ -126,8 +126,9 @@ fn who_never_acks_does_not_hold_it() {
         server.post(TOPIC, "application/json", &text).published();
     }
     delete(&server, TOPIC);
-    for _ in 0..5 {
-        subscriber.envelope();
+    let mut heard = 0;
+    while heard < 5 {
+        heard += subscriber.envelope().events.len();
     }
     assert!(matches!(next(&mut subscriber), Heard::TopicEnd(..)));
     server.publish("another", 0..1);
