@@ -155,8 +155,9 @@ impl CellMatrix<'_> {
                     blanks.extend(why.map(|why| Blank { subject: subject.name.clone(), why }));
                     can
                 });
-                if let ([], [blank, ..]) = (&*subjects, &*blanks) {
-                    return Err(format!("`{}` is not measured here: {}", blank.subject, blank.why));
+                // Of a few that are asked for, what they can do is measured.
+                if let ([], [blank, ..], []) = (&*subjects, &*blanks, self.only) {
+                    return Err(blank.to_string());
                 }
                 let baseline = subjects.iter().position(|subject| subject.name == baseline);
                 Ok(Cell { label, settings, baseline: baseline.unwrap_or(0), subjects, blanks })

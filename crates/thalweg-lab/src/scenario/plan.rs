@@ -112,6 +112,12 @@ pub struct Blank {
     pub why: String,
 }
 
+impl std::fmt::Display for Blank {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "`{}` is not measured here: {}", self.subject, self.why)
+    }
+}
+
 /// One server in one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {

@@ -3,11 +3,11 @@
 use super::against::against;
 use super::cell_matrix::{CellMatrix, Declared, declared};
 use super::file::{Block, ScenarioFile, SuiteFile};
-use super::plan::{Cell, Part, Plan};
+use super::plan::{Blank, Cell, Part, Plan};
 use super::uses::expect_used;
 use super::{Control, Drive, LoadIn, Peer, ScenarioError, Subject, find, unknown};
-use std::ops::Range;
 use std::path::PathBuf;
+use toml::Spanned;
 
 /// What the command line changes about a file.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
     }
     let forced = forced_block(changes)?;
     let part = read_part(text, changes, &forced, peers)?;
-    let part = part.map_err(|names| nobody(&changes.subjects, &names))?;
+    let part = part.map_err(|nobody| nobody.refused(&changes.subjects))?;
     expect_effect(&part, changes, &forced)?;
     let (name, title) = (part.name.clone(), part.title.clone());
     Ok(Plan { name, title, load: changes.load, parts: vec![part] })
@@ -59,7 +59,7 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     let forced = forced_block(&changes)?;
     let mut idle: Vec<&str> = forced.keys().collect();
     let mut parts = Vec::new();
-    let mut others = Vec::new();
+    let mut nobody = Nobody::default();
     for name in &suite.scenarios {
         let blame = |message: String| ScenarioError::at(text, &name.span(), message);
         let found = find(name.get_ref()).map_err(|error| blame(error.message))?;
@@ -75,14 +75,14 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
         let part = read_part(found, &changes, &forced.only(is_used), peers);
         match part.map_err(|error| blame(format!("`{}`: {error}", name.get_ref())))? {
             Ok(part) => parts.push(part),
-            Err(names) => others.extend(names),
+            Err(here) => nobody.join(here),
         }
     }
     if let Some(key) = idle.first() {
         return Err(ScenarioError::new(format!("no scenario of `{}` uses {key}", suite.name)));
     }
     if parts.is_empty() {
-        return Err(nobody(&changes.subjects, &others));
+        return Err(nobody.refused(&changes.subjects));
     }
     if let Some(budget_s) = changes.budget_s {
         share_out(budget_s, &mut parts);
@@ -95,27 +95,43 @@ const REPEATS_MAX: u32 = 100;
 /// A cell's budget where nobody says one, s.
 const BUDGET_CELL_S: u64 = 60;
 
-/// Nobody that was `asked` for takes part: of those `declared` others do.
-fn nobody(asked: &[String], declared: &[String]) -> ScenarioError {
-    let mut others: Vec<&str> = Vec::new();
-    for name in declared.iter().filter(|name| !asked.contains(name)) {
-        if !others.contains(&name.as_str()) {
-            others.push(name);
-        }
-    }
-    ScenarioError::new(match asked.first() {
-        Some(asked) => unknown("subject", asked, &others),
-        None => "with these settings nobody takes part".to_owned(),
-    })
+/// Nobody that is asked for takes part.
+#[derive(Default)]
+struct Nobody {
+    /// Who does, if nobody else is asked for.
+    declared: Vec<String>,
+    /// Why one that is asked for does not.
+    blank: Option<Blank>,
 }
 
-/// One scenario, or if nobody that was asked for takes part in it, who does.
+impl Nobody {
+    fn join(&mut self, other: Nobody) {
+        self.declared.extend(other.declared);
+        self.blank = self.blank.take().or(other.blank);
+    }
+
+    fn refused(&self, asked: &[String]) -> ScenarioError {
+        let mut others: Vec<&str> = Vec::new();
+        for name in self.declared.iter().filter(|name| !asked.contains(name)) {
+            if !others.contains(&name.as_str()) {
+                others.push(name);
+            }
+        }
+        ScenarioError::new(match (&self.blank, asked) {
+            (Some(blank), _) => blank.to_string(),
+            (None, [asked, ..]) => unknown("subject", asked, &others),
+            (None, []) => "with these settings nobody takes part".to_owned(),
+        })
+    }
+}
+
+/// One scenario, if anybody that is asked for takes part in it.
 fn read_part(
     text: &str,
     changes: &Changes,
     forced: &Block,
     peers: &[Peer],
-) -> Result<Result<Part, Vec<String>>, ScenarioError> {
+) -> Result<Result<Part, Nobody>, ScenarioError> {
     let file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let in_browser = changes.load.is_browser();
@@ -138,24 +154,27 @@ fn read_part(
     };
     let matrix =
         CellMatrix { subjects: &subjects, drive: file.drive, only: &changes.subjects, in_browser };
-    let expand = |block: &Block, span: &Range<usize>| {
-        expect_used(block, file.drive)
-            .and_then(|()| matrix.expand(&block.over(&file.defaults), forced))
-            .map_err(|message| ScenarioError::at(text, span, message))
+    let expand = |block: &Spanned<Block>| {
+        expect_used(block.get_ref(), file.drive)
+            .and_then(|()| matrix.expand(&block.get_ref().over(&file.defaults), forced))
+            .map_err(|message| ScenarioError::at(text, &block.span(), message))
     };
     let mut cells = Vec::new();
     match blocks {
-        None => cells = expand(&Block::default(), &(0..0))?,
+        None => cells = matrix.expand(&file.defaults, forced).map_err(ScenarioError::new)?,
         Some(blocks) => {
             for block in blocks {
-                cells.extend(expand(block.get_ref(), &block.span())?);
+                cells.extend(expand(block)?);
             }
         }
     }
     // `--set` may have made combinations equal.
     let mut distinct: Vec<Cell> = Vec::new();
+    let mut nobody = Nobody::default();
     for cell in cells {
-        if !cell.subjects.is_empty() && !distinct.contains(&cell) {
+        if cell.subjects.is_empty() {
+            nobody.blank = nobody.blank.or(cell.blanks.into_iter().next());
+        } else if !distinct.contains(&cell) {
             distinct.push(cell);
         }
     }
@@ -163,7 +182,8 @@ fn read_part(
         distinct = against(distinct, file.drive, binary);
     }
     if distinct.is_empty() {
-        return Ok(Err(subjects.iter().map(|subject| subject.name().to_owned()).collect()));
+        nobody.declared = subjects.iter().map(|subject| subject.name().to_owned()).collect();
+        return Ok(Err(nobody));
     }
     let quick_control = quick.map(|quick| quick.control.unwrap_or(file.control.min_first()));
     match changes.control.or(quick_control).unwrap_or(file.control) {

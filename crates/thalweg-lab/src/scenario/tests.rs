@@ -202,14 +202,18 @@ fn what_a_peer_cannot_do_is_blank_with_the_reason() {
     // A form of a peer that differs over one transport only.
     assert_eq!(blank("sse 100", "axum feed"), Some("not over sse".to_owned()));
     assert_eq!(blank("websocket 100", "axum feed"), None);
-    // One who is there alone is refused: there would be nothing to show.
-    let only = Changes {
-        subjects: vec!["ws".to_owned()],
-        transports: vec!["sse".to_owned()],
-        ..changes(true)
-    };
+    // One who is there alone is measured where that can be, or refused.
+    let mut only = Changes { subjects: vec!["ws".to_owned()], ..changes(true) };
+    for (name, some) in [("peers-fanout", "websocket 100"), ("peers-all", "websocket 100")] {
+        let plan = read(find(name).unwrap(), &only, &peers()).unwrap();
+        let labels: Vec<&str> =
+            plan.parts.iter().flat_map(|it| &it.cells).map(|it| &*it.label).collect();
+        assert!(labels.iter().any(|label| label.starts_with(some)), "{labels:?}");
+        assert!(!labels.iter().any(|label| label.starts_with("sse")), "{labels:?}");
+    }
+    only.transports = vec!["sse".to_owned()];
     let refused = read(find("peers-fanout").unwrap(), &only, &peers()).unwrap_err().to_string();
-    assert!(refused.contains("`ws` is not measured here: it is a library for"), "{refused}");
+    assert_eq!(refused, "`ws` is not measured here: it is a library for WebSockets");
 }
 
 #[test]
@@ -223,9 +227,10 @@ fn who_is_not_there_is_refused_with_who_is_and_a_suite_names_the_scenario() {
     assert_eq!(refused(find("peers").unwrap(), "uwebsocket"), nearest);
     let all = "there is no subject `zzz`; there are limit, thalweg";
     assert_eq!(refused(find("a1").unwrap(), "zzz"), all);
-    let suite = "name = 's'\ntitle = 's'\nscenarios = ['a1', 'peers-b']";
-    let said = refused(suite, "nchan");
-    assert!(said.starts_with("line 3: `peers-b`: "), "{said}");
+    let suite = "name = 's'\ntitle = 's'\nscenarios = ['a1', 'fanout']";
+    let no_window = Changes { set: vec!["window=0".to_owned()], ..changes(true) };
+    let said = read(suite, &no_window, &peers()).unwrap_err().to_string();
+    assert!(said.starts_with("line 3: `fanout`: "), "{said}");
 }
 
 #[test]
