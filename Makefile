@@ -55,7 +55,8 @@ test: setup web/node_modules/.package-lock.json
 	$(call suite,docs,RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet)
 	$(call suite,build of the tests,$(CARGO) test --locked --workspace --quiet --no-run)
 	@echo "== tests in Rust"; ( $(CARGO) test --locked --workspace -- --quiet 2>&1; echo "exit $$?" ) | tee $(SUITES).log
-	@awk -f xtask/suites.awk $(SUITES).log >> $(SUITES); tail -n 1 $(SUITES).log | grep -q "exit 0"
+	@awk -f xtask/suites.awk $(SUITES).log >> $(SUITES); tail -n 1 $(SUITES).log | grep -q "exit 0" \
+	  || { grep -E "^ +[a-z_0-9]+(::[a-z_0-9]+)+$$|^error" $(SUITES).log | sort -u; echo "failed: tests in Rust"; exit 1; }
 	$(call suite,SDK and pages,cd web && npm test)
 	$(call suite,browser,cd web && npm run e2e)
 	@echo; cat $(SUITES)

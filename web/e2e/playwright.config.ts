@@ -4,8 +4,8 @@ import { CHROMIUM } from "./harness/chromium.js";
 export default defineConfig({
   testDir: ".",
   testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts"],
-  // Each has a server of its own, and mostly waits. A test that needs a second chance has
-  // found something.
+  // Each has a server of its own. Two at a time take an eighth less on two cores: a page also waits.
+  // A test that needs a second chance has found something.
   workers: 2,
   fullyParallel: true,
   retries: 0,

@@ -10,6 +10,7 @@ use crate::measure::Sample;
 use crate::measure::comparison::Metric;
 use crate::scenario::{Drive, Figure, Plan, Settings, Transport};
 use serde::Serialize;
+use std::cmp::Ordering::Equal;
 use std::collections::BTreeSet;
 
 /// Fewer subjects beside the baseline need no table of their own.
@@ -275,10 +276,10 @@ pub(super) fn headline(all: &[Standing]) -> Option<String> {
 /// The first few who are ranked, who delivers most first; `None` if there are none.
 fn named<'a>(all: impl Iterator<Item = (&'a str, &'a Share)>) -> Option<String> {
     let ranked = all.filter(|(_, share)| share.is_ranked);
-    let mut ranked: Vec<(&str, f64)> =
-        ranked.filter_map(|(who, it)| Some((who, it.share?))).collect();
-    ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
-    let shown = |(who, share): &(&str, f64)| format!("{who} {:.0}\u{a0}%", share * 100.0);
+    let mut ranked: Vec<(&str, &Share)> = ranked.filter(|(_, it)| it.share.is_some()).collect();
+    ranked.sort_by(|(_, one), (_, other)| other.share.partial_cmp(&one.share).unwrap_or(Equal));
+    // With their intervals: a headline must not rank who is not told apart.
+    let shown = |(who, it): &(&str, &Share)| format!("{who} {}", it.said.replace(' ', "\u{a0}"));
     let first: Vec<String> = ranked.iter().take(NAMED_MAX).map(shown).collect();
     (!first.is_empty()).then(|| first.join(", "))
 }
@@ -379,14 +380,20 @@ mod tests {
 
     #[test]
     fn a_headline_says_who_leads_where_nothing_can_be_sent_together() {
-        let share = |share| Share { is_ranked: true, share: Some(share), ..Share::default() };
+        let share = |share| Share {
+            said: format!("{:.0} % (1–2)", share * 100.0),
+            is_ranked: true,
+            share: Some(share),
+            ..Share::default()
+        };
         let mut all = of(9, |_| {}).standings;
         for (standing, alone) in all.iter_mut().zip([1.0, 0.8, 0.9, 0.7, 0.6, 0.5]) {
             standing.alone = Some(share(alone));
         }
         let (second, third) = (all[1].subject.clone(), all[2].subject.clone());
         let said = headline(&all).unwrap();
-        let lead = format!("sent together: {third} 90\u{a0}%, {second} 80\u{a0}%, ");
+        let lead =
+            format!("sent together: {third} 90\u{a0}%\u{a0}(1–2), {second} 80\u{a0}%\u{a0}(1–2), ");
         assert!(said.contains(&lead), "{said}");
     }
 

@@ -45,8 +45,9 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
         return read_suite(text, changes, peers);
     }
     let forced = forced_block(changes)?;
-    let part = read_part(text, changes, &forced, peers)?;
-    let part = part.map_err(|nobody| nobody.refused(&changes.subjects))?;
+    let Read { part, declared, blank } = read_part(text, changes, &forced, peers)?;
+    expect_declared(&changes.subjects, &declared)?;
+    let part = part.ok_or_else(|| nobody(blank))?;
     expect_effect(&part, changes, &forced)?;
     let (name, title) = (part.name.clone(), part.title.clone());
     Ok(Plan { name, title, load: changes.load, parts: vec![part] })
@@ -58,8 +59,7 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     let changes = Changes { quick: suite.quick || changes.quick, ..changes.clone() };
     let forced = forced_block(&changes)?;
     let mut idle: Vec<&str> = forced.keys().collect();
-    let mut parts = Vec::new();
-    let mut nobody = Nobody::default();
+    let (mut parts, mut declared, mut blank) = (Vec::new(), Vec::new(), None);
     for name in &suite.scenarios {
         let blame = |message: String| ScenarioError::at(text, &name.span(), message);
         let found = find(name.get_ref()).map_err(|error| blame(error.message))?;
@@ -70,19 +70,20 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
         let drive = table.get("drive").and_then(|drive| drive.clone().try_into::<Drive>().ok());
         let is_used = |key: &str| drive.is_some_and(|drive| drive.uses(key));
         idle.retain(|key| !is_used(key));
-        // A suite keeps what is left of it when `--subjects` empties a part, and changes
+        // A suite keeps what is left of it when `--subject` empties a part, and changes
         // those parts that a setting is one of.
-        let part = read_part(found, &changes, &forced.only(is_used), peers);
-        match part.map_err(|error| blame(format!("`{}`: {error}", name.get_ref())))? {
-            Ok(part) => parts.push(part),
-            Err(here) => nobody.join(here),
-        }
+        let read = read_part(found, &changes, &forced.only(is_used), peers)
+            .map_err(|error| blame(format!("`{}`: {error}", name.get_ref())))?;
+        parts.extend(read.part);
+        declared.extend(read.declared);
+        blank = blank.or(read.blank);
     }
     if let Some(key) = idle.first() {
         return Err(ScenarioError::new(format!("no scenario of `{}` uses {key}", suite.name)));
     }
+    expect_declared(&changes.subjects, &declared)?;
     if parts.is_empty() {
-        return Err(nobody.refused(&changes.subjects));
+        return Err(nobody(blank));
     }
     if let Some(budget_s) = changes.budget_s {
         share_out(budget_s, &mut parts);
@@ -95,43 +96,39 @@ const REPEATS_MAX: u32 = 100;
 /// A cell's budget where nobody says one, s.
 const BUDGET_CELL_S: u64 = 60;
 
-/// Nobody that is asked for takes part.
-#[derive(Default)]
-struct Nobody {
-    /// Who does, if nobody else is asked for.
+/// One scenario, as the command line changes it.
+struct Read {
+    /// `None`: nobody that is asked for takes part.
+    part: Option<Part>,
+    /// All its subjects, by name.
     declared: Vec<String>,
-    /// Why one that is asked for does not.
+    /// Why one that is asked for takes no part, where that leaves a cell without subjects.
     blank: Option<Blank>,
 }
 
-impl Nobody {
-    fn join(&mut self, other: Nobody) {
-        self.declared.extend(other.declared);
-        self.blank = self.blank.take().or(other.blank);
-    }
-
-    fn refused(&self, asked: &[String]) -> ScenarioError {
-        let mut others: Vec<&str> = Vec::new();
-        for name in self.declared.iter().filter(|name| !asked.contains(name)) {
-            if !others.contains(&name.as_str()) {
-                others.push(name);
-            }
+/// Refuses a name that no scenario has: what is measured would be without it.
+fn expect_declared(asked: &[String], declared: &[String]) -> Result<(), ScenarioError> {
+    let Some(wrong) = asked.iter().find(|name| !declared.contains(name)) else { return Ok(()) };
+    let mut known: Vec<&str> = Vec::new();
+    for name in declared {
+        if !known.contains(&name.as_str()) {
+            known.push(name);
         }
-        ScenarioError::new(match (&self.blank, asked) {
-            (Some(blank), _) => blank.to_string(),
-            (None, [asked, ..]) => unknown("subject", asked, &others),
-            (None, []) => "with these settings nobody takes part".to_owned(),
-        })
     }
+    Err(ScenarioError::new(unknown("subject", wrong, &known)))
 }
 
-/// One scenario, if anybody that is asked for takes part in it.
+fn nobody(blank: Option<Blank>) -> ScenarioError {
+    let why = blank.map(|blank| blank.to_string());
+    ScenarioError::new(why.unwrap_or_else(|| "with these settings nobody takes part".to_owned()))
+}
+
 fn read_part(
     text: &str,
     changes: &Changes,
     forced: &Block,
     peers: &[Peer],
-) -> Result<Result<Part, Nobody>, ScenarioError> {
+) -> Result<Read, ScenarioError> {
     let file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let in_browser = changes.load.is_browser();
@@ -170,10 +167,10 @@ fn read_part(
     }
     // `--set` may have made combinations equal.
     let mut distinct: Vec<Cell> = Vec::new();
-    let mut nobody = Nobody::default();
+    let mut blank = None;
     for cell in cells {
         if cell.subjects.is_empty() {
-            nobody.blank = nobody.blank.or(cell.blanks.into_iter().next());
+            blank = blank.or(cell.blanks.into_iter().next());
         } else if !distinct.contains(&cell) {
             distinct.push(cell);
         }
@@ -181,9 +178,9 @@ fn read_part(
     if let Some(binary) = &changes.against {
         distinct = against(distinct, file.drive, binary);
     }
+    let declared = subjects.iter().map(|subject| subject.name().to_owned()).collect();
     if distinct.is_empty() {
-        nobody.declared = subjects.iter().map(|subject| subject.name().to_owned()).collect();
-        return Ok(Err(nobody));
+        return Ok(Read { part: None, declared, blank });
     }
     let quick_control = quick.map(|quick| quick.control.unwrap_or(file.control.min_first()));
     match changes.control.or(quick_control).unwrap_or(file.control) {
@@ -224,7 +221,7 @@ fn read_part(
         ));
     }
     part.tell_cells_apart();
-    Ok(Ok(part))
+    Ok(Read { part: Some(part), declared, blank })
 }
 
 /// Those of a suite.
