@@ -131,8 +131,9 @@ fn who_takes_less_than_its_share_is_stalled() {
         h2.get(1, "/v1/topics/read?limit=10000", &[]);
         let (mut given, mut taken, mut is_reset) = (0, 0, false);
         wait_for("all of them to be stalled", || {
-            h1.some(20_000);
-            frame.some(5_000);
+            // What the kernel holds is taken too, about 300 kB, so these stay far below a quarter.
+            h1.some(5_000);
+            frame.some(1_000);
             if !is_reset {
                 given += 20_000;
                 for stream in [0, 1] {
