@@ -1,7 +1,8 @@
 //! What is to be measured, in order: parts, cells, subjects, samples.
 
-use super::{Drive, Figure, Process, Program, Settings};
+use super::{Drive, Figure, Process, Program, ScenarioError, Settings, unknown};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What a subject takes to start and to stop, about.
@@ -217,6 +218,23 @@ impl Plan {
             part.cells.retain(|cell| !cell.subjects.is_empty());
         }
         self.parts.retain(|part| !part.cells.is_empty());
+    }
+
+    /// Makes this subject the one that the others are compared with, in every cell that has it.
+    ///
+    /// # Errors
+    /// No cell has it.
+    pub fn compare_with(&mut self, baseline: &str) -> Result<(), ScenarioError> {
+        let names: BTreeSet<&str> = self.subjects().map(|subject| &*subject.name).collect();
+        if !names.contains(baseline) {
+            let names = Vec::from_iter(names);
+            return Err(ScenarioError::new(unknown("subject", baseline, &names)));
+        }
+        for cell in self.parts.iter_mut().flat_map(|part| &mut part.cells) {
+            let found = cell.subjects.iter().position(|subject| subject.name == baseline);
+            cell.baseline = found.unwrap_or(cell.baseline);
+        }
+        Ok(())
     }
 
     /// About how long a start of a subject takes, from its start to its stop.

@@ -250,6 +250,20 @@ fn who_cannot_be_installed_is_left_out_of_its_cells() {
 }
 
 #[test]
+fn a_run_is_compared_with_whom_one_likes() {
+    let mut plan = read(find("peers-all").unwrap(), &changes(true), &peers()).unwrap();
+    let said = plan.compare_with("bunn").unwrap_err().to_string();
+    assert_eq!(said, "there is no subject `bunn`; did you mean `bun`?");
+    plan.compare_with("bun").unwrap();
+    let cells = || plan.parts.iter().flat_map(|part| &part.cells);
+    let baseline = |cell: &Cell| cell.subjects[cell.baseline].name.clone();
+    assert!(cells().any(|cell| baseline(cell) == "bun"));
+    for cell in cells().filter(|cell| baseline(cell) != "bun") {
+        assert!(cell.subjects.iter().all(|it| it.name != "bun"), "{}", cell.label);
+    }
+}
+
+#[test]
 fn the_library_reads_in_full_and_quick() {
     for (name, text) in LIBRARY {
         for quick in [false, true] {

@@ -10,6 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
 
+/// Folders of what was installed, which are no sources.
+const INSTALLED: [&str; 2] = ["build", "node_modules"];
+
 /// Every peer in a folder of folders, each with its `subject.toml`. None where
 /// there is no such folder.
 pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
@@ -123,14 +126,24 @@ fn find_program(name: &str) -> Option<std::path::PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Whether this was built after every source beside the `subject.toml`.
+/// Whether this was built after every source in the folder of a `subject.toml`.
 fn is_newer(built: &Path, folder: &Path) -> bool {
     let modified = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
-    let (Some(built), Ok(entries)) = (modified(built), fs::read_dir(folder)) else {
-        return false;
-    };
-    let mut files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
-    files.all(|file| modified(&file).is_some_and(|changed| changed <= built))
+    let Some(built) = modified(built) else { return false };
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(folder) else { return false };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if !path.is_dir() {
+                if modified(&path).is_none_or(|changed| changed > built) {
+                    return false;
+                }
+            } else if !INSTALLED.iter().any(|name| path.ends_with(name)) {
+                folders.push(path);
+            }
+        }
+    }
+    true
 }
 
 /// What it says of its version, on one line.
@@ -150,4 +163,36 @@ fn version(peer: &Peer) -> String {
         .join("; ")
         .replace('\t', " ")
         .replace(&format!("{}/", peer.folder), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::TemporaryFolder;
+    use std::time::Duration;
+
+    #[test]
+    fn a_source_that_is_newer_is_found_wherever_it_lies() {
+        let folder = TemporaryFolder::new("install").unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let write = |name: &str, age_s: u64| {
+            fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            let file = fs::File::create(path(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age_s)).unwrap();
+        };
+        let is_newer = || super::is_newer(&path("build/peer"), folder.path());
+        assert!(!is_newer(), "there is none");
+        write("build/peer", 100);
+        for name in ["subject.toml", "src/deep/main.rs"] {
+            write(name, 200);
+            assert!(is_newer(), "{name} is older");
+            write(name, 50);
+            assert!(!is_newer(), "{name} is newer");
+            write(name, 200);
+        }
+        for name in ["build/other", "node_modules/ws/index.js"] {
+            write(name, 50);
+            assert!(is_newer(), "{name} is no source");
+        }
+    }
 }

@@ -17,30 +17,37 @@ pub(super) struct ListArgs {
     store: StoreArgs,
 }
 
+/// Which run, and how it is looked at.
 #[derive(Args, Debug)]
-pub(super) struct ShowArgs {
+struct ReadArgs {
     /// By name, a part of it that no other has, a path, or `last`.
     #[arg(default_value = "last")]
     run: String,
-    #[command(flatten)]
-    output: OutputArgs,
+    /// Compare the others with this subject, in every cell that has it.
+    #[arg(long, value_name = "SUBJECT")]
+    baseline: Option<String>,
     #[command(flatten)]
     store: StoreArgs,
 }
 
 #[derive(Args, Debug)]
+pub(super) struct ShowArgs {
+    #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Args, Debug)]
 pub(super) struct ExportArgs {
-    /// By name, a part of it that no other has, a path, or `last`.
-    #[arg(default_value = "last")]
-    run: String,
+    #[command(flatten)]
+    read: ReadArgs,
     /// What it shall be.
     #[arg(long, value_enum)]
     format: Format,
     /// Where to; `-` is stdout.
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -79,7 +86,7 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
 
 /// Prints a run's table, and what it was made with.
 pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
-    let archive = read(&args.store, &args.run)?;
+    let archive = read(&args.read)?;
     let output = args.output.options(false);
     let summary = archive.summary();
     if output.is_json {
@@ -94,7 +101,7 @@ pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
 
 /// Writes a run in another form.
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
-    let archive = read(&args.store, &args.run)?;
+    let archive = read(&args.read)?;
     let summary = archive.summary();
     let text = match args.format {
         Format::Html => report::html(&summary),
@@ -113,8 +120,11 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
 }
 
 /// What a reader must know goes to stderr: stdout may be read by a program.
-fn read(store: &StoreArgs, run: &str) -> anyhow::Result<Archive> {
-    let archive = Archive::read(&store.store().find(run)?)?;
+fn read(args: &ReadArgs) -> anyhow::Result<Archive> {
+    let mut archive = Archive::read(&args.store.store().find(&args.run)?)?;
+    if let Some(baseline) = &args.baseline {
+        archive.plan.compare_with(baseline)?;
+    }
     for remark in &archive.remarks {
         run::say(format_args!("{}: {remark}", archive.name));
     }

@@ -29,6 +29,13 @@ fn runs_are_listed_shown_and_exported() {
     let table = ask(&["show", "run-a"]);
     assert!(table.contains(&place.text("run-a", "table.txt")), "{table}");
     assert_eq!(ask(&["show", "last"]), ask(&["show", "n-b"]));
+    let beside = |words: &[&str]| {
+        let summary = ask(&[&["export", "run-a", "--format", "json"], words].concat());
+        let summary: Value = serde_json::from_str(&summary).expect("JSON");
+        summary["parts"][0]["comparisons"][0]["baseline"].clone()
+    };
+    assert_eq!(beside(&[]), "limit");
+    assert_eq!(beside(&["--baseline", "thalweg"]), "thalweg");
     let list: Value = serde_json::from_str(&ask(&["list", "--json"])).expect("JSON");
     assert_eq!((&list[0]["name"], &list[1]["taken"]), (&"run-a".into(), &8.into()));
     assert_eq!(list[0]["state"], "over");
