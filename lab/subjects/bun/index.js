@@ -1,7 +1,7 @@
 // Bun's own server: topics are what its WebSockets subscribe to; Server-Sent Events are streams
 // that are written directly.
 import { dlopen, ptr } from "bun:ffi";
-import { ICON, Lines, Topics, options, pushDummies, sendRows } from "../node/peer.js";
+import { Lines, Topics, options, pushDummies, sendRows } from "../node/peer.js";
 
 const { hostname, port, source, deflate } = options();
 const streams = new Topics();
@@ -55,10 +55,8 @@ const server = Bun.serve({
   // Of one that publishes for as long as it goes on.
   maxRequestBodySize: Number.MAX_SAFE_INTEGER,
   fetch(request, server) {
-    const path = new URL(request.url).pathname;
-    if (path === "/healthz") return new Response("ok\n");
-    if (path === ICON) return new Response(null, { status: 404 });
-    const topic = path.slice(1);
+    const topic = new URL(request.url).pathname.slice(1);
+    if (topic === "healthz") return new Response("ok\n");
     if (request.method === "POST") return publish(topic, request);
     if (server.upgrade(request, { data: { topic } })) return;
     return subscribe(topic, request);

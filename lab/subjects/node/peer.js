@@ -37,7 +37,7 @@ export function serve(broadcast, others) {
         const headers = { "Content-Type": "application/json" };
         response.writeHead(200, headers).end(JSON.stringify({ count: lines.count }));
       });
-    } else if (others && request.url !== ICON) {
+    } else if (others) {
       others(request, response);
     } else {
       response.writeHead(404).end();
@@ -45,9 +45,6 @@ export function serve(broadcast, others) {
   });
   return server;
 }
-
-/** A browser asks for it by itself. As a topic it would take one of the six connections to an origin. */
-export const ICON = "/favicon.ico";
 
 const LINE_FEED = 10;
 

@@ -3,7 +3,7 @@
 
 use crate::measure::Sample;
 use crate::measure::comparison::{self, CellSubjects, Comparison, Difference, Metric, Next};
-use crate::scenario::{Cell, Figure, Part, Subject, Transport};
+use crate::scenario::{Cell, Figure, Part, Transport};
 
 impl From<Figure> for Metric {
     fn from(figure: Figure) -> Metric {
@@ -179,14 +179,9 @@ impl One<'_> {
 
 /// Whoever runs what the baseline runs, with the same settings and arguments, is a control.
 fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
-    let what = |subject: usize| {
-        let Subject { program, settings, arguments, .. } = &cell.subjects[subject];
-        (program, settings, arguments)
-    };
-    let is_same = |index: &usize| *index != cell.baseline && what(*index) == what(cell.baseline);
     CellSubjects {
         baseline: cell.baseline,
-        controls: (0..cell.subjects.len()).filter(is_same).collect(),
+        controls: (0..cell.subjects.len()).filter(|index| cell.is_control(*index)).collect(),
         connections: cell.subjects.iter().map(|it| it.settings.connections).collect(),
         concurrent: part.concurrent,
     }

@@ -123,7 +123,6 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
     let of_subject = |subject: usize| -> Vec<&Sample> {
         samples.iter().copied().filter(|it| it.subject == subject).collect()
     };
-    let base = &cell.subjects[cell.baseline];
     let mut rows = Vec::new();
     for (index, subject) in cell.subjects.iter().enumerate() {
         let own = of_subject(index);
@@ -134,15 +133,12 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         let valid = Valid(choice.counted.clone());
         let most = choice.most();
         let ranked = valid.0.iter().filter(|it| it.is_ranked()).count();
-        let is_baseline = index == cell.baseline;
         let mut row = Row {
             cell: cell.label.clone(),
             subject: subject.name.clone(),
             settings: subject.settings.clone(),
-            is_baseline,
-            is_noise: !is_baseline
-                && (&base.program, &base.settings, &base.arguments)
-                    == (&subject.program, &subject.settings, &subject.arguments),
+            is_baseline: index == cell.baseline,
+            is_noise: cell.is_control(index),
             samples: own.len(),
             incomplete: own.iter().filter(|it| is_incomplete(it)).count(),
             valid: valid.0.len(),

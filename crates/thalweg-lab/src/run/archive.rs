@@ -3,7 +3,7 @@
 use super::lines::Lines;
 use crate::measure::{Latency, Sample};
 use crate::report::{Manifest, Summary, models};
-use crate::scenario::Plan;
+use crate::scenario::{Plan, ScenarioError};
 use crate::sizing::Basis;
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -98,6 +98,24 @@ impl Archive {
             text += &format!("measured {measured}\n");
         }
         text
+    }
+
+    /// Compares the others with this subject, in every cell that has it. There the baseline before
+    /// stands once, without its control.
+    ///
+    /// # Errors
+    /// No cell has it.
+    pub fn compare_with(&mut self, baseline: &str) -> Result<(), ScenarioError> {
+        let mut plan = self.plan.clone();
+        plan.compare_with(baseline)?;
+        let before = std::mem::replace(&mut self.plan, plan);
+        self.samples.retain(|sample| {
+            let of = |plan: &'_ Plan| plan.parts[sample.part].cells[sample.cell].baseline;
+            let cell = &before.parts[sample.part].cells[sample.cell];
+            let is_other = of(&self.plan) != cell.baseline && of(&self.plan) != sample.subject;
+            !(is_other && cell.is_control(sample.subject))
+        });
+        Ok(())
     }
 
     /// What was found.

@@ -294,6 +294,15 @@ fn fields(settings: &Settings) -> serde_json::Map<String, serde_json::Value> {
 }
 
 impl Cell {
+    /// Whether this subject is the baseline once more (A/A), which tells the noise and is no finding.
+    pub fn is_control(&self, subject: usize) -> bool {
+        let what = |index: usize| {
+            let Subject { program, settings, arguments, .. } = &self.subjects[index];
+            (program, settings, arguments)
+        };
+        subject != self.baseline && what(subject) == what(self.baseline)
+    }
+
     fn leave_out(&mut self, peer: &str, why: &str) {
         let is_out =
             |subject: &Subject| matches!(&subject.program, Program::Peer(it) if it.name == peer);

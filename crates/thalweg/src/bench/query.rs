@@ -123,7 +123,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
 fn read(args: &ReadArgs) -> anyhow::Result<Archive> {
     let mut archive = Archive::read(&args.store.store().find(&args.run)?)?;
     if let Some(baseline) = &args.baseline {
-        archive.plan.compare_with(baseline)?;
+        archive.compare_with(baseline)?;
     }
     for remark in &archive.remarks {
         run::say(format_args!("{}: {remark}", archive.name));

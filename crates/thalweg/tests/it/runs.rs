@@ -29,13 +29,6 @@ fn runs_are_listed_shown_and_exported() {
     let table = ask(&["show", "run-a"]);
     assert!(table.contains(&place.text("run-a", "table.txt")), "{table}");
     assert_eq!(ask(&["show", "last"]), ask(&["show", "n-b"]));
-    let beside = |words: &[&str]| {
-        let summary = ask(&[&["export", "run-a", "--format", "json"], words].concat());
-        let summary: Value = serde_json::from_str(&summary).expect("JSON");
-        summary["parts"][0]["comparisons"][0]["baseline"].clone()
-    };
-    assert_eq!(beside(&[]), "limit");
-    assert_eq!(beside(&["--baseline", "thalweg"]), "thalweg");
     let list: Value = serde_json::from_str(&ask(&["list", "--json"])).expect("JSON");
     assert_eq!((&list[0]["name"], &list[1]["taken"]), (&"run-a".into(), &8.into()));
     assert_eq!(list[0]["state"], "over");
@@ -51,6 +44,31 @@ fn runs_are_listed_shown_and_exported() {
     assert_eq!(ask(&["export", "run-a", "--format", "junit", "--out", "a.xml"]), "");
     let xml = fs::read_to_string(place.folder.join("a.xml")).expect("a file");
     assert_eq!(xml.matches("<testcase ").count(), 2, "{xml}");
+}
+
+#[test]
+fn a_run_is_shown_beside_another_subject() {
+    if !has_cores() {
+        return;
+    }
+    let place = Place::with("beside", &TINY.replace("\"none\"", "\"every-cell\""));
+    place.take("run-a", &["--repeats", "1"]).ended_with(0);
+    let beside = |words: &[&str]| {
+        let export = ["export", "run-a", "--store", "store", "--format", "json"];
+        let said = place.bench(&[&export, words].concat());
+        let summary = said.ended_with(0);
+        let summary: Value = serde_json::from_str(summary).expect("JSON");
+        let part = &summary["parts"][0];
+        let rows = part["rows"].as_array().expect("rows").iter();
+        let subjects: Vec<_> = rows.map(|row| row["subject"].to_string()).collect();
+        (part["comparisons"][0]["baseline"].clone(), subjects.join(" "))
+    };
+    let all = r#""limit" "limit again" "thalweg""#;
+    assert_eq!(beside(&[]), ("limit".into(), all.to_owned()));
+    assert_eq!(beside(&["--baseline", "limit"]), ("limit".into(), all.to_owned()));
+    // The copy of `limit` tells the noise of `limit`, and nothing of another baseline.
+    let both = r#""limit" "thalweg""#;
+    assert_eq!(beside(&["--baseline", "thalweg"]), ("thalweg".into(), both.to_owned()));
 }
 
 #[test]

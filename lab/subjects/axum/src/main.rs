@@ -6,7 +6,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequestParts, Path, Request, State};
-use axum::http::StatusCode;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -59,8 +58,6 @@ async fn main() {
     }
     let router = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
-        // A browser asks for it by itself. As a topic it would take one of its six connections.
-        .route("/favicon.ico", get(|| async { StatusCode::NOT_FOUND }))
         .route("/{*topic}", get(subscribe).post(publish))
         .with_state(app);
     let listener = TcpListener::bind(&listen).await.expect("an address to listen at");

@@ -18,8 +18,10 @@ pub(super) fn draw(markup: &mut Markup, all: &[Standing]) {
             |markup| {
                 markup.element("table", &[("class", &"standings")], |markup| {
                     markup.element("thead", &[], |markup| head(markup, baseline));
+                    let shares = own.iter().filter_map(|one| one.together.share);
+                    let widest = shares.fold(1.0, f64::max);
                     markup.element("tbody", &[], |markup| {
-                        own.iter().for_each(|one| line(markup, one));
+                        own.iter().for_each(|one| line(markup, one, widest));
                     });
                 });
             },
@@ -39,7 +41,8 @@ fn head(markup: &mut Markup, baseline: &Standing) {
     });
 }
 
-fn line(markup: &mut Markup, one: &Standing) {
+/// `widest` is the largest share.
+fn line(markup: &mut Markup, one: &Standing, widest: f64) {
     let class = match (one.is_baseline, one.subject.starts_with("thalweg")) {
         (true, _) => "base",
         (_, true) => "own",
@@ -50,12 +53,12 @@ fn line(markup: &mut Markup, one: &Standing) {
         markup.leaf("th", &[("scope", &"row")], &one.subject);
         markup.element("td", &[("class", &"share")], |markup| {
             if let Some(share) = one.together.share.filter(|_| one.together.is_ranked) {
-                let width = (share * 100.0).min(110.0);
+                let width = share / widest * 100.0;
                 markup.element(
                     "svg",
                     &[
                         ("class", &class),
-                        ("viewBox", &"0 0 110 10"),
+                        ("viewBox", &"0 0 100 10"),
                         ("preserveAspectRatio", &"none"),
                         ("aria-hidden", &"true"),
                     ],
