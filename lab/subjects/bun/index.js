@@ -59,6 +59,8 @@ const server = Bun.serve({
     if (topic === "healthz") return new Response("ok\n");
     if (request.method === "POST") return publish(topic, request);
     if (server.upgrade(request, { data: { topic } })) return;
+    // A browser also asks for an icon by itself.
+    if (request.headers.get("accept") !== "text/event-stream") return new Response(null, { status: 404 });
     return subscribe(topic, request);
   },
   websocket: {

@@ -11,6 +11,8 @@ function broadcast(topic, event) {
 }
 
 const server = serve(broadcast, (request, response) => {
+  // A browser also asks for an icon by itself.
+  if (request.headers.accept !== "text/event-stream") return response.writeHead(404).end();
   const topic = request.url.slice(1);
   topics.add(topic, response);
   response.on("close", () => topics.remove(topic, response));

@@ -20,6 +20,8 @@
 
 /** How many connections are opened at a time. */
 const OPENING_MAX = 20;
+/** They have to stand by then, before the lab gives the page up (`browser/cdp.rs`), ms. */
+const OPEN_WITHIN_MS = 50_000;
 
 class Load {
   /** @param {Wanted} wanted */
@@ -207,6 +209,20 @@ class Load {
 }
 
 /**
+ * Fails when all connections should stand.
+ * @param {Load} load
+ * @returns {Promise<never>}
+ */
+function late(load) {
+  return new Promise((_, reject) => {
+    const stood = () =>
+      `${load.standing} of ${load.wanted.connections} connections stood after ${OPEN_WITHIN_MS / 1000} s`;
+    const remedy = "a browser opens six of HTTP/1.1 to an origin, WebSockets aside";
+    setTimeout(() => reject(new Error(`${stood()}: ${remedy}`)), OPEN_WITHIN_MS);
+  });
+}
+
+/**
  * A script that the subject serves.
  * @param {string} path
  * @param {string} why - it may not be there.
@@ -268,7 +284,7 @@ const commands = {
       return ask({ open: { ...wanted, worker: false }, origin: ORIGIN });
     }
     load = new Load(wanted);
-    await load.open();
+    await Promise.race([load.open(), late(load)]);
     return null;
   },
 

@@ -6,6 +6,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::ACCEPT;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -99,6 +101,10 @@ async fn subscribe(
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &app).await {
         Ok(upgrade) => upgrade.on_upgrade(move |socket| converse(socket, events, app)),
+        // A browser also asks for an icon by itself.
+        Err(_) if parts.headers.get(ACCEPT).is_none_or(|it| it != "text/event-stream") => {
+            StatusCode::NOT_FOUND.into_response()
+        }
         Err(_) => {
             let events = BroadcastStream::new(events)
                 .filter_map(|event| async move { event.ok() })
