@@ -53,7 +53,8 @@ fn first_screen(markup: &mut Markup, summary: &Summary) {
         about.extend((!day.is_empty()).then(|| day.to_owned()));
         about.push(format!("{}, {} cores", machine.cpu, machine.cores));
         markup.leaf("p", &[("class", &"about")], &about.join(" · "));
-        markup.leaf("h1", &[], &found.headline);
+        // No line ends within an interval.
+        markup.leaf("h1", &[], &found.headline.replace('–', "\u{2060}–\u{2060}"));
     });
     standings::draw(markup, &summary.standings);
     markup.element("div", &[("class", &"first")], |markup| {
