@@ -73,7 +73,7 @@ impl Keeping {
     async fn answer(&self, request: TicketRequest) -> Result<(), String> {
         match request {
             TicketRequest::Keep { ticket, holder, reply } if reply.is_awaited() => {
-                let kept = self.keep(ticket, holder).await;
+                let kept = self.keep(ticket, &holder).await;
                 self.give(reply, kept)
             }
             TicketRequest::Redeem { ticket, reply } if reply.is_awaited() => {

@@ -13,18 +13,20 @@
 //! - `host`: the names of a server
 //! - `origin`: the web pages that may use it
 //! - `cors`: what browsers learn about that
+//! - `rights`: what the holder of a token may do
 //! - `token`: comparing secrets
 //! - `ticket`: tokens for URLs, used once
 
 mod cors;
 mod host;
 mod origin;
+mod rights;
 #[cfg(test)]
 mod tests;
 mod ticket;
 mod token;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use http::{HeaderMap, header, request::Parts};
 use rustls::crypto::SecureRandom;
@@ -37,6 +39,8 @@ use ticket::Digests;
 use token::Token;
 
 pub(crate) use cors::Admitted;
+pub(crate) use rights::{Holder, Identity};
+use rights::{Rights, Topics};
 pub(crate) use ticket::{IssueRates, Ticket, Tickets};
 
 /// How long a ticket is valid, in seconds: a page uses it at once.
@@ -46,44 +50,11 @@ pub(crate) const TICKET_LIFE_S: u64 = 30;
 pub(crate) struct AccessPolicy {
     hosts: Hosts,
     origins: Origins,
-    publish_token: Option<Token>,
-    subscribe_token: Option<Token>,
-    inspect_token: Option<Token>,
-    /// Everybody may inspect.
-    is_open_to_inspect: bool,
+    tokens: Vec<(Token, Arc<Holder>)>,
+    /// Who presents no token. Others have their rights, too: they could leave theirs away.
+    everybody: Arc<Holder>,
     random: &'static dyn SecureRandom,
     digests: Digests,
-}
-
-/// Which token was presented.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Identity {
-    /// No token was presented, or the server has none.
-    Nobody,
-    /// The inspect token. It gives no other right.
-    Inspector,
-    /// The subscribe token.
-    Subscriber,
-    /// The publish token. It also gives the rights to subscribe and inspect.
-    Publisher,
-}
-
-impl Identity {
-    /// A name that stays the same in all releases.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Nobody => "nobody",
-            Self::Inspector => "inspector",
-            Self::Subscriber => "subscriber",
-            Self::Publisher => "publisher",
-        }
-    }
-
-    /// The identity with a name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        let all = [Self::Nobody, Self::Inspector, Self::Subscriber, Self::Publisher];
-        all.into_iter().find(|identity| identity.name() == name)
-    }
 }
 
 /// What a client wants to do.
@@ -99,6 +70,24 @@ pub(crate) enum Right<'a> {
     Inspect,
 }
 
+/// What needs rights.
+pub(crate) trait Wanted {
+    /// The rights that it needs.
+    fn rights(&self) -> impl Iterator<Item = Right<'_>>;
+}
+
+/// Something that its client has the right to. Only the access policy makes it, and what needs a
+/// right takes nothing else: so no way in can forget to ask.
+#[derive(Debug)]
+pub(crate) struct Allowed<T>(T);
+
+impl<T> Allowed<T> {
+    /// What is allowed.
+    pub(crate) fn into_inner(self) -> T {
+        self.0
+    }
+}
+
 impl AccessPolicy {
     /// The access policy of a server that listens on `listen`.
     ///
@@ -108,52 +97,61 @@ impl AccessPolicy {
     /// # Errors
     /// One sentence for the user that says what to set.
     pub(crate) fn new(access: &Access, listen: SocketAddr) -> Result<Self, String> {
-        let token = |name: &str, variable, secret: &Option<_>| {
-            let token = secret.as_ref().map(Token::new).transpose();
-            // It is not known whether the token was set by flag, environment variable or file:
-            // name all three.
-            token.map_err(|error| format!("--{name}, {variable} or {name} of the file: {error}"))
-        };
-        let publish_token = token("publish-token", "THALWEG_PUBLISH_TOKEN", &access.publish_token)?;
-        let subscribe_token =
-            token("subscribe-token", "THALWEG_SUBSCRIBE_TOKEN", &access.subscribe_token)?;
-        let inspect_token = token("inspect-token", "THALWEG_INSPECT_TOKEN", &access.inspect_token)?;
-        if publish_token.is_none() && subscribe_token.is_some() {
+        if access.publish_token.is_none() && access.subscribe_token.is_some() {
             return Err("--subscribe-token needs --publish-token: whoever may publish may \
                         subscribe, and without it that is everybody"
                 .into());
         }
-        // Each token gives fewer rights than those before it.
-        let secrets = [
-            ("publish", &access.publish_token),
-            ("subscribe", &access.subscribe_token),
-            ("inspect", &access.inspect_token),
+        let (all, none) = (Topics::all, Topics::default);
+        // Each gives fewer rights than those before it.
+        let given = [
+            ("publish", &access.publish_token, "publisher", [all(), all(), all()]),
+            ("subscribe", &access.subscribe_token, "subscriber", [all(), none(), none()]),
+            ("inspect", &access.inspect_token, "inspector", [none(), none(), all()]),
         ];
-        for (at, (more, secret)) in secrets.iter().enumerate() {
-            let same =
-                secrets[at + 1..].iter().find(|(_, other)| secret.is_some() && secret == other);
-            if let Some((less, _)) = same {
+        let secrets = given.each_ref().map(|(_, secret, _, _)| secret.as_ref());
+        let mut tokens = Vec::new();
+        for (at, (flag, secret, name, [subscribe, publish, inspect])) in
+            given.into_iter().enumerate()
+        {
+            let Some(secret) = secret else { continue };
+            // It is not known whether the token was set by flag, environment variable or file:
+            // name all three.
+            let token = Token::new(secret).map_err(|error| {
+                let variable = flag.to_uppercase();
+                format!(
+                    "--{flag}-token, THALWEG_{variable}_TOKEN or {flag}-token of the file: {error}"
+                )
+            })?;
+            if let Some(more) = secrets[..at].iter().position(|other| *other == Some(secret)) {
+                let more = ["publish", "subscribe", "inspect"][more];
                 return Err(format!(
-                    "--{more}-token and --{less}-token are the same: whoever may {less} could {more}"
+                    "--{more}-token and --{flag}-token are the same: whoever may {flag} could {more}"
                 ));
             }
+            let rights = Rights { subscribe, publish, inspect };
+            tokens.push((token, Arc::new(Holder::new(name, rights))));
         }
         let is_loopback = listen.ip().to_canonical().is_loopback();
-        if !is_loopback && publish_token.is_none() && !access.open {
+        if !is_loopback && access.publish_token.is_none() && !access.open {
             return Err(format!(
                 "{listen} is reachable from other machines: say who may publish with \
                  --publish-token, or that everybody may with --open"
             ));
         }
+        let all_if = |is_open: bool| if is_open { all() } else { none() };
+        let rights = Rights {
+            subscribe: all_if(access.subscribe_token.is_none()),
+            publish: all_if(access.publish_token.is_none()),
+            inspect: all_if(access.lets_everybody_inspect(listen)),
+        };
         Ok(Self {
             hosts: Hosts::new(is_loopback, &access.hosts)?,
             origins: Origins::new(&access.origins)?,
-            publish_token,
-            subscribe_token,
-            inspect_token,
-            is_open_to_inspect: access.lets_everybody_inspect(listen),
+            tokens,
+            everybody: Arc::new(Holder::new("nobody", rights)),
             random: rustls::crypto::ring::default_provider().secure_random,
-            digests: Digests::new(secrets.map(|(_, secret)| secret.as_ref())),
+            digests: Digests::new(secrets),
         })
     }
 
@@ -164,7 +162,9 @@ impl AccessPolicy {
     /// As [`AccessPolicy::new`].
     pub(crate) fn of_admin(listen: SocketAddr) -> Result<Self, String> {
         let access = Self::new(&Access { open: true, ..Access::default() }, listen)?;
-        Ok(Self { is_open_to_inspect: true, ..access })
+        let inspect = Topics::all();
+        let rights = Rights { inspect, ..access.everybody.rights.clone() };
+        Ok(Self { everybody: Arc::new(Holder::new("nobody", rights)), ..access })
     }
 
     /// Admits a request that is meant for this server and does not come from a web page, or
@@ -180,7 +180,7 @@ impl AccessPolicy {
         self.origins.check(request, own, is_https)
     }
 
-    /// The identity of the token that a request presents, if it presents no ticket.
+    /// The holder of the token that a request presents, if it presents no ticket.
     ///
     /// A server without tokens ignores any token: so the same client also works with a server
     /// on its developer's machine. Schemes other than `Bearer` concern only the client and a
@@ -190,47 +190,63 @@ impl AccessPolicy {
     /// `Unauthorized` for a wrong token, even if the request needs none: a client that presents
     /// one believes that it is valid. Answers with this code carry `WWW-Authenticate: Bearer`
     /// (RFC 9110 §11.6.1).
-    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Identity, Refusal> {
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Arc<Holder>, Refusal> {
         if !self.has_tokens() {
-            return Ok(Identity::Nobody);
+            return Ok(self.everybody());
         }
         let mut presented = headers.get_all(header::AUTHORIZATION).iter();
-        let Some(credentials) = presented.next() else { return Ok(Identity::Nobody) };
+        let Some(credentials) = presented.next() else { return Ok(self.everybody()) };
         if presented.next().is_some() {
             return Err(unauthorized("a request carries one Authorization"));
         }
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
-            return Ok(Identity::Nobody);
+            return Ok(self.everybody());
         };
         // Always compares all, so that the time does not show which one matches.
-        let is = |token: &Option<Token>| token.as_ref().is_some_and(|own| own.is(presented));
-        match (is(&self.publish_token), is(&self.subscribe_token), is(&self.inspect_token)) {
-            (true, _, _) => Ok(Identity::Publisher),
-            (_, true, _) => Ok(Identity::Subscriber),
-            (_, _, true) => Ok(Identity::Inspector),
-            _ => Err(unauthorized("the token is not the right one")),
+        let mut holder = None;
+        for (token, own) in &self.tokens {
+            holder = if token.is(presented) { Some(own) } else { holder };
         }
+        holder.cloned().ok_or_else(|| unauthorized("the token is not the right one"))
     }
 
-    /// Whether an identity has a right. Only this function decides it, and it is called for
-    /// each topic of each subscription and each publish. Rights on single topics would be
-    /// looked up here.
+    /// The holder of no token.
+    pub(crate) fn everybody(&self) -> Arc<Holder> {
+        Arc::clone(&self.everybody)
+    }
+
+    /// The holder with a name, as a ticket of another server has it.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<Holder>> {
+        let mut holders = self.tokens.iter().map(|(_, holder)| holder).chain([&self.everybody]);
+        holders.find(|holder| holder.name() == name).cloned()
+    }
+
+    /// Lets `holder` have what it wants, if it has the right to it. All that needs a right passes
+    /// here: each topic of a subscription, each command, each read, each list.
     ///
     /// # Errors
     /// `Unauthorized`.
-    pub(crate) fn authorise(&self, identity: Identity, right: Right<'_>) -> Result<(), Refusal> {
-        let may = match right {
-            Right::Publish(_) => self.lets_publish(identity),
-            Right::Subscribe(_) | Right::ViewRuns => {
-                matches!(identity, Identity::Subscriber | Identity::Publisher)
-                    || self.subscribe_token.is_none()
-            }
-            Right::Inspect => {
-                matches!(identity, Identity::Inspector | Identity::Publisher)
-                    || self.is_open_to_inspect
-            }
+    pub(crate) fn allow<T: Wanted>(
+        &self,
+        holder: &Holder,
+        wanted: T,
+    ) -> Result<Allowed<T>, Refusal> {
+        wanted.rights().try_for_each(|right| self.authorise(holder, right))?;
+        Ok(Allowed(wanted))
+    }
+
+    /// Whether a holder has a right.
+    ///
+    /// # Errors
+    /// `Unauthorized`.
+    pub(crate) fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
+        let has = |rights: &Rights| match right {
+            Right::Publish(topic) => rights.publish.contain(topic),
+            Right::Subscribe(topic) => rights.subscribe.contain(topic),
+            Right::ViewRuns => rights.subscribe.are_all(),
+            Right::Inspect => rights.inspect.are_all(),
         };
-        if may {
+        if has(&holder.rights) || has(&self.everybody.rights) {
             return Ok(());
         }
         let what = match right {
@@ -255,18 +271,18 @@ impl AccessPolicy {
         Err(unauthorized(format!("{what}: send Authorization: Bearer TOKEN")))
     }
 
-    /// Whether an identity may publish to any topic at all.
-    pub(crate) fn lets_publish(&self, identity: Identity) -> bool {
-        identity == Identity::Publisher || self.publish_token.is_none()
+    /// Whether a holder may publish to any topic at all.
+    pub(crate) fn lets_publish(&self, holder: &Holder) -> bool {
+        !holder.rights.publish.are_none() || !self.everybody.rights.publish.are_none()
     }
 
-    /// A new ticket for `identity`. It is valid once it is kept.
+    /// A new ticket for `holder`. It is valid once it is kept.
     ///
     /// # Errors
     /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands
     /// for a token.
-    pub(crate) fn new_ticket(&self, identity: Identity) -> Result<Ticket, Refusal> {
-        if identity == Identity::Nobody && self.has_tokens() {
+    pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
+        if holder.identity == self.everybody.identity && self.has_tokens() {
             let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
             return Err(unauthorized(message));
         }
@@ -297,8 +313,7 @@ impl AccessPolicy {
 
     /// Whether it has any. A server without tokens does not check tickets.
     pub(crate) fn has_tokens(&self) -> bool {
-        // There is no subscribe token without a publish token.
-        self.publish_token.is_some() || self.inspect_token.is_some()
+        !self.tokens.is_empty()
     }
 }
 

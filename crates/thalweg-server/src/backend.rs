@@ -207,7 +207,7 @@ pub enum Content {
 /// What makes a publish that is sent again the same publish.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RetryKey {
-    /// With which rights: two publishers with different rights share no keys.
+    /// Whose it is: two publishers with different tokens share no keys.
     pub(crate) identity: Identity,
     /// The publisher's `Idempotency-Key`.
     pub(crate) key: Box<[u8]>,
@@ -216,7 +216,7 @@ pub struct RetryKey {
 impl RetryKey {
     /// Bytes that name it among all keys of a topic, on every server.
     pub fn to_bytes(&self) -> Vec<u8> {
-        [self.identity.name().as_bytes(), b" ", &self.key].concat()
+        [self.identity.as_bytes(), &*self.key].concat()
     }
 }
 

@@ -1,13 +1,13 @@
 //! Access to the code that reads input from strangers. It is only for the fuzz targets, which
 //! cannot reach private items. cargo-fuzz sets the `cfg`.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::Arc};
 
 use http::{HeaderMap, request::Parts};
 use thalweg_wire::{ErrorCode, Topic};
 
 use crate::{
-    access::{AccessPolicy, Identity, Right, Ticket, Tickets},
+    access::{AccessPolicy, Holder, Right, Ticket, Tickets},
     config::{Config, Limits},
     refusal::Refusal,
     shard,
@@ -17,16 +17,16 @@ use crate::{
 /// Why something is refused.
 pub type Refused = (ErrorCode, String);
 
-/// The identity of the token or ticket that was presented.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Who(Identity);
+/// The holder of the token or ticket that was presented.
+#[derive(Debug, Clone)]
+pub struct Who(Arc<Holder>);
 
-/// No token.
-pub const NOBODY: Who = Who(Identity::Nobody);
-/// A subscriber's.
-pub const SUBSCRIBER: Who = Who(Identity::Subscriber);
-/// A publisher's.
-pub const PUBLISHER: Who = Who(Identity::Publisher);
+impl Who {
+    /// The name of the token: `nobody`, `subscriber` or `publisher`.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+}
 
 /// The part of a server that handles a request's head.
 pub struct RequestChecks<'a> {
@@ -91,30 +91,35 @@ impl<'a> RequestChecks<'a> {
     /// Those of the query, and as the access policy's.
     pub fn identify(&self, request: &Parts, now_us: u64) -> Result<Who, Refused> {
         let query = query(request)?;
-        let identity = match query.ticket.as_deref().filter(|_| self.access.has_tokens()) {
+        let holder = match query.ticket.as_deref().filter(|_| self.access.has_tokens()) {
             Some(ticket) => {
                 let redeem = |ticket| self.tickets.borrow_mut().redeem(ticket, now_us);
                 Ticket::parse(ticket).and_then(redeem).ok_or_else(AccessPolicy::void_ticket)
             }
             None => self.access.identify(&request.headers),
         };
-        identity.map(Who).map_err(refused)
+        holder.map(Who).map_err(refused)
+    }
+
+    /// The holder of the token with this name, which it has.
+    pub fn named(&self, name: &str) -> Who {
+        Who(self.access.named(name).unwrap_or_else(|| self.access.everybody()))
     }
 
     /// A ticket.
     ///
     /// # Errors
     /// As the access policy's.
-    pub fn issue_ticket(&self, who: Who, now_us: u64) -> Result<String, Refused> {
-        let ticket = self.access.new_ticket(who.0).map_err(refused)?;
-        self.tickets.borrow_mut().keep(ticket, who.0, now_us);
+    pub fn issue_ticket(&self, who: &Who, now_us: u64) -> Result<String, Refused> {
+        let ticket = self.access.new_ticket(&who.0).map_err(refused)?;
+        self.tickets.borrow_mut().keep(ticket, Arc::clone(&who.0), now_us);
         Ok(ticket.text())
     }
 
     /// Whether somebody may subscribe to a topic, and publish to it.
-    pub fn authorise(&self, who: Who, topic: &Topic) -> [Result<(), Refused>; 2] {
+    pub fn authorise(&self, who: &Who, topic: &Topic) -> [Result<(), Refused>; 2] {
         [Right::Subscribe(topic), Right::Publish(topic)]
-            .map(|right| self.access.authorise(who.0, right).map_err(refused))
+            .map(|right| self.access.authorise(&who.0, right).map_err(refused))
     }
 }
 

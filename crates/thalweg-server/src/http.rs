@@ -338,7 +338,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         Err(error) if error.is_timeout() && read_buf.is_empty() => return,
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
-    let Takeover { mut request, feeds, client, requester } = taken;
+    let Takeover { mut request, feeds, client, holder, requester } = taken;
     if let ResponseMode::Columns { is_head_open, .. } = &mut request.mode {
         *is_head_open = true;
     }
@@ -346,7 +346,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
     let subscribed = stream.into_inner().into_writer().and_then(|writer| {
         let head = head::to_bytes(&request.head, request.format);
         let (head, request, feeds) = (&*head, &request, &*feeds);
-        let new = NewSubscriber { writer, head, request, feeds, client, permit };
+        let new = NewSubscriber { writer, head, request, feeds, client, holder, permit };
         http.shard.subscribe(new, &read_buf)
     });
     if let Err(error) = subscribed {

@@ -34,8 +34,21 @@ impl Pattern {
         &self.0
     }
 
+    /// The pattern that means every topic: `**`.
+    pub fn all() -> Self {
+        Self(REST.into())
+    }
+
+    /// Whether it means every topic.
+    pub fn is_all(&self) -> bool {
+        &*self.0 == REST
+    }
+
     /// Whether a topic is meant.
     pub fn matches(&self, topic: &Topic) -> bool {
+        if self.is_all() {
+            return true;
+        }
         let mut segments = topic.as_str().split('/');
         for wanted in self.0.split('/') {
             match (wanted, segments.next()) {

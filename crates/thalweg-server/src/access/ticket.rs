@@ -2,11 +2,14 @@
 //! logs and histories. This does no harm, because a ticket is valid only once, for half a
 //! minute.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+};
 
 use ring::digest::{Context, SHA256};
 
-use super::{Identity, TICKET_LIFE_S};
+use super::{Holder, Identity, TICKET_LIFE_S};
 use crate::config::{Secret, TICKETS_MAX};
 
 /// When a ticket expires, or when it was issued, in µs of the server's clock.
@@ -37,16 +40,16 @@ impl Ticket {
 /// of a lookup shows nothing about the existing ones.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
-    unused: HashMap<Ticket, (Identity, TimeUs)>,
+    unused: HashMap<Ticket, (Arc<Holder>, TimeUs)>,
     /// The same by identity, sorted by expiry: the first is the oldest.
     by_end: HashMap<Identity, BTreeSet<(TimeUs, Ticket)>>,
 }
 
 impl Tickets {
-    /// Keeps a new ticket. If its identity has too many, the oldest becomes void: then this is
+    /// Keeps a new ticket. If its holder has too many, the oldest becomes void: then this is
     /// `true`.
-    pub(crate) fn keep(&mut self, ticket: Ticket, identity: Identity, now_us: u64) -> bool {
-        let by_end = self.by_end.entry(identity).or_default();
+    pub(crate) fn keep(&mut self, ticket: Ticket, holder: Arc<Holder>, now_us: u64) -> bool {
+        let by_end = self.by_end.entry(holder.identity).or_default();
         while let Some((end_us, first)) = by_end.first().copied()
             && end_us <= now_us
         {
@@ -58,18 +61,18 @@ impl Tickets {
             self.unused.remove(&oldest);
         }
         let end_us = now_us + TICKET_LIFE_US;
-        self.unused.insert(ticket, (identity, end_us));
+        self.unused.insert(ticket, (holder, end_us));
         by_end.insert((end_us, ticket));
         oldest.is_some()
     }
 
-    /// Uses a ticket up. Returns its identity, if the ticket is valid.
-    pub(crate) fn redeem(&mut self, ticket: Ticket, now_us: u64) -> Option<Identity> {
-        let (identity, end_us) = self.unused.remove(&ticket)?;
-        if let Some(by_end) = self.by_end.get_mut(&identity) {
+    /// Uses a ticket up. Returns its holder, if the ticket is valid.
+    pub(crate) fn redeem(&mut self, ticket: Ticket, now_us: u64) -> Option<Arc<Holder>> {
+        let (holder, end_us) = self.unused.remove(&ticket)?;
+        if let Some(by_end) = self.by_end.get_mut(&holder.identity) {
             by_end.remove(&(end_us, ticket));
         }
-        (now_us < end_us).then_some(identity)
+        (now_us < end_us).then_some(holder)
     }
 }
 
@@ -123,6 +126,15 @@ impl Digests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Rights;
+
+    fn publisher() -> Arc<Holder> {
+        Arc::new(Holder::new("publisher", Rights::default()))
+    }
+
+    fn subscriber() -> Arc<Holder> {
+        Arc::new(Holder::new("subscriber", Rights::default()))
+    }
 
     impl Tickets {
         fn len(&self) -> usize {
@@ -136,10 +148,10 @@ mod tests {
     fn a_ticket_is_good_once_and_not_for_long() {
         let mut tickets = Tickets::default();
         let ticket = Ticket::new(7);
-        tickets.keep(ticket, Identity::Publisher, 0);
-        assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US - 1), Some(Identity::Publisher));
+        tickets.keep(ticket, publisher(), 0);
+        assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US - 1), Some(publisher()));
         assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US - 1), None);
-        tickets.keep(ticket, Identity::Subscriber, 0);
+        tickets.keep(ticket, subscriber(), 0);
         assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US), None);
         assert_eq!(tickets.len(), 0);
     }
@@ -161,9 +173,9 @@ mod tests {
     fn a_ticket_too_many_is_given_for_the_oldest_of_its_identity() {
         let mut tickets = Tickets::default();
         let publishers = Ticket::new(u128::MAX);
-        tickets.keep(publishers, Identity::Publisher, 0);
+        tickets.keep(publishers, publisher(), 0);
         let keep = |tickets: &mut Tickets, id: u128, now_us| {
-            tickets.keep(Ticket::new(id), Identity::Subscriber, now_us)
+            tickets.keep(Ticket::new(id), subscriber(), now_us)
         };
         for id in 0..TICKETS_MAX as u128 {
             assert!(!keep(&mut tickets, id, 1 + id as u64));
@@ -173,21 +185,21 @@ mod tests {
         // Used or expired ones make room.
         let before_end = TICKET_LIFE_US - 2;
         assert_eq!(tickets.redeem(Ticket::new(0), before_end), None);
-        assert_eq!(tickets.redeem(Ticket::new(5), before_end), Some(Identity::Subscriber));
+        assert_eq!(tickets.redeem(Ticket::new(5), before_end), Some(subscriber()));
         assert!(!keep(&mut tickets, 20_002, before_end));
         assert!(keep(&mut tickets, 20_003, before_end));
         assert!(!keep(&mut tickets, 20_004, TICKET_LIFE_US + 4));
         assert_eq!(tickets.len(), TICKETS_MAX + 1);
-        assert_eq!(tickets.redeem(publishers, TICKET_LIFE_US - 1), Some(Identity::Publisher));
+        assert_eq!(tickets.redeem(publishers, TICKET_LIFE_US - 1), Some(publisher()));
     }
 
     #[test]
     fn tickets_that_others_keep_have_the_same_bound() {
         let mut rates = IssueRates::default();
-        assert!((0..TICKETS_MAX).all(|_| rates.take(Identity::Subscriber, 0)));
-        assert!(!rates.take(Identity::Subscriber, TICKET_LIFE_US - 1));
-        assert!(rates.take(Identity::Publisher, TICKET_LIFE_US - 1), "each has its own");
-        assert!(rates.take(Identity::Subscriber, TICKET_LIFE_US));
+        assert!((0..TICKETS_MAX).all(|_| rates.take(subscriber().identity, 0)));
+        assert!(!rates.take(subscriber().identity, TICKET_LIFE_US - 1));
+        assert!(rates.take(publisher().identity, TICKET_LIFE_US - 1), "each has its own");
+        assert!(rates.take(subscriber().identity, TICKET_LIFE_US));
     }
 
     #[test]

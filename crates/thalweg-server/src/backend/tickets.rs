@@ -34,7 +34,7 @@ pub enum TicketRequest {
         /// Which.
         ticket: TicketDigest,
         /// Whose rights it gives: a word, not empty, for whoever redeems it.
-        holder: &'static str,
+        holder: String,
         /// Where the answer goes.
         reply: TicketReply<()>,
     },

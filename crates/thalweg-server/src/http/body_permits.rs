@@ -167,7 +167,8 @@ mod tests {
         let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
             let address = Address::of(ip.parse().unwrap());
             let is_counted = ip != "127.0.0.1";
-            permits.of_client(&taken, Client { identity: Identity::Nobody, address, is_counted })
+            permits
+                .of_client(&taken, Client { identity: Identity::of("nobody"), address, is_counted })
         });
         let same = permits.of_client(&taken, one.own.as_ref().unwrap().0);
         let held = [one.try_take().unwrap(), same.try_take().unwrap()];

@@ -1,4 +1,4 @@
-use std::{pin::pin, rc::Rc};
+use std::{pin::pin, rc::Rc, sync::Arc};
 
 use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -12,7 +12,7 @@ use super::{
     respond::{Answer, ErrorResponse, json},
 };
 use crate::{
-    access::{Right, TICKET_LIFE_S},
+    access::{Holder, Right, TICKET_LIFE_S},
     backend::RetryKey,
     connection_limits::Requester,
     refusal::Refusal,
@@ -30,8 +30,8 @@ const KEY_BYTES_MAX: usize = 128;
 
 /// The permits that a client's requests use while their bodies are read. Clients that may not
 /// publish have separate permits, so that publishers find free ones however slowly others send.
-fn client_permits(http: &Http, client: Client) -> ClientBodyPermits<'_> {
-    match http.access().lets_publish(client.identity) {
+fn client_permits<'a>(http: &'a Http, holder: &Holder, client: Client) -> ClientBodyPermits<'a> {
+    match http.access().lets_publish(holder) {
         true => http.shared.requests_of_publishers.of_client(&http.shard.counts.requests, client),
         false => http.shared.requests_of_others.of_client(&http.shard.counts.requests, client),
     }
@@ -42,6 +42,7 @@ fn client_permits(http: &Http, client: Client) -> ClientBodyPermits<'_> {
 pub(super) struct Publisher {
     topic: Topic,
     client: Client,
+    holder: Arc<Holder>,
     kind: BodyKind,
     /// The idempotency key: with it the client may repeat the publish.
     key: Option<Box<[u8]>>,
@@ -62,8 +63,8 @@ impl Publisher {
         if http.shard.is_draining() {
             return Err(Refusal::draining());
         }
-        let identity = http.identify(parts, &Query::of(parts)?).await?;
-        http.access().authorise(identity, Right::Publish(&topic))?;
+        let holder = http.identify(parts, &Query::of(parts)?).await?;
+        http.access().authorise(&holder, Right::Publish(&topic))?;
         reject_encoded(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
         let kind = BodyKind::of(content_type);
@@ -73,7 +74,7 @@ impl Publisher {
                             event with it"
                 .into()));
         }
-        Ok(Self { topic, client: Client::new(identity, requester), kind, key })
+        Ok(Self { topic, client: Client::new(&holder, requester), holder, kind, key })
     }
 
     /// Whether it publishes lines. Such a request may last for any time.
@@ -90,7 +91,7 @@ impl Publisher {
         http: &Rc<Http>,
         body: &mut Incoming,
     ) -> Result<Answer, ErrorResponse> {
-        let permits = client_permits(http, self.client);
+        let permits = client_permits(http, &self.holder, self.client);
         let permit = permits.try_take()?;
         let mut result = None;
         let published = if self.is_ndjson() {
@@ -204,13 +205,13 @@ pub(super) async fn command(
         let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
-    let identity = http.identify(parts, &Query::of(parts)?).await?;
+    let holder = http.identify(parts, &Query::of(parts)?).await?;
     reject_encoded(parts)?;
-    let client = Client::new(identity, requester);
-    let permits = client_permits(http, client);
+    let client = Client::new(&holder, requester);
+    let permits = client_permits(http, &holder, client);
     let _permit = permits.try_take()?;
     let limits = http.limits();
-    let may_publish = http.access().lets_publish(identity);
+    let may_publish = http.access().lets_publish(&holder);
     let (bytes_max, whose) = match may_publish {
         true => (limits.command_bytes(), ""),
         false => (COMMAND_BYTES_MAX, " of who may not publish"),
@@ -224,7 +225,7 @@ pub(super) async fn command(
         .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
     let request = Request::read(text, may_publish.then_some(limits.event_bytes));
     let context = Context { client, subscriber: None };
-    let answer = match request.command {
+    let answer = match request.command.and_then(|command| http.access().allow(&holder, command)) {
         Ok(command) => http.shard.execute(command, &context).await,
         Err(refused) => Err(refused),
     };
@@ -241,11 +242,11 @@ pub(super) async fn ticket(http: &Http, parts: &Parts) -> Result<Answer, ErrorRe
         return Err(bad(message.into()).into());
     }
     let access = http.access();
-    let identity = access.identify(&parts.headers)?;
-    let ticket = access.new_ticket(identity)?;
+    let holder = access.identify(&parts.headers)?;
+    let ticket = access.new_ticket(&holder)?;
     // A server without tokens does not check tickets.
     if access.has_tokens() {
-        let has_replaced = http.shared.tickets.keep(access, ticket, identity).await?;
+        let has_replaced = http.shared.tickets.keep(access, ticket, holder).await?;
         http.shard.counts.tickets_replaced.add(u64::from(has_replaced));
     }
     let ticket = ticket.text();

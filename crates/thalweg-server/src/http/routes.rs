@@ -2,6 +2,7 @@ use std::{
     cell::Cell,
     future::{pending, poll_fn},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,7 +21,7 @@ use super::{
     runs,
 };
 use crate::{
-    access::{Admitted, Identity, Right},
+    access::{Admitted, Holder, Right},
     connection_limits::{ConnectionPermit, Forwarded, Requester},
     derived::topic_of,
     fanout::{FeedKey, ResponseMode},
@@ -37,13 +38,14 @@ pub(super) struct Takeover {
     pub(super) request: SubscribeRequest,
     pub(super) feeds: Vec<FeedKey>,
     pub(super) client: Client,
+    pub(super) holder: Arc<Holder>,
     pub(super) requester: Requester,
 }
 
 /// A request to subscribe that may be granted.
 struct CheckedSubscribe {
     request: SubscribeRequest,
-    identity: Identity,
+    holder: Arc<Holder>,
     /// The query whose rows it subscribes to.
     asked: Option<Box<Asked>>,
 }
@@ -182,7 +184,7 @@ impl Http {
         &self,
         parts: &Parts,
         query: &Query<'_>,
-    ) -> Result<Identity, Refusal> {
+    ) -> Result<Arc<Holder>, Refusal> {
         match query.ticket.as_deref().filter(|_| self.access().has_tokens()) {
             // Boxed because it is rare: it must not enlarge the future of every request.
             Some(ticket) => Box::pin(self.shared.tickets.redeem(self.access(), ticket)).await,
@@ -197,8 +199,8 @@ impl Http {
         parts: &Parts,
         query: &Query<'_>,
     ) -> Result<(), Refusal> {
-        let identity = self.identify(parts, query).await?;
-        self.access().authorise(identity, right)
+        let holder = self.identify(parts, query).await?;
+        self.access().authorise(&holder, right)
     }
 }
 
@@ -220,8 +222,8 @@ async fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe
     let path = parts.uri.path();
     if http.config().echo_path.as_deref() == Some(path) {
         let request = SubscribeRequest::echo(parts)?;
-        let identity = Identity::Nobody;
-        return Ok(Some(Box::new(CheckedSubscribe { request, identity, asked: None })));
+        let holder = http.access().everybody();
+        return Ok(Some(Box::new(CheckedSubscribe { request, holder, asked: None })));
     }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
     let query = Query::of(parts)?;
@@ -242,16 +244,17 @@ async fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe
     }
     let path_topic = asked.as_ref().map(|asked| asked.topic.as_str()).or(path_topic);
     let request = negotiate(parts, &query, path_topic, http.config(), http.access())?;
-    let mut checked =
-        Box::new(CheckedSubscribe { request, identity: Identity::Nobody, asked: None });
-    checked.identity = http.identify(parts, &query).await?;
+    // Boxed before it waits, so that the future of every request stays small.
+    let holder = http.access().everybody();
+    let mut checked = Box::new(CheckedSubscribe { request, holder, asked: None });
+    checked.holder = http.identify(parts, &query).await?;
     match &asked {
         Some(asked) => {
-            http.access().authorise(checked.identity, Right::Subscribe(&asked.source))?;
+            http.access().authorise(&checked.holder, Right::Subscribe(&asked.source))?;
         }
         None => {
             for (topic, _) in &checked.request.topics {
-                http.access().authorise(checked.identity, Right::Subscribe(topic))?;
+                http.access().authorise(&checked.holder, Right::Subscribe(topic))?;
             }
         }
     }
@@ -266,9 +269,9 @@ async fn subscribe(
     checked: Box<CheckedSubscribe>,
     requester: Requester,
 ) -> Result<Answer, ErrorResponse> {
-    let CheckedSubscribe { request, identity, asked } = *checked;
+    let CheckedSubscribe { request, holder, asked } = *checked;
     let is_poll = request.mode == ResponseMode::Once;
-    let client = Client::new(identity, &requester);
+    let client = Client::new(&holder, &requester);
     let mut requester = Some(requester);
     // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
     let permit = match takeover {
@@ -287,7 +290,7 @@ async fn subscribe(
     if let Some(takeover) = takeover.filter(|_| !is_poll)
         && let Some(requester) = requester.take()
     {
-        takeover.set(Some(Takeover { request, feeds, client, requester }));
+        takeover.set(Some(Takeover { request, feeds, client, holder, requester }));
         // The task that polls this takes the socket away instead.
         return pending().await;
     }
@@ -298,6 +301,7 @@ async fn subscribe(
         request: &request,
         feeds: &feeds,
         client,
+        holder,
         permit,
     };
     // This cannot fail for a pipe: it needs nothing from the system.
@@ -419,14 +423,14 @@ async fn read_query(
     query: &Query<'_>,
     asked: Asked,
 ) -> Result<Answer, ErrorResponse> {
-    let identity = http.identify(parts, query).await?;
-    http.access().authorise(identity, Right::Subscribe(&asked.source))?;
+    let holder = http.identify(parts, query).await?;
+    http.access().authorise(&holder, Right::Subscribe(&asked.source))?;
     if query.explains || asked.query.is_explain() {
         let explained = http.shard.explain(&asked.query).await?;
         let explained = format!("topic     {}\n{explained}", asked.topic);
         return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
     }
-    let client = Client::new(identity, requester);
+    let client = Client::new(&holder, requester);
     let plan = http.shard.ask(asked.query, asked.topic.clone(), client.counted()).await?;
     let results = plan.results().iter().map(|column| (&*column.name, column.kind));
     Ok(json_line(StatusCode::OK, columns::described(&asked.topic, results)))
@@ -466,10 +470,10 @@ async fn read(
         [cursor] => parameters::start(cursor)?,
         _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
     };
-    let identity = http.identify(parts, &query).await?;
-    http.access().authorise(identity, Right::Subscribe(&topic))?;
+    let holder = http.identify(parts, &query).await?;
+    http.access().authorise(&holder, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
-    let client = Client::new(identity, requester);
+    let client = Client::new(&holder, requester);
     let page = http.shard.read(client, &connection.account, &topic, start, limit).await?;
     let history = History::new(page, &connection.account);
     Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))

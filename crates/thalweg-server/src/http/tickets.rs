@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    access::{AccessPolicy, Identity, IssueRates, Ticket, Tickets},
+    access::{AccessPolicy, Holder, IssueRates, Ticket, Tickets},
     backend::{TicketDigest, TicketError, TicketReply, TicketRequest},
     clock::now_us,
     config::{TICKET_WAIT, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX},
@@ -65,18 +65,18 @@ impl TicketStore {
         &self,
         access: &AccessPolicy,
         ticket: Ticket,
-        identity: Identity,
+        holder: Arc<Holder>,
     ) -> Result<bool, Refusal> {
         match self {
-            Self::Own(tickets) => Ok(lock(tickets).keep(ticket, identity, now_us())),
+            Self::Own(tickets) => Ok(lock(tickets).keep(ticket, holder, now_us())),
             Self::Shared(shared) => {
-                if !lock(&shared.rates).take(identity, now_us()) {
+                if !lock(&shared.rates).take(holder.identity, now_us()) {
                     return Err(Refusal::busy("tickets for this token"));
                 }
                 let place = shared.keeps.take().await?;
                 let (reply, answer) = TicketReply::channel(Some(place));
                 let ticket = TicketDigest::new(access.ticket_digest(ticket));
-                let holder = identity.name();
+                let holder = holder.name().to_owned();
                 shared.ask(TicketRequest::Keep { ticket, holder, reply }, answer).await.map_err(
                     |_| {
                         unavailable(
@@ -98,9 +98,9 @@ impl TicketStore {
         &self,
         access: &AccessPolicy,
         ticket: &str,
-    ) -> Result<Identity, Refusal> {
+    ) -> Result<Arc<Holder>, Refusal> {
         let ticket = Ticket::parse(ticket).ok_or_else(AccessPolicy::void_ticket)?;
-        let identity = match self {
+        let holder = match self {
             Self::Own(tickets) => lock(tickets).redeem(ticket, now_us()),
             Self::Shared(shared) => {
                 let place = shared.redemptions.take().await?;
@@ -109,10 +109,10 @@ impl TicketStore {
                 let redeem = TicketRequest::Redeem { ticket, reply };
                 let holder = shared.ask(redeem, answer).await.map_err(not_redeemed)?;
                 // A name that is not known is of another release.
-                holder.and_then(|holder| Identity::named(&holder))
+                holder.and_then(|holder| access.named(&holder))
             }
         };
-        identity.ok_or_else(AccessPolicy::void_ticket)
+        holder.ok_or_else(AccessPolicy::void_ticket)
     }
 }
 
@@ -178,6 +178,10 @@ mod tests {
     use super::*;
     use crate::config::{Access, Secret};
 
+    fn publisher(access: &AccessPolicy) -> Arc<Holder> {
+        access.named("publisher").unwrap()
+    }
+
     fn policy() -> Arc<AccessPolicy> {
         let access = Access { publish_token: Some(Secret::new("p")), ..Access::default() };
         Arc::new(AccessPolicy::new(&access, ([127, 0, 0, 1], 1).into()).unwrap())
@@ -190,9 +194,9 @@ mod tests {
     #[tokio::test]
     async fn this_server_keeps_a_ticket_for_one_who_presents_it() {
         let (store, access) = (TicketStore::new(false).0, policy());
-        let ticket = access.new_ticket(Identity::Publisher).unwrap();
-        assert_eq!(store.keep(&access, ticket, Identity::Publisher).await, Ok(false));
-        assert_eq!(store.redeem(&access, &ticket.text()).await, Ok(Identity::Publisher));
+        let ticket = access.new_ticket(&publisher(&access)).unwrap();
+        assert_eq!(store.keep(&access, ticket, publisher(&access)).await, Ok(false));
+        assert_eq!(store.redeem(&access, &ticket.text()).await, Ok(publisher(&access)));
         for void in [&*ticket.text(), "0", ""] {
             let again = store.redeem(&access, void).await;
             assert_eq!(code(&again), Some(ErrorCode::Unauthorized), "{void}");
@@ -203,7 +207,7 @@ mod tests {
     async fn many_who_present_garbage_cost_a_bounded_number_of_requests() {
         let (store, mut asked) = TicketStore::shared();
         let (store, access) = (Arc::new(store), policy());
-        let garbage = access.new_ticket(Identity::Publisher).unwrap().text();
+        let garbage = access.new_ticket(&publisher(&access)).unwrap().text();
         // What is no ticket costs nothing.
         let void = store.redeem(&access, "nonsense").await;
         assert_eq!(code(&void), Some(ErrorCode::Unauthorized));
@@ -232,8 +236,8 @@ mod tests {
         // Others are issued tickets meanwhile.
         let issued = tokio::spawn({
             let (store, access) = (store.clone(), access.clone());
-            let ticket = access.new_ticket(Identity::Publisher).unwrap();
-            async move { store.keep(&access, ticket, Identity::Publisher).await }
+            let ticket = access.new_ticket(&publisher(&access)).unwrap();
+            async move { store.keep(&access, ticket, publisher(&access)).await }
         });
         let Some(TicketRequest::Keep { holder, reply, .. }) = asked.recv().await else {
             panic!("nothing is kept")
@@ -268,7 +272,7 @@ mod tests {
         for answer in answers {
             let redeemed = tokio::spawn({
                 let (store, access) = (store.clone(), access.clone());
-                let ticket = access.new_ticket(Identity::Publisher).unwrap().text();
+                let ticket = access.new_ticket(&publisher(&access)).unwrap().text();
                 async move { store.redeem(&access, &ticket).await }
             });
             let Some(TicketRequest::Redeem { reply, .. }) = asked.recv().await else {

@@ -10,7 +10,7 @@ use thalweg_wire::{
 
 use super::{Handle, Shard, ingest::PendingPublish, subscribers::SubscriberId};
 use crate::{
-    access::Right,
+    access::{Allowed, Right, Wanted},
     clock::now_us,
     fanout::{FeedKey, Policy, Subscribe, Terms},
     refusal::Refusal,
@@ -143,6 +143,19 @@ impl Command {
     }
 }
 
+impl Wanted for Command {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        let right = match self {
+            Self::Publish { topic, .. } => Some(Right::Publish(topic)),
+            Self::Subscribe { topic, .. } | Self::Ack { topic, .. } => {
+                Some(Right::Subscribe(topic))
+            }
+            Self::Unsubscribe { .. } | Self::Echo { .. } => None,
+        };
+        right.into_iter()
+    }
+}
+
 impl Handle {
     /// Executes a command and waits for its answer.
     ///
@@ -150,7 +163,7 @@ impl Handle {
     /// When it is refused.
     pub(crate) async fn execute(
         &self,
-        command: Command,
+        command: Allowed<Command>,
         context: &Context,
     ) -> Result<Answer, Refusal> {
         match self.with_shard(|shard| shard.execute(command, context)) {
@@ -181,13 +194,10 @@ impl Handle {
 impl Shard {
     /// Executes the part of a command that belongs to this shard. All commands are executed
     /// here.
-    pub(super) fn execute(&mut self, command: Command, context: &Context) -> Execution {
-        Execution::Done(match command {
+    pub(super) fn execute(&mut self, command: Allowed<Command>, context: &Context) -> Execution {
+        Execution::Done(match command.into_inner() {
             Command::Echo { data } => Ok(Answer::Echo(data)),
             Command::Publish { topic, mut payloads } => {
-                if let Err(refused) = self.authorise(context, Right::Publish(&topic)) {
-                    return Execution::Done(Err(refused));
-                }
                 match self.ingest.publish(&mut self.topics, &topic, &mut payloads, None) {
                     PendingPublish::Done(result) => {
                         result.map(|result| Answer::Published(result.published(&topic)))
@@ -196,28 +206,21 @@ impl Shard {
                 }
             }
             Command::Subscribe { topic, start, terms } => {
-                let may = self.authorise(context, Right::Subscribe(&topic));
                 let is_found = !self.topics.needs_lookup(&topic, context.client.counted());
-                match may {
-                    Ok(()) if context.subscriber.is_some() && !is_found => {
-                        return Execution::Waiting(Waiting::Find(topic, start, terms));
-                    }
-                    _ => self
-                        .begin_subscription(context, &topic, start, terms)
-                        .map(|()| Answer::Done(topic, None)),
+                if context.subscriber.is_some() && !is_found {
+                    return Execution::Waiting(Waiting::Find(topic, start, terms));
                 }
+                self.begin_subscription(context, &topic, start, terms)
+                    .map(|()| Answer::Done(topic, None))
             }
             Command::Unsubscribe { topic } => {
                 self.end_subscription(context, &topic).map(|()| Answer::Done(topic, None))
             }
             Command::Ack { topic, position } => {
-                self.ack(context, &topic, position).map(|()| Answer::Done(topic, Some(position)))
+                self.ack(context, &topic, position);
+                Ok(Answer::Done(topic, Some(position)))
             }
         })
-    }
-
-    fn authorise(&self, context: &Context, right: Right<'_>) -> Result<(), Refusal> {
-        self.common.access.authorise(context.client.identity, right)
     }
 
     fn begin_subscription(
@@ -228,7 +231,6 @@ impl Shard {
         terms: Terms,
     ) -> Result<(), Refusal> {
         let id = context.subscriber()?;
-        self.authorise(context, Right::Subscribe(topic))?;
         if self.feed_read(id, topic).is_some() {
             let topic = Excerpt(topic.as_str());
             let message = format!("this connection has {topic} already: unsubscribe first");
@@ -277,8 +279,7 @@ impl Shard {
 
     /// Opens the window of the subscriber that acks, if it has one, and passes the ack to the
     /// topic's source.
-    fn ack(&mut self, context: &Context, topic: &Topic, position: Position) -> Result<(), Refusal> {
-        self.authorise(context, Right::Subscribe(topic))?;
+    fn ack(&mut self, context: &Context, topic: &Topic, position: Position) {
         if let Some(id) = context.subscriber
             && let Some(feed) = self.feed_read(id, topic)
             && let Some(connection) = self.subscribers.get_mut(id)
@@ -287,7 +288,6 @@ impl Shard {
             self.subscribers.mark_dirty(id.key);
         }
         self.ingest.sources.receive_ack(&mut self.topics, topic, position);
-        Ok(())
     }
 }
 

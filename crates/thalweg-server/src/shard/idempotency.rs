@@ -112,16 +112,16 @@ mod tests {
             let key = RetryKey { identity: who, key: key.as_bytes().into() };
             hasher.key(topic, &key, body.as_bytes())
         };
-        let first = make(&cars, Identity::Nobody, "k", "1");
+        let first = make(&cars, Identity::of("nobody"), "k", "1");
         let mut cache = IdempotencyCache::default();
         cache.remember(first, result(7), 0, &Limits::default());
         assert_eq!(cache.look(first).unwrap().unwrap().appended.first, 7);
-        let other = make(&cars, Identity::Nobody, "k", "2");
+        let other = make(&cars, Identity::of("nobody"), "k", "2");
         assert_eq!(cache.look(other).unwrap_err().code, ErrorCode::KeyReused);
         for new in [
-            make(&bikes, Identity::Nobody, "k", "1"),
-            make(&cars, Identity::Publisher, "k", "1"),
-            make(&cars, Identity::Nobody, "l", "1"),
+            make(&bikes, Identity::of("nobody"), "k", "1"),
+            make(&cars, Identity::of("publisher"), "k", "1"),
+            make(&cars, Identity::of("nobody"), "l", "1"),
         ] {
             assert!(cache.look(new).unwrap().is_none());
         }
@@ -134,7 +134,7 @@ mod tests {
         let limits = Limits { retry_keys: 3, ..Limits::default() };
         let mut cache = IdempotencyCache::default();
         let retry_key =
-            |n: u64| RetryKey { identity: Identity::Nobody, key: n.to_le_bytes().into() };
+            |n: u64| RetryKey { identity: Identity::of("nobody"), key: n.to_le_bytes().into() };
         let key = |n: u64| hasher.key(&topic, &retry_key(n), b"");
         for n in 0..5 {
             cache.remember(key(n), result(n + 1), n, &limits);

@@ -83,7 +83,9 @@ impl Shard {
         let context = Context { client: connection.client, subscriber: Some(subscriber) };
         // An ack without an id gets no answer.
         let is_silent = id.is_none() && matches!(command, Ok(Command::Ack { .. }));
-        let execution = match command {
+        let access = &self.common.access;
+        let allowed = command.and_then(|command| access.allow(&connection.holder, command));
+        let execution = match allowed {
             Ok(command) => self.execute(command, &context),
             Err(refused) => Execution::Done(Err(refused)),
         };
@@ -157,7 +159,7 @@ impl Subscribers {
     /// Takes the next message out of what a connection sent. Returns it if it is a request.
     fn next_request(&mut self, key: u32, rest: &mut &[u8], now_us: u64) -> Option<Request> {
         let connection = &mut self.connections[key as usize];
-        let may_publish = self.common.access.lets_publish(connection.client.identity);
+        let may_publish = self.common.access.lets_publish(&connection.holder);
         let event_bytes_max = may_publish.then_some(self.common.config.limits.event_bytes);
         let (mut request, mut bytes) = (None, 0);
         let held_before = connection.unfinished_bytes();

@@ -88,7 +88,7 @@ mod tests {
 
     fn client(number: u8) -> Client {
         let address = Address::of(IpAddr::from([127, 0, 0, number]));
-        Client { address, identity: Identity::Nobody, is_counted: false }
+        Client { address, identity: Identity::of("nobody"), is_counted: false }
     }
 
     async fn turn(queue: &ReadQueue, client: Client) -> (MutexGuard<'_, ()>, QueuedRead<'_>) {

@@ -1,9 +1,10 @@
-use std::io;
+use std::{io, sync::Arc};
 
 use thalweg_wire::{Topic, close};
 
 use super::{Handle, Shard, subscribers::SubscriberId, topic_limits::share_is_spent};
 use crate::{
+    access::Holder,
     clock::now_us,
     config::Subscribing,
     connection_limits::{Address, ConnectionPermit},
@@ -21,6 +22,7 @@ pub(crate) struct NewSubscriber<'a> {
     pub(crate) request: &'a SubscribeRequest,
     pub(crate) feeds: &'a [FeedKey],
     pub(crate) client: Client,
+    pub(crate) holder: Arc<Holder>,
     /// Its own permit. `None` if it uses the permit of a connection that HTTP serves.
     pub(crate) permit: Option<ConnectionPermit>,
 }
@@ -118,7 +120,7 @@ impl Handle {
 
 impl Shard {
     fn subscribe(&mut self, new: NewSubscriber<'_>) -> io::Result<SubscriberId> {
-        let NewSubscriber { writer, head, request, feeds, client, permit } = new;
+        let NewSubscriber { writer, head, request, feeds, client, holder, permit } = new;
         let subscriptions: Vec<Subscribe> = feeds
             .iter()
             .zip(&request.topics)
@@ -126,13 +128,14 @@ impl Shard {
             .collect();
         let subscriber =
             Subscriber::new(request.format, head, &subscriptions, request.mode.clone());
-        let inbound_mode = match self.common.access.lets_publish(client.identity) {
+        let inbound_mode = match self.common.access.lets_publish(&holder) {
             _ if request.echoes => InboundMode::Echo,
             true => InboundMode::Publish(self.common.config.limits.command_bytes() as u32),
             false => InboundMode::CommandsOnly,
         };
         let serial = self.subscribers.next_serial();
-        let connection = Connection::new(writer, subscriber, serial, client, inbound_mode, permit);
+        let connection =
+            Connection::new(writer, subscriber, serial, client, holder, inbound_mode, permit);
         let id = self.subscribers.insert(connection)?;
         let now_us = now_us();
         for feed in feeds {

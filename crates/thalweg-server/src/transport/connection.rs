@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use thalweg_wire::{
     Close, Framing, close,
     format::Compression,
@@ -7,7 +9,7 @@ use thalweg_wire::{
 
 use super::Writer;
 use crate::{
-    access::Identity,
+    access::{Holder, Identity},
     config::{ECHO_BYTES, Limits, UNANSWERED_MAX, has_read_enough},
     connection_limits::{Address, ConnectionPermit, Requester},
     fanout::{Feeds, Subscriber},
@@ -46,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) waits: bool,
     /// The client that sends the commands.
     pub(crate) client: Client,
+    /// Whose rights it has.
+    pub(crate) holder: Arc<Holder>,
     /// Its place among the server's, held as long as it lives.
     _permit: Option<ConnectionPermit>,
 }
@@ -53,7 +57,7 @@ pub(crate) struct Connection {
 /// Who sent a request or owns a connection. All per-client limits are counted by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    /// Which token it presented.
+    /// Whose token it presented.
     pub(crate) identity: Identity,
     /// Where it is.
     pub(crate) address: Address,
@@ -63,8 +67,9 @@ pub(crate) struct Client {
 
 impl Client {
     /// The client that makes a request.
-    pub(crate) fn new(identity: Identity, requester: &Requester) -> Self {
-        Self { identity, address: requester.address, is_counted: requester.is_counted }
+    pub(crate) fn new(holder: &Holder, requester: &Requester) -> Self {
+        let Requester { address, is_counted, .. } = *requester;
+        Self { identity: holder.identity, address, is_counted }
     }
 
     /// The address that it is counted for, if any.
@@ -104,6 +109,7 @@ impl Connection {
         subscriber: Subscriber,
         serial: u64,
         client: Client,
+        holder: Arc<Holder>,
         inbound_mode: InboundMode,
         permit: Option<ConnectionPermit>,
     ) -> Self {
@@ -133,6 +139,7 @@ impl Connection {
             unanswered: 0,
             waits: false,
             client,
+            holder,
             _permit: permit,
         }
     }

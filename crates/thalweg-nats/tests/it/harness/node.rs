@@ -207,13 +207,9 @@ impl Node {
 
 impl Tickets {
     /// Keeps a ticket.
-    pub(crate) fn keep(
-        &self,
-        ticket: TicketDigest,
-        holder: &'static str,
-    ) -> Result<(), TicketError> {
+    pub(crate) fn keep(&self, ticket: TicketDigest, holder: &str) -> Result<(), TicketError> {
         let (reply, answer) = TicketReply::channel(None);
-        let keep = TicketRequest::Keep { ticket, holder, reply };
+        let keep = TicketRequest::Keep { ticket, holder: holder.to_owned(), reply };
         self.0.blocking_send(keep).expect("it runs");
         answer.blocking_recv().expect("an answer")
     }

@@ -55,7 +55,7 @@ struct Shared {
     keys: HashMap<(Topic, Vec<u8>), (u64, Vec<u8>)>,
     faults: VecDeque<Fault>,
     /// Whose each is, and when it expires.
-    tickets: HashMap<TicketDigest, (&'static str, Instant)>,
+    tickets: HashMap<TicketDigest, (String, Instant)>,
     /// Nothing is known of them now.
     has_lost_tickets: bool,
 }
@@ -217,7 +217,7 @@ impl Streams {
             TicketRequest::Redeem { ticket, reply } => {
                 let found = shared.tickets.remove(&ticket);
                 let valid = found.filter(|(_, end)| Instant::now() < *end);
-                reply.send(Ok(valid.map(|(holder, _)| holder.to_owned())));
+                reply.send(Ok(valid.map(|(holder, _)| holder)));
             }
         }
     }
