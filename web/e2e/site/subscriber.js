@@ -20,12 +20,12 @@ const e2e = {
   busy: null,
   goOn: null,
 
-  /** `token`: how often it was asked for goes into it. */
+  /** `token`: how often it was asked for goes into it; `mint`: the test makes each. */
   open({ transports, token, isInWorker, ...options } = {}) {
     let asked = 0;
     const all = {
       ...options,
-      ...(token && { token: () => token.replace("#", `${++asked}`) }),
+      ...(token && { token: () => (token === "mint" ? globalThis.mint() : token.replace("#", `${++asked}`)) }),
       onStatus: (status) => {
         e2e.book.statuses.push(status);
         changed();

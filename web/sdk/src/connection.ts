@@ -3,6 +3,7 @@
  * first message, and may never be silent for longer than heartbeats allow.
  */
 
+import { lifetime, renewal } from "./lifetime.js";
 import type { ConnectPlan, End, Link, TopicCursor, Transport, TransportHandlers } from "./transports/transport.js";
 import type { Message } from "./wire.js";
 
@@ -16,6 +17,8 @@ export interface ConnectionHooks {
   /** It is over. */
   lost(connection: Connection, end: End, why: string): void;
   drained(): Promise<void> | null;
+  /** Its token will end before long. */
+  expiring(connection: Connection): void;
 }
 
 /** A topic on a connection. @internal */
@@ -44,6 +47,8 @@ export interface Connection {
   /** Whether something has arrived. */
   isEstablished: boolean;
   send(text: string): void;
+  /** Its token lasts so long from now on, ms; `null`: it does not end. */
+  lasts(lifetimeMs: number | null): void;
   /** Ends it; its hooks hear no more. */
   close(): void;
 }
@@ -61,16 +66,22 @@ export function connection(
   let isPaused = false;
   let lastMessageAt = Date.now();
   let timeoutMs = connectTimeout;
+  let expiry: ReturnType<typeof setTimeout> | undefined;
   const self: Connection = {
     transport,
     carried: new Map(transport.isTwoWay ? [] : plan.topics.map((by) => [by.topic, { by, interval: 0 }])),
     isOpen: false,
     isEstablished: false,
     send: (text) => link?.send?.(text),
+    lasts(lifetimeMs) {
+      clearTimeout(expiry);
+      if (lifetimeMs !== null) expiry = setTimeout(() => hooks.expiring(self), renewal(lifetimeMs));
+    },
     close() {
       isOver = true;
       self.isOpen = false;
       clearTimeout(timer);
+      clearTimeout(expiry);
       link?.close();
     },
   };
@@ -93,6 +104,7 @@ export function connection(
     timeoutMs = idleTimeout;
     clearTimeout(timer);
     checkTimeout();
+    self.lasts(lifetime(plan.token));
     hooks.established(self);
   };
 

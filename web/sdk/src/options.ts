@@ -13,7 +13,8 @@ export interface ConnectOptions {
   volume?: "normal" | "high";
   /**
    * Gives a token. It is called for each connection and each `POST`, so a short-lived token
-   * will do. If it throws, the attempt to connect has failed; the next one asks again.
+   * will do: of a JSON Web Token the next one is asked for before it ends, and takes its place
+   * without an interruption. If it throws, the attempt to connect has failed; the next one asks again.
    */
   token?: () => string | Promise<string>;
   /**

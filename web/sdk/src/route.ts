@@ -40,7 +40,7 @@ export interface Status {
 }
 
 /** What a route tells its session, and asks of it. @internal */
-export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "received" | "drained"> {
+export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "received" | "drained" | "expiring"> {
   /** What the next connection is to carry. May fail with a {@link ThalwegError}. */
   plan(transport: Transport): Promise<ConnectPlan>;
   /** Nothing comes over this connection any more. */
@@ -244,6 +244,10 @@ export class Route implements ConnectionHooks {
 
   drained(): Promise<void> | null {
     return this.#hooks.drained();
+  }
+
+  expiring(connection: Connection): void {
+    if (connection === this.#current) this.#hooks.expiring(connection);
   }
 
   lost(connection: Connection, end: End, why: string): void {

@@ -10,9 +10,10 @@
 
 import { acks } from "./acks.js";
 import { backlog } from "./backlog.js";
-import { commands, type Published } from "./commands.js";
+import { type Commands, commands, type Published } from "./commands.js";
+import type { Connection } from "./connection.js";
 import { safely, ThalwegError } from "./errors.js";
-import { type ConnectOptions, settings } from "./options.js";
+import { type ConnectOptions, type Settings, settings } from "./options.js";
 import { type Page, thisPage } from "./page.js";
 import { plan } from "./plan.js";
 import { poster } from "./post.js";
@@ -184,6 +185,11 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       }
     },
     drained: unprocessed.drained,
+    expiring(connection) {
+      // One that cannot be told is replaced by one with the next token.
+      if (connection.transport.isTwoWay) void refresh(connection, config.token, command.send);
+      else route.renew();
+    },
     left(connection) {
       command.lost(connection);
       changedIfUnused();
@@ -239,6 +245,17 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     },
     close: () => hooks.end(null),
   };
+}
+
+/** Gives a connection the page's next token. If it cannot, the connection ends with the one it has. */
+async function refresh(connection: Connection, next: Settings["token"], send: Commands["send"]): Promise<void> {
+  try {
+    const token = await next();
+    const { expires_in_s } = await send(connection, "refresh", { token });
+    connection.lasts(expires_in_s === undefined ? null : expires_in_s * 1000);
+  } catch {
+    // The next connection asks for a token again.
+  }
 }
 
 /** The server's root as seen from here; what is below it stays below it. @internal */

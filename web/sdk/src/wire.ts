@@ -61,7 +61,7 @@ export interface Gap {
 
 /** Why a topic has ended. */
 export interface Ended {
-  /** `deleted` (a publisher deleted it), `gone` (it is fetched, and there is no such thing), or another. */
+  /** `deleted` (a publisher deleted it), `gone` (it is fetched, and there is no such thing), `forbidden` (the page's next token gives no right to it), or another. */
   code: string;
   /** In words. */
   reason: string;
@@ -113,6 +113,8 @@ export interface Message extends Partial<Envelope> {
 export interface Answer {
   /** The `id` of the command. */
   id?: number;
+  /** How long the token lasts that a connection was given, s; missing if it does not end. */
+  expires_in_s?: number;
   /** The topic that was published to, subscribed to or acked. */
   topic?: string;
   /** The position of the last event that was published or acked. */

@@ -109,3 +109,112 @@ it("a ticket that cannot be had does not end what is under way", async () => {
   await advance();
   expect([cars.events, boats.events]).toEqual([[1], [2]]);
 });
+
+/** A JSON Web Token that lasts so long, by a clock that may be wrong. */
+function signed(name: string, lastsS: number, aheadS = 0): string {
+  const nowS = Math.floor(Date.now() / 1000) + aheadS;
+  const part = (value: object): string =>
+    btoa(JSON.stringify(value)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
+  return (
+    [{ alg: "none" }, { sub: `${name}ÿ?>`, iat: nowS, exp: nowS + lastsS }].map((it) => part(ascii(it))).join(".") +
+    ".x"
+  );
+}
+
+/** `btoa` takes bytes. */
+function ascii(value: object): object {
+  return JSON.parse(JSON.stringify(value).replace(/[^ -~]/g, "~"));
+}
+
+const refreshed = (): unknown[] =>
+  world.commands.filter(({ command }) => command === "refresh").map(({ token }) => token);
+
+it("a WebSocket is given the next token before this one ends, and is not interrupted", async () => {
+  let number = 0;
+  const tokens: string[] = [];
+  const token = (): string => {
+    tokens.push(signed(`t${++number}`, 100));
+    return tokens.at(-1) as string;
+  };
+  world.lasts = 200;
+  const { events } = collect(begin({ token, transports: ["websocket"], idleTimeout: 1e9 }));
+  await advance();
+  await advance(74_000);
+  expect(refreshed()).toEqual([]);
+  await advance(2_000);
+  expect(refreshed()).toEqual([tokens[1]]);
+  // The server says how long that one lasts.
+  await advance(148_000);
+  expect(refreshed()).toHaveLength(1);
+  await advance(3_000);
+  expect(refreshed()).toHaveLength(2);
+  world.publish("cars", 1);
+  await advance();
+  expect(events).toEqual([1]);
+  expect(statuses).toEqual(["connecting websocket", "open websocket"]);
+});
+
+it.each(["http-streaming", "long-polling", "sse"] as const)(
+  "over %s a connection with the next token takes the place of this one, at its cursors",
+  async (transport) => {
+    let number = 0;
+    const { events, gaps } = collect(
+      begin({ token: () => signed(`t${++number}`, 100), transports: [transport], idleTimeout: 1e9 }),
+    );
+    await advance();
+    world.publish("cars", 1);
+    await advance(74_000);
+    const before = number;
+    await advance(2_000);
+    expect(number).toBeGreaterThan(before);
+    world.publish("cars", 2);
+    await advance();
+    expect([events, gaps]).toEqual([[1, 2], []]);
+    expect(world.listeners.size).toBe(1);
+    expect(statuses.filter((status) => status.startsWith("waiting"))).toEqual([]);
+  },
+);
+
+it("a page whose clock is wrong asks for tokens seldom", async () => {
+  for (const aheadS of [-3600, 3600]) {
+    world.commands.length = 0;
+    world.lasts = 3600;
+    let asked = 0;
+    const session = begin({
+      token: () => {
+        asked++;
+        return signed("t", 600, aheadS);
+      },
+      transports: ["websocket"],
+      idleTimeout: 1e9,
+    });
+    collect(session);
+    await advance(4_000);
+    expect(asked).toBe(1);
+    await advance(596_000);
+    expect(refreshed()).toHaveLength(1);
+    session.close();
+  }
+});
+
+it("a connection that cannot be given another token stays until it ends", async () => {
+  let number = 0;
+  const token = (): string => {
+    if (++number === 2) throw new Error("not now");
+    return signed(`t${number}`, 100);
+  };
+  collect(begin({ token, transports: ["websocket"], idleTimeout: 1e9 }));
+  await advance(76_000);
+  expect([number, refreshed()]).toEqual([2, []]);
+  world.close(4004, "expired", true);
+  await advance(1_000);
+  expect(statuses.at(-1)).toBe("open websocket");
+  expect(number).toBe(3);
+});
+
+it("other tokens are asked for only by connections", async () => {
+  let number = 0;
+  collect(begin({ token: () => `a.b.${++number}`, transports: ["websocket"], idleTimeout: 1e9 }));
+  await advance(1_000_000);
+  expect([number, refreshed()]).toEqual([1, []]);
+});

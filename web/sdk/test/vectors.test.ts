@@ -277,6 +277,7 @@ describe("errors", () => {
     const full = [
       "too_many_from_address",
       "too_many_queries",
+      "too_many_requests",
       "too_many_connections",
       "busy",
       "unavailable",

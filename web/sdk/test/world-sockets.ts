@@ -32,6 +32,7 @@ export interface Network {
   readonly refused: Set<string>;
   readonly requests: { method: string; url: URL; headers: Record<string, string>; body: string }[];
   readonly commands: Record<string, unknown>[];
+  readonly lasts: number | undefined;
   publish(topic: string, ...events: unknown[]): object;
   /** Brings things in order, each when its time has come. */
   line(): (bring: () => void) => void;
@@ -99,6 +100,7 @@ export function webSocketOf(world: Network) {
       const answer = (more: object): void =>
         this.#listener.say(JSON.stringify({ answer: { ...(id && { id }), ...more } }));
       if (command["command"] === "echo") answer({ data: command["data"] });
+      if (command["command"] === "refresh") answer({ expires_in_s: world.lasts });
       if (command["command"] === "publish") {
         const events = command["events"] as unknown as unknown[];
         answer(world.publish(topic, ...events));

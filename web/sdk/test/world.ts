@@ -48,6 +48,8 @@ export class World implements Network {
   readonly requests: { method: string; url: URL; headers: Record<string, string>; body: string }[] = [];
   /** Streamed bodies, and what waits in each to be read. */
   readonly bodies = new Set<{ unread(): number }>();
+  /** How long tokens last that take another one's place, s; `undefined`: they do not end. */
+  lasts: number | undefined;
   /** Every command over a WebSocket. */
   readonly commands: Record<string, unknown>[] = [];
   /** How long the network takes to bring a message, ms. */
