@@ -13,34 +13,45 @@
 //! - `host`: the names of a server
 //! - `origin`: the web pages that may use it
 //! - `cors`: what browsers learn about that
-//! - `rights`: what the holder of a token may do
+//! - `holder`: who presents a token
+//! - `signed`: tokens that somebody else signs
+//! - `keys`: the keys of these that an issuer publishes
 //! - `token`: comparing secrets
 //! - `ticket`: tokens for URLs, used once
 
 mod cors;
+mod holder;
 mod host;
+mod keys;
 mod origin;
-mod rights;
+mod signed;
 #[cfg(test)]
 mod tests;
 mod ticket;
 mod token;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
 use http::{HeaderMap, header, request::Parts};
 use rustls::crypto::SecureRandom;
+use thalweg_token::{Rights, TokenError, Topics};
 use thalweg_wire::{ErrorCode, Excerpt, Topic};
 
-use crate::{config::Access, refusal::Refusal};
+use crate::{
+    clock::Now,
+    config::{ASKED_TOPICS, Access, NamedToken, Secret},
+    derived::AskedQueries,
+    refusal::Refusal,
+};
 use host::{HostPort, Hosts, RequestedHost};
 use origin::Origins;
+use signed::SignedTokens;
 use ticket::Digests;
 use token::Token;
 
 pub(crate) use cors::Admitted;
-pub(crate) use rights::{Holder, Identity};
-use rights::{Rights, Topics};
+pub(crate) use holder::{Holder, Identity, Kind};
+pub(crate) use keys::{KeysEnd, PublishedKeys};
 pub(crate) use ticket::{IssueRates, Ticket, Tickets};
 
 /// How long a ticket is valid, in seconds: a page uses it at once.
@@ -50,11 +61,24 @@ pub(crate) const TICKET_LIFE_S: u64 = 30;
 pub(crate) struct AccessPolicy {
     hosts: Hosts,
     origins: Origins,
+    /// The tokens of the configuration.
     tokens: Vec<(Token, Arc<Holder>)>,
+    /// Those that somebody else signs, if there are keys.
+    signed: Option<SignedTokens>,
     /// Who presents no token. Others have their rights, too: they could leave theirs away.
     everybody: Arc<Holder>,
+    made_of: MadeOf,
     random: &'static dyn SecureRandom,
     digests: Digests,
+}
+
+/// Which topics are made of others: whoever reads such a topic reads those.
+#[derive(Clone, Default)]
+pub(crate) struct MadeOf {
+    /// The topics of the configuration's queries, each with the one that it reads.
+    pub(crate) configured: Arc<HashMap<Topic, Topic>>,
+    /// The queries that clients ask for.
+    pub(crate) asked: Arc<AskedQueries>,
 }
 
 /// What a client wants to do.
@@ -62,12 +86,16 @@ pub(crate) struct AccessPolicy {
 pub(crate) enum Right<'a> {
     /// To subscribe to a topic, read its history or ack its events.
     Subscribe(&'a Topic),
-    /// To publish to a topic.
+    /// To publish to a topic, or delete it.
     Publish(&'a Topic),
     /// To see the lab's runs.
     ViewRuns,
-    /// To see the list of topics and `/metrics`.
-    Inspect,
+    /// To see the list of topics: those of them that it may inspect.
+    ViewTopics,
+    /// To see `/metrics`, which is of all topics.
+    ViewMetrics,
+    /// To end connections of others.
+    Administer,
 }
 
 /// What needs rights.
@@ -88,83 +116,92 @@ impl<T> Allowed<T> {
     }
 }
 
+/// Why it is not known whose token it is.
+#[derive(Debug)]
+pub(crate) enum Unidentified {
+    /// It is nobody's.
+    Refused(Refusal),
+    /// Its key may have been published meanwhile: ask for [`AccessPolicy::published_keys`].
+    UnknownKey,
+}
+
+impl From<Refusal> for Unidentified {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Unidentified> for Refusal {
+    fn from(unidentified: Unidentified) -> Self {
+        match unidentified {
+            Unidentified::Refused(refusal) => refusal,
+            Unidentified::UnknownKey => unauthorized(TokenError::UnknownKey.to_string()),
+        }
+    }
+}
+
 impl AccessPolicy {
-    /// The access policy of a server that listens on `listen`.
+    /// The access policy of a server that listens on `listen`. `published`: the keys at the URL
+    /// of the configuration.
     ///
     /// With `open` the server needs no publish token. Nothing else changes: the tokens that are
     /// set still protect what they protect.
     ///
     /// # Errors
     /// One sentence for the user that says what to set.
-    pub(crate) fn new(access: &Access, listen: SocketAddr) -> Result<Self, String> {
+    pub(crate) fn new(
+        access: &Access,
+        listen: SocketAddr,
+        made_of: MadeOf,
+        published: Option<PublishedKeys>,
+    ) -> Result<Self, String> {
         if access.publish_token.is_none() && access.subscribe_token.is_some() {
             return Err("--subscribe-token needs --publish-token: whoever may publish may \
                         subscribe, and without it that is everybody"
                 .into());
         }
-        let (all, none) = (Topics::all, Topics::default);
-        // Each gives fewer rights than those before it.
-        let given = [
-            ("publish", &access.publish_token, "publisher", [all(), all(), all()]),
-            ("subscribe", &access.subscribe_token, "subscriber", [all(), none(), none()]),
-            ("inspect", &access.inspect_token, "inspector", [none(), none(), all()]),
-        ];
-        let secrets = given.each_ref().map(|(_, secret, _, _)| secret.as_ref());
-        let mut tokens = Vec::new();
-        for (at, (flag, secret, name, [subscribe, publish, inspect])) in
-            given.into_iter().enumerate()
-        {
-            let Some(secret) = secret else { continue };
-            // It is not known whether the token was set by flag, environment variable or file:
-            // name all three.
-            let token = Token::new(secret).map_err(|error| {
-                let variable = flag.to_uppercase();
-                format!(
-                    "--{flag}-token, THALWEG_{variable}_TOKEN or {flag}-token of the file: {error}"
-                )
-            })?;
-            if let Some(more) = secrets[..at].iter().position(|other| *other == Some(secret)) {
-                let more = ["publish", "subscribe", "inspect"][more];
-                return Err(format!(
-                    "--{more}-token and --{flag}-token are the same: whoever may {flag} could {more}"
-                ));
-            }
-            let rights = Rights { subscribe, publish, inspect };
-            tokens.push((token, Arc::new(Holder::new(name, rights))));
-        }
         let is_loopback = listen.ip().to_canonical().is_loopback();
-        if !is_loopback && access.publish_token.is_none() && !access.open {
+        if !is_loopback && !access.says_who_publishes() && !access.open {
             return Err(format!(
                 "{listen} is reachable from other machines: say who may publish with \
                  --publish-token, or that everybody may with --open"
             ));
         }
-        let all_if = |is_open: bool| if is_open { all() } else { none() };
-        let rights = Rights {
-            subscribe: all_if(access.subscribe_token.is_none()),
-            publish: all_if(access.publish_token.is_none()),
+        let tokens = tokens(access)?;
+        let all_if = |is_open: bool| if is_open { Topics::all() } else { Topics::default() };
+        let rights = access.everybody.clone().unwrap_or_else(|| Rights {
+            subscribe: all_if(access.subscribe_token.is_none() && !access.has_own_rights()),
+            publish: all_if(!access.says_who_publishes()),
             inspect: all_if(access.lets_everybody_inspect(listen)),
-        };
+            admin: false,
+        });
+        let secrets = [&access.publish_token, &access.subscribe_token, &access.inspect_token];
+        let secrets = secrets.into_iter().map(Option::as_ref);
+        let secrets = secrets.chain(access.tokens.iter().map(|token| Some(&token.secret)));
+        let signed = access.signed.as_ref().map(|signed| {
+            SignedTokens::new(signed.expected.clone(), signed.keys.clone(), published)
+        });
         Ok(Self {
             hosts: Hosts::new(is_loopback, &access.hosts)?,
             origins: Origins::new(&access.origins)?,
             tokens,
-            everybody: Arc::new(Holder::new("nobody", rights)),
+            signed,
+            everybody: Arc::new(Holder::nobody(rights)),
+            made_of,
             random: rustls::crypto::ring::default_provider().secure_random,
             digests: Digests::new(secrets),
         })
     }
 
-    /// The access policy of a listener where everybody may inspect. On loopback it has only
-    /// loopback's names.
+    /// The access policy of a listener where everybody may inspect, and administer. On loopback it
+    /// has only loopback's names.
     ///
     /// # Errors
     /// As [`AccessPolicy::new`].
     pub(crate) fn of_admin(listen: SocketAddr) -> Result<Self, String> {
-        let access = Self::new(&Access { open: true, ..Access::default() }, listen)?;
-        let inspect = Topics::all();
-        let rights = Rights { inspect, ..access.everybody.rights.clone() };
-        Ok(Self { everybody: Arc::new(Holder::new("nobody", rights)), ..access })
+        let inspect = Rights { inspect: Topics::all(), admin: true, ..Rights::default() };
+        let access = Access { open: true, everybody: Some(inspect), ..Access::default() };
+        Self::new(&access, listen, MadeOf::default(), None)
     }
 
     /// Admits a request that is meant for this server and does not come from a web page, or
@@ -190,24 +227,51 @@ impl AccessPolicy {
     /// `Unauthorized` for a wrong token, even if the request needs none: a client that presents
     /// one believes that it is valid. Answers with this code carry `WWW-Authenticate: Bearer`
     /// (RFC 9110 §11.6.1).
-    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Arc<Holder>, Refusal> {
+    pub(crate) fn identify(
+        &self,
+        headers: &HeaderMap,
+        now: Now,
+    ) -> Result<Arc<Holder>, Unidentified> {
         if !self.has_tokens() {
             return Ok(self.everybody());
         }
         let mut presented = headers.get_all(header::AUTHORIZATION).iter();
         let Some(credentials) = presented.next() else { return Ok(self.everybody()) };
         if presented.next().is_some() {
-            return Err(unauthorized("a request carries one Authorization"));
+            return Err(unauthorized("a request carries one Authorization").into());
         }
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(self.everybody());
         };
+        self.holder(presented, now)
+    }
+
+    /// The holder of a token.
+    ///
+    /// # Errors
+    /// `Unauthorized`.
+    pub(crate) fn holder(&self, presented: &[u8], now: Now) -> Result<Arc<Holder>, Unidentified> {
         // Always compares all, so that the time does not show which one matches.
         let mut holder = None;
         for (token, own) in &self.tokens {
             holder = if token.is(presented) { Some(own) } else { holder };
         }
-        holder.cloned().ok_or_else(|| unauthorized("the token is not the right one"))
+        if let Some(holder) = holder {
+            return Ok(Arc::clone(holder));
+        }
+        // What is none of ours may be signed.
+        let Some(signed) = self.signed.as_ref().filter(|_| presented.contains(&b'.')) else {
+            return Err(unauthorized("the token is not the right one").into());
+        };
+        signed.holder(presented, now).map_err(|error| match error {
+            TokenError::UnknownKey if signed.published().is_some() => Unidentified::UnknownKey,
+            error => unauthorized(error.to_string()).into(),
+        })
+    }
+
+    /// The keys at a URL, if there is one.
+    pub(crate) fn published_keys(&self) -> Option<&PublishedKeys> {
+        self.signed.as_ref()?.published()
     }
 
     /// The holder of no token.
@@ -215,17 +279,37 @@ impl AccessPolicy {
         Arc::clone(&self.everybody)
     }
 
-    /// The holder with a name, as a ticket of another server has it.
+    /// The same holder under this policy, which is newer than the one that it was identified by.
+    /// `None` if its token is not good any more.
+    pub(crate) fn successor(&self, holder: &Arc<Holder>) -> Option<Arc<Holder>> {
+        match holder.kind {
+            Kind::Nobody => Some(self.everybody()),
+            Kind::Named => {
+                let mut holders = self.tokens.iter().map(|(_, own)| own);
+                holders.find(|own| own.identity == holder.identity).cloned()
+            }
+            Kind::Signed => self.signed.as_ref().map(|_| Arc::clone(holder)),
+        }
+    }
+
+    /// The holder of the token with a name; of none, for `nobody`.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Holder>> {
-        let mut holders = self.tokens.iter().map(|(_, holder)| holder).chain([&self.everybody]);
-        holders.find(|holder| holder.name() == name).cloned()
+        let mut holders = self.tokens.iter().map(|(_, holder)| holder);
+        let named = holders.find(|holder| holder.name() == name);
+        named.or((name == "nobody").then_some(&self.everybody)).cloned()
+    }
+
+    /// The holder that a ticket of another server carries.
+    pub(crate) fn of_text(&self, text: &str, now: Now) -> Option<Arc<Holder>> {
+        Holder::of_text(text, now)
     }
 
     /// Lets `holder` have what it wants, if it has the right to it. All that needs a right passes
     /// here: each topic of a subscription, each command, each read, each list.
     ///
     /// # Errors
-    /// `Unauthorized`.
+    /// `Unauthorized`, `Forbidden`.
     pub(crate) fn allow<T: Wanted>(
         &self,
         holder: &Holder,
@@ -238,37 +322,84 @@ impl AccessPolicy {
     /// Whether a holder has a right.
     ///
     /// # Errors
-    /// `Unauthorized`.
+    /// `Unauthorized` of who presents no token, `Forbidden` of who presents one. Neither says
+    /// whether there is such a topic.
     pub(crate) fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
-        let has = |rights: &Rights| match right {
-            Right::Publish(topic) => rights.publish.contain(topic),
-            Right::Subscribe(topic) => rights.subscribe.contain(topic),
-            Right::ViewRuns => rights.subscribe.are_all(),
-            Right::Inspect => rights.inspect.are_all(),
+        let has = |has: fn(&Rights, &Topic) -> bool, topic: &Topic| {
+            has(&holder.rights, topic) || has(&self.everybody.rights, topic)
         };
-        if has(&holder.rights) || has(&self.everybody.rights) {
+        let is = |is: fn(&Rights) -> bool| is(&holder.rights) || is(&self.everybody.rights);
+        let may = match right {
+            Right::Publish(topic) => has(|rights, topic| rights.publish.contain(topic), topic),
+            Right::Subscribe(topic) => self.may_read(holder, topic),
+            Right::ViewRuns => is(|rights| rights.subscribe.are_all()),
+            Right::ViewTopics => is(|rights| !rights.inspect.are_none()),
+            Right::ViewMetrics => is(|rights| rights.inspect.are_all()),
+            Right::Administer => is(|rights| rights.admin),
+        };
+        if may {
             return Ok(());
         }
-        let what = match right {
-            Right::Publish(topic) => {
-                format!("publishing to {} needs the publish token", Excerpt(topic.as_str()))
-            }
-            Right::Subscribe(topic) => {
-                format!("subscribing to {} needs a token", Excerpt(topic.as_str()))
-            }
-            Right::ViewRuns => "this needs a token".to_owned(),
-            Right::Inspect if !self.has_tokens() => {
-                return Err(unauthorized(
-                    "the list of topics and the metrics are not for everybody who reaches this \
-                     server: start it with --inspect-token or --admin-listen",
-                ));
-            }
-            Right::Inspect => {
-                "the list of topics and the metrics need the inspect token or the publish token"
-                    .to_owned()
-            }
+        let topic = match right {
+            Right::Subscribe(topic) | Right::Publish(topic) => topic.as_str(),
+            _ => "",
         };
-        Err(unauthorized(format!("{what}: send Authorization: Bearer TOKEN")))
+        Err(self.refusal(holder, right).of(holder.name(), topic))
+    }
+
+    /// Whether a holder may read a topic, and what it is made of.
+    fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
+        let [own, all] = [&holder.rights.subscribe, &self.everybody.rights.subscribe];
+        if topic.as_str().starts_with(ASKED_TOPICS) {
+            // Its name says nothing of what it shows.
+            return match self.made_of.asked.source_of(topic) {
+                Some(source) => self.may_read(holder, &source),
+                None => own.are_all() || all.are_all(),
+            };
+        }
+        let source = self.made_of.configured.get(topic);
+        (own.contain(topic) || all.contain(topic))
+            // It ends: no query reads its own rows.
+            && source.is_none_or(|source| self.may_read(holder, source))
+    }
+
+    fn refusal(&self, holder: &Holder, right: Right<'_>) -> Refusal {
+        if let Right::ViewTopics | Right::ViewMetrics = right
+            && !self.has_tokens()
+        {
+            return unauthorized(
+                "the list of topics and the metrics are not for everybody who reaches this \
+                 server: start it with --inspect-token or --admin-listen",
+            );
+        }
+        let (doing, claim) = match right {
+            Right::Publish(topic) => (
+                format!("publishing to {}", Excerpt(topic.as_str())),
+                "publish has a pattern for it",
+            ),
+            Right::Subscribe(topic) => (
+                format!("subscribing to {}", Excerpt(topic.as_str())),
+                "subscribe has patterns for it and for what it is made of",
+            ),
+            Right::ViewRuns => ("seeing runs".to_owned(), "subscribe has \"**\""),
+            Right::ViewTopics => ("the list of topics".to_owned(), "inspect has a pattern"),
+            Right::ViewMetrics => ("seeing the metrics".to_owned(), "inspect has \"**\""),
+            Right::Administer => ("this".to_owned(), "admin is true"),
+        };
+        match holder.kind {
+            Kind::Nobody => {
+                unauthorized(format!("{doing} needs a token: send Authorization: Bearer TOKEN"))
+            }
+            Kind::Named | Kind::Signed => {
+                Refusal::new(ErrorCode::Forbidden, format!("{doing} needs a token whose {claim}"))
+            }
+        }
+    }
+
+    /// The topics that a holder may see in the list.
+    pub(crate) fn shown_to(&self, holder: &Holder) -> Topics {
+        let patterns = [&holder.rights.inspect, &self.everybody.rights.inspect];
+        patterns.into_iter().flat_map(|topics| topics.patterns()).cloned().collect()
     }
 
     /// Whether a holder may publish to any topic at all.
@@ -282,7 +413,7 @@ impl AccessPolicy {
     /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands
     /// for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
-        if holder.identity == self.everybody.identity && self.has_tokens() {
+        if holder.kind == Kind::Nobody && self.has_tokens() {
             let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
             return Err(unauthorized(message));
         }
@@ -313,8 +444,50 @@ impl AccessPolicy {
 
     /// Whether it has any. A server without tokens does not check tickets.
     pub(crate) fn has_tokens(&self) -> bool {
-        !self.tokens.is_empty()
+        !self.tokens.is_empty() || self.signed.is_some()
     }
+}
+
+/// The tokens of a configuration.
+///
+/// # Errors
+/// One sentence for the user.
+fn tokens(access: &Access) -> Result<Vec<(Token, Arc<Holder>)>, String> {
+    let (all, none) = (Topics::all, Topics::default);
+    // Each gives fewer rights than those before it.
+    let given = [
+        ("publish", &access.publish_token, "publisher", [all(), all(), all()]),
+        ("subscribe", &access.subscribe_token, "subscriber", [all(), none(), none()]),
+        ("inspect", &access.inspect_token, "inspector", [none(), none(), all()]),
+    ];
+    let mut tokens = Vec::new();
+    let mut known: Vec<(&Secret, String)> = Vec::new();
+    let mut add = |secret, called: String, name: &str, rights: Rights, places: &str| {
+        let token = Token::new(secret).map_err(|error| format!("{places}: {error}"))?;
+        if let Some((_, other)) = known.iter().find(|(other, _)| *other == secret) {
+            return Err(format!(
+                "{other} and {called} are the same: whoever has the one has the rights of the other"
+            ));
+        }
+        known.push((secret, called));
+        tokens.push((token, Arc::new(Holder::named(name, secret, rights))));
+        Ok(())
+    };
+    for (flag, secret, name, [subscribe, publish, inspect]) in given {
+        let Some(secret) = secret else { continue };
+        // It is not known whether the token was set by flag, environment variable or file:
+        // name all three.
+        let variable = flag.to_uppercase();
+        let places =
+            format!("--{flag}-token, THALWEG_{variable}_TOKEN or {flag}-token of the file");
+        let rights = Rights { subscribe, publish, inspect, admin: flag == "publish" };
+        add(secret, format!("--{flag}-token"), name, rights, &places)?;
+    }
+    for NamedToken { name, secret, rights } in &access.tokens {
+        let called = format!("--token {name}");
+        add(secret, called.clone(), name, rights.clone(), &called)?;
+    }
+    Ok(tokens)
 }
 
 fn unauthorized(message: impl Into<String>) -> Refusal {

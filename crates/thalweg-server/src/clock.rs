@@ -3,6 +3,22 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// Now, by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    /// In µs of the one clock.
+    pub(crate) us: u64,
+    /// In seconds since 1970, as tokens have it.
+    pub(crate) unix_s: u64,
+}
+
+impl Now {
+    pub(crate) fn get() -> Self {
+        let unix = clock_gettime(ClockId::Realtime);
+        Self { us: now_us(), unix_s: unix.tv_sec as u64 }
+    }
+}
+
 /// Now, in µs of `CLOCK_MONOTONIC`.
 pub(crate) fn now_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

@@ -4,6 +4,7 @@ mod limits;
 mod network;
 mod options;
 mod query;
+mod rate;
 mod stream;
 mod units;
 mod upstream;
@@ -11,6 +12,7 @@ mod upstream;
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use thalweg_columns::Columns;
+use thalweg_token::{Expectations, Keys, Rights};
 use thalweg_wire::{Pattern, Topic};
 
 use crate::{
@@ -19,21 +21,23 @@ use crate::{
 };
 
 pub(crate) use limits::{
-    ADMIN_CONNECTIONS, DEMANDS_MAX, DISCARDED_BODIES, DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT,
-    DISCARDED_STREAM_WAIT, ECHO_BYTES, FETCHED_MAX, FROM_BACKEND_MAX, GONE_MAX,
-    H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US, H2_STREAM_WINDOW_BYTES,
-    HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, PATCH_US_MAX, PAUSE_MS_MIN, READS_MAX, READS_PER_SHARD,
-    RECALL_OFFSETS_MAX, RECALLED_BYTES_MAX, REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX,
-    REPLAY_OFFSETS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, SMALL_BODY_BYTES,
-    SOCKET_READ_BYTES, STORES_MAX, TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX,
-    TICKETS_WAITING_MAX, UNANSWERED_MAX, UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE,
-    has_read_enough, share_of_requests,
+    ADMIN_BODY_BYTES, ADMIN_CONNECTIONS, ALL_TICKETS_MAX, DEMANDS_MAX, DISCARDED_BODIES,
+    DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT, DISCARDED_STREAM_WAIT, ECHO_BYTES, FETCHED_MAX,
+    FROM_BACKEND_MAX, GONE_MAX, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US,
+    H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEYS_BYTES_MAX, KEYS_GAP,
+    KEYS_TIMEOUT, KEYS_WAIT, KEYS_WAITING_MAX, PATCH_US_MAX, PAUSE_MS_MIN, RATED_MAX, READS_MAX,
+    READS_PER_SHARD, RECALL_OFFSETS_MAX, RECALLED_BYTES_MAX, REDIRECTS_MAX, REJECTION_WAIT,
+    REJECTIONS_MAX, REPLAY_OFFSETS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT,
+    SEEN_TOKENS_MAX, SMALL_BODY_BYTES, SOCKET_READ_BYTES, STORES_MAX, SUBJECT_TICKETS_MAX,
+    TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX, UNANSWERED_MAX,
+    UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
 pub(crate) use query::ASKED_TOPICS;
 pub use query::QueryConfig;
+pub use rate::{Rate, Rates};
 pub use stream::StreamConfig;
 pub use units::{parse_bytes, parse_duration};
 pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
@@ -141,6 +145,14 @@ pub struct Access {
     /// see them, and on loopback everybody, unless there is a subscribe token, a name in
     /// `hosts` or a trusted proxy.
     pub inspect_token: Option<Secret>,
+    /// Tokens with rights of their own.
+    pub tokens: Vec<NamedToken>,
+    /// Which tokens that somebody else signs are taken.
+    pub signed: Option<SignedBy>,
+    /// What those may do who present no token. Without it: subscribe, if there is neither a
+    /// subscribe token nor one with rights of its own; publish, if there is none for that; and
+    /// inspect as [`Self::lets_everybody_inspect`] has it.
+    pub everybody: Option<Rights>,
     /// Everybody who can reach it may publish and subscribe.
     pub open: bool,
     /// Origins whose web pages may use it besides its own: `https://app.example`,
@@ -151,6 +163,35 @@ pub struct Access {
     pub hosts: Vec<String>,
     /// Proxies whose `X-Forwarded-For` and `Forwarded` headers are trusted.
     pub trusted_proxies: Vec<Network>,
+}
+
+/// A token that the configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedToken {
+    /// Its name, for logs and limits.
+    pub name: String,
+    /// What is presented.
+    pub secret: Secret,
+    /// What it gives.
+    pub rights: Rights,
+}
+
+/// Which signed tokens are taken.
+#[derive(Clone, Default)]
+pub struct SignedBy {
+    /// The keys that they may be signed by.
+    pub keys: Keys,
+    /// Where more keys are published.
+    pub url: Option<UpstreamUrl>,
+    /// What they must say.
+    pub expected: Expectations,
+}
+
+impl fmt::Debug for SignedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { keys, url, expected } = self;
+        write!(f, "{} keys, {url:?}, {expected:?}", keys.len())
+    }
 }
 
 /// A text that is never printed.
@@ -230,7 +271,17 @@ impl Access {
     /// Whether there is a token, without which some rights are not given. A subscribe token alone
     /// is not allowed.
     pub fn has_tokens(&self) -> bool {
-        self.publish_token.is_some() || self.inspect_token.is_some()
+        self.publish_token.is_some() || self.inspect_token.is_some() || self.has_own_rights()
+    }
+
+    /// Whether there are tokens whose rights are their own.
+    pub fn has_own_rights(&self) -> bool {
+        !self.tokens.is_empty() || self.signed.is_some()
+    }
+
+    /// Whether it is said who may publish: otherwise everybody may.
+    pub fn says_who_publishes(&self) -> bool {
+        self.publish_token.is_some() || self.has_own_rights() || self.everybody.is_some()
     }
 
     /// Whether everybody may see the list of topics and `/metrics` of a server that listens on
@@ -239,7 +290,8 @@ impl Access {
     /// token.
     pub fn lets_everybody_inspect(&self, listen: SocketAddr) -> bool {
         let is_loopback = listen.ip().to_canonical().is_loopback();
-        let has_tokens = self.inspect_token.is_some() || self.subscribe_token.is_some();
+        let has_tokens =
+            self.inspect_token.is_some() || self.subscribe_token.is_some() || self.has_own_rights();
         let is_behind_proxy = !self.hosts.is_empty() || !self.trusted_proxies.is_empty();
         is_loopback && !is_behind_proxy && !has_tokens
     }

@@ -12,6 +12,7 @@
 //! exchange   one fetch: a request, and what its response comes to
 //! body       decoding, within bounds                               (pure)
 //! host       connections
+//! keys       the keys of signed tokens, on a thread of their own
 //! gone       what upstreams do not have                            (pure)
 //! tls        whom to trust
 //! ```
@@ -22,6 +23,7 @@ mod fetcher;
 mod freshness;
 mod gone;
 mod host;
+mod keys;
 mod schedule;
 mod tls;
 
@@ -30,6 +32,7 @@ use tokio::sync::mpsc;
 
 use crate::stream::Payloads;
 pub(crate) use fetcher::Fetcher;
+pub(crate) use keys::KeyReader;
 
 /// A topic's home says that its document is wanted, or not any more.
 #[derive(Debug, Clone)]

@@ -7,7 +7,8 @@ use http::{HeaderMap, request::Parts};
 use thalweg_wire::{ErrorCode, Topic};
 
 use crate::{
-    access::{AccessPolicy, Holder, Right, Ticket, Tickets},
+    access::{AccessPolicy, Holder, MadeOf, Right, Ticket, Tickets},
+    clock::Now,
     config::{Config, Limits},
     refusal::Refusal,
     shard,
@@ -49,7 +50,7 @@ impl<'a> RequestChecks<'a> {
     /// # Errors
     /// One sentence for the user.
     pub fn new(config: &'a Config) -> Result<Self, String> {
-        let access = AccessPolicy::new(&config.access, config.listen)?;
+        let access = AccessPolicy::new(&config.access, config.listen, MadeOf::default(), None)?;
         Ok(Self { config, access, tickets: RefCell::default() })
     }
 
@@ -96,7 +97,7 @@ impl<'a> RequestChecks<'a> {
                 let redeem = |ticket| self.tickets.borrow_mut().redeem(ticket, now_us);
                 Ticket::parse(ticket).and_then(redeem).ok_or_else(AccessPolicy::void_ticket)
             }
-            None => self.access.identify(&request.headers),
+            None => self.access.identify(&request.headers, Now::get()).map_err(Refusal::from),
         };
         holder.map(Who).map_err(refused)
     }

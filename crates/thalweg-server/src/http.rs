@@ -9,6 +9,7 @@
 //! post             bodies: events, commands, tickets
 //! tickets          who keeps tickets: this server, or the backend for all servers
 //! columns          the columns of topics
+//! administer       what administrators do
 //! inspect          the state of the server: health, metrics, the list of topics
 //! pages            the pages for browsers
 //! runs             the lab's runs: their list, their files
@@ -22,6 +23,7 @@
 //! refused_streams  counts the streams that HTTP/2 refuses
 //! ```
 
+mod administer;
 mod body_permits;
 mod coalescing;
 mod columns;
@@ -147,8 +149,8 @@ impl Http {
         &self.config().limits
     }
 
-    fn access(&self) -> &AccessPolicy {
-        &self.shard.common.access
+    fn access(&self) -> Arc<AccessPolicy> {
+        self.shard.access()
     }
 }
 

@@ -28,6 +28,7 @@
 
 mod access;
 mod answers;
+mod audit;
 pub mod backend;
 mod clock;
 pub mod config;
@@ -43,6 +44,7 @@ mod http;
 mod metrics;
 pub mod pages;
 pub mod patch;
+mod rates;
 mod refusal;
 mod runs;
 mod serve;

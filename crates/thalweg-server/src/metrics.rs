@@ -14,7 +14,11 @@ use std::{
 
 use thalweg_wire::{ErrorCode, Pattern, close};
 
-use crate::backend::{BackendCounts, Family, FamilyValue};
+use crate::{
+    audit::{Asker, Lines, is_audited},
+    backend::{BackendCounts, Family, FamilyValue},
+    refusal::Refusal,
+};
 
 /// The media type in Accept of a client that wants [`ExpositionFormat::OpenMetrics`], as
 /// Prometheus does.
@@ -121,6 +125,10 @@ counts! {
         subscribed: Counter,
         /// Events appended by this shard as their topics' home.
         events_published: Counter,
+        /// Acts of subjects and addresses whose rates were not counted, because there were too many of these.
+        rates_uncounted: Counter,
+        /// Lines of the log about refusals that were left out, because there were too many in a second.
+        audit_left_out: Counter,
         /// Topics that have ended: deleted, or gone upstream.
         topics_ended: Counter,
         /// Topics of streams that nobody read, and that gave way to others.
@@ -216,6 +224,8 @@ counts! {
     refused: [Metric; ErrorCode::ALL.len()],
     /// Closes by code.
     closed: [Metric; close::ALL.len()],
+    /// Lines of the log about refusals, by code.
+    lines: [Lines; ErrorCode::ALL.len()],
 }
 
 counts! {
@@ -256,6 +266,14 @@ impl Counts {
     /// One more refusal.
     pub(crate) fn count_refused(&self, code: ErrorCode) {
         self.refused[code as usize].add(1);
+    }
+
+    /// Counts a refusal, and writes a line about it.
+    pub(crate) fn refuse(&self, refusal: &Refusal, asker: Asker<'_>) {
+        self.count_refused(refusal.code);
+        if is_audited(refusal.code) && !self.lines[refusal.code as usize].write(refusal, asker) {
+            self.audit_left_out.add(1);
+        }
     }
 
     /// One more connection closed with a code.

@@ -1,5 +1,7 @@
 //! Why a request or a command is refused.
 
+use std::time::Duration;
+
 use thalweg_query::QueryError;
 use thalweg_wire::{
     ErrorCode, Excerpt, Topic, event::EventError, limits::MESSAGE_BYTES_MAX, position::CursorError,
@@ -13,6 +15,18 @@ pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
     /// One sentence with the remedy.
     pub(crate) message: String,
+    /// Boxed, because few refusals have it, and every result has room for one.
+    about: Option<Box<About>>,
+}
+
+/// What else is known of a refusal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct About {
+    /// Whom it concerns, for the log.
+    subject: Box<str>,
+    topic: Box<str>,
+    /// How long to wait before it is tried again.
+    retry_after: Option<Duration>,
 }
 
 impl Refusal {
@@ -27,7 +41,30 @@ impl Refusal {
             message.truncate(end.unwrap_or_default());
             message.push('…');
         }
-        Self { code, message }
+        Self { code, message, about: None }
+    }
+
+    /// The same, with the time to wait.
+    pub(crate) fn after(mut self, wait: Duration) -> Self {
+        self.about.get_or_insert_default().retry_after = Some(wait);
+        self
+    }
+
+    /// How long to wait before it is tried again, if that is known.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        self.about.as_ref()?.retry_after
+    }
+
+    /// The same, of this subject and topic.
+    pub(crate) fn of(mut self, subject: &str, topic: &str) -> Self {
+        let about = self.about.get_or_insert_default();
+        (about.subject, about.topic) = (subject.into(), topic.into());
+        self
+    }
+
+    /// Subject and topic; empty if they are not known.
+    pub(crate) fn about(&self) -> (&str, &str) {
+        self.about.as_ref().map_or(("", ""), |about| (&about.subject, &about.topic))
     }
 
     /// The server is draining and begins nothing new.

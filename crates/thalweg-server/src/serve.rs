@@ -24,15 +24,18 @@ use tokio::{
 };
 
 use crate::{
-    access::AccessPolicy,
+    access::{AccessPolicy, MadeOf, PublishedKeys},
     backend::{Backend, Link, Readiness, Shards},
-    config::{Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, READS_MAX, STORES_MAX},
+    config::{
+        Access, Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, Limits, READS_MAX, STORES_MAX,
+    },
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
     derived::{self, AskedQueries, DerivedTopic},
-    fetch::Fetcher,
+    fetch::{Fetcher, KeyReader},
     home::home_of,
     http::{BodyPermits, Http, Shared, ShutdownState, TicketStore, serve_connection},
     metrics::Metrics,
+    rates::AllRates,
     runs::Runs,
     shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer},
     source::{self, Inputs, Scheduled},
@@ -86,6 +89,7 @@ pub struct Server {
     address: SocketAddr,
     admin_address: Option<SocketAddr>,
     config: Arc<Config>,
+    made_of: MadeOf,
     peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     certificate: Option<Certificate>,
@@ -97,8 +101,18 @@ pub struct Server {
 /// # Errors
 /// When the configuration cannot be carried out.
 pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server, ServeError> {
-    let Prepared { access, admin, certificate, runs, mut sources, config, mut queries } =
-        prepare(config)?;
+    let Prepared {
+        access,
+        made_of,
+        key_reader,
+        admin,
+        certificate,
+        runs,
+        mut sources,
+        config,
+        mut queries,
+        asked,
+    } = prepare(config)?;
     let limits = listener::within_descriptors(config.limits);
     let config = Arc::new(Config { limits, ..config });
     let patterns = config.upstreams.iter().map(|upstream| &upstream.pattern);
@@ -134,15 +148,15 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         config: Arc::clone(&config),
         metrics,
         peers: peers.clone(),
-        access: Arc::new(access),
-        asked: Arc::new(AskedQueries::new(
-            &queries,
-            config.limits.queries,
-            config.limits.queries_per_address,
-        )),
+        asked,
         inputs: Arc::new(Inputs::of(&sources, queries.iter().map(|query| &query.source))),
         idempotency_hasher: IdempotencyHasher::default(),
         shares: Arc::new(AddressCounts::new(config.limits.subscribed_topics_per_address)),
+        rates: Arc::new(AllRates::new(
+            config.limits.rates_of_connection,
+            config.limits.rates_of_subject,
+            config.limits.rates_of_address,
+        )),
         fetched_rates: Arc::new(AddressRates::new(config.limits.new_fetched_per_address)),
         demands: fetcher.is_some().then_some(demands),
         streams: streams.into(),
@@ -170,11 +184,12 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         admin_address = Some(listener.local_addr()?);
         listeners.push((listener, Arc::new(ConnectionLimits::of_admin())));
     }
+    let access = Arc::new(access);
     let cores = cores_for(config.shards);
     let mut threads = Vec::new();
     let (started, all_started) = std::sync::mpsc::channel();
     for (id, mailbox) in mailboxes.into_iter().enumerate() {
-        let (common, shared) = (common.clone(), shared.clone());
+        let (common, shared, access) = (common.clone(), shared.clone(), Arc::clone(&access));
         let is_own = |source: &mut Scheduled| home_of(&source.output, config.shards) == id;
         let own_sources: Vec<_> = sources.extract_if(.., is_own).collect();
         let is_own = |query: &mut DerivedTopic| home_of(&query.output, config.shards) == id;
@@ -188,8 +203,12 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
                 pin_to(core);
             }
             let own = (own_sources, own_queries);
-            run_shard(id, common, shared, mailbox, own, listeners, &started)
+            run_shard(id, (common, access), shared, mailbox, own, listeners, &started)
         })?);
+    }
+    if let Some(reader) = key_reader {
+        let run = move || reader.run();
+        threads.push(thread::Builder::new().name("keys".into()).spawn(run)?);
     }
     if let Some(fetcher) = fetcher {
         let run = move || fetcher.run(wanted, to_shards);
@@ -208,7 +227,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     }
     tracing::info!(%address, shards = config.shards, sources = if config.runs_sources { config.sources.len() } else { 0 }, "serving");
-    Ok(Server { address, admin_address, config, peers, threads, certificate, shutdown })
+    Ok(Server { address, admin_address, config, made_of, peers, threads, certificate, shutdown })
 }
 
 impl Server {
@@ -228,6 +247,29 @@ impl Server {
     /// One sentence. The old certificate stays in use.
     pub fn reload_certificate(&self) -> Result<(), String> {
         self.certificate.as_ref().map_or(Ok(()), Certificate::reload)
+    }
+
+    /// Takes what another configuration says of tokens, and of origins and names. No connection is
+    /// lost but those whose token is not good any more; topics end for those whose token gives no
+    /// right to them any more.
+    ///
+    /// # Errors
+    /// One sentence. Everything stays as it was.
+    pub async fn reload_access(&mut self, access: &Access) -> Result<(), String> {
+        let config = Config { access: access.clone(), ..(*self.config).clone() };
+        let (access, key_reader) = access_policy(&config, self.made_of.clone())?;
+        if let Some(reader) = key_reader {
+            let run = move || reader.run();
+            let thread = thread::Builder::new().name("keys".into()).spawn(run);
+            self.threads.push(thread.map_err(|error| error.to_string())?);
+        }
+        let access = Arc::new(access);
+        for peer in &self.peers {
+            // A shard that has ended has nobody to turn away.
+            let _ = peer.mail.send(Mail::Access(Arc::clone(&access))).await;
+        }
+        self.config = Arc::new(config);
+        Ok(())
     }
 
     /// Waits until a shard ends by itself, which none should.
@@ -279,6 +321,9 @@ impl Server {
 /// Everything that can be checked and built from a configuration without listening.
 struct Prepared {
     access: AccessPolicy,
+    made_of: MadeOf,
+    /// Reads the keys of signed tokens at their URL.
+    key_reader: Option<KeyReader>,
     admin: Option<AccessPolicy>,
     certificate: Option<Certificate>,
     runs: Option<Runs>,
@@ -286,10 +331,10 @@ struct Prepared {
     /// With the columns of what sources and queries make.
     config: Config,
     queries: Vec<DerivedTopic>,
+    asked: Arc<AskedQueries>,
 }
 
 fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
-    let access = AccessPolicy::new(&config.access, config.listen).map_err(ServeError::Config)?;
     let admin = config.admin_listen.map(AccessPolicy::of_admin);
     let admin = admin.transpose().map_err(ServeError::Config)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
@@ -307,7 +352,44 @@ fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     }
     let queries = derived::prepare(&mut config);
     let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
-    Ok(Prepared { access, admin, certificate, runs, sources, config, queries })
+    let Limits { queries: asked_max, queries_per_address, .. } = config.limits;
+    let asked = Arc::new(AskedQueries::new(&queries, asked_max, queries_per_address));
+    let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
+    let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
+    let (access, key_reader) =
+        access_policy(&config, made_of.clone()).map_err(ServeError::Config)?;
+    Ok(Prepared {
+        access,
+        made_of,
+        key_reader,
+        admin,
+        certificate,
+        runs,
+        sources,
+        config,
+        queries,
+        asked,
+    })
+}
+
+/// The access policy of a configuration, and who reads the keys at its URL.
+///
+/// # Errors
+/// One sentence.
+fn access_policy(
+    config: &Config,
+    made_of: MadeOf,
+) -> Result<(AccessPolicy, Option<KeyReader>), String> {
+    let url = config.access.signed.as_ref().and_then(|signed| signed.url.clone());
+    let (published, reader) = match url {
+        Some(url) => {
+            let (published, end) = PublishedKeys::new();
+            (Some(published), Some(KeyReader::new(url, end)?))
+        }
+        None => (None, None),
+    };
+    let access = AccessPolicy::new(&config.access, config.listen, made_of, published)?;
+    Ok((access, reader))
 }
 
 /// Finds the errors that [`serve`] would find, without serving.
@@ -343,7 +425,7 @@ fn listen(
 
 fn run_shard(
     id: usize,
-    common: Common,
+    (common, access): (Common, Arc<AccessPolicy>),
     shared: Shared,
     mailbox: Mailbox,
     (sources, queries): (Vec<Scheduled>, Vec<DerivedTopic>),
@@ -355,7 +437,7 @@ fn run_shard(
         let mut builder = runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default())?;
         let entered = runtime.enter();
-        let handle = Handle::new(id, common)?;
+        let handle = Handle::new(id, common, access)?;
         let from_std = |(listener, connection_limits)| {
             Ok((TcpListener::from_std(listener)?, connection_limits))
         };

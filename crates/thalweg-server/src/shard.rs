@@ -35,6 +35,7 @@
 //! subscribers       connections, and what is due to them
 //!   walk            visits to dirty connections, within budgets
 //!   upkeep          heartbeats and stalls
+//!   disconnecting   connections that an administrator ends
 //!   answering       answers that clients do not read
 //!   poll            the shard's own epoll
 //!
@@ -60,6 +61,7 @@ mod answering;
 mod asking;
 mod commands;
 mod demand;
+mod disconnecting;
 mod fed;
 mod fed_order;
 mod feeds;
@@ -104,13 +106,14 @@ mod walk;
 
 use std::{
     cell::{Cell, RefCell},
+    future::pending,
     io,
     rc::Rc,
     sync::Arc,
 };
 
 use thalweg_wire::Topic;
-use tokio::sync::{Notify, futures::Notified, mpsc, oneshot};
+use tokio::sync::{Notify, futures::Notified, mpsc, oneshot, watch};
 
 pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
@@ -118,14 +121,14 @@ pub(crate) use fuzzing::read_command;
 pub(crate) use history_query::HistoryPage;
 pub(crate) use idempotency::IdempotencyHasher;
 pub(crate) use listing::Listing;
-pub(crate) use mail::{Arrival, Mail};
+pub(crate) use mail::{Arrival, Disconnect, Mail};
 pub(crate) use publish_result::PublishResult;
 pub(crate) use subscribe::NewSubscriber;
 pub(crate) use subscribers::SubscriberId;
 pub(crate) use turn::run;
 
 use crate::{
-    access::AccessPolicy,
+    access::{AccessPolicy, Holder},
     backend::{FromBackend, Read, ReadTopics, Readiness, RetryKey, Store, Stream},
     clock::now_us,
     config::Config,
@@ -134,6 +137,7 @@ use crate::{
     fetch::{Demands, Fetched},
     home::home_of,
     metrics::{Counts, Metrics},
+    rates::AllRates,
     refusal::Refusal,
     source::{Inputs, Scheduled},
     stream::Payloads,
@@ -152,8 +156,6 @@ pub(crate) struct Common {
     pub(crate) metrics: Metrics,
     /// Where each shard's mail goes.
     pub(crate) peers: Vec<Peer>,
-    /// Who may do what.
-    pub(crate) access: Arc<AccessPolicy>,
     /// The queries that clients have asked for.
     pub(crate) asked: Arc<AskedQueries>,
     /// What sources read, on all shards.
@@ -161,6 +163,8 @@ pub(crate) struct Common {
     pub(crate) idempotency_hasher: IdempotencyHasher,
     /// Counts, for each address, the topics that exist only for subscribers.
     pub(crate) shares: Arc<AddressCounts>,
+    /// How often clients may do something.
+    pub(crate) rates: Arc<AllRates>,
     /// Counts, for each address, the fetched topics that it is the first to ask for.
     pub(crate) fetched_rates: Arc<AddressRates>,
     /// Where it is said which topics are to be fetched. `None` if there are no upstreams.
@@ -207,6 +211,8 @@ pub(crate) struct Handle {
     pub(crate) common: Common,
     pub(crate) counts: Arc<Counts>,
     shard: RefCell<Shard>,
+    /// Who may do what.
+    access: RefCell<Arc<AccessPolicy>>,
     /// Wakes the turn after a step that made work for it.
     wake: Wake,
     draining: Cell<bool>,
@@ -216,10 +222,16 @@ pub(crate) struct Handle {
     serving: Cell<usize>,
     /// Makes reads wait for each other.
     read_queue: ReadQueue,
+    /// Whom an administrator has disconnected last, for publishers of lines.
+    disconnects: watch::Sender<Option<Arc<Disconnect>>>,
 }
 
 struct Shard {
     common: Common,
+    /// It does what is done once for all shards.
+    is_first: bool,
+    /// Who may do what.
+    access: Arc<AccessPolicy>,
     topics: Topics,
     subscribers: Subscribers,
     ingest: Ingest,
@@ -234,9 +246,15 @@ impl Handle {
     ///
     /// # Errors
     /// When the kernel has no epoll or timer left.
-    pub(crate) fn new(id: usize, common: Common) -> io::Result<Rc<Self>> {
+    pub(crate) fn new(
+        id: usize,
+        common: Common,
+        access: Arc<AccessPolicy>,
+    ) -> io::Result<Rc<Self>> {
         let counts = common.metrics.of(id);
         let shard = Shard {
+            is_first: id == 0,
+            access: Arc::clone(&access),
             topics: Topics::new(id, common.clone(), &counts),
             subscribers: Subscribers::new(common.clone(), &counts)?,
             ingest: Ingest::new(id, common.clone(), &counts),
@@ -249,11 +267,13 @@ impl Handle {
             common,
             counts,
             shard: RefCell::new(shard),
+            access: RefCell::new(access),
             wake: Wake::default(),
             draining: Cell::new(false),
             drain: Notify::new(),
             serving: Cell::new(0),
             read_queue: ReadQueue::default(),
+            disconnects: watch::Sender::new(None),
         }))
     }
 
@@ -262,6 +282,18 @@ impl Handle {
         let result = step(&mut self.shard.borrow_mut());
         self.wake.wake();
         result
+    }
+
+    /// Who may do what.
+    pub(crate) fn access(&self) -> Arc<AccessPolicy> {
+        Arc::clone(&self.access.borrow())
+    }
+
+    /// Takes another access policy. Connections whose token is not good any more are closed, and
+    /// topics end to which a connection has no right any more.
+    pub(crate) fn change_access(&self, access: Arc<AccessPolicy>) {
+        *self.access.borrow_mut() = Arc::clone(&access);
+        self.with_shard(|shard| shard.change_access(access));
     }
 
     /// Puts a source to work on its output's home shard.
@@ -325,6 +357,21 @@ impl Handle {
     /// Whether it is draining: new connections are not served.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
+    }
+
+    /// Completes when an administrator disconnects a holder.
+    pub(crate) async fn disconnected(&self, holder: &Holder) {
+        let mut disconnects = self.disconnects.subscribe();
+        let is_meant =
+            |it: &Option<Arc<Disconnect>>| it.as_ref().is_some_and(|wanted| wanted.means(holder));
+        // What was there before means others.
+        disconnects.mark_unchanged();
+        while disconnects.changed().await.is_ok() {
+            if is_meant(&disconnects.borrow_and_update()) {
+                return;
+            }
+        }
+        pending::<()>().await;
     }
 
     /// Completes when it begins to drain.

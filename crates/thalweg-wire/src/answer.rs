@@ -32,6 +32,8 @@ struct Fields<'a> {
     count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_in_s: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -72,7 +74,7 @@ impl Published {
             position: Some(self.position.to_string()),
             first: Some(self.first),
             count: Some(self.count),
-            data: None,
+            ..Fields::default()
         }
     }
 }
@@ -81,6 +83,11 @@ impl Published {
 pub fn done(id: Option<&RawValue>, topic: &Topic, position: Option<Position>) -> Vec<u8> {
     let position = position.map(|position| position.to_string());
     answer(Fields { id, topic: Some(topic.as_str()), position, ..Fields::default() })
+}
+
+/// The answer to `refresh`: how long the token lasts, if it ends.
+pub fn refreshed(id: Option<&RawValue>, expires_in_s: Option<u64>) -> Vec<u8> {
+    answer(Fields { id, expires_in_s, ..Fields::default() })
 }
 
 /// The answer to `echo`.

@@ -35,13 +35,17 @@ pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: tru
 /// with its schema, or has lost events.
 pub const RELOAD: Close = Close { code: 4003, reason: "reload", reconnect: true };
 /// A stream that others keep was lost or replaced: a topic's offsets mean other events now.
-pub const RESTARTED: Close = Close { code: 4004, reason: "restarted", reconnect: true };
+pub const RESTARTED: Close = Close { code: 4005, reason: "restarted", reconnect: true };
+/// Its token has ended: it comes back with another one.
+pub const EXPIRED: Close = Close { code: 4004, reason: "expired", reconnect: true };
+/// An administrator has ended it.
+pub const DISCONNECTED: Close = Close { code: 4501, reason: "disconnected", reconnect: false };
 
 /// All topics of a one-way connection have ended.
 pub const ENDED: Close = Close { code: 4500, reason: "ended", reconnect: false };
 
 /// All of them, for tables and tests.
-pub const ALL: [Close; 13] = [
+pub const ALL: [Close; 15] = [
     DONE,
     DRAINING,
     PROTOCOL_ERROR,
@@ -53,8 +57,10 @@ pub const ALL: [Close; 13] = [
     SLOW,
     STALLED,
     RELOAD,
+    EXPIRED,
     RESTARTED,
     ENDED,
+    DISCONNECTED,
 ];
 
 /// The close for a WebSocket protocol violation that calls for `code`.

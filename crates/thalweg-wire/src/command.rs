@@ -33,6 +33,11 @@ pub enum Command<'a> {
         /// Any value.
         data: &'a RawValue,
     },
+    /// Another token, in place of this connection's.
+    Refresh {
+        /// It.
+        token: Cow<'a, str>,
+    },
     /// Everything up to the position has been processed.
     Ack {
         /// Of this topic.
@@ -94,6 +99,8 @@ struct Fields<'a> {
     interval: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     window: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    token: Option<Text<'a>>,
 }
 
 /// A bare `Cow` inside an `Option` would always be copied.
@@ -154,13 +161,16 @@ impl<'a> Fields<'a> {
             }),
             "unsubscribe" => Command::Unsubscribe { topic: self.topic(&name)? },
             "echo" => Command::Echo { data: self.data.take().ok_or("echo needs data")? },
+            "refresh" => {
+                Command::Refresh { token: text(&mut self.token).ok_or("refresh needs a token")? }
+            }
             "ack" => Command::Ack {
                 topic: self.topic(&name)?,
                 position: text(&mut self.position).ok_or("ack needs a position")?,
             },
             _ => {
                 return Err(format!(
-                    "unknown command {:?}: there is publish, subscribe, unsubscribe, echo, ack",
+                    "unknown command {:?}: there is publish, subscribe, unsubscribe, echo, ack, refresh",
                     Excerpt(&name)
                 ));
             }
@@ -195,6 +205,7 @@ impl<'a> Fields<'a> {
             ("policy", self.policy.is_some()),
             ("interval", self.interval.is_some()),
             ("window", self.window.is_some()),
+            ("token", self.token.is_some()),
         ];
         members.into_iter().find(|(_, is_left)| *is_left).map(|(member, _)| member)
     }

@@ -46,6 +46,8 @@ codes! {
     TooManyTopics = 400 "too_many_topics",
     /// No token or ticket, or not the right one.
     Unauthorized = 401 "unauthorized",
+    /// A token that does not give this right.
+    Forbidden = 403 "forbidden",
     /// A web page of an origin that is not allowed.
     BadOrigin = 403 "bad_origin",
     /// No such path.
@@ -79,6 +81,8 @@ codes! {
     TooManyFromAddress = 429 "too_many_from_address",
     /// Queries in all, or of one address.
     TooManyQueries = 429 "too_many_queries",
+    /// Too often: of a connection, of a subject or from an address.
+    TooManyRequests = 429 "too_many_requests",
     /// A request's head is over the limit.
     HeadTooLarge = 431 "head_too_large",
     /// Connections in all.

@@ -60,17 +60,20 @@ pub enum EndCode {
     Deleted,
     /// Where it is fetched from, it is not there, or not any more.
     Gone,
+    /// The subscriber's new token gives no right to it.
+    Forbidden,
 }
 
 impl EndCode {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Deleted, Self::Gone];
+    pub const ALL: [Self; 3] = [Self::Deleted, Self::Gone, Self::Forbidden];
 
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Deleted => "deleted",
             Self::Gone => "gone",
+            Self::Forbidden => "forbidden",
         }
     }
 
@@ -79,6 +82,7 @@ impl EndCode {
         match self {
             Self::Deleted => "the topic was deleted",
             Self::Gone => "the upstream has no such resource",
+            Self::Forbidden => "the token gives no right to it any more",
         }
     }
 }

@@ -16,6 +16,7 @@ mod publish;
 mod reach;
 mod serve;
 mod tail;
+mod token;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,8 @@ enum Command {
     Bench(Box<bench::BenchArgs>),
     /// Say how many nodes a load takes, and what they are out of first.
     Plan(plan::PlanArgs),
+    /// Make a JSON Web Token, or explain one.
+    Token(token::TokenArgs),
     /// An HTTP API that knows nothing of push: football matches to fetch, new every second.
     DemoProvider(demo_provider::DemoProviderArgs),
     /// The lab's yardstick: the smallest honest push server.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Publish(args) => publish::run(&args),
         Command::Bench(args) => return bench::run(*args),
         Command::Plan(args) => plan::run(&args),
+        Command::Token(args) => token::run(args),
         Command::DemoProvider(args) => demo_provider::run(&args),
         Command::Limit(args) => limit::run(args),
     };

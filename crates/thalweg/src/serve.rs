@@ -43,7 +43,10 @@ use tokio::{
 };
 
 use thalweg_lab::run::print;
-use thalweg_server::{Server, config::UpstreamConfig};
+use thalweg_server::{
+    Server,
+    config::{Config, UpstreamConfig},
+};
 
 use crate::demo_provider;
 use cluster::Cluster;
@@ -80,11 +83,14 @@ pub(crate) struct ServeArgs {
 
 /// Serves until a signal asks for the end.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
-    let ServeArgs { config, check, mut settings, .. } = args;
-    if let Some(path) = config {
-        let file = file::read(&path).map_err(|error| anyhow!(error))?;
-        settings = settings.over(file);
-    }
+    let ServeArgs { config: path, check, settings: flags, .. } = args;
+    // Again on SIGHUP: files of tokens may be others then.
+    let read = || -> anyhow::Result<Settings> {
+        let flags = flags.clone();
+        let Some(path) = &path else { return Ok(flags) };
+        Ok(flags.over(file::read(path).map_err(|error| anyhow!(error))?))
+    };
+    let settings = read()?;
     let level = settings.log.unwrap_or(Level::Info);
     let format = settings.log_format.unwrap_or(LogFormat::Text);
     let has_demo = settings.demo;
@@ -107,7 +113,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let backend = cluster.map(|cluster| cluster.open(&config)).transpose();
     let backend = backend.map_err(|error| anyhow!(error))?;
-    let server = thalweg_server::serve(config.clone(), backend)?;
+    let mut server = thalweg_server::serve(config.clone(), backend)?;
+    let read = || config::config(read()?).map_err(|error| anyhow!(error));
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -120,12 +127,12 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
             tracing::warn!(%error, "nobody reads what is said on standard output");
         }
         // No wait is so long.
-        signals.wait(&server, Duration::MAX).await?;
+        signals.wait(&mut server, &read, Duration::MAX).await?;
         server.announce_end();
         if !config.drain_delay.is_zero() {
             let delay = config.drain_delay;
             tracing::info!(?delay, "not ready any more, and serving: a second signal ends that");
-            signals.wait(&server, delay).await?;
+            signals.wait(&mut server, &read, delay).await?;
         }
         tracing::info!("draining: subscribers are told to reconnect");
         server.drain().await;
@@ -154,14 +161,19 @@ impl Signals {
     ///
     /// # Errors
     /// When a shard has ended by itself.
-    async fn wait(&mut self, server: &Server, most: Duration) -> anyhow::Result<()> {
+    async fn wait(
+        &mut self,
+        server: &mut Server,
+        read: &impl Fn() -> anyhow::Result<Config>,
+        most: Duration,
+    ) -> anyhow::Result<()> {
         let mut over = pin!(sleep(most));
         loop {
             tokio::select! {
                 () = &mut over => return Ok(()),
                 _ = self.terminate.recv() => return Ok(()),
                 _ = self.interrupt.recv() => return Ok(()),
-                _ = self.hang_up.recv() => reload(server),
+                _ = self.hang_up.recv() => reload(server, read).await,
                 () = server.broken() => bail!("a shard has ended by itself: please report this"),
             }
         }
@@ -169,9 +181,17 @@ impl Signals {
 }
 
 /// Loads again what may change while it serves.
-fn reload(server: &Server) {
+async fn reload(server: &mut Server, read: &impl Fn() -> anyhow::Result<Config>) {
     match server.reload_certificate() {
         Ok(()) => tracing::info!("loaded the certificate again"),
         Err(error) => tracing::error!(%error, "the certificate stays as it was"),
+    }
+    let reloaded = match read() {
+        Ok(config) => server.reload_access(&config.access).await,
+        Err(error) => Err(format!("{error:#}")),
+    };
+    match reloaded {
+        Ok(()) => tracing::info!("loaded tokens, origins and names again"),
+        Err(error) => tracing::error!(%error, "tokens, origins and names stay as they were"),
     }
 }

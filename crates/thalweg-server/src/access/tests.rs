@@ -22,7 +22,7 @@ fn allowing(origins: &[&str], hosts: &[&str]) -> Access {
 }
 
 fn policy(access: &Access, listen: &str) -> Result<AccessPolicy, String> {
-    AccessPolicy::new(access, listen.parse().unwrap())
+    AccessPolicy::new(access, listen.parse().unwrap(), MadeOf::default(), None)
 }
 
 /// A request as `METHOD URL`, then headers.

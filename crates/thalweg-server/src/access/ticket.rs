@@ -3,17 +3,23 @@
 //! minute.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
     sync::Arc,
 };
 
 use ring::digest::{Context, SHA256};
 
 use super::{Holder, Identity, TICKET_LIFE_S};
-use crate::config::{Secret, TICKETS_MAX};
+use crate::{
+    config::{ALL_TICKETS_MAX, Secret},
+    refusal::Refusal,
+};
 
 /// When a ticket expires, or when it was issued, in µs of the server's clock.
 type TimeUs = u64;
+
+/// The least time between two looks at all holders.
+const SWEEP_US: TimeUs = 1_000_000;
 
 const TICKET_LIFE_US: u64 = TICKET_LIFE_S * 1_000_000;
 
@@ -43,12 +49,34 @@ pub(crate) struct Tickets {
     unused: HashMap<Ticket, (Arc<Holder>, TimeUs)>,
     /// The same by identity, sorted by expiry: the first is the oldest.
     by_end: HashMap<Identity, BTreeSet<(TimeUs, Ticket)>>,
+    /// When old ones were last looked for among all.
+    swept_us: TimeUs,
 }
 
 impl Tickets {
     /// Keeps a new ticket. If its holder has too many, the oldest becomes void: then this is
     /// `true`.
-    pub(crate) fn keep(&mut self, ticket: Ticket, holder: Arc<Holder>, now_us: u64) -> bool {
+    ///
+    /// # Errors
+    /// `Busy`, when all holders together have too many.
+    pub(crate) fn keep(
+        &mut self,
+        ticket: Ticket,
+        holder: Arc<Holder>,
+        now_us: u64,
+    ) -> Result<bool, Refusal> {
+        if self.unused.len() >= ALL_TICKETS_MAX && self.swept_us + SWEEP_US <= now_us {
+            self.swept_us = now_us;
+            self.by_end.retain(|_, by_end| {
+                while let Some((end_us, first)) = by_end.first().copied()
+                    && end_us <= now_us
+                {
+                    by_end.pop_first();
+                    self.unused.remove(&first);
+                }
+                !by_end.is_empty()
+            });
+        }
         let by_end = self.by_end.entry(holder.identity).or_default();
         while let Some((end_us, first)) = by_end.first().copied()
             && end_us <= now_us
@@ -56,21 +84,27 @@ impl Tickets {
             by_end.pop_first();
             self.unused.remove(&first);
         }
-        let oldest = if by_end.len() < TICKETS_MAX { None } else { by_end.pop_first() };
+        let oldest = if by_end.len() < holder.tickets_max() { None } else { by_end.pop_first() };
         if let Some((_, oldest)) = oldest {
             self.unused.remove(&oldest);
+        }
+        if self.unused.len() >= ALL_TICKETS_MAX {
+            return Err(Refusal::busy("unused tickets"));
         }
         let end_us = now_us + TICKET_LIFE_US;
         self.unused.insert(ticket, (holder, end_us));
         by_end.insert((end_us, ticket));
-        oldest.is_some()
+        Ok(oldest.is_some())
     }
 
     /// Uses a ticket up. Returns its holder, if the ticket is valid.
     pub(crate) fn redeem(&mut self, ticket: Ticket, now_us: u64) -> Option<Arc<Holder>> {
         let (holder, end_us) = self.unused.remove(&ticket)?;
-        if let Some(by_end) = self.by_end.get_mut(&holder.identity) {
-            by_end.remove(&(end_us, ticket));
+        if let Entry::Occupied(mut by_end) = self.by_end.entry(holder.identity) {
+            by_end.get_mut().remove(&(end_us, ticket));
+            if by_end.get().is_empty() {
+                by_end.remove();
+            }
         }
         (now_us < end_us).then_some(holder)
     }
@@ -81,16 +115,27 @@ impl Tickets {
 pub(crate) struct IssueRates {
     /// When those were issued that may be unused, the oldest first.
     issued: HashMap<Identity, VecDeque<TimeUs>>,
+    /// When those whose tickets are all old were last looked for.
+    swept_us: TimeUs,
 }
 
 impl IssueRates {
-    /// Counts one more. `false` if its identity was issued too many within the life of a ticket.
-    pub(crate) fn take(&mut self, identity: Identity, now_us: u64) -> bool {
-        let issued = self.issued.entry(identity).or_default();
+    /// Counts one more. `false` if its holder was issued too many within the life of a ticket.
+    pub(crate) fn take(&mut self, holder: &Holder, now_us: u64) -> bool {
+        if self.issued.len() >= ALL_TICKETS_MAX && self.swept_us + SWEEP_US <= now_us {
+            self.swept_us = now_us;
+            self.issued.retain(|_, issued| {
+                issued.back().is_some_and(|last_us| last_us + TICKET_LIFE_US > now_us)
+            });
+        }
+        if self.issued.len() >= ALL_TICKETS_MAX {
+            return false;
+        }
+        let issued = self.issued.entry(holder.identity).or_default();
         while issued.front().is_some_and(|issued_us| issued_us + TICKET_LIFE_US <= now_us) {
             issued.pop_front();
         }
-        let has_room = issued.len() < TICKETS_MAX;
+        let has_room = issued.len() < holder.tickets_max();
         if has_room {
             issued.push_back(now_us);
         }
@@ -126,14 +171,16 @@ impl Digests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Rights;
+    use thalweg_token::Rights;
+
+    use crate::config::TICKETS_MAX;
 
     fn publisher() -> Arc<Holder> {
-        Arc::new(Holder::new("publisher", Rights::default()))
+        Arc::new(Holder::named("publisher", &Secret::new("p"), Rights::default()))
     }
 
     fn subscriber() -> Arc<Holder> {
-        Arc::new(Holder::new("subscriber", Rights::default()))
+        Arc::new(Holder::named("subscriber", &Secret::new("s"), Rights::default()))
     }
 
     impl Tickets {
@@ -148,10 +195,10 @@ mod tests {
     fn a_ticket_is_good_once_and_not_for_long() {
         let mut tickets = Tickets::default();
         let ticket = Ticket::new(7);
-        tickets.keep(ticket, publisher(), 0);
+        tickets.keep(ticket, publisher(), 0).unwrap();
         assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US - 1), Some(publisher()));
         assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US - 1), None);
-        tickets.keep(ticket, subscriber(), 0);
+        tickets.keep(ticket, subscriber(), 0).unwrap();
         assert_eq!(tickets.redeem(ticket, TICKET_LIFE_US), None);
         assert_eq!(tickets.len(), 0);
     }
@@ -173,9 +220,9 @@ mod tests {
     fn a_ticket_too_many_is_given_for_the_oldest_of_its_identity() {
         let mut tickets = Tickets::default();
         let publishers = Ticket::new(u128::MAX);
-        tickets.keep(publishers, publisher(), 0);
+        tickets.keep(publishers, publisher(), 0).unwrap();
         let keep = |tickets: &mut Tickets, id: u128, now_us| {
-            tickets.keep(Ticket::new(id), subscriber(), now_us)
+            tickets.keep(Ticket::new(id), subscriber(), now_us).unwrap()
         };
         for id in 0..TICKETS_MAX as u128 {
             assert!(!keep(&mut tickets, id, 1 + id as u64));
@@ -196,10 +243,10 @@ mod tests {
     #[test]
     fn tickets_that_others_keep_have_the_same_bound() {
         let mut rates = IssueRates::default();
-        assert!((0..TICKETS_MAX).all(|_| rates.take(subscriber().identity, 0)));
-        assert!(!rates.take(subscriber().identity, TICKET_LIFE_US - 1));
-        assert!(rates.take(publisher().identity, TICKET_LIFE_US - 1), "each has its own");
-        assert!(rates.take(subscriber().identity, TICKET_LIFE_US));
+        assert!((0..TICKETS_MAX).all(|_| rates.take(&subscriber(), 0)));
+        assert!(!rates.take(&subscriber(), TICKET_LIFE_US - 1));
+        assert!(rates.take(&publisher(), TICKET_LIFE_US - 1), "each has its own");
+        assert!(rates.take(&subscriber(), TICKET_LIFE_US));
     }
 
     #[test]

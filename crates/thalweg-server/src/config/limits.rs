@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use thalweg_wire::limits::{COMMAND_ROOM_BYTES, EVENT_BYTES, SUBSCRIPTIONS};
 
+use super::{Rate, Rates};
+
 /// Longer words get no "did you mean". No known name is longer, and comparing long words costs
 /// time before the client is known.
 pub(crate) const SUGGESTED_BYTES_MAX: usize = 32;
@@ -90,6 +92,33 @@ pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;
 /// forgotten, and asked for again.
 pub(crate) const GONE_MAX: usize = 10_000;
 
+/// Signed tokens that are remembered: each takes about as much memory as its text. Above this those
+/// that were not seen for longest are verified again.
+pub(crate) const SEEN_TOKENS_MAX: usize = 20_000;
+
+/// The least time between two requests for the keys of signed tokens, however many tokens name keys
+/// that nobody knows.
+pub(crate) const KEYS_GAP: Duration = Duration::from_secs(10);
+
+/// How long such a request may take.
+pub(crate) const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long whoever presents a token of an unknown key waits for it.
+pub(crate) const KEYS_WAIT: Duration = Duration::from_secs(6);
+
+/// How many may wait for it at a time.
+pub(crate) const KEYS_WAITING_MAX: usize = 256;
+
+/// The most bytes of a set of keys: one has some hundred.
+pub(crate) const KEYS_BYTES_MAX: usize = 256 << 10;
+
+/// Subjects, and as many addresses, whose rates are counted. Above this others are not counted: their
+/// number must neither take memory nor keep honest ones out.
+pub(crate) const RATED_MAX: usize = 200_000;
+
+/// The most bytes of what an administrator asks for.
+pub(crate) const ADMIN_BODY_BYTES: usize = 4096;
+
 /// Redirects that a fetch follows, all on the host that was configured.
 pub(crate) const REDIRECTS_MAX: usize = 3;
 
@@ -148,6 +177,12 @@ pub(crate) fn share_of_requests(places: usize) -> usize {
 /// (`busy`). Each identity has its own limit, or subscribers
 /// could use up all that publishers need.
 pub(crate) const TICKETS_MAX: usize = 10_000;
+
+/// Unused tickets of one subject, which opens tabs. Each is good for half a minute.
+pub(crate) const SUBJECT_TICKETS_MAX: usize = 100;
+
+/// Unused tickets in all: above this none is issued (`busy`).
+pub(crate) const ALL_TICKETS_MAX: usize = 100_000;
 
 /// Tickets at a time that the backend is asked to keep, and as many that it is asked to redeem. Others
 /// wait. Anybody may present what looks like a ticket, and each costs the backend a request. An answer
@@ -233,6 +268,15 @@ pub struct Limits {
     pub queries_per_address: usize,
     /// Fetches at a time, from all upstreams.
     pub fetches: usize,
+    /// How often one connection may do something, of a client that is counted for its address, or of a
+    /// signed token. Like the two below, they are more than any honest client takes. Who presents a
+    /// token of the configuration is not held to them.
+    pub rates_of_connection: Rates,
+    /// The same of all connections and requests of one subject of signed tokens. A page that polls a
+    /// fast topic makes hundreds of requests in a second.
+    pub rates_of_subject: Rates,
+    /// The same of one address; of IPv6, of one /64. Loopback is not counted.
+    pub rates_of_address: Rates,
     /// Subscriptions of one connection (`too_many_topics`): one visit checks all of them.
     pub subscriptions: usize,
     /// Memory of all topics' histories, divided among the shards. Above this a topic that grows
@@ -349,6 +393,24 @@ impl Default for Limits {
             queries: 256,
             queries_per_address: 16,
             fetches: 256,
+            rates_of_connection: Rates {
+                handshakes: Rate::of(2_000),
+                commands: Rate::of(1_000),
+                publishes: Rate::of(10_000),
+                bytes: Rate::of(16 << 20),
+            },
+            rates_of_subject: Rates {
+                handshakes: Rate::of(2_000),
+                commands: Rate::of(2_000),
+                publishes: Rate::of(20_000),
+                bytes: Rate::of(32 << 20),
+            },
+            rates_of_address: Rates {
+                handshakes: Rate::of(10_000),
+                commands: Rate::of(20_000),
+                publishes: Rate::of(200_000),
+                bytes: Rate::of(256 << 20),
+            },
             subscriptions: SUBSCRIPTIONS,
             history_bytes: 1 << 30,
             requests: 1024,

@@ -2,7 +2,11 @@ use std::time::Duration;
 
 use thalweg_wire::Excerpt;
 
-use super::{limits::SUGGESTED_BYTES_MAX, parse_bytes, parse_duration};
+use super::{
+    limits::SUGGESTED_BYTES_MAX,
+    parse_bytes, parse_duration,
+    rate::{Rate, Rates},
+};
 use crate::stream::FeedKind;
 
 /// Kinds of topics.
@@ -71,6 +75,24 @@ impl Options {
             "log" => Ok(FeedKind::Log),
             "value" => Ok(FeedKind::Value),
             other => Err(format!("{:?}{}", Excerpt(other), nearest(other, &KINDS))),
+        })
+    }
+
+    /// Rates, each in a second; those that are not named are as in `rates`.
+    ///
+    /// # Errors
+    /// One sentence naming the wrong key or value.
+    pub fn rates(&self, rates: Rates) -> Result<Rates, String> {
+        self.check_keys(&["handshakes", "commands", "publishes", "bytes"])?;
+        let rate = |key: &str, number: Option<u64>, rate: Rate| match number {
+            Some(0) => Err(format!("{key}: at least 1 in a second")),
+            number => Ok(number.map_or(rate, Rate::of)),
+        };
+        Ok(Rates {
+            handshakes: rate("handshakes", self.number("handshakes")?, rates.handshakes)?,
+            commands: rate("commands", self.number("commands")?, rates.commands)?,
+            publishes: rate("publishes", self.number("publishes")?, rates.publishes)?,
+            bytes: rate("bytes", self.bytes("bytes")?.map(|bytes| bytes as u64), rates.bytes)?,
         })
     }
 

@@ -191,6 +191,20 @@ impl UpstreamUrl {
         }
     }
 
+    /// Reads the URL of one document.
+    ///
+    /// # Errors
+    /// One sentence saying what is wrong.
+    pub fn of_document(text: &str) -> Result<Self, String> {
+        let url = Self::parse(text)?;
+        if url.after.is_some() { Err(format!("{PLACEHOLDER} means nothing here")) } else { Ok(url) }
+    }
+
+    /// Path and query of a document.
+    pub(crate) fn path(&self) -> &str {
+        &self.before
+    }
+
     /// As a request's `Host` has it (RFC 9110 §7.2).
     pub(crate) fn authority(&self) -> String {
         match (self.is_tls, self.port) {

@@ -1,4 +1,7 @@
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 /// An address as it is counted. An IPv4 address counts as a whole. Of an IPv6 address only the
 /// /64 counts: one line gets at least that (RFC 6177 §2), and with it 2^64 addresses.
@@ -21,6 +24,15 @@ impl Address {
     }
 }
 
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 >> 32 {
+            0xffff => Ipv4Addr::from_bits(self.0 as u32).fmt(f),
+            _ => write!(f, "{}/64", Ipv6Addr::from_bits(u128::from(self.0) << 64)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +50,14 @@ mod tests {
         check("::1", "127.0.0.1", true);
         check("0.0.0.1", "::1", false);
         check("0.0.0.0", "::", false);
+    }
+
+    #[test]
+    fn it_is_written_as_it_is_counted() {
+        for (text, written) in
+            [("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::/64"), ("::1", "127.0.0.1")]
+        {
+            assert_eq!(Address::of(text.parse().unwrap()).to_string(), written);
+        }
     }
 }

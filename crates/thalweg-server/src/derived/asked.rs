@@ -15,7 +15,7 @@ use crate::{config::ASKED_TOPICS, connection_limits::Address, refusal::Refusal};
 const REMEMBERED_US: u64 = 10_000_000;
 
 /// The queries that clients have asked for, on all shards. Equal ones share one topic.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AskedQueries {
     /// Topics of the configuration's queries that are [shared](DerivedTopic::is_shared).
     shared: HashSet<Topic>,
@@ -91,6 +91,11 @@ impl AskedQueries {
     /// The query whose rows are a topic.
     pub(crate) fn find(&self, topic: &Topic) -> Option<DerivedTopic> {
         self.lock().get(topic).map(|asked| asked.topic.clone())
+    }
+
+    /// The topic that the query of a topic reads.
+    pub(crate) fn source_of(&self, topic: &Topic) -> Option<Topic> {
+        self.lock().get(topic).map(|asked| asked.topic.source.clone())
     }
 
     /// Forgets those of one shard that nobody reads, and nobody has asked for lately.

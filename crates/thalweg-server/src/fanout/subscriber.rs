@@ -142,6 +142,12 @@ impl Subscriber {
         }
     }
 
+    /// It may not read a feed any more: no frame of it is begun from now on. When a partly sent one is
+    /// finished it is sent the end.
+    pub fn forbid(&mut self, feed: FeedKey) {
+        self.end_topic(feed, EndCode::Forbidden);
+    }
+
     /// A feed that it has left since the last call, and its place in that feed's list. Call it
     /// after [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly
     /// sent, the feed is left only when the frame is finished.
@@ -384,6 +390,11 @@ impl Subscriber {
         if self.first >= last {
             self.first = 0;
         }
+    }
+
+    /// Whether no frame of a subscription is begun any more.
+    pub(super) fn ends_after_frame(&self, index: u16) -> bool {
+        self.leaving == Some(index) || self.subscriptions[usize::from(index)].is_forbidden()
     }
 
     /// Index of the subscription to a feed that it is not leaving.

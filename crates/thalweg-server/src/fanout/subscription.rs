@@ -174,8 +174,16 @@ impl Subscription {
         (std::mem::replace(&mut self.feed, NO_FEED), self.place)
     }
 
-    /// Whether it has everything of a feed that gets nothing more.
+    /// Whether its subscriber may not read the topic any more.
+    pub(super) fn is_forbidden(&self) -> bool {
+        self.end == Some(EndCode::Forbidden)
+    }
+
+    /// Whether it has everything that it gets of a feed.
     pub(super) fn has_all(&self, feed: &Feed) -> bool {
+        if self.is_forbidden() {
+            return self.cursor().is_some_and(|cursor| !cursor.in_frame());
+        }
         // A version that memory had no room for will not come.
         let is_lost = feed.kind() == FeedKind::Value && feed.first_readable() == feed.head();
         self.cursor()

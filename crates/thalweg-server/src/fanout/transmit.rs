@@ -142,7 +142,7 @@ impl<'f, 's> Transmit<'f, 's> {
         let mut resumed = None;
         let has_trailer = subscriber.format.has_trailer();
         if let Some(index) = subscriber.in_frame
-            && (!subscriber.control.is_empty() || subscriber.leaving.is_some() || has_trailer)
+            && (!subscriber.control.is_empty() || subscriber.ends_after_frame(index) || has_trailer)
         {
             let rest = self.subscription(subscriber, feeds, index, None, true)?;
             if has_trailer {
@@ -176,7 +176,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 continue;
             }
             let index = index as u16;
-            if subscriber.leaving == Some(index) {
+            if subscriber.ends_after_frame(index) {
                 continue;
             }
             let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Who asks, as a request says (RFC 9110 §10.1.5).
-const USER_AGENT: &str = concat!("thalweg/", env!("CARGO_PKG_VERSION"));
+pub(super) const USER_AGENT: &str = concat!("thalweg/", env!("CARGO_PKG_VERSION"));
 
 /// An upstream that can be asked.
 pub(super) struct Upstream {

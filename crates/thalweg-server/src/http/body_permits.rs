@@ -159,7 +159,10 @@ impl Drop for ClientBodyPermits<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{access::Identity, connection_limits::Address};
+    use crate::{
+        access::{Identity, Kind},
+        connection_limits::Address,
+    };
 
     #[test]
     fn a_client_has_half_and_is_forgotten() {
@@ -167,8 +170,10 @@ mod tests {
         let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
             let address = Address::of(ip.parse().unwrap());
             let is_counted = ip != "127.0.0.1";
-            permits
-                .of_client(&taken, Client { identity: Identity::of("nobody"), address, is_counted })
+            permits.of_client(
+                &taken,
+                Client { identity: Identity::of(Kind::Nobody, ""), address, is_counted },
+            )
         });
         let same = permits.of_client(&taken, one.own.as_ref().unwrap().0);
         let held = [one.try_take().unwrap(), same.try_take().unwrap()];

@@ -2,10 +2,12 @@ use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
+use thalweg_token::Topics;
 use thalweg_wire::ErrorCode;
 
 use super::{
     Http,
+    administer::{DISCONNECT, disconnect},
     discard::reject_get_body,
     respond::{Answer, ErrorResponse, json, text},
 };
@@ -23,13 +25,19 @@ const LIMIT: usize = 1_000;
 pub(super) async fn answer(
     http: &Rc<Http>,
     parts: Parts,
-    body: &Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, ErrorResponse> {
     reject_get_body(&parts, body)?;
     let path = parts.uri.path();
+    if path == DISCONNECT {
+        return match parts.method {
+            Method::POST => disconnect(http, &parts, "the admin listener", body).await,
+            _ => Err(ErrorResponse::method("POST")),
+        };
+    }
     if !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/topics") {
-        let message = "here there are /metrics, /v1/topics, /healthz and /readyz: everything else \
-                       is where the server listens for everybody (--listen)";
+        let message = "here there are /metrics, /v1/topics, /v1/admin/disconnect, /healthz and \
+                       /readyz: everything else is where the server listens for everybody (--listen)";
         return Err(Refusal::new(ErrorCode::NotFound, message).into());
     }
     if parts.method != Method::GET {
@@ -39,7 +47,7 @@ pub(super) async fn answer(
         "/healthz" => Ok(healthy()),
         "/readyz" => ready(http),
         "/metrics" => Ok(metrics(http, &parts.headers)),
-        _ => list(http, &Query::of(&parts)?).await,
+        _ => list(http, &Query::of(&parts)?, Topics::all()).await,
     }
 }
 
@@ -68,10 +76,14 @@ pub(super) fn metrics(http: &Http, headers: &HeaderMap) -> Answer {
     answer
 }
 
-/// The list of topics, or a part of it.
-pub(super) async fn list(http: &Rc<Http>, query: &Query<'_>) -> Result<Answer, ErrorResponse> {
+/// The list of topics, or a part of it, with those that are shown to its reader.
+pub(super) async fn list(
+    http: &Rc<Http>,
+    query: &Query<'_>,
+    shown: Topics,
+) -> Result<Answer, ErrorResponse> {
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("").into();
     let limit = query.limit.unwrap_or(LIMIT);
-    let listing = Listing { after: text(&query.after), prefix: text(&query.prefix), limit };
+    let listing = Listing { after: text(&query.after), prefix: text(&query.prefix), limit, shown };
     Ok(json(StatusCode::OK, http.shard.list(listing).await?))
 }

@@ -1,4 +1,4 @@
-use std::{pin::pin, rc::Rc, sync::Arc};
+use std::{pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -14,7 +14,9 @@ use super::{
 use crate::{
     access::{Holder, Right, TICKET_LIFE_S},
     backend::RetryKey,
+    clock::now_us,
     connection_limits::Requester,
+    rates::Act,
     refusal::Refusal,
     shard::{Context, PublishResult, Request},
     source::posted::{self, BodyKind, Lines},
@@ -115,6 +117,14 @@ impl Publisher {
         }
     }
 
+    /// # Errors
+    /// When it publishes too often, or too much.
+    fn take_rates(&self, http: &Http, payloads: &Payloads, bytes: usize) -> Result<(), Refusal> {
+        let Some(rated) = self.holder.rated(self.client.counted()) else { return Ok(()) };
+        http.take(rated, (Act::Byte, bytes as u64))?;
+        http.take(rated, (Act::Publish, payloads.count() as u64))
+    }
+
     async fn publish_one(
         &self,
         http: &Rc<Http>,
@@ -124,6 +134,7 @@ impl Publisher {
         let bytes_max = http.limits().event_bytes;
         let body = whole(http, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
         let mut payloads = posted::one(self.kind, &body, bytes_max)?;
+        self.take_rates(http, &payloads, body.len())?;
         let (identity, key) = (self.client.identity, self.key.clone());
         let retry_key = key.map(|key| RetryKey { identity, key });
         *result = Some(http.shard.publish(&self.topic, &mut payloads, retry_key).await?);
@@ -145,6 +156,8 @@ impl Publisher {
         let mut drain = pin!(http.shard.drain());
         // The time between lines is not limited, but a line that is begun must be finished in
         // time.
+        let mut disconnected = pin!(http.shard.disconnected(&self.holder));
+        let mut token_end = pin!(until(ends_at(&self.holder)));
         let mut deadline = None;
         let mut permit = None;
         let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
@@ -154,6 +167,8 @@ impl Publisher {
                 () = &mut drain => return Err(Refusal::draining()),
                 frame = body.frame() => frame,
                 () = until(deadline) => return Err(slow()),
+                () = &mut token_end => return Err(expired()),
+                () = &mut disconnected => return Err(disconnected_by()),
             };
             if permit.is_none() && matches!(frame, Some(Ok(_))) {
                 permit = Some(tokio::select! {
@@ -175,12 +190,14 @@ impl Publisher {
                     let finished = lines.finish(&mut payloads);
                     // An empty body is answered with a position too, but it publishes nothing.
                     if !payloads.is_empty() || result.is_none() {
+                        self.take_rates(http, &payloads, payloads.bytes_of_events())?;
                         append(http, &self.topic, &mut payloads, result).await?;
                     }
                     return finished;
                 }
             };
             if !payloads.is_empty() {
+                self.take_rates(http, &payloads, payloads.bytes_of_events())?;
                 append(http, &self.topic, &mut payloads, result).await?;
             }
             read?;
@@ -225,6 +242,12 @@ pub(super) async fn command(
         .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
     let request = Request::read(text, may_publish.then_some(limits.event_bytes));
     let context = Context { client, subscriber: None };
+    if let Some(rated) = holder.rated(client.counted()) {
+        let taken = request.acts().into_iter().try_for_each(|act| http.take(rated, act));
+        if let Err(refusal) = taken {
+            return Err(ErrorResponse { id: request.id, ..refusal.into() });
+        }
+    }
     let answer = match request.command.and_then(|command| http.access().allow(&holder, command)) {
         Ok(command) => http.shard.execute(command, &context).await,
         Err(refused) => Err(refused),
@@ -242,11 +265,11 @@ pub(super) async fn ticket(http: &Http, parts: &Parts) -> Result<Answer, ErrorRe
         return Err(bad(message.into()).into());
     }
     let access = http.access();
-    let holder = access.identify(&parts.headers)?;
+    let holder = http.identify_token(&parts.headers).await?;
     let ticket = access.new_ticket(&holder)?;
     // A server without tokens does not check tickets.
     if access.has_tokens() {
-        let has_replaced = http.shared.tickets.keep(access, ticket, holder).await?;
+        let has_replaced = http.shared.tickets.keep(&access, ticket, holder).await?;
         http.shard.counts.tickets_replaced.add(u64::from(has_replaced));
     }
     let ticket = ticket.text();
@@ -277,7 +300,7 @@ fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
 }
 
 /// Reads a whole body.
-async fn whole(
+pub(super) async fn whole(
     http: &Http,
     body: &mut Incoming,
     bytes_max: usize,
@@ -302,6 +325,12 @@ async fn whole(
         Ok(whole)
     };
     timeout(limits.body_wait, read).await.map_err(|_| slow())?
+}
+
+/// When somebody's token ends, if it does.
+fn ends_at(holder: &Holder) -> Option<Instant> {
+    let left = Duration::from_micros(holder.ends_us.saturating_sub(now_us()));
+    (holder.ends_us != u64::MAX).then(|| Instant::now() + left)
 }
 
 async fn until(deadline: Option<Instant>) {
@@ -329,6 +358,16 @@ async fn append(
 fn broken_off() -> Refusal {
     let message = "the body broke off before its end, or its chunks are malformed";
     Refusal::new(ErrorCode::BadEvent, message)
+}
+
+fn disconnected_by() -> Refusal {
+    let message = "an administrator has disconnected this publisher";
+    Refusal::new(ErrorCode::Forbidden, message)
+}
+
+fn expired() -> Refusal {
+    let message = "the token has expired: go on with a new one";
+    Refusal::new(ErrorCode::Unauthorized, message)
 }
 
 fn slow() -> Refusal {

@@ -60,6 +60,11 @@ impl ErrorResponse {
                 // RFC 9110 §11.6.1.
                 insert(header::WWW_AUTHENTICATE, "Bearer");
             }
+            ErrorCode::TooManyRequests => {
+                let wait = self.refusal.retry_after().unwrap_or_default();
+                let wait_s = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+                headers.insert(header::RETRY_AFTER, wait_s.max(1).into());
+            }
             ErrorCode::Busy | ErrorCode::Draining => {
                 insert(header::RETRY_AFTER, "1");
             }

@@ -6,13 +6,15 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts,
+};
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, StreamStart, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    Http, RequestConnection, columns,
+    Http, RequestConnection, administer, columns,
     content::{Content, History},
     discard::{ResponseRules, finish_answer, reject_get_body},
     inspect, pages,
@@ -21,12 +23,15 @@ use super::{
     runs,
 };
 use crate::{
-    access::{Admitted, Holder, Right},
-    connection_limits::{ConnectionPermit, Forwarded, Requester},
+    access::{Admitted, Holder, Right, Unidentified},
+    audit::{Asker, is_audited},
+    clock::{Now, now_us},
+    connection_limits::{Address, ConnectionPermit, Forwarded, Requester},
     derived::topic_of,
     fanout::{FeedKey, ResponseMode},
+    rates::{Act, Rated},
     refusal::Refusal,
-    shard::{NewSubscriber, SubscriberId},
+    shard::{Handle, NewSubscriber, SubscriberId},
     transport::{
         Client, PipeEvent, Query, SubscribeRequest, Transport, Writer, head, negotiate, parameters,
         pipe,
@@ -69,6 +74,32 @@ impl Asked {
     }
 }
 
+/// What tells one request from others, in logs of proxies and of this server.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest that is taken over.
+const REQUEST_ID_BYTES_MAX: usize = 64;
+
+const EMPTY: HeaderValue = HeaderValue::from_static("");
+
+/// What is said of a request when it is refused.
+struct Asking {
+    address: Address,
+    path: Box<str>,
+    /// As the request has it.
+    id: Option<HeaderValue>,
+}
+
+impl Asking {
+    fn of(parts: &Parts, permit: &ConnectionPermit) -> Self {
+        let id = parts.headers.get(REQUEST_ID).filter(|id| {
+            id.len() <= REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(u8::is_ascii_graphic)
+        });
+        let path = Excerpt(parts.uri.path()).to_string().into();
+        Self { address: permit.address(), path, id: id.cloned() }
+    }
+}
+
 /// Events of a read without a limit.
 const LIMIT: usize = 1_000;
 
@@ -94,8 +125,9 @@ pub(super) async fn answer(
     let (forwarded, admitted) = match http.admit(&connection.permit, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => {
+            let asker = Asking::of(&parts, &connection.permit);
             drop(parts);
-            let answer = http.refuse(refusal.into());
+            let answer = http.refuse(refusal.into(), &asker);
             return finish_answer(http, rules, body, answer).await;
         }
     };
@@ -106,15 +138,22 @@ pub(super) async fn answer(
     }
     if connection.permit.is_admin() {
         // Boxed because it is rare: it must not enlarge the future of every request.
-        let inspected = Box::pin(inspect::answer(http, parts, &body)).await;
-        return finish_answer(http, rules, body, http.finish(inspected, &admitted)).await;
+        let asking = Asking::of(&parts, &connection.permit);
+        let inspected = Box::pin(inspect::answer(http, parts, &mut body)).await;
+        let answer = http.finish(inspected, &admitted, &asking);
+        return finish_answer(http, rules, body, answer).await;
     }
+    let mut asking = Asking::of(&parts, &connection.permit);
     let checked = match connection.permit.requester(&forwarded) {
         Ok(requester) => {
             connection.address.set(requester.address);
-            let begun = match reject_get_body(&parts, &body) {
-                Ok(()) => begin(http, &parts).await,
-                Err(error) => Err(error),
+            asking.address = requester.address;
+            let begun = match http.take_handshake(&parts, &requester) {
+                Ok(()) => match reject_get_body(&parts, &body) {
+                    Ok(()) => begin(http, &parts, &requester).await,
+                    Err(error) => Err(error),
+                },
+                Err(refusal) => Err(refusal.into()),
             };
             begun.map(|checked| (checked, requester))
         }
@@ -127,7 +166,7 @@ pub(super) async fn answer(
             drop((parts, body));
             checked.request.head.headers_mut().extend(admitted.headers());
             let subscribed = subscribe(http, takeover, connection, checked, requester).await;
-            return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted));
+            return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &asking));
         }
         Ok((None, requester)) => route(http, connection, requester, &mut parts, &mut body).await,
         Err(error) => {
@@ -135,7 +174,7 @@ pub(super) async fn answer(
             Err(error)
         }
     };
-    finish_answer(http, rules, body, http.finish(routed, &admitted)).await
+    finish_answer(http, rules, body, http.finish(routed, &admitted, &asking)).await
 }
 
 impl CheckedSubscribe {
@@ -162,20 +201,76 @@ impl Http {
         let admin = self.shared.admin.as_ref().filter(|_| permit.is_admin());
         let is_https = self.shared.tls.is_some() && admin.is_none();
         let is_https = forwarded.is_https.unwrap_or(is_https);
-        let admitted = admin.map_or(self.access(), |admin| admin).admit(parts, is_https)?;
+        let admitted = match admin {
+            Some(admin) => admin.admit(parts, is_https)?,
+            None => self.access().admit(parts, is_https)?,
+        };
         Ok((forwarded, admitted))
     }
 
     #[inline]
-    fn finish(&self, answered: Result<Answer, ErrorResponse>, admitted: &Admitted) -> Answer {
-        let mut answer = answered.unwrap_or_else(|error| self.refuse(error));
+    fn finish(
+        &self,
+        answered: Result<Answer, ErrorResponse>,
+        admitted: &Admitted,
+        asking: &Asking,
+    ) -> Answer {
+        let mut answer = answered.unwrap_or_else(|error| self.refuse(error, asking));
         answer.headers_mut().extend(admitted.headers());
         answer
     }
 
-    fn refuse(&self, error: ErrorResponse) -> Answer {
-        self.shard.counts.count_refused(error.refusal.code);
-        error.into_answer()
+    fn refuse(&self, error: ErrorResponse, asking: &Asking) -> Answer {
+        let Asking { address, path, id } = asking;
+        let id = id.clone().unwrap_or_else(|| {
+            // As good as any: it is only to be found in the log again.
+            let random = self.access().random().unwrap_or_default();
+            HeaderValue::try_from(format!("{:016x}", random as u64)).unwrap_or(EMPTY)
+        });
+        let request = id.to_str().unwrap_or_default();
+        self.shard
+            .counts
+            .refuse(&error.refusal, Asker { address: Some(*address), what: path, request });
+        let is_in_log = is_audited(error.refusal.code);
+        let mut answer = error.into_answer();
+        if is_in_log {
+            answer.headers_mut().insert(REQUEST_ID, id);
+        }
+        answer
+    }
+
+    /// Counts a request that neither publishes nor commands, before it is known whose it is: so a
+    /// flood of tokens is not verified.
+    ///
+    /// # Errors
+    /// When its address makes too many.
+    fn take_handshake(&self, parts: &Parts, requester: &Requester) -> Result<(), Refusal> {
+        let counted = requester.is_counted.then_some(requester.address);
+        let Some(address) = counted.filter(|_| parts.method != Method::POST) else { return Ok(()) };
+        let rated = Rated { subject: None, address: Some(address) };
+        self.take(rated, (Act::Handshake, 1))
+    }
+
+    /// Counts one of a subject's, once that is known.
+    ///
+    /// # Errors
+    /// When it makes too many.
+    fn take_of_subject(&self, holder: &Holder, requester: &Requester) -> Result<(), Refusal> {
+        let counted = requester.is_counted.then_some(requester.address);
+        match holder.rated(counted) {
+            // That of the address was counted before.
+            Some(rated) => self.take(Rated { address: None, ..rated }, (Act::Handshake, 1)),
+            None => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// When something is done too often.
+    pub(super) fn take(&self, rated: Rated, act: (Act, u64)) -> Result<(), Refusal> {
+        let Handle { common, counts, .. } = &*self.shard;
+        let uncounted = common.rates.take(rated, None, act, now_us())?;
+        counts.rates_uncounted.add(uncounted);
+        Ok(())
     }
 
     /// Whose token or ticket a request presents. A ticket has precedence over a token, and is
@@ -187,8 +282,25 @@ impl Http {
     ) -> Result<Arc<Holder>, Refusal> {
         match query.ticket.as_deref().filter(|_| self.access().has_tokens()) {
             // Boxed because it is rare: it must not enlarge the future of every request.
-            Some(ticket) => Box::pin(self.shared.tickets.redeem(self.access(), ticket)).await,
-            None => self.access().identify(&parts.headers),
+            Some(ticket) => Box::pin(self.shared.tickets.redeem(&self.access(), ticket)).await,
+            None => self.identify_token(&parts.headers).await,
+        }
+    }
+
+    /// Whose token a request presents.
+    pub(super) async fn identify_token(&self, headers: &HeaderMap) -> Result<Arc<Holder>, Refusal> {
+        match self.access().identify(headers, Now::get()) {
+            Err(Unidentified::UnknownKey) => {
+                // Boxed because it is rare: it must not enlarge the future of every request.
+                Box::pin(async {
+                    if let Some(keys) = self.access().published_keys() {
+                        keys.newer(now_us()).await?;
+                    }
+                    Ok(self.access().identify(headers, Now::get())?)
+                })
+                .await
+            }
+            identified => Ok(identified?),
         }
     }
 
@@ -198,9 +310,10 @@ impl Http {
         right: Right<'_>,
         parts: &Parts,
         query: &Query<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Arc<Holder>, Refusal> {
         let holder = self.identify(parts, query).await?;
-        self.access().authorise(&holder, right)
+        self.access().authorise(&holder, right)?;
+        Ok(holder)
     }
 }
 
@@ -215,7 +328,11 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
 }
 
 /// Begins a subscription, if the request asks for one. Its feeds are opened later.
-async fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe>>, ErrorResponse> {
+async fn begin(
+    http: &Http,
+    parts: &Parts,
+    requester: &Requester,
+) -> Result<Option<Box<CheckedSubscribe>>, ErrorResponse> {
     if parts.method != Method::GET {
         return Ok(None);
     }
@@ -243,11 +360,12 @@ async fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe
         return Err(Refusal::draining().into());
     }
     let path_topic = asked.as_ref().map(|asked| asked.topic.as_str()).or(path_topic);
-    let request = negotiate(parts, &query, path_topic, http.config(), http.access())?;
+    let request = negotiate(parts, &query, path_topic, http.config(), &http.access())?;
     // Boxed before it waits, so that the future of every request stays small.
     let holder = http.access().everybody();
     let mut checked = Box::new(CheckedSubscribe { request, holder, asked: None });
     checked.holder = http.identify(parts, &query).await?;
+    http.take_of_subject(&checked.holder, requester)?;
     match &asked {
         Some(asked) => {
             http.access().authorise(&checked.holder, Right::Subscribe(&asked.source))?;
@@ -392,11 +510,19 @@ async fn route(
     }
     let shown = &http.config().pages;
     match path {
-        "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
+        "/v1/commands" | "/v1/tickets" | administer::DISCONNECT if parts.method != Method::POST => {
             Err(ErrorResponse::method("POST"))
         }
         "/v1/commands" => post::command(http, &requester, parts, body).await,
         "/v1/tickets" => post::ticket(http, parts).await,
+        // Boxed because it is rare: it must not enlarge the future of every request.
+        administer::DISCONNECT => {
+            Box::pin(async {
+                let holder = http.may(Right::Administer, parts, &Query::of(parts)?).await?;
+                administer::disconnect(http, parts, holder.name(), body).await
+            })
+            .await
+        }
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(ErrorResponse::method("GET, HEAD"))
         }
@@ -404,7 +530,7 @@ async fn route(
         "/healthz" => Ok(inspect::healthy()),
         "/readyz" => inspect::ready(http),
         "/metrics" => {
-            http.may(Right::Inspect, parts, &Query::default()).await?;
+            http.may(Right::ViewMetrics, parts, &Query::default()).await?;
             Ok(inspect::metrics(http, &parts.headers))
         }
         _ => pages::at(shown, parts)?.ok_or_else(|| {
@@ -458,8 +584,8 @@ async fn read(
         return Box::pin(read_query(http, requester, parts, &query, *asked)).await;
     }
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
-        http.may(Right::Inspect, parts, &query).await?;
-        return inspect::list(http, &query).await;
+        let holder = http.may(Right::ViewTopics, parts, &query).await?;
+        return inspect::list(http, &query, http.access().shown_to(&holder)).await;
     };
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
         return Err(parameters::bad("one topic is read at a time".into()).into());

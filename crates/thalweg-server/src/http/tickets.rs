@@ -12,7 +12,7 @@ use tokio::{
 use crate::{
     access::{AccessPolicy, Holder, IssueRates, Ticket, Tickets},
     backend::{TicketDigest, TicketError, TicketReply, TicketRequest},
-    clock::now_us,
+    clock::{Now, now_us},
     config::{TICKET_WAIT, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX},
     refusal::Refusal,
 };
@@ -68,15 +68,15 @@ impl TicketStore {
         holder: Arc<Holder>,
     ) -> Result<bool, Refusal> {
         match self {
-            Self::Own(tickets) => Ok(lock(tickets).keep(ticket, holder, now_us())),
+            Self::Own(tickets) => lock(tickets).keep(ticket, holder, now_us()),
             Self::Shared(shared) => {
-                if !lock(&shared.rates).take(holder.identity, now_us()) {
+                if !lock(&shared.rates).take(&holder, now_us()) {
                     return Err(Refusal::busy("tickets for this token"));
                 }
                 let place = shared.keeps.take().await?;
                 let (reply, answer) = TicketReply::channel(Some(place));
                 let ticket = TicketDigest::new(access.ticket_digest(ticket));
-                let holder = holder.name().to_owned();
+                let holder = holder.to_text(Now::get());
                 shared.ask(TicketRequest::Keep { ticket, holder, reply }, answer).await.map_err(
                     |_| {
                         unavailable(
@@ -108,10 +108,10 @@ impl TicketStore {
                 let ticket = TicketDigest::new(access.ticket_digest(ticket));
                 let redeem = TicketRequest::Redeem { ticket, reply };
                 let holder = shared.ask(redeem, answer).await.map_err(not_redeemed)?;
-                // A name that is not known is of another release.
-                holder.and_then(|holder| access.named(&holder))
+                holder.and_then(|holder| access.of_text(&holder, Now::get()))
             }
         };
+        let holder = holder.filter(|holder| !holder.is_over(now_us()));
         holder.ok_or_else(AccessPolicy::void_ticket)
     }
 }
@@ -176,7 +176,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Access, Secret};
+    use crate::{
+        access::MadeOf,
+        config::{Access, Secret},
+    };
 
     fn publisher(access: &AccessPolicy) -> Arc<Holder> {
         access.named("publisher").unwrap()
@@ -184,7 +187,10 @@ mod tests {
 
     fn policy() -> Arc<AccessPolicy> {
         let access = Access { publish_token: Some(Secret::new("p")), ..Access::default() };
-        Arc::new(AccessPolicy::new(&access, ([127, 0, 0, 1], 1).into()).unwrap())
+        Arc::new(
+            AccessPolicy::new(&access, ([127, 0, 0, 1], 1).into(), MadeOf::default(), None)
+                .unwrap(),
+        )
     }
 
     fn code<T>(result: &Result<T, Refusal>) -> Option<ErrorCode> {
@@ -242,7 +248,7 @@ mod tests {
         let Some(TicketRequest::Keep { holder, reply, .. }) = asked.recv().await else {
             panic!("nothing is kept")
         };
-        assert_eq!(holder, "publisher");
+        assert_eq!(access.of_text(&holder, Now::get()), Some(publisher(&access)));
         reply.send(Ok(()));
         assert_eq!(issued.await.unwrap(), Ok(false));
         // Then it is the turn of those that wait.

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener as StdListener, TcpStream},
+    net::{IpAddr, SocketAddr, TcpListener as StdListener, TcpStream},
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -18,8 +18,9 @@ use tokio::{
 };
 
 use crate::{
+    audit::Asker,
     config::{Limits, REJECTIONS_MAX},
-    connection_limits::ConnectionLimits,
+    connection_limits::{Address, ConnectionLimits},
     http::{Http, reject, serve_connection},
     refusal::Refusal,
     shard::{Arrival, Mail},
@@ -94,7 +95,7 @@ pub(super) async fn accept(
         };
         http.shard.counts.accepted.add(1);
         if http.shared.shutdown.is_closed.load(Relaxed) {
-            refuse(&http, &mut rejections, socket, tls, Refusal::draining());
+            refuse(&http, &mut rejections, socket, tls, Refusal::draining(), from.ip());
             continue;
         }
         let permit = match connection_limits.take(from.ip()) {
@@ -102,8 +103,8 @@ pub(super) async fn accept(
             Err(refused) => {
                 // Over TLS the reason needs a handshake, and that costs too much.
                 match tls {
-                    None => refuse(&http, &mut rejections, socket, None, refused),
-                    Some(_) => http.shard.counts.count_refused(refused.code),
+                    None => refuse(&http, &mut rejections, socket, None, refused, from.ip()),
+                    Some(_) => http.shard.counts.refuse(&refused, asker(from.ip())),
                 }
                 continue;
             }
@@ -121,6 +122,11 @@ pub(super) async fn accept(
     while rejections.join_next().await.is_some() {}
 }
 
+/// Whoever connects from an address.
+fn asker(from: IpAddr) -> Asker<'static> {
+    Asker { address: Some(Address::of(from)), what: "connection", request: "" }
+}
+
 /// Sends a connection the reason why it is not served, unless too many are being sent one
 /// already.
 fn refuse(
@@ -129,8 +135,9 @@ fn refuse(
     socket: TcpStream,
     tls: Option<&Certificate>,
     refused: Refusal,
+    from: IpAddr,
 ) {
-    http.shard.counts.count_refused(refused.code);
+    http.shard.counts.refuse(&refused, asker(from));
     while rejections.try_join_next().is_some() {}
     if rejections.len() == REJECTIONS_MAX {
         return;

@@ -1,18 +1,23 @@
 //! What a client asks for: read once, executed in one place.
 
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
+use smallvec::SmallVec;
 use thalweg_wire::{
-    ErrorCode, Excerpt, Position, StartAt, Topic,
+    EndCode, ErrorCode, Excerpt, Position, StartAt, Topic,
     answer::{self, Published},
+    close,
     command::{self, Asked},
     event,
 };
 
 use super::{Handle, Shard, ingest::PendingPublish, subscribers::SubscriberId};
 use crate::{
-    access::{Allowed, Right, Wanted},
-    clock::now_us,
+    access::{AccessPolicy, Allowed, Holder, Right, Unidentified, Wanted},
+    clock::{Now, now_us},
     fanout::{FeedKey, Policy, Subscribe, Terms},
+    rates::Act,
     refusal::Refusal,
     stream::Payloads,
     transport::{Client, parameters},
@@ -23,6 +28,8 @@ pub(crate) struct Request {
     /// Comes back with the answer.
     pub(crate) id: Option<Box<RawValue>>,
     pub(crate) command: Result<Command, Refusal>,
+    /// How long it is.
+    pub(crate) bytes: usize,
 }
 
 pub(crate) enum Command {
@@ -31,6 +38,7 @@ pub(crate) enum Command {
     Unsubscribe { topic: Topic },
     Echo { data: Box<RawValue> },
     Ack { topic: Topic, position: Position },
+    Refresh { token: Box<str> },
 }
 
 /// Who asks for it.
@@ -46,6 +54,8 @@ pub(crate) enum Answer {
     Echo(Box<RawValue>),
     Published(Published),
     Done(Topic, Option<Position>),
+    /// How long the new token lasts, in seconds, if it ends.
+    Refreshed(Option<u64>),
 }
 
 /// A command that is executed, or has to wait for another shard first.
@@ -60,9 +70,20 @@ pub(super) enum Waiting {
     /// For the topic's home to confirm that the topic exists. The subscription begins only
     /// then.
     Find(Topic, StartAt, Terms),
+    /// For the key of a token.
+    Key(Box<str>),
 }
 
 impl Request {
+    /// What it takes of its client's rates.
+    pub(crate) fn acts(&self) -> [(Act, u64); 3] {
+        let events = match &self.command {
+            Ok(Command::Publish { payloads, .. }) => payloads.count() as u64,
+            _ => 0,
+        };
+        [(Act::Command, 1), (Act::Byte, self.bytes as u64), (Act::Publish, events)]
+    }
+
     /// Reads a command. `event_bytes_max` limits each event of a client that may publish.
     /// Without it the events are not read, because they may be many.
     pub(crate) fn read(text: &str, event_bytes_max: Option<usize>) -> Self {
@@ -70,7 +91,7 @@ impl Request {
         let command = command
             .map_err(|message| Refusal::new(ErrorCode::BadCommand, message))
             .and_then(|command| Command::check(command, event_bytes_max));
-        Self { id: id.map(ToOwned::to_owned), command }
+        Self { id: id.map(ToOwned::to_owned), command, bytes: text.len() }
     }
 }
 
@@ -81,6 +102,7 @@ impl Answer {
             Self::Echo(data) => answer::echo(id, data),
             Self::Published(published) => published.to_answer(id),
             Self::Done(topic, position) => answer::done(id, topic, *position),
+            Self::Refreshed(expires_in_s) => answer::refreshed(id, *expires_in_s),
         }
     }
 }
@@ -136,6 +158,7 @@ impl Command {
                 event::check_depth(data)?;
                 Self::Echo { data: data.to_owned() }
             }
+            command::Command::Refresh { token } => Self::Refresh { token: token.into() },
             command::Command::Ack { topic, position } => {
                 Self::Ack { topic: topic.parse()?, position: position.parse()? }
             }
@@ -150,7 +173,7 @@ impl Wanted for Command {
             Self::Subscribe { topic, .. } | Self::Ack { topic, .. } => {
                 Some(Right::Subscribe(topic))
             }
-            Self::Unsubscribe { .. } | Self::Echo { .. } => None,
+            Self::Unsubscribe { .. } | Self::Echo { .. } | Self::Refresh { .. } => None,
         };
         right.into_iter()
     }
@@ -187,6 +210,12 @@ impl Handle {
                 self.with_shard(|shard| shard.begin_subscription(context, &topic, start, terms))?;
                 Ok(Answer::Done(topic, None))
             }
+            Waiting::Key(token) => {
+                if let Some(keys) = self.access().published_keys() {
+                    keys.newer(now_us()).await?;
+                }
+                self.with_shard(|shard| Ok(shard.refresh(context, token.as_bytes())??))
+            }
         }
     }
 }
@@ -216,6 +245,13 @@ impl Shard {
             Command::Unsubscribe { topic } => {
                 self.end_subscription(context, &topic).map(|()| Answer::Done(topic, None))
             }
+            Command::Refresh { token } => match self.refresh(context, token.as_bytes()) {
+                Ok(Err(Unidentified::UnknownKey)) => {
+                    return Execution::Waiting(Waiting::Key(token));
+                }
+                Ok(refreshed) => refreshed.map_err(Refusal::from),
+                Err(refusal) => Err(refusal),
+            },
             Command::Ack { topic, position } => {
                 self.ack(context, &topic, position);
                 Ok(Answer::Done(topic, Some(position)))
@@ -249,6 +285,64 @@ impl Shard {
         }
         self.subscribers.join(&mut self.topics, id.key, feed, now_us());
         Ok(())
+    }
+
+    /// Gives a connection another token of the same holder. Topics that this one gives no right to
+    /// end for it.
+    ///
+    /// # Errors
+    /// When the token is not good; inside, when it is not known whose it is.
+    fn refresh(
+        &mut self,
+        context: &Context,
+        token: &[u8],
+    ) -> Result<Result<Answer, Unidentified>, Refusal> {
+        let id = context.subscriber()?;
+        let now = Now::get();
+        let holder = match self.access.holder(token, now) {
+            Ok(holder) => holder,
+            Err(unidentified) => return Ok(Err(unidentified)),
+        };
+        let Some(connection) = self.subscribers.get_mut(id) else {
+            return Ok(Ok(Answer::Refreshed(None)));
+        };
+        if connection.holder.identity != holder.identity {
+            let message = "the token is another holder's: open another connection with it";
+            return Err(Refusal::new(ErrorCode::Forbidden, message));
+        }
+        let expires_in_s = holder.left_s(now.us);
+        self.change_holder(id.key, holder);
+        Ok(Ok(Answer::Refreshed(expires_in_s)))
+    }
+
+    /// Gives a connection another holder's rights. Topics to which there is no right any more end
+    /// for it.
+    fn change_holder(&mut self, key: u32, holder: Arc<Holder>) {
+        let Some(connection) = self.subscribers.connections.get(key as usize) else { return };
+        let is_lost = |feed: &FeedKey| {
+            self.topics.feeds.get(*feed).is_some_and(|local| {
+                self.access.authorise(&holder, Right::Subscribe(&local.topic)).is_err()
+            })
+        };
+        let lost: SmallVec<[FeedKey; 4]> = connection.subscriber.feeds().filter(is_lost).collect();
+        let may_publish = self.access.lets_publish(&holder);
+        self.subscribers.refresh(key, holder, may_publish);
+        for feed in lost {
+            self.subscribers.end_topic(key, feed, EndCode::Forbidden);
+        }
+    }
+
+    /// Takes another access policy.
+    pub(super) fn change_access(&mut self, access: Arc<AccessPolicy>) {
+        self.access = access;
+        let connections = self.subscribers.connections.iter();
+        let holders = connections.map(|(key, it)| (key as u32, Arc::clone(&it.holder)));
+        for (key, holder) in holders.collect::<Vec<_>>() {
+            match self.access.successor(&holder) {
+                Some(holder) => self.change_holder(key, holder),
+                None => self.subscribers.close(key, close::EXPIRED),
+            }
+        }
     }
 
     /// The feed of a topic that a connection reads.

@@ -97,7 +97,10 @@ mod tests {
     use thalweg_wire::{Epoch, ErrorCode};
 
     use super::*;
-    use crate::{access::Identity, stream::Appended};
+    use crate::{
+        access::{Identity, Kind},
+        stream::Appended,
+    };
 
     fn result(first: u64) -> PublishResult {
         let appended = Appended { first, end: first + 1 };
@@ -112,16 +115,16 @@ mod tests {
             let key = RetryKey { identity: who, key: key.as_bytes().into() };
             hasher.key(topic, &key, body.as_bytes())
         };
-        let first = make(&cars, Identity::of("nobody"), "k", "1");
+        let first = make(&cars, Identity::of(Kind::Nobody, ""), "k", "1");
         let mut cache = IdempotencyCache::default();
         cache.remember(first, result(7), 0, &Limits::default());
         assert_eq!(cache.look(first).unwrap().unwrap().appended.first, 7);
-        let other = make(&cars, Identity::of("nobody"), "k", "2");
+        let other = make(&cars, Identity::of(Kind::Nobody, ""), "k", "2");
         assert_eq!(cache.look(other).unwrap_err().code, ErrorCode::KeyReused);
         for new in [
-            make(&bikes, Identity::of("nobody"), "k", "1"),
-            make(&cars, Identity::of("publisher"), "k", "1"),
-            make(&cars, Identity::of("nobody"), "l", "1"),
+            make(&bikes, Identity::of(Kind::Nobody, ""), "k", "1"),
+            make(&cars, Identity::of(Kind::Named, "publisher"), "k", "1"),
+            make(&cars, Identity::of(Kind::Nobody, ""), "l", "1"),
         ] {
             assert!(cache.look(new).unwrap().is_none());
         }
@@ -133,8 +136,10 @@ mod tests {
         let topic = "cars".parse().unwrap();
         let limits = Limits { retry_keys: 3, ..Limits::default() };
         let mut cache = IdempotencyCache::default();
-        let retry_key =
-            |n: u64| RetryKey { identity: Identity::of("nobody"), key: n.to_le_bytes().into() };
+        let retry_key = |n: u64| RetryKey {
+            identity: Identity::of(Kind::Nobody, ""),
+            key: n.to_le_bytes().into(),
+        };
         let key = |n: u64| hasher.key(&topic, &retry_key(n), b"");
         for n in 0..5 {
             cache.remember(key(n), result(n + 1), n, &limits);

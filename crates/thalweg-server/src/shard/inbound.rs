@@ -13,6 +13,8 @@ use super::{
     subscribers::{Phase, SubscriberId, Subscribers},
 };
 use crate::{
+    audit::Asker,
+    clock::now_us,
     refusal::Refusal,
     transport::{Connection, Received},
 };
@@ -75,16 +77,34 @@ impl Shard {
         }
     }
 
+    /// # Errors
+    /// When it comes too often.
+    fn take_rates(&mut self, key: u32, request: &Request) -> Result<(), Refusal> {
+        let connection = &mut self.subscribers.connections[key as usize];
+        let Some(rated) = connection.holder.rated(connection.client.counted()) else {
+            return Ok(());
+        };
+        let now_us = now_us();
+        for act in request.acts() {
+            let buckets = Some(&mut connection.buckets);
+            let uncounted = self.common.rates.take(rated, buckets, act, now_us)?;
+            self.subscribers.counts.rates_uncounted.add(uncounted);
+        }
+        Ok(())
+    }
+
     /// Executes a command from a connection, and answers it when it is done.
     fn execute_for(&mut self, handle: &Rc<Handle>, key: u32, request: Request) {
-        let Request { id, command } = request;
+        let taken = self.take_rates(key, &request);
+        let Request { id, command, .. } = request;
         let connection = &self.subscribers.connections[key as usize];
         let subscriber = SubscriberId { key, serial: connection.serial };
         let context = Context { client: connection.client, subscriber: Some(subscriber) };
         // An ack without an id gets no answer.
         let is_silent = id.is_none() && matches!(command, Ok(Command::Ack { .. }));
-        let access = &self.common.access;
-        let allowed = command.and_then(|command| access.allow(&connection.holder, command));
+        let access = &self.access;
+        let allowed = taken.and(command);
+        let allowed = allowed.and_then(|command| access.allow(&connection.holder, command));
         let execution = match allowed {
             Ok(command) => self.execute(command, &context),
             Err(refused) => Execution::Done(Err(refused)),
@@ -159,8 +179,8 @@ impl Subscribers {
     /// Takes the next message out of what a connection sent. Returns it if it is a request.
     fn next_request(&mut self, key: u32, rest: &mut &[u8], now_us: u64) -> Option<Request> {
         let connection = &mut self.connections[key as usize];
-        let may_publish = self.common.access.lets_publish(&connection.holder);
-        let event_bytes_max = may_publish.then_some(self.common.config.limits.event_bytes);
+        let event_bytes_max =
+            connection.may_publish.then_some(self.common.config.limits.event_bytes);
         let (mut request, mut bytes) = (None, 0);
         let held_before = connection.unfinished_bytes();
         connection.receive(rest, now_us, &mut |text| {
@@ -202,7 +222,9 @@ impl Subscribers {
         let json = match answer {
             Ok(answer) => answer.to_json(id),
             Err(refused) => {
-                self.counts.count_refused(refused.code);
+                let address = self.connections.get(key as usize).map(|it| it.client.address);
+                let request = id.map(RawValue::get).unwrap_or_default();
+                self.counts.refuse(&refused, Asker { address, what: "command", request });
                 refusal(refused.code, &refused.message, id, None)
             }
         };

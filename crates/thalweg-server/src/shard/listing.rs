@@ -14,6 +14,8 @@ pub(crate) struct Listing {
     pub(crate) after: String,
     pub(crate) prefix: String,
     pub(crate) limit: usize,
+    /// Those that its reader may see.
+    pub(crate) shown: thalweg_token::Topics,
 }
 
 /// The list of topics, as the JSON of docs/wire.md, "Reading".
@@ -63,17 +65,20 @@ impl Topics {
     /// At most `limit` topics after the given one, by name. Two shards may list the same topic:
     /// its home and a shard that has a copy.
     fn list(&self, listing: &Listing) -> Vec<Listed> {
-        let next = self.feeds.named(&listing.after, &listing.prefix).take(listing.limit);
-        next.map(|local| {
-            let feed = local.home.is_some().then_some(local.feed.as_ref()).flatten();
-            Listed {
-                topic: Text(local.topic.clone()),
-                position: feed.map(|feed| Text(feed.position_before(feed.head()))),
-                events: feed.map_or(0, |feed| feed.retained_events() as u64),
-                subscribers: local.subscribers.len() as u64,
-            }
-        })
-        .collect()
+        let next = self.feeds.named(&listing.after, &listing.prefix);
+        let shown = next.filter(|local| listing.shown.contain(&local.topic));
+        shown
+            .take(listing.limit)
+            .map(|local| {
+                let feed = local.home.is_some().then_some(local.feed.as_ref()).flatten();
+                Listed {
+                    topic: Text(local.topic.clone()),
+                    position: feed.map(|feed| Text(feed.position_before(feed.head()))),
+                    events: feed.map_or(0, |feed| feed.retained_events() as u64),
+                    subscribers: local.subscribers.len() as u64,
+                }
+            })
+            .collect()
     }
 }
 

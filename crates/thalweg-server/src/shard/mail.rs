@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Epoch, Offset, Position, Topic};
+use thalweg_wire::{Epoch, Offset, Pattern, Position, Topic};
 use tokio::sync::oneshot;
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
     topics::Topics,
 };
 use crate::{
+    access::{AccessPolicy, Holder},
     backend::{FromBackend, RetryKey},
     connection_limits::{Address, ConnectionPermit},
     fetch::Fetched,
@@ -73,11 +74,36 @@ pub(crate) enum Mail {
         /// Where the answer goes.
         answer: oneshot::Sender<Result<(), Refusal>>,
     },
+    /// Another access policy.
+    Access(Arc<AccessPolicy>),
+    /// End connections. Answers how many.
+    Disconnect {
+        /// Which.
+        wanted: Arc<Disconnect>,
+        /// Where the answer goes.
+        answer: oneshot::Sender<usize>,
+    },
     /// Send what has been published, also to the other shards, then answer. The server will end
     /// soon.
     Flush(oneshot::Sender<()>),
     /// Close all connections and end.
     Drain,
+}
+
+/// Which connections are ended.
+#[derive(Debug, Clone)]
+pub(crate) enum Disconnect {
+    /// Those whose token is of this subject, or has this name.
+    Of(Box<str>),
+    /// Those that read a topic that this means.
+    Reading(Pattern),
+}
+
+impl Disconnect {
+    /// Whether it means a holder, whatever it reads.
+    pub(crate) fn means(&self, holder: &Holder) -> bool {
+        matches!(self, Self::Of(name) if **name == *holder.name())
+    }
 }
 
 /// What a topic's home posts to a shard that reads it.

@@ -40,6 +40,11 @@ impl Handle {
             Mail::Delete { topic, answer } => {
                 self.with_shard(|shard| shard.topics.delete(&topic, answer));
             }
+            Mail::Access(access) => self.change_access(access),
+            Mail::Disconnect { wanted, answer } => {
+                // The receiver may be gone by then.
+                let _ = answer.send(self.disconnect_here(&wanted));
+            }
             Mail::NoRoom(follower) => self.with_shard(|shard| {
                 if let Some(key) = shard.topics.rejected_feed(&follower) {
                     shard.evict_subscribers(key);

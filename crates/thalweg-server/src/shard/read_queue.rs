@@ -84,11 +84,14 @@ mod tests {
     };
 
     use super::*;
-    use crate::{access::Identity, connection_limits::Address};
+    use crate::{
+        access::{Identity, Kind},
+        connection_limits::Address,
+    };
 
     fn client(number: u8) -> Client {
         let address = Address::of(IpAddr::from([127, 0, 0, number]));
-        Client { address, identity: Identity::of("nobody"), is_counted: false }
+        Client { address, identity: Identity::of(Kind::Nobody, ""), is_counted: false }
     }
 
     async fn turn(queue: &ReadQueue, client: Client) -> (MutexGuard<'_, ()>, QueuedRead<'_>) {

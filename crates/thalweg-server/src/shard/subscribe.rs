@@ -128,7 +128,7 @@ impl Shard {
             .collect();
         let subscriber =
             Subscriber::new(request.format, head, &subscriptions, request.mode.clone());
-        let inbound_mode = match self.common.access.lets_publish(&holder) {
+        let inbound_mode = match self.access.lets_publish(&holder) {
             _ if request.echoes => InboundMode::Echo,
             true => InboundMode::Publish(self.common.config.limits.command_bytes() as u32),
             false => InboundMode::CommandsOnly,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use slab::Slab;
-use thalweg_wire::{Close, EndCode, Format};
+use thalweg_wire::{Close, EndCode, Format, close};
 
 use super::{
     Common,
@@ -20,6 +20,7 @@ use super::{
     topics::Topics,
 };
 use crate::{
+    access::Holder,
     answers::{AnswerAccount, Answers},
     config::SOCKET_READ_BYTES,
     fanout::{FeedKey, Scratch},
@@ -40,6 +41,8 @@ pub(super) struct Subscribers {
     /// Connections taken over since the start.
     serials: u64,
     pub(super) timers: Timers<Timer>,
+    /// When tokens end: the connection's place, and its serial.
+    token_ends: Timers<(u32, u64)>,
     /// Memory of WebSocket messages that are unfinished or not processed yet.
     pub(super) unfinished_bytes: usize,
     pub(super) answers: Answers,
@@ -110,6 +113,7 @@ impl Subscribers {
             readable: VecDeque::new(),
             serials: 0,
             timers: Timers::default(),
+            token_ends: Timers::default(),
             unfinished_bytes: 0,
             answers: Answers::default(),
             control_accounts: HashMap::new(),
@@ -141,6 +145,46 @@ impl Subscribers {
                 }
             }
         }
+    }
+
+    /// Closes those whose tokens have ended.
+    pub(super) fn end_tokens(&mut self, now_us: u64) {
+        while let Some((key, serial)) = self.token_ends.take_due(now_us) {
+            let connection = self.connections.get_mut(key as usize);
+            let Some(connection) = connection.filter(|it| it.serial == serial) else { continue };
+            if connection.holder.is_over(now_us) {
+                self.close(key, close::EXPIRED);
+            } else {
+                // It has another one.
+                self.watch_token(key);
+            }
+        }
+    }
+
+    /// Looks at a connection again when its token ends.
+    fn watch_token(&mut self, key: u32) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        let ends_us = connection.holder.ends_us;
+        if ends_us != u64::MAX {
+            connection.token_watched_us = ends_us;
+            self.token_ends.set(ends_us, (key, connection.serial));
+        }
+    }
+
+    /// Gives a connection another token in place of its own.
+    pub(super) fn refresh(&mut self, key: u32, holder: Arc<Holder>, may_publish: bool) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        let is_earlier = holder.ends_us < connection.token_watched_us;
+        connection.holder = holder;
+        connection.may_publish = may_publish;
+        if is_earlier {
+            self.watch_token(key);
+        }
+    }
+
+    /// When something is due by time.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        [self.timers.next_us(), self.token_ends.next_us()].into_iter().flatten().min()
     }
 
     /// Takes the events of the sockets from epoll; `true` if there may be more.
@@ -185,6 +229,7 @@ impl Subscribers {
             self.flags.resize(key as usize + 1, Flags::default());
         }
         self.flags[key as usize] = Flags::default();
+        self.watch_token(key);
         self.counts.connections.add(1);
         self.counts.piped_connections.add(u64::from(is_piped));
         self.counts.subscribed.add(1);

@@ -121,6 +121,7 @@ impl Shard {
         let read_us = now_us();
         self.read(handle, read_us);
         self.subscribers.run_timers(read_us);
+        self.subscribers.end_tokens(read_us);
         let moved = std::mem::take(&mut self.topics.news.moved);
         self.ingest.queries.follow(&mut self.topics, &moved, read_us);
         self.ingest.sources.follow(moved.into_iter());
@@ -153,7 +154,7 @@ impl Shard {
         let again_us = (!is_posted).then(|| now_us() + AGAIN_US);
         let due = [
             self.topics.timers.next_us(),
-            self.subscribers.timers.next_us(),
+            self.subscribers.next_us(),
             self.ingest.sources.timers.next_us(),
             self.ingest.queries.timers.next_us(),
             again_us,
@@ -221,6 +222,9 @@ impl Shard {
         }
         self.subscribers.sweep(&mut self.topics, now_us);
         self.ingest.queries.sweep(&self.topics, now_us);
+        if self.is_first {
+            self.common.rates.sweep(now_us);
+        }
         self.ingest.idempotency_cache.sweep(now_us, &self.common.config.limits);
         self.sweep_us = now_us + SWEEP_US;
     }

@@ -13,6 +13,7 @@ use crate::{
     config::{ECHO_BYTES, Limits, UNANSWERED_MAX, has_read_enough},
     connection_limits::{Address, ConnectionPermit, Requester},
     fanout::{Feeds, Subscriber},
+    rates::Buckets,
 };
 
 /// A subscriber's connection: a slab entry, no task.
@@ -50,6 +51,12 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     /// Whose rights it has.
     pub(crate) holder: Arc<Holder>,
+    /// Whether it may publish to any topic: else its events are not read.
+    pub(crate) may_publish: bool,
+    /// How often it may do something.
+    pub(crate) buckets: Buckets,
+    /// When it is looked whether its token has ended, in µs; `u64::MAX`: never.
+    pub(crate) token_watched_us: u64,
     /// Its place among the server's, held as long as it lives.
     _permit: Option<ConnectionPermit>,
 }
@@ -140,6 +147,9 @@ impl Connection {
             waits: false,
             client,
             holder,
+            may_publish: matches!(inbound_mode, InboundMode::Publish(_)),
+            buckets: Buckets::default(),
+            token_watched_us: u64::MAX,
             _permit: permit,
         }
     }

@@ -275,7 +275,9 @@ mod tests {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let path_topic = parts.uri.path().strip_prefix("/v1/topics/").map(str::to_owned);
         let (config, listen) = (Config::default(), ([127, 0, 0, 1], 80).into());
-        let access = AccessPolicy::new(&config.access, listen).unwrap();
+        let access =
+            AccessPolicy::new(&config.access, listen, crate::access::MadeOf::default(), None)
+                .unwrap();
         let query = Query::of(&parts)?;
         negotiate(&parts, &query, path_topic.as_deref(), &config, &access)
     }

@@ -218,7 +218,7 @@ fn a_stream_that_is_another_one_is_an_epoch_gap() {
         streams.restart();
         connected.join().expect("a poll")
     });
-    assert_eq!(told.last().expect("a message")["close"]["code"], 4004, "{told:?}");
+    assert_eq!(told.last().expect("a message")["close"]["code"], 4005, "{told:?}");
     publish(&node, "cars", "2");
     let mut told = poll(&node, "cars", &before);
     assert_eq!(told[0]["gap"], serde_json::json!({"missed": null, "reason": "epoch"}));

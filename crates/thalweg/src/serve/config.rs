@@ -1,14 +1,17 @@
 //! Settings as the server's configuration: what is not given is its default, and
 //! what does not go together is refused.
 
+use std::time::Duration;
+
 use thalweg_server::{
-    config::{Config, Limits, QueryConfig, Secret, SourceConfig, StreamConfig, Tls},
+    config::{Config, Limits, QueryConfig, Secret, SignedBy, SourceConfig, StreamConfig, Tls},
     stream::FeedKind,
 };
+use thalweg_token::{Expectations, Keys};
 
 use super::{
     settings::Settings,
-    values::{Token, bytes_text},
+    values::{Token, TokenWithRights, bytes_text},
 };
 
 /// What `--demo` adds: something to see, and what the lab page measures the browser
@@ -42,6 +45,11 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     config.access.publish_token = secret("publish-token", settings.publish_token.as_ref())?;
     config.access.subscribe_token = secret("subscribe-token", settings.subscribe_token.as_ref())?;
     config.access.inspect_token = secret("inspect-token", settings.inspect_token.as_ref())?;
+    let tokens = settings.token.iter().map(TokenWithRights::named);
+    config.access.tokens =
+        tokens.collect::<Result<_, _>>().map_err(|error| format!("token: {error}"))?;
+    config.access.everybody = settings.everybody.clone().map(Into::into);
+    config.access.signed = signed(&settings)?;
     config.access.open = settings.open;
     config.access.origins = settings.allow_origin;
     config.access.hosts = settings.allow_host;
@@ -129,6 +137,13 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.queries_per_address, settings.max_queries_per_address);
     set(&mut limits.fetches, settings.max_fetches);
     set(&mut limits.new_fetched_per_address, settings.max_new_fetched_per_address);
+    for (place, rates) in [
+        (&mut limits.rates_of_connection, &settings.connection_rates),
+        (&mut limits.rates_of_subject, &settings.subject_rates),
+        (&mut limits.rates_of_address, &settings.address_rates),
+    ] {
+        *place = rates.as_ref().map_or(*place, |rates| rates.over(*place));
+    }
     set(&mut limits.subscriptions, settings.max_subscriptions);
     set(&mut limits.history_bytes, settings.max_history);
     set(&mut limits.requests, settings.max_requests);
@@ -188,6 +203,37 @@ fn tls(settings: &Settings) -> Result<Option<Tls>, String> {
 fn secret(name: &str, token: Option<&Token>) -> Result<Option<Secret>, String> {
     let secret = token.map(Token::secret).transpose();
     secret.map_err(|error| format!("{name}: {error}"))
+}
+
+/// Which signed tokens are taken.
+///
+/// # Errors
+/// One sentence about a key, or about what is said of tokens without one.
+fn signed(settings: &Settings) -> Result<Option<SignedBy>, String> {
+    let Settings { jwt_key, jwt_secret, jwks_url, .. } = settings;
+    let public = jwt_key.iter().map(|key| key.public().map_err(|why| format!("jwt-key: {why}")));
+    let secret = jwt_secret.iter();
+    let secret = secret.map(|key| key.secret().map_err(|why| format!("jwt-secret: {why}")));
+    let keys = public.chain(secret).collect::<Result<Vec<_>, _>>()?;
+    let Settings { jwt_issuer, jwt_audience, jwt_claim, jwt_leeway, .. } = settings;
+    if keys.is_empty() && jwks_url.is_none() {
+        let said = [("jwt-issuer", jwt_issuer.is_some()), ("jwt-audience", jwt_audience.is_some())];
+        return match said.iter().find(|(_, is_said)| *is_said) {
+            Some((name, _)) => Err(format!("{name} needs a key: jwt-key, jwt-secret or jwks-url")),
+            None => Ok(None),
+        };
+    }
+    let mut expected = Expectations {
+        issuer: jwt_issuer.clone(),
+        audience: jwt_audience.clone(),
+        ..Expectations::default()
+    };
+    set(&mut expected.claim, jwt_claim.clone());
+    expected.leeway_s =
+        jwt_leeway.map_or(expected.leeway_s, |leeway| Duration::from(leeway).as_secs());
+    let keys = Keys::new(keys).map_err(|error| format!("jwt-key: {error}"))?;
+    let url = jwks_url.clone().map(|url| url.0);
+    Ok(Some(SignedBy { keys, url, expected }))
 }
 
 fn set<T>(place: &mut T, given: Option<impl Into<T>>) {

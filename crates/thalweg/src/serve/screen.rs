@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use thalweg_server::config::{Access, Config, SourceConfig, Tls};
+use thalweg_server::config::{Access, Config, SignedBy, SourceConfig, Tls};
 
 use super::values::{bytes_text, time_text};
 
@@ -23,10 +23,13 @@ pub(super) fn first_screen(
     let curl = if config.tls == Some(Tls::SelfSigned) { "curl -k" } else { "curl" };
     let Access { publish_token, subscribe_token, .. } = &config.access;
     let bearer = |name: &str| format!(" -H \"Authorization: Bearer ${name}\"");
+    let access = &config.access;
+    // Who has tokens with rights of their own has one that will do.
+    let any = access.has_own_rights().then(|| bearer("TOKEN"));
     let publisher = publish_token.as_ref().map(|_| bearer("THALWEG_PUBLISH_TOKEN"));
-    let publisher = publisher.unwrap_or_default();
+    let publisher = publisher.or(any.clone()).unwrap_or_default();
     let subscriber = subscribe_token.as_ref().map(|_| bearer("THALWEG_SUBSCRIBE_TOKEN"));
-    let subscriber = subscriber.unwrap_or_default();
+    let subscriber = subscriber.or(any).unwrap_or_default();
     let subscribe =
         |with: &str, topic: &str| format!("{curl} -N{subscriber} {with} {url}/v1/topics/{topic}");
 
@@ -124,10 +127,13 @@ fn pages(config: &Config, url: &str) -> String {
 /// Where metrics are, and for whom.
 fn metrics(config: &Config, url: &str, admin: Option<SocketAddr>) -> String {
     let access = &config.access;
-    let has_token = access.inspect_token.is_some() || access.publish_token.is_some();
+    let has_token = access.has_tokens();
     match admin {
         Some(admin) => format!("http://{admin}/metrics"),
         None if access.lets_everybody_inspect(config.listen) => format!("{url}/metrics"),
+        None if access.has_own_rights() => {
+            format!("{url}/metrics, with a token that may inspect **")
+        }
         None if has_token => format!("{url}/metrics, with the inspect or the publish token"),
         None => "for nobody: see --inspect-token and --admin-listen".into(),
     }
@@ -185,11 +191,37 @@ fn access(config: &Config) -> String {
         true => "everybody on this machine",
         false => "everybody who reaches it",
     };
+    if config.access.has_own_rights() {
+        return own_rights(&config.access);
+    }
     match (publish_token, subscribe_token) {
         (Some(_), Some(_)) => "publishing needs the publish token, subscribing either one".into(),
         (Some(_), None) => format!("publishing needs the token; {everybody} may subscribe"),
         _ => format!("{everybody} may publish and subscribe"),
     }
+}
+
+/// Which tokens have rights of their own.
+fn own_rights(access: &Access) -> String {
+    let mut tokens: Vec<String> =
+        access.tokens.iter().map(|token| format!("token {}", token.name)).collect();
+    if let Some(SignedBy { keys, url, expected }) = &access.signed {
+        let mut signed = "signed tokens".to_owned();
+        if !keys.is_empty() {
+            let several = if keys.len() == 1 { "key" } else { "keys" };
+            signed += &format!(", {} {several}", keys.len());
+        }
+        if let Some(url) = url {
+            signed += &format!(", keys of {url}");
+        }
+        for (claim, name) in [("iss", &expected.issuer), ("aud", &expected.audience)] {
+            if let Some(name) = name {
+                signed += &format!(", {claim} {name}");
+            }
+        }
+        tokens.push(signed);
+    }
+    format!("by rights of {}", tokens.join("; "))
 }
 
 fn has_source(sources: &[SourceConfig], topic: &str) -> bool {

@@ -8,8 +8,8 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::values::{
-    Address, Count, Level, LogFormat, Proxy, QueryTopic, Size, Source, Stream, Subscribe, Time,
-    Token, TopicBounds, TopicTable, Upstream,
+    Address, Count, Level, LogFormat, Proxy, QueryTopic, RatesOf, RightsOf, Size, Source, Stream,
+    Subscribe, Time, Token, TokenKey, TokenWithRights, TopicBounds, TopicTable, Upstream, Url,
 };
 
 const TOPICS: &str = "Topics";
@@ -166,6 +166,42 @@ pub(super) struct Settings {
     #[arg(long, value_name = "TOKEN", help_heading = ACCESS)]
     #[arg(env = "THALWEG_INSPECT_TOKEN", hide_env_values = true)]
     pub(super) inspect_token: Option<Token>,
+    /// A token with rights of its own: NAME=@FILE,subscribe=PATTERN …,publish=…,inspect=…
+    ///
+    /// In a pattern * is one segment, and ** at the end is all that follow; several have spaces
+    /// between. With admin=true it may end connections of others.
+    #[arg(long, value_name = "NAME=TOKEN,…", help_heading = ACCESS)]
+    pub(super) token: Vec<TokenWithRights>,
+    /// What those may do who present no token: subscribe=PATTERN …,publish=…,inspect=…
+    ///
+    /// Without it they may do what no token is given for.
+    #[arg(long, value_name = "RIGHTS", help_heading = ACCESS)]
+    pub(super) everybody: Option<RightsOf>,
+    /// Takes JSON Web Tokens that are signed by this key: @FILE, in PEM or a JWK; ID=@FILE, if
+    /// they name it (RS256, ES256, EdDSA)
+    ///
+    /// The claim thalweg of a token has its rights. `thalweg token` makes one, and explains it.
+    #[arg(long, value_name = "KEY", help_heading = ACCESS)]
+    pub(super) jwt_key: Vec<TokenKey>,
+    /// The same for a secret of at least 32 bytes, which whoever makes tokens has, too (HS256)
+    #[arg(long, value_name = "SECRET", help_heading = ACCESS)]
+    #[arg(env = "THALWEG_JWT_SECRET", hide_env_values = true)]
+    pub(super) jwt_secret: Option<TokenKey>,
+    /// Takes JSON Web Tokens that are signed by a key of this set, which is read again and again
+    #[arg(long, value_name = "URL", help_heading = ACCESS)]
+    pub(super) jwks_url: Option<Url>,
+    /// Who must have made them: the claim iss
+    #[arg(long, value_name = "NAME", help_heading = ACCESS)]
+    pub(super) jwt_issuer: Option<String>,
+    /// For whom they must be: the claim aud
+    #[arg(long, value_name = "NAME", help_heading = ACCESS)]
+    pub(super) jwt_audience: Option<String>,
+    /// The claim that has the rights [default: thalweg]
+    #[arg(long, value_name = "NAME", help_heading = ACCESS, hide_short_help = true)]
+    pub(super) jwt_claim: Option<String>,
+    /// How far the clocks of servers may be apart [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = ACCESS, hide_short_help = true)]
+    pub(super) jwt_leeway: Option<Time<0, 300_000_000>>,
     /// Lets everybody who reaches the server publish, from other machines too
     ///
     /// Without it a server that listens elsewhere than on loopback needs a publish
@@ -245,6 +281,19 @@ pub(super) struct Settings {
     /// Loopback is not counted.
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_new_fetched_per_address: Option<Count>,
+    /// How often one connection may do something, in a second: commands=1000,publishes=10000,bytes=16MiB
+    ///
+    /// Ten times as many at once. Of clients on loopback only those of signed tokens are counted;
+    /// who presents a token of --token, or one of the three, is not.
+    #[arg(long, value_name = "RATES", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) connection_rates: Option<RatesOf>,
+    /// The same of one subject of signed tokens: handshakes=2000,commands=2000,publishes=20000,bytes=32MiB
+    #[arg(long, value_name = "RATES", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) subject_rates: Option<RatesOf>,
+    /// The same of one address, of IPv6 one /64:
+    /// handshakes=10000,commands=20000,publishes=200000,bytes=256MiB
+    #[arg(long, value_name = "RATES", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) address_rates: Option<RatesOf>,
     /// Subscriptions of one connection [default: 256]
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_subscriptions: Option<Count<1, 10_000>>,
@@ -345,11 +394,12 @@ impl Settings {
             source query topics upstream topic subscribe history_bytes history_events history_age flush batch_events
             batch_bytes
             nats stream nats_credentials nats_ca node source_node time_node
-            publish_token subscribe_token inspect_token open allow_origin allow_host trusted_proxy
+            publish_token subscribe_token inspect_token token everybody jwt_key jwt_secret jwks_url
+            jwt_issuer jwt_audience jwt_claim jwt_leeway open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics
             max_subscribed_topics max_subscribed_topics_per_address max_queries max_queries_per_address max_fetches
-            max_new_fetched_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished
+            max_new_fetched_per_address connection_rates subject_rates address_rates max_subscriptions max_head head_wait body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
             stall send_buffer unsent stream_buffer control_buffer max_answers
             max_pinned visit walk_slice read_slice mail publishes

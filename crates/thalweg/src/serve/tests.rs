@@ -170,6 +170,46 @@ fn a_topics_bounds_are_those_of_all_topics_where_it_has_none() {
     assert_eq!(made.topics[0].1.batch.flush_us, 9_000);
 }
 
+/// A JWK (RFC 8037, appendix A.2).
+const PUBLIC_KEY: &str =
+    r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
+
+#[test]
+fn tokens_have_rights_of_their_own() {
+    let flags =
+        "--token dash=s3cret,subscribe=cars/**,inspect=**,admin=true --everybody publish=in/*";
+    let made = config(line(flags).unwrap()).unwrap().access;
+    let token = &made.tokens[0];
+    assert_eq!((&*token.name, token.secret.as_bytes()), ("dash", &b"s3cret"[..]));
+    let topic = |text: &str| text.parse().unwrap();
+    assert!(token.rights.subscribe.contain(&topic("cars/1")) && token.rights.inspect.are_all());
+    assert!(token.rights.publish.are_none() && token.rights.admin);
+    assert!(made.everybody.unwrap().publish.contain(&topic("in/1")));
+    for (wrong, words) in [
+        ("--token x", "NAME=TOKEN"),
+        ("--token =s3cret,subscribe=a", "name"),
+        ("--token t=s3cret", "gives no right"),
+        ("--token t=s3cret,subscribe=a*", "whole segment"),
+        ("--token t=s3cret,subscribes=a", "subscribe"),
+        ("--token t=s3cret,admin=yes", "neither true nor false"),
+        ("--token t=@/nowhere,subscribe=a", "/nowhere"),
+        ("--jwt-key nonsense", "PEM or a JWK"),
+        ("--jwt-secret s3cret", "32 bytes"),
+        ("--jwt-issuer me", "needs a key"),
+    ] {
+        let said = clash(wrong);
+        assert!(said.contains(words) && !said.contains("s3cret"), "{wrong}: {said}");
+    }
+    for wrong in [
+        "--everybody subscribe=//",
+        "--everybody all",
+        "--jwks-url ftp://h/",
+        "--jwks-url http://h/{topic}",
+    ] {
+        assert!(line(wrong).is_err(), "{wrong}");
+    }
+}
+
 #[test]
 fn every_setting_reaches_the_configuration() {
     let untouched = format!("{:#?}", Config::default());
@@ -201,6 +241,17 @@ fn every_setting_reaches_the_configuration() {
             "query" => "q=SELECT",
             "subscribe" => "existing",
             "walk-slice" => "3us",
+            "connection-rates" | "subject-rates" | "address-rates" => "commands=7",
+            "token" => "t=x,subscribe=a",
+            "everybody" => "subscribe=a",
+            "jwks-url" => "http://h/keys",
+            "jwt-key" => PUBLIC_KEY,
+            "jwt-secret" => "0123456789abcdef0123456789abcdef",
+            // What is said of tokens needs a key.
+            "jwt-issuer" | "jwt-audience" | "jwt-claim" => {
+                "x --jwt-secret 0123456789abcdef0123456789abcdef"
+            }
+            "jwt-leeway" => "7s --jwt-secret 0123456789abcdef0123456789abcdef",
             _ => match flag.get_value_names().map(|names| names[0].as_str()) {
                 Some("SIZE") if name.starts_with("max-") && name != "max-head" => "7MiB",
                 Some("SIZE") => "9KiB",
@@ -250,6 +301,7 @@ fn the_first_screen_says_how_and_for_whom() {
         "--listen 0.0.0.0:1 --open --allow-origin https://a.example",
         "--runs thalweg-runs",
         "--admin-listen 127.0.0.1:9090 --allow-host push.example",
+        "--token dash=s3cret,subscribe=** --jwks-url http://issuer.example/keys --jwt-audience push",
     ]
     .map(|flags| {
         let mut made = config(line(flags).unwrap()).unwrap();

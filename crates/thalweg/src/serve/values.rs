@@ -6,9 +6,10 @@ use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration
 use serde::{Deserialize, Deserializer, de};
 use thalweg_client::Topic;
 use thalweg_server::config::{
-    Config, Network, Options, QueryConfig, Secret, SourceConfig, StreamConfig, Subscribing,
-    UpstreamConfig, nearest, parse_bytes, parse_duration,
+    Config, NamedToken, Network, Options, QueryConfig, Rates, Secret, SourceConfig, StreamConfig,
+    Subscribing, UpstreamConfig, UpstreamUrl, nearest, parse_bytes, parse_duration,
 };
+use thalweg_token::{Key, KeyError, Pattern, Rights, Topics};
 
 /// No wait is longer: a day, in µs.
 const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
@@ -70,6 +71,26 @@ pub(super) struct TopicBounds(String);
 /// A token, or `@` and the file that it stands in.
 #[derive(Clone)]
 pub(super) struct Token(String);
+
+/// `NAME=TOKEN,subscribe=PATTERN …,…`: a token with rights of its own.
+#[derive(Clone)]
+pub(super) struct TokenWithRights(String);
+
+/// `KEY` or `ID=KEY`: a key that tokens are signed by.
+#[derive(Clone)]
+pub(super) struct TokenKey(String);
+
+/// `subscribe=PATTERN …,publish=PATTERN …,inspect=PATTERN …`
+#[derive(Clone, Debug)]
+pub(super) struct RightsOf(Rights);
+
+/// `commands=N,publishes=N,bytes=SIZE,handshakes=N`, each in a second, known to be right.
+#[derive(Clone, Debug)]
+pub(super) struct RatesOf(Options);
+
+/// A URL of one document.
+#[derive(Clone, Debug)]
+pub(super) struct Url(pub(super) UpstreamUrl);
 
 /// To which topics one may subscribe.
 #[derive(Clone, Copy, Debug)]
@@ -184,6 +205,66 @@ impl FromStr for Token {
     }
 }
 
+impl FromStr for TokenWithRights {
+    type Err = String;
+
+    /// Never refused, as above.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for TokenKey {
+    type Err = String;
+
+    /// Never refused, as above.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for RightsOf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let options = Options::parse(text)?;
+        options.check_keys(&RIGHTS)?;
+        rights(&options).map(Self)
+    }
+}
+
+impl From<RightsOf> for Rights {
+    fn from(rights: RightsOf) -> Self {
+        rights.0
+    }
+}
+
+impl FromStr for RatesOf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let options = Options::parse(text)?;
+        options.rates(Config::default().limits.rates_of_address)?;
+        Ok(Self(options))
+    }
+}
+
+impl RatesOf {
+    /// These, and the others as they are.
+    pub(super) fn over(&self, rates: Rates) -> Rates {
+        // It was read before.
+        self.0.rates(rates).unwrap_or(rates)
+    }
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        UpstreamUrl::of_document(text).map(Self)
+    }
+}
+
 impl FromStr for Subscribe {
     type Err = String;
 
@@ -266,13 +347,108 @@ impl Token {
     /// # Errors
     /// One sentence when its file cannot be read.
     pub(super) fn secret(&self) -> Result<Secret, String> {
-        let Some(path) = self.0.strip_prefix('@') else { return Ok(Secret::new(&*self.0)) };
-        let mut text = String::new();
-        let read = File::open(path)
-            .and_then(|file| file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
-        read.map_err(|error| format!("cannot read {path}: {error}"))?;
-        // Editors and `echo` end a file with a line break, which no token has.
-        Ok(Secret::new(text.trim_end()))
+        text_of(&self.0).map(Secret::new)
+    }
+}
+
+impl TokenWithRights {
+    /// The token.
+    ///
+    /// # Errors
+    /// One sentence that does not have the token in it.
+    pub(super) fn named(&self) -> Result<NamedToken, String> {
+        let (name, rest) = self.0.split_once('=').ok_or(
+            "a token is NAME=TOKEN,subscribe=PATTERN …, for instance \
+             dashboard=@/etc/thalweg/dashboard,subscribe=cars/** bikes",
+        )?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err("the name of a token is of letters, digits, -, _ and .".to_owned());
+        }
+        let (secret, options) = rest.split_once(',').unwrap_or((rest, ""));
+        let wrong = |error| format!("{name}: {error}");
+        let options = Options::parse(options).map_err(wrong)?;
+        options.check_keys(&RIGHTS).map_err(wrong)?;
+        let rights = rights(&options).map_err(wrong)?;
+        if rights == Rights::default() {
+            return Err(wrong(
+                "it gives no right: say subscribe=, publish= or inspect= and patterns".to_owned(),
+            ));
+        }
+        let secret = Secret::new(text_of(secret).map_err(wrong)?);
+        Ok(NamedToken { name: name.to_owned(), secret, rights })
+    }
+}
+
+impl TokenKey {
+    /// A public key.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub(super) fn public(&self) -> Result<Key, String> {
+        self.read(Key::public)
+    }
+
+    /// A secret.
+    ///
+    /// # Errors
+    /// One sentence that does not have the secret in it.
+    pub(super) fn secret(&self) -> Result<Key, String> {
+        self.read(Key::secret)
+    }
+
+    fn read(&self, read: fn(&str, Option<&str>) -> Result<Key, KeyError>) -> Result<Key, String> {
+        let (id, text) = match self.0.split_once("=@") {
+            Some((id, path)) => (Some(id), text_of(&format!("@{path}"))?),
+            None => (None, text_of(&self.0)?),
+        };
+        read(&text, id).map_err(|error| error.to_string())
+    }
+}
+
+/// What may be said of rights.
+const RIGHTS: [&str; 4] = ["subscribe", "publish", "inspect", "admin"];
+
+/// The rights of options, each of patterns with spaces between.
+fn rights(options: &Options) -> Result<Rights, String> {
+    let topics = |right: &str| -> Result<Topics, String> {
+        let patterns = options.text(right).unwrap_or_default().split_whitespace();
+        let pattern = |text: &str| {
+            text.parse::<Pattern>().map_err(|error| format!("{right}: {text:?}: {error}"))
+        };
+        patterns.map(pattern).collect()
+    };
+    let admin = match options.text("admin") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(format!("admin: {other:?} is neither true nor false")),
+    };
+    let [subscribe, publish, inspect] =
+        [topics("subscribe")?, topics("publish")?, topics("inspect")?];
+    Ok(Rights { subscribe, publish, inspect, admin })
+}
+
+/// A text, or what stands in the file behind `@`.
+fn text_of(text: &str) -> Result<String, String> {
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let mut text = String::new();
+    let read =
+        File::open(path).and_then(|file| file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
+    read.map_err(|error| format!("cannot read {path}: {error}"))?;
+    // Editors and `echo` end a file with a line break, which no token has.
+    text.truncate(text.trim_end().len());
+    Ok(text)
+}
+
+impl fmt::Debug for TokenWithRights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl fmt::Debug for TokenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
     }
 }
 
@@ -411,6 +587,11 @@ written! {
     Stream = { "type": "string", "pattern": "^[A-Za-z0-9_-]+=[^=,]+(,[^=,]+=[^,]*)*$" }
     TopicBounds = { "type": "string", "pattern": "^[^=,]+(,[^=,]+=[^,]*)*$" }
     Token = { "type": "string" }
+    TokenWithRights = { "type": "string", "pattern": "^[A-Za-z0-9_.-]+=[^,]+(,[^=,]+=[^,]*)+$" }
+    TokenKey = { "type": "string" }
+    RightsOf = { "type": "string", "pattern": "^([^=,]+=[^,]*(,[^=,]+=[^,]*)*)?$" }
+    RatesOf = { "type": "string", "pattern": "^([a-z]+=[^=,]+(,[a-z]+=[^=,]+)*)?$" }
+    Url = { "type": "string", "pattern": "^https?://" }
     Subscribe = { "type": "string", "enum": ["any", "existing"] }
     Level = { "type": "string", "enum": ["error", "warn", "info", "debug"] }
     LogFormat = { "type": "string", "enum": ["text", "json"] }

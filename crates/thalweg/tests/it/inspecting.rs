@@ -25,9 +25,12 @@ fn check(flags: &[&[&str]], right: &[(&str, &str)], wrong: &[(&str, &str)], says
         }
         for token in wrong {
             let refused = server.ask("GET", target, &[*token], "");
-            let sentence = refused.refused(401, "unauthorized");
+            let (status, code) =
+                if *token == NONE { (401, "unauthorized") } else { (403, "forbidden") };
+            let sentence = refused.refused(status, code);
             assert!(sentence.contains(says), "{flags:?} {token:?} {target}: {sentence}");
-            assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+            let scheme = (status == 401).then_some("Bearer");
+            assert_eq!(refused.header("www-authenticate"), scheme);
         }
     }
     assert_eq!(server.get("/healthz").status, 200);
@@ -43,16 +46,16 @@ fn on_loopback_everybody_may_inspect_until_others_are_told_apart() {
     check(&[&["--allow-host", "push.example"]], &[], &[NONE], "--inspect-token");
     check(&[&["--trusted-proxy", "127.0.0.1"]], &[], &[NONE], "--inspect-token");
     let tokens: [&[&str]; 2] = [&PUBLISH_TOKEN, &SUBSCRIBE_TOKEN];
-    check(&tokens, &[PUBLISH], &[NONE, SUBSCRIBE], "inspect token");
-    check(&[&INSPECT_TOKEN], &[INSPECT], &[NONE], "inspect token");
+    check(&tokens, &[PUBLISH], &[NONE, SUBSCRIBE], "needs a token");
+    check(&[&INSPECT_TOKEN], &[INSPECT], &[NONE], "needs a token");
 }
 
 #[test]
 fn elsewhere_inspecting_needs_a_token() {
     check(&[&ANYWHERE], &[], &[NONE], "--admin-listen");
-    check(&[&ANYWHERE, &PUBLISH_TOKEN], &[PUBLISH], &[NONE], "publish token");
+    check(&[&ANYWHERE, &PUBLISH_TOKEN], &[PUBLISH], &[NONE], "needs a token");
     let all: [&[&str]; 4] = [&ANYWHERE, &PUBLISH_TOKEN, &SUBSCRIBE_TOKEN, &INSPECT_TOKEN];
-    check(&all, &[PUBLISH, INSPECT], &[NONE, SUBSCRIBE], "inspect token");
+    check(&all, &[PUBLISH, INSPECT], &[NONE, SUBSCRIBE], "needs a token");
 }
 
 #[test]
@@ -64,12 +67,12 @@ fn the_inspect_token_is_for_nothing_else() {
         ("GET", "/v1/topics/t?transport=sse"),
         ("GET", "/runs"),
     ] {
-        server.ask(method, target, &[INSPECT], "1").refused(401, "unauthorized");
+        server.ask(method, target, &[INSPECT], "1").refused(403, "forbidden");
     }
     let ticket = server.ask("POST", "/v1/tickets", &[INSPECT], "").json();
     let ticket = ticket["ticket"].as_str().expect("a ticket");
     let with_it = |target: &str| server.get(&format!("{target}ticket={ticket}"));
-    with_it("/v1/topics/t?transport=sse&").refused(401, "unauthorized");
+    with_it("/v1/topics/t?transport=sse&").refused(403, "forbidden");
     // It was used up.
     with_it("/v1/topics?").refused(401, "unauthorized");
     let wrong = [("Authorization", "Bearer inspect-secre")];

@@ -111,7 +111,7 @@ fn subscribing_needs_one_of_both_tokens_if_there_are_two() {
     }
     for (target, body) in PUBLISHING {
         let headers = [("Authorization", SUBSCRIBE)];
-        ask(&server, "POST", target, &headers, body).refused(401, "unauthorized");
+        ask(&server, "POST", target, &headers, body).refused(403, "forbidden");
     }
     for target in ["/healthz", "/readyz"] {
         assert_eq!(server.get(target).status, 200, "{target} is everybody's");
@@ -146,7 +146,7 @@ fn each_command_over_a_websocket_needs_its_token() {
     let position = socket.confirmed();
     let publish = r#"{"command":"publish","id":1,"topic":"t","event":1}"#;
     let answer = socket.command(publish);
-    assert_eq!(answer["error"]["code"], json!("unauthorized"));
+    assert_eq!(answer["error"]["code"], json!("forbidden"));
     assert_eq!(answer["error"]["id"], json!(1));
     for command in [
         json!({"command": "echo", "id": 2, "data": 1}),
@@ -216,7 +216,7 @@ fn a_ticket_does_not_give_more_than_its_token() {
         .subscribe(Transport::WebSocket, &format!("/t?ticket={}", ticket(&server, SUBSCRIBE)));
     socket.confirmed();
     let publish = r#"{"command":"publish","id":1,"topic":"t","event":1}"#;
-    assert_eq!(socket.command(publish)["error"]["code"], json!("unauthorized"));
+    assert_eq!(socket.command(publish)["error"]["code"], json!("forbidden"));
     let mut socket =
         server.subscribe(Transport::WebSocket, &format!("/t?ticket={}", ticket(&server, PUBLISH)));
     socket.confirmed();
@@ -249,7 +249,7 @@ fn keys_of_different_publishers_are_different() {
     let again = post("k", PUBLISH);
     assert_eq!((again.header("idempotency-replayed"), again.published().first), (Some("true"), 1));
     // The token is looked at before the key: who may not publish learns nothing.
-    post("k", SUBSCRIBE).refused(401, "unauthorized");
+    post("k", SUBSCRIBE).refused(403, "forbidden");
     post("k", "Bearer wrong").refused(401, "unauthorized");
 }
 

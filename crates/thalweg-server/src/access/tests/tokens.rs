@@ -7,10 +7,15 @@ fn tokens_say_who_it_is() {
     let check = |access: &Access, credentials: &[&str], expected: Option<&str>| {
         let headers: Vec<_> = credentials.iter().map(|text| ("authorization", *text)).collect();
         let policy = policy(access, LOOPBACK).unwrap();
-        let seen = policy.identify(&request("GET /", &headers).headers);
+        let seen = policy.identify(&request("GET /", &headers).headers, Now::get());
+        let seen = seen.map_err(Refusal::from);
         let refused = expected.is_none().then_some(ErrorCode::Unauthorized);
         assert_eq!(code(&seen), refused, "{credentials:?}");
-        assert_eq!(seen.ok().as_ref().map(|holder| holder.name()), expected, "{credentials:?}");
+        assert_eq!(
+            seen.ok().as_ref().map(|holder| holder.name()),
+            expected.map(|it| if it == "nobody" { "" } else { it }),
+            "{credentials:?}"
+        );
     };
     let both = access("p", "s");
     check(&both, &[], Some("nobody"));
@@ -35,7 +40,11 @@ fn rights_are_those_of_the_token() {
         let may = |right| match policy.authorise(&holder, right) {
             Ok(()) => true,
             Err(refusal) => {
-                assert_eq!(refusal.code, ErrorCode::Unauthorized);
+                let code = match name {
+                    "nobody" => ErrorCode::Unauthorized,
+                    _ => ErrorCode::Forbidden,
+                };
+                assert_eq!(refusal.code, code);
                 false
             }
         };
@@ -43,7 +52,8 @@ fn rights_are_those_of_the_token() {
         assert_eq!(may(Right::Subscribe(&topic)), subscribes, "{name} {access:?}");
         assert_eq!(may(Right::ViewRuns), subscribes, "{name} {access:?}");
         assert_eq!(may(Right::Publish(&topic)), publishes, "{name} {access:?}");
-        assert_eq!(may(Right::Inspect), inspects, "{name} {access:?} {listen}");
+        assert_eq!(may(Right::ViewTopics), inspects, "{name} {access:?} {listen}");
+        assert_eq!(may(Right::ViewMetrics), inspects, "{name} {access:?} {listen}");
     };
     check(&access("", ""), LOOPBACK, "nobody", [true, true, true]);
     check(&access("p", ""), LOOPBACK, "nobody", [true, false, true]);
@@ -91,12 +101,14 @@ fn rights_are_to_topics() {
     let topics = |patterns: &[&str]| -> Topics {
         patterns.iter().map(|pattern| pattern.parse().unwrap()).collect()
     };
-    let holder = Holder::new(
+    let holder = Holder::named(
         "cars",
+        &Secret::new("c"),
         Rights {
             subscribe: topics(&["cars/*", "users/7/**"]),
             publish: topics(&["cars/new"]),
             inspect: topics(&["cars/**"]),
+            admin: false,
         },
     );
     let guarded = policy(&access("p", "s"), LOOPBACK).unwrap();
@@ -118,7 +130,11 @@ fn rights_are_to_topics() {
     check(Right::Publish(&topic("cars/new")), true);
     check(Right::Publish(&topic("cars/1")), false);
     // These are of no single topic.
-    check(Right::Inspect, false);
+    check(Right::ViewMetrics, false);
+    check(Right::Administer, false);
+    check(Right::ViewTopics, true);
+    let shown = guarded.shown_to(&holder);
+    assert!(shown.contain(&topic("cars/1")) && !shown.contain(&topic("cars")));
     check(Right::ViewRuns, false);
     assert!(guarded.lets_publish(&holder));
     // What everybody may, whoever presents a token may, too.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thalweg_wire::{
     ErrorCode, Offset, Topic,
-    answer::{Published, done, echo, refusal},
+    answer::{Published, done, echo, refreshed, refusal},
     command::{self, Asked},
     incoming::{Incoming, Kind},
 };
@@ -21,6 +21,7 @@ struct Commands {
     answers: Vec<Answer>,
     done: Vec<Done>,
     echoed: Vec<Echoed>,
+    refreshed: Vec<Refreshed>,
     refusals: Vec<Refusal>,
 }
 
@@ -55,6 +56,9 @@ enum Command {
     Ack {
         topic: String,
         position: String,
+    },
+    Refresh {
+        token: String,
     },
 }
 
@@ -93,6 +97,14 @@ struct Echoed {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Refreshed {
+    id: Option<String>,
+    expires_in_s: Option<u64>,
+    answer: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Refusal {
     code: ErrorCode,
     message: String,
@@ -126,6 +138,7 @@ impl From<command::Command<'_>> for Command {
             },
             command::Command::Unsubscribe { topic } => Self::Unsubscribe { topic: topic.into() },
             command::Command::Echo { data } => Self::Echo { data: data.get().to_owned() },
+            command::Command::Refresh { token } => Self::Refresh { token: token.into() },
             command::Command::Ack { topic, position } => {
                 Self::Ack { topic: topic.into(), position: position.into() }
             }
@@ -189,6 +202,9 @@ fn commands() {
     }
     for Echoed { id, data, answer } in &lists.echoed {
         check_told(echo(id.as_deref().map(raw), raw(data)), answer);
+    }
+    for Refreshed { id, expires_in_s, answer } in &lists.refreshed {
+        check_told(refreshed(id.as_deref().map(raw), *expires_in_s), answer);
     }
     for Refusal { code, message, id, published, json } in &lists.refusals {
         let published = published.as_ref().map(Told::published);

@@ -65,6 +65,11 @@ impl Server {
         kib.expect("VmRSS") << 10
     }
 
+    /// All that it has said.
+    pub(crate) fn said(&self) -> String {
+        self.log.lock().expect("the log").clone()
+    }
+
     /// Waits until it has said `words`.
     pub(crate) fn has_said(&self, words: &str) {
         wait_for(&format!("the server to say {words:?}"), || {

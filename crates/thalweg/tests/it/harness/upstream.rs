@@ -64,6 +64,11 @@ impl Upstream {
         format!("{pattern}=http://{}/{{topic}}{settings}", self.address)
     }
 
+    /// The URL of a path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
     /// What it was asked for, of this path.
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
         let all = self.log.asked.lock().expect("the log");

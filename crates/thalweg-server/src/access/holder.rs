@@ -1,0 +1,218 @@
+//! Who presented a token, or none.
+
+use std::{fmt, sync::Arc};
+
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use thalweg_token::{Granted, Rights, Topics};
+use thalweg_wire::Pattern;
+
+use crate::{
+    clock::Now,
+    config::{SUBJECT_TICKETS_MAX, Secret, TICKETS_MAX},
+    connection_limits::Address,
+    rates::Rated,
+};
+
+/// Who a client is, as limits are counted: a digest of its name, the same on every server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Identity([u8; 16]);
+
+impl Identity {
+    /// The identity of whoever has this name.
+    pub(crate) fn of(kind: Kind, name: &str) -> Self {
+        let digest = digest(&SHA256, format!("{kind:?} {name}").as_bytes());
+        let mut identity = [0; 16];
+        identity.copy_from_slice(&digest.as_ref()[..16]);
+        Self(identity)
+    }
+
+    /// The bytes that name it on every server.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// What somebody has presented. No name of one kind is one of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// Nothing.
+    Nobody,
+    /// A token of the configuration, which has a name.
+    Named,
+    /// A signed token, which has a subject.
+    Signed,
+}
+
+/// Somebody who presented a token, or none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) identity: Identity,
+    pub(super) kind: Kind,
+    name: Box<str>,
+    pub(super) rights: Rights,
+    /// When its token ends, in µs of the server's clock; `u64::MAX`: it does not.
+    pub(crate) ends_us: u64,
+}
+
+impl Holder {
+    pub(super) fn nobody(rights: Rights) -> Self {
+        Self::new(Kind::Nobody, "", rights, u64::MAX)
+    }
+
+    /// Whoever presents a secret. With another one it is somebody else.
+    pub(super) fn named(name: &str, secret: &Secret, rights: Rights) -> Self {
+        let holder = Self::new(Kind::Named, name, rights, u64::MAX);
+        let secret = digest(&SHA256, secret.as_bytes());
+        Self { identity: Identity::of(Kind::Named, &format!("{name} {secret:?}")), ..holder }
+    }
+
+    pub(super) fn of_signed(granted: Granted, now: Now) -> Self {
+        let left_s = granted.ends_s.saturating_sub(now.unix_s);
+        let ends_us = now.us.saturating_add(left_s.saturating_mul(1_000_000));
+        Self::new(Kind::Signed, &granted.subject, granted.rights, ends_us)
+    }
+
+    fn new(kind: Kind, name: &str, rights: Rights, ends_us: u64) -> Self {
+        Self { identity: Identity::of(kind, name), kind, name: name.into(), rights, ends_us }
+    }
+
+    /// The name of its token, or its subject.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether its token has ended.
+    pub(crate) fn is_over(&self, now_us: u64) -> bool {
+        self.ends_us <= now_us
+    }
+
+    /// Whose rates are counted when a client presents its token: of a signed one its subject's. Who has a
+    /// token of the configuration is held to none.
+    pub(crate) fn rated(&self, address: Option<Address>) -> Option<Rated> {
+        match self.kind {
+            Kind::Named => None,
+            Kind::Nobody => address.map(|address| Rated { subject: None, address: Some(address) }),
+            Kind::Signed => {
+                Some(Rated { subject: Some(u128::from_be_bytes(self.identity.0)), address })
+            }
+        }
+    }
+
+    /// How many unused tickets it may have. Whoever has a token of the configuration gets them for
+    /// others, and a subject for its own tabs.
+    pub(crate) fn tickets_max(&self) -> usize {
+        if self.kind == Kind::Signed { SUBJECT_TICKETS_MAX } else { TICKETS_MAX }
+    }
+
+    /// How long its token lasts, in seconds, if it ends.
+    pub(crate) fn left_s(&self, now_us: u64) -> Option<u64> {
+        (self.ends_us != u64::MAX).then(|| self.ends_us.saturating_sub(now_us) / 1_000_000)
+    }
+}
+
+/// A holder as a ticket carries it from one server to another.
+#[derive(Serialize, Deserialize)]
+struct Carried {
+    kind: Kind,
+    name: String,
+    identity: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_s: Option<u64>,
+    subscribe: Vec<String>,
+    publish: Vec<String>,
+    inspect: Vec<String>,
+    admin: bool,
+}
+
+impl Holder {
+    /// It as text, for [`Self::of_text`] on any server that shares its tickets.
+    pub(crate) fn to_text(&self, now: Now) -> String {
+        fn texts(topics: &Topics) -> Vec<String> {
+            topics.patterns().iter().map(ToString::to_string).collect()
+        }
+        let carried = Carried {
+            kind: self.kind,
+            name: self.name.to_string(),
+            identity: format!("{:?}", self.identity),
+            ends_s: self.left_s(now.us).map(|left_s| now.unix_s + left_s),
+            subscribe: texts(&self.rights.subscribe),
+            publish: texts(&self.rights.publish),
+            inspect: texts(&self.rights.inspect),
+            admin: self.rights.admin,
+        };
+        // It has nothing that JSON cannot represent.
+        serde_json::to_string(&carried).unwrap_or_default()
+    }
+
+    /// The holder in a text. `None` if it is of another release.
+    pub(crate) fn of_text(text: &str, now: Now) -> Option<Arc<Self>> {
+        let carried: Carried = serde_json::from_str(text).ok()?;
+        let topics = |texts: Vec<String>| -> Option<Topics> {
+            texts.into_iter().map(|text| text.parse::<Pattern>().ok()).collect()
+        };
+        let rights = Rights {
+            subscribe: topics(carried.subscribe)?,
+            publish: topics(carried.publish)?,
+            inspect: topics(carried.inspect)?,
+            admin: carried.admin,
+        };
+        let identity = u128::from_str_radix(&carried.identity, 16).ok()?;
+        let ends_us = carried.ends_s.map_or(u64::MAX, |ends_s| {
+            let left_s = ends_s.saturating_sub(now.unix_s);
+            now.us.saturating_add(left_s.saturating_mul(1_000_000))
+        });
+        Some(Arc::new(Self {
+            identity: Identity(identity.to_be_bytes()),
+            kind: carried.kind,
+            name: carried.name.into(),
+            rights,
+            ends_us,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_the_same_on_every_server() {
+        let now = Now { us: 5_000_000, unix_s: 1_800_000_000 };
+        let topics = |text: &str| Topics::from_iter([text.parse::<Pattern>().unwrap()]);
+        let rights =
+            Rights { subscribe: topics("a/*"), inspect: Topics::all(), ..Rights::default() };
+        let granted = Granted {
+            subject: "\"alice\"\\".to_owned(),
+            ends_s: now.unix_s + 60,
+            rights: rights.clone(),
+        };
+        let admin = Rights { admin: true, publish: topics("b"), ..rights.clone() };
+        for holder in [
+            Holder::of_signed(granted, now),
+            Holder::named("x", &Secret::new("secret"), admin),
+            Holder::nobody(rights),
+        ] {
+            // Clocks that count from other times.
+            let there = Now { us: 77_000_000, unix_s: now.unix_s + 10 };
+            let found = Holder::of_text(&holder.to_text(now), there).unwrap();
+            assert_eq!(
+                (found.identity, found.kind, &found.name),
+                (holder.identity, holder.kind, &holder.name)
+            );
+            assert_eq!(found.rights, holder.rights);
+            assert_eq!(found.left_s(there.us), holder.left_s(now.us).map(|left_s| left_s - 10));
+        }
+        assert_eq!(Holder::of_text("subscriber", now), None);
+        let named = |secret| Holder::named("x", &Secret::new(secret), Rights::default()).identity;
+        assert_ne!(named("one"), named("other"));
+        assert_ne!(named("one"), Identity::of(Kind::Signed, "x"));
+    }
+}

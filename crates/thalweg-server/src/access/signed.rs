@@ -1,0 +1,99 @@
+//! Tokens that somebody else signs: each is verified once, and remembered while it lasts.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ring::digest::{SHA256, digest};
+use thalweg_token::{Expectations, Keys, TokenError, verify};
+
+use super::{Holder, keys::PublishedKeys};
+use crate::{clock::Now, config::SEEN_TOKENS_MAX};
+
+/// Verifies tokens.
+pub(super) struct SignedTokens {
+    expected: Expectations,
+    /// The keys of the configuration.
+    own: Keys,
+    /// Those of a URL.
+    published: Option<PublishedKeys>,
+    seen: Mutex<Seen>,
+}
+
+/// The tokens that were verified, by their digests: how long it takes to find one shows nothing of
+/// the others.
+#[derive(Default)]
+struct Seen {
+    /// Which keys they were verified by.
+    version: u64,
+    /// The newer half, and the older: one that is looked for moves to the newer, and when that is
+    /// full the older is forgotten.
+    newer: HashMap<[u8; 32], Arc<Holder>>,
+    older: HashMap<[u8; 32], Arc<Holder>>,
+}
+
+impl SignedTokens {
+    pub(super) fn new(expected: Expectations, own: Keys, published: Option<PublishedKeys>) -> Self {
+        Self { expected, own, published, seen: Mutex::default() }
+    }
+
+    /// The holder of a token.
+    ///
+    /// # Errors
+    /// Why it is none. `UnknownKey` may be another answer once [`Self::published`] were asked for.
+    pub(super) fn holder(&self, token: &[u8], now: Now) -> Result<Arc<Holder>, TokenError> {
+        let mut key = [0; 32];
+        key.copy_from_slice(digest(&SHA256, token).as_ref());
+        let (version, published) = self.published.as_ref().map(PublishedKeys::known).unzip();
+        let version = version.unwrap_or_default();
+        if let Some(holder) = self.seen().find(key, version) {
+            return if holder.is_over(now.us) { Err(TokenError::Expired) } else { Ok(holder) };
+        }
+        let token = std::str::from_utf8(token).map_err(|_| TokenError::Unreadable)?;
+        let granted = match verify(token, &self.own, &self.expected, now.unix_s) {
+            // A key without an id may be meant, and not be the one.
+            Err(TokenError::UnknownKey | TokenError::Signature) if published.is_some() => {
+                verify(token, &published.unwrap_or_default(), &self.expected, now.unix_s)
+            }
+            granted => granted,
+        }?;
+        let holder = Arc::new(Holder::of_signed(granted, now));
+        self.seen().insert(key, version, Arc::clone(&holder));
+        Ok(holder)
+    }
+
+    /// The keys of the URL, if there is one.
+    pub(super) fn published(&self) -> Option<&PublishedKeys> {
+        self.published.as_ref()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn find(&mut self, key: [u8; 32], version: u64) -> Option<Arc<Holder>> {
+        if self.version != version {
+            // A key may be gone.
+            *self = Self { version, ..Self::default() };
+        }
+        if let Some(holder) = self.newer.get(&key) {
+            return Some(Arc::clone(holder));
+        }
+        let holder = self.older.remove(&key)?;
+        self.insert(key, version, Arc::clone(&holder));
+        Some(holder)
+    }
+
+    fn insert(&mut self, key: [u8; 32], version: u64, holder: Arc<Holder>) {
+        if self.version != version {
+            return;
+        }
+        if self.newer.len() >= SEEN_TOKENS_MAX / 2 {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(key, holder);
+    }
+}

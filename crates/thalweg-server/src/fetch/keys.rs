@@ -1,0 +1,135 @@
+//! Reads the keys that signed tokens are verified by, again and again.
+
+use std::{
+    convert::Infallible,
+    io,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use rustls::ClientConfig;
+use thalweg_token::Keys;
+use tokio::{
+    runtime::{self, LocalOptions},
+    time::timeout,
+};
+
+use super::{
+    body::{ACCEPTED, Body},
+    exchange::USER_AGENT,
+    freshness::next_fetch,
+    host::Host,
+    tls,
+};
+use crate::{
+    access::KeysEnd,
+    clock::now_us,
+    config::{KEYS_BYTES_MAX, KEYS_GAP, KEYS_TIMEOUT, Pace, UpstreamUrl},
+};
+
+/// How often they are read if their response does not say, and however it says.
+const PACE: Pace = Pace {
+    default: Duration::from_secs(600),
+    least: Duration::from_secs(60),
+    most: Duration::from_secs(3600),
+};
+
+/// Reads them, again and again. Those that were read stay known, whatever happens to the URL
+/// afterwards.
+async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd) -> Infallible {
+    let mut last = Vec::new();
+    let mut has_failed = false;
+    loop {
+        let read = timeout(KEYS_TIMEOUT, read(url, host)).await;
+        let read = read.unwrap_or_else(|_| Err("it took too long".to_owned()));
+        let (keys, next) = match read {
+            Ok((text, next)) if text == last => (Ok(None), next),
+            Ok((text, next)) => match Keys::of_set(&text) {
+                Ok(keys) => {
+                    tracing::info!(keys = keys.len(), "read the keys of tokens");
+                    last = text;
+                    (Ok(Some(keys)), next)
+                }
+                Err(error) => (Err(error.to_string()), KEYS_GAP),
+            },
+            Err(error) => (Err(error), KEYS_GAP),
+        };
+        match &keys {
+            Err(error) if !has_failed => {
+                tracing::warn!(%error, "cannot read the keys of tokens: those from before stay");
+            }
+            _ => {}
+        }
+        has_failed = keys.is_err();
+        end.publish(keys.ok().flatten(), now_us());
+        end.rest(next).await;
+    }
+}
+
+/// The text at the URL, and how long it is fresh.
+///
+/// # Errors
+/// In words.
+async fn read(url: &UpstreamUrl, host: &Host) -> Result<(Vec<u8>, Duration), String> {
+    let request = Request::get(url.path())
+        .header(header::HOST, url.authority())
+        .header(header::USER_AGENT, USER_AGENT)
+        .header(header::ACCEPT, "application/json")
+        .header(header::ACCEPT_ENCODING, ACCEPTED)
+        .body(())
+        .map_err(|error| error.to_string())?;
+    let (response, connection) =
+        host.send(&request, now_us()).await.map_err(|error| format!("{error:?}"))?;
+    if response.status() != StatusCode::OK {
+        return Err(format!("it answers {}", response.status()));
+    }
+    let (head, mut body) = response.into_parts();
+    let headers: HeaderMap = head.headers;
+    let too_large = |_| format!("no JSON of at most {KEYS_BYTES_MAX} bytes");
+    let mut text = Body::new(&headers, KEYS_BYTES_MAX).map_err(too_large)?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| error.to_string())?;
+        if let Some(piece) = frame.data_ref() {
+            text.push(piece).map_err(too_large)?;
+        }
+    }
+    // The connection ends: the next reading is minutes away.
+    drop(connection);
+    let text = text.finish().map_err(too_large)?;
+    Ok((text, next_fetch(&headers, SystemTime::now(), PACE)))
+}
+
+/// Reads the keys at a URL until nobody wants them any more. Runs on a thread of its own: a slow
+/// URL delays nobody but those whose keys are not known.
+pub(crate) struct KeyReader {
+    url: UpstreamUrl,
+    tls: Option<Arc<ClientConfig>>,
+    end: KeysEnd,
+}
+
+impl KeyReader {
+    /// # Errors
+    /// One sentence, when the URL is https and nobody is trusted here.
+    pub(crate) fn new(url: UpstreamUrl, end: KeysEnd) -> Result<Self, String> {
+        let tls = url.is_tls.then(tls::config).transpose()?;
+        Ok(Self { url, tls, end })
+    }
+
+    /// # Errors
+    /// When the system has no room for a runtime.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut builder = runtime::Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default())?;
+        let over = self.end.over();
+        runtime.block_on(async {
+            let host = Host::new(&self.url, self.tls);
+            tokio::select! {
+                () = over => {}
+                never = keep(&self.url, &host, &mut self.end) => match never {},
+            }
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! What administrators do.
+
+use std::rc::Rc;
+
+use http::{StatusCode, request::Parts};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::json;
+use thalweg_wire::{ErrorCode, Pattern};
+
+use super::{
+    Http,
+    post::whole,
+    respond::{Answer, ErrorResponse, json},
+};
+use crate::{config::ADMIN_BODY_BYTES, refusal::Refusal, shard::Disconnect};
+
+/// Ends connections.
+pub(super) const DISCONNECT: &str = "/v1/admin/disconnect";
+
+/// Who is to be disconnected.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    subject: Option<Box<str>>,
+    topics: Option<String>,
+}
+
+/// Ends the connections that a body names. Whoever asks may.
+pub(super) async fn disconnect(
+    http: &Rc<Http>,
+    parts: &Parts,
+    by: &str,
+    body: &mut Incoming,
+) -> Result<Answer, ErrorResponse> {
+    let bad = |message: String| Refusal::new(ErrorCode::BadCommand, message);
+    let too_large = || bad(format!("it has at most {ADMIN_BODY_BYTES} bytes"));
+    let body = whole(http, body, ADMIN_BODY_BYTES, too_large).await?;
+    let form = r#"{"subject":"alice"}, or {"topics":"rooms/7/**"}"#;
+    let wanted: Wanted = serde_json::from_slice(&body)
+        .map_err(|_| bad(format!("whom to disconnect is said as {form}")))?;
+    let wanted = match (wanted.subject, wanted.topics) {
+        (Some(subject), None) => Disconnect::Of(subject),
+        (None, Some(topics)) => {
+            let pattern: Pattern =
+                topics.parse().map_err(|error| bad(format!("topics: {error}")))?;
+            Disconnect::Reading(pattern)
+        }
+        _ => return Err(bad(format!("whom to disconnect is said as {form}")).into()),
+    };
+    let said = format!("{wanted:?}");
+    let ended = http.shard.disconnect(wanted).await?;
+    tracing::info!(by, path = parts.uri.path(), wanted = said, ended, "disconnected");
+    Ok(json(StatusCode::OK, json!({ "disconnected": ended }).to_string().into_bytes()))
+}

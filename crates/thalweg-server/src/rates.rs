@@ -1,0 +1,272 @@
+//! How often clients may do something: token buckets of connections, subjects and addresses.
+//!
+//! A bucket is one number, the time at which it would be full again (the generic cell rate algorithm,
+//! ITU-T I.371 §5.3): so a connection has its buckets in a few bytes, and one that is full is as none.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash, RandomState},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use thalweg_wire::ErrorCode;
+
+use crate::{
+    config::{RATED_MAX, Rate, Rates},
+    connection_limits::Address,
+    refusal::Refusal,
+};
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Requests but those that publish or command: with each a connection may begin, a token be verified.
+    Handshake,
+    /// Commands, in a connection or as a request.
+    Command,
+    /// Events published.
+    Publish,
+    /// Bytes of commands and of bodies.
+    Byte,
+}
+
+impl Act {
+    pub(crate) const ALL: [Self; 4] = [Self::Handshake, Self::Command, Self::Publish, Self::Byte];
+
+    /// Several of them, in words.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Handshake => "requests",
+            Self::Command => "commands",
+            Self::Publish => "events",
+            Self::Byte => "bytes",
+        }
+    }
+}
+
+impl Rates {
+    fn of(&self, act: Act) -> Rate {
+        match act {
+            Act::Handshake => self.handshakes,
+            Act::Command => self.commands,
+            Act::Publish => self.publishes,
+            Act::Byte => self.bytes,
+        }
+    }
+}
+
+/// Buckets, one for each [`Act`]: when each would be full again, in ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Buckets([u64; Act::ALL.len()]);
+
+impl Buckets {
+    /// Takes `count` out of a bucket. A take that is larger than the whole bucket empties it.
+    ///
+    /// # Errors
+    /// How long it takes until there is enough in it.
+    fn take(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) -> Result<(), Duration> {
+        let now_ns = now_us.saturating_mul(1_000);
+        let full_ns = rate.time_ns(count);
+        let burst_ns = rate.time_ns(rate.burst);
+        let bucket = &mut self.0[act as usize];
+        let next_ns = (*bucket).max(now_ns).saturating_add(full_ns.min(burst_ns));
+        let over_ns = next_ns.saturating_sub(now_ns.saturating_add(burst_ns));
+        if over_ns > 0 {
+            return Err(Duration::from_nanos(over_ns));
+        }
+        *bucket = next_ns;
+        Ok(())
+    }
+
+    fn are_full(&self, now_us: u64) -> bool {
+        self.0.iter().all(|bucket| *bucket <= now_us.saturating_mul(1_000))
+    }
+}
+
+/// The buckets of many, found by a key.
+#[derive(Debug)]
+struct Keyed<K> {
+    rates: Rates,
+    hasher: RandomState,
+    parts: [Mutex<HashMap<K, Buckets>>; PARTS],
+}
+
+/// Parts of a table, each with a lock of its own.
+const PARTS: usize = 16;
+
+impl<K: Hash + Eq + Copy> Keyed<K> {
+    fn new(rates: Rates) -> Self {
+        Self { rates, hasher: RandomState::new(), parts: Default::default() }
+    }
+
+    /// `None` of a table that is full: then this key is not counted, so that nobody is kept out.
+    fn take(&self, key: K, act: Act, count: u64, now_us: u64) -> Option<Result<(), Duration>> {
+        let part = self.hasher.hash_one(key) as usize % PARTS;
+        let mut part = lock(&self.parts[part]);
+        // The sweep makes room.
+        if part.len() >= RATED_MAX / PARTS && !part.contains_key(&key) {
+            return None;
+        }
+        Some(part.entry(key).or_default().take(act, count, self.rates.of(act), now_us))
+    }
+
+    fn sweep(&self, now_us: u64) {
+        for part in &self.parts {
+            let mut part = lock(part);
+            part.retain(|_, buckets| !buckets.are_full(now_us));
+            if part.is_empty() {
+                // Frees the memory that a crowd has used.
+                *part = HashMap::new();
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The buckets of all.
+#[derive(Debug)]
+pub(crate) struct AllRates {
+    of_connection: Rates,
+    by_subject: Keyed<u128>,
+    by_address: Keyed<Address>,
+}
+
+/// Whose buckets are taken from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rated {
+    /// Of a signed token, or none. Who has a token of the configuration is known to its operator.
+    pub(crate) subject: Option<u128>,
+    /// If it is counted.
+    pub(crate) address: Option<Address>,
+}
+
+impl AllRates {
+    pub(crate) fn new(of_connection: Rates, of_subject: Rates, of_address: Rates) -> Self {
+        Self {
+            of_connection,
+            by_subject: Keyed::new(of_subject),
+            by_address: Keyed::new(of_address),
+        }
+    }
+
+    /// Takes `count` out of the buckets of a client, and of its connection, if it has buckets.
+    ///
+    /// Returns how many of these buckets there was no room for.
+    ///
+    /// # Errors
+    /// `TooManyRequests`, with the time to wait.
+    pub(crate) fn take(
+        &self,
+        rated: Rated,
+        connection: Option<&mut Buckets>,
+        (act, count): (Act, u64),
+        now_us: u64,
+    ) -> Result<u64, Refusal> {
+        let mut uncounted = 0;
+        let refused = |whose: &str, wait| too_many(whose, act, wait);
+        if let Some(buckets) = connection {
+            let taken = buckets.take(act, count, self.of_connection.of(act), now_us);
+            taken.map_err(|wait| refused("this connection", wait))?;
+        }
+        let subject = rated.subject.map(|key| self.by_subject.take(key, act, count, now_us));
+        let address = rated.address.map(|key| self.by_address.take(key, act, count, now_us));
+        for (taken, whose) in [(subject, "this subject"), (address, "this address")] {
+            match taken {
+                None | Some(Some(Ok(()))) => {}
+                Some(Some(Err(wait))) => return Err(refused(whose, wait)),
+                Some(None) => uncounted += 1,
+            }
+        }
+        Ok(uncounted)
+    }
+
+    /// Forgets whose buckets are full.
+    pub(crate) fn sweep(&self, now_us: u64) {
+        self.by_subject.sweep(now_us);
+        self.by_address.sweep(now_us);
+    }
+}
+
+fn too_many(whose: &str, act: Act, wait: Duration) -> Refusal {
+    let wait_ms = wait.as_millis().max(1);
+    let message = format!("too many {} of {whose}: try again in {wait_ms} ms", act.name());
+    Refusal::new(ErrorCode::TooManyRequests, message).after(wait)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RATE: Rate = Rate { per_s: 10, burst: 5 };
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let mut buckets = Buckets::default();
+        let mut take = |now_us| buckets.take(Act::Command, 1, RATE, now_us).is_ok();
+        let start_us = 7_000_000;
+        assert_eq!((0..8).filter(|_| take(start_us)).count(), 5);
+        // In each tenth of a second there is one more.
+        assert_eq!((1..=20).filter(|tenth| take(start_us + tenth * 100_000)).count(), 20);
+        assert!(!take(start_us + 2_000_001));
+    }
+
+    #[test]
+    fn who_waits_as_long_as_is_said_is_served() {
+        let mut buckets = Buckets::default();
+        while buckets.take(Act::Byte, 2, RATE, 0).is_ok() {}
+        let wait = buckets.take(Act::Byte, 2, RATE, 0).unwrap_err();
+        let wait_us = wait.as_micros() as u64;
+        assert!(buckets.take(Act::Byte, 2, RATE, wait_us - 1).is_err());
+        assert!(buckets.take(Act::Byte, 2, RATE, wait_us).is_ok());
+        // What is larger than the bucket waits for a full one.
+        assert!(buckets.take(Act::Byte, 1000, RATE, wait_us).is_err());
+        assert!(buckets.take(Act::Byte, 1000, RATE, 60_000_000).is_ok());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// As a bucket that is filled drop by drop.
+        #[test]
+        fn it_is_a_token_bucket(steps in prop::collection::vec((0..400_u64, 1..5_u64), 1..60)) {
+            let (mut buckets, mut now_ms, mut level) = (Buckets::default(), 1000, 5000_u64);
+            for (passed_ms, count) in steps {
+                now_ms += passed_ms;
+                // Thousandths: ten a second are ten of them in a millisecond.
+                level = (level + 10 * passed_ms).min(5000);
+                let fits = level >= 1000 * count;
+                level -= if fits { 1000 * count } else { 0 };
+                let taken = buckets.take(Act::Command, count, RATE, now_ms * 1000).is_ok();
+                prop_assert_eq!(taken, fits);
+            }
+        }
+    }
+
+    #[test]
+    fn each_has_buckets_of_its_own_and_a_crowd_is_forgotten() {
+        let rates = Rates { handshakes: RATE, commands: RATE, publishes: RATE, bytes: RATE };
+        let all = AllRates::new(rates, rates, rates);
+        let address = |nth: u32| Address::of(std::net::Ipv4Addr::from_bits(nth).into());
+        let take = |nth: u32, now_us| {
+            let rated = Rated { subject: None, address: Some(address(nth)) };
+            all.take(rated, None, (Act::Handshake, 1), now_us)
+        };
+        for nth in 1..100 {
+            assert!((0..5).all(|_| take(nth, 0).is_ok()), "{nth}");
+            assert_eq!(take(nth, 0).unwrap_err().code, ErrorCode::TooManyRequests);
+        }
+        // More than the table holds are not counted, and not refused.
+        let uncounted = (100..2 * RATED_MAX as u32).map(|nth| take(nth, 0).unwrap()).sum::<u64>();
+        assert!(uncounted > 0);
+        let held = || all.by_address.parts.iter().map(|part| lock(part).len()).sum::<usize>();
+        assert!(held() <= RATED_MAX);
+        all.sweep(1_000_000);
+        assert_eq!(held(), 0);
+    }
+}

@@ -1,0 +1,46 @@
+/// Why a token grants nothing: one sentence with the remedy. It says nothing of what exists.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// Not three parts of base64url, or no JSON in them.
+    #[error("the token cannot be read: it is header.claims.signature, each in base64url")]
+    Unreadable,
+    /// It is too long.
+    #[error("a token has at most 8192 characters")]
+    TooLong,
+    /// Its algorithm is none of ours.
+    #[error("the token's algorithm is not accepted: sign it with HS256, RS256, ES256 or EdDSA")]
+    Algorithm,
+    /// It has extensions that must be understood.
+    #[error("the token has critical extensions (crit), which are not understood")]
+    Critical,
+    /// No key has its id and algorithm. There may be one later.
+    #[error("no key of the token's id (kid) and algorithm (alg) is known")]
+    UnknownKey,
+    /// It is not signed by the key, or was changed since.
+    #[error("the token's signature is wrong")]
+    Signature,
+    /// A claim that it must have.
+    #[error("the token has no claim {0}")]
+    Missing(&'static str),
+    /// A claim that is no number.
+    #[error("the token's claim {0} is no number of seconds since 1970")]
+    Malformed(&'static str),
+    /// It has ended.
+    #[error("the token has expired (exp): get a new one")]
+    Expired,
+    /// It begins later.
+    #[error("the token is not valid yet (nbf): are the clocks right?")]
+    NotYetValid,
+    /// Somebody else made it.
+    #[error("the token was made by another issuer (iss)")]
+    OtherIssuer,
+    /// It is for somebody else.
+    #[error("the token is for another audience (aud)")]
+    OtherAudience,
+    /// It names no topics.
+    #[error("the token has no claim {0}, which names its topics")]
+    NoTopics(String),
+    /// What it names cannot be read.
+    #[error("the token's claim {0}: {1}")]
+    Topics(String, String),
+}

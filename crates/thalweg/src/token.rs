@@ -1,0 +1,207 @@
+//! `thalweg token`: a JSON Web Token on the command line, made or explained.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, Subcommand};
+use thalweg_lab::run::print;
+use thalweg_server::config::parse_duration;
+use thalweg_token::{
+    Audience, CLAIM, Claims, Expectations, Granted, Key, Keys, SigningKey, Topics, parts, verify,
+};
+
+/// Make a token, or explain one.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  openssl ecparam -genkey -name prime256v1 -noout | openssl pkcs8 -topk8 -nocrypt > private.pem
+  openssl pkey -in private.pem -pubout > public.pem
+  thalweg token mint --key private.pem --subject alice --subscribe 'users/{sub}/**'
+  thalweg serve --jwt-key @public.pem
+  thalweg token explain --key public.pem eyJhbGciOi…")]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Make a token, for a try or a script: an application makes its own with a library.
+    Mint(MintArgs),
+    /// Say what a token grants, to whom, until when; with a key, whether a server takes it.
+    Explain(ExplainArgs),
+}
+
+#[derive(Args, Debug)]
+struct MintArgs {
+    /// The private key in PEM (PKCS #8), or a secret of at least 32 bytes, in a file.
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// The key's id (kid), if the server has several.
+    #[arg(long, value_name = "ID")]
+    key_id: Option<String>,
+    /// Whose it is (sub).
+    #[arg(long, value_name = "NAME")]
+    subject: String,
+    /// How long it is valid.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
+    lasts: Duration,
+    /// Topics to subscribe to: a pattern, in which {sub} is the subject.
+    #[arg(long, value_name = "PATTERN")]
+    subscribe: Vec<String>,
+    /// Topics to publish to.
+    #[arg(long, value_name = "PATTERN")]
+    publish: Vec<String>,
+    /// Topics that the list of topics shows.
+    #[arg(long, value_name = "PATTERN")]
+    inspect: Vec<String>,
+    /// Lets it end connections of others.
+    #[arg(long)]
+    admin: bool,
+    /// Who makes it (iss).
+    #[arg(long, value_name = "NAME")]
+    issuer: Option<String>,
+    /// For whom (aud).
+    #[arg(long, value_name = "NAME")]
+    audience: Option<String>,
+    /// The name of the claim of topics.
+    #[arg(long, value_name = "NAME", default_value = CLAIM)]
+    claim: String,
+}
+
+#[derive(Args, Debug)]
+struct ExplainArgs {
+    /// The token; - reads it from stdin, where it does not show in the list of processes.
+    #[arg(value_name = "TOKEN")]
+    token: String,
+    /// The public key in PEM, a JWK, a set of them, or the secret, in a file.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// The issuer (iss) that the server wants.
+    #[arg(long, value_name = "NAME")]
+    issuer: Option<String>,
+    /// The audience (aud) that the server wants.
+    #[arg(long, value_name = "NAME")]
+    audience: Option<String>,
+    /// The name of the claim of topics.
+    #[arg(long, value_name = "NAME", default_value = CLAIM)]
+    claim: String,
+}
+
+/// Makes or explains a token.
+pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    match args.what {
+        What::Mint(args) => Ok(print(&format!("{}\n", mint(args, now_s)?))?),
+        What::Explain(args) => explain(args, now_s),
+    }
+}
+
+fn mint(args: MintArgs, now_s: u64) -> anyhow::Result<String> {
+    let key = SigningKey::new(&read(&args.key)?)?;
+    let mut topics = serde_json::Map::new();
+    let rights =
+        [("subscribe", args.subscribe), ("publish", args.publish), ("inspect", args.inspect)];
+    for (right, patterns) in rights {
+        if !patterns.is_empty() {
+            topics.insert(right.to_owned(), patterns.into());
+        }
+    }
+    if args.admin {
+        topics.insert("admin".to_owned(), true.into());
+    }
+    let claims = Claims {
+        sub: Some(args.subject),
+        iss: args.issuer,
+        aud: args.audience.clone().map(Audience::One),
+        exp: Some((now_s + args.lasts.as_secs()).into()),
+        nbf: None,
+        others: [(args.claim.clone(), topics.into())].into_iter().collect(),
+    };
+    // What no server takes is not made.
+    let expected =
+        Expectations { audience: args.audience, claim: args.claim, ..Expectations::default() };
+    claims.clone().granted(&expected, now_s)?;
+    key.sign(&claims, args.key_id.as_deref()).map_err(|error| anyhow!(error))
+}
+
+fn explain(args: ExplainArgs, now_s: u64) -> anyhow::Result<()> {
+    let token = match &*args.token {
+        "-" => std::io::read_to_string(std::io::stdin())?,
+        token => token.to_owned(),
+    };
+    let token = token.trim();
+    let (header, claims) = parts(token)?;
+    let mut said = format!("header  {header}\nclaims  {}\n", serde_json::to_string(&claims)?);
+    let expected = Expectations {
+        issuer: args.issuer,
+        audience: args.audience,
+        claim: args.claim,
+        ..Expectations::default()
+    };
+    let granted = match &args.key {
+        Some(path) => verify(token, &keys(path)?, &expected, now_s),
+        None => {
+            said += "\nThe signature is not looked at: --key says by which key it should be.\n";
+            claims.granted(&expected, now_s)
+        }
+    };
+    match granted {
+        Ok(granted) => {
+            said += &explained(&granted, now_s);
+            print(&said)?;
+            Ok(())
+        }
+        Err(error) => {
+            print(&said)?;
+            bail!(error)
+        }
+    }
+}
+
+fn explained(granted: &Granted, now_s: u64) -> String {
+    let Granted { subject, ends_s, rights } = granted;
+    let left = humantime::format_duration(Duration::from_secs(ends_s.saturating_sub(now_s)));
+    let mut said = format!("\nsubject    {subject}\nvalid for  {left}\n");
+    let rows = [
+        ("subscribe", &rights.subscribe),
+        ("publish", &rights.publish),
+        ("inspect", &rights.inspect),
+    ];
+    for (right, topics) in rows {
+        // A String takes everything.
+        let _ = writeln!(said, "{right:<9}  {}", patterns(topics));
+    }
+    if rights.admin {
+        said += "admin      may end connections of others\n";
+    }
+    said
+}
+
+fn patterns(topics: &Topics) -> String {
+    if topics.are_none() {
+        return "nothing".to_owned();
+    }
+    let patterns: Vec<_> = topics.patterns().iter().map(|pattern| pattern.as_str()).collect();
+    patterns.join(" ")
+}
+
+/// The keys of a file.
+fn keys(path: &Path) -> anyhow::Result<Keys> {
+    let text = read(path)?;
+    if text.contains("\"keys\"") {
+        return Ok(Keys::of_set(text.as_bytes())?);
+    }
+    let is_public = text.contains("PUBLIC KEY") || text.trim_start().starts_with('{');
+    let key = if is_public { Key::public(&text, None) } else { Key::secret(&text, None) };
+    Ok(Keys::new(vec![key?])?)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}

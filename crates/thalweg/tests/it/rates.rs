@@ -1,0 +1,142 @@
+//! How often clients may do something, and what the log says of those who are refused.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Response, Server, TRUSTED, Transport, wait_for};
+
+/// A server that counts clients by what the test says of them as their proxy.
+fn server(more: &[&str]) -> Server {
+    Server::start(&[&TRUSTED[..], more].concat())
+}
+
+fn ask(server: &Server, method: &str, target: &str, from: &str, body: &str) -> Response {
+    let headers = [("X-Forwarded-For", from), ("Content-Type", "application/json")];
+    server.ask(method, target, &headers, body)
+}
+
+fn wait_s(refused: &Response) -> u64 {
+    refused.header("retry-after").expect("a time").parse().expect("seconds")
+}
+
+#[test]
+fn an_address_makes_ten_seconds_worth_of_requests_at_once() {
+    let server = server(&["--address-rates", "handshakes=1"]);
+    let read = |from: &str| ask(&server, "GET", "/v1/topics/t?limit=1", from, "");
+    for _ in 0..10 {
+        read("192.0.2.1").refused(404, "no_such_topic");
+    }
+    let refused = read("192.0.2.1");
+    let said = refused.refused(429, "too_many_requests");
+    assert!(said.contains("requests of this address: try again in"), "{said}");
+    assert!((1..=2).contains(&wait_s(&refused)), "{}", wait_s(&refused));
+    // Others, and what is no handshake, are not kept out.
+    read("192.0.2.2").refused(404, "no_such_topic");
+    assert_eq!(ask(&server, "POST", "/v1/topics/t", "192.0.2.1", "1").status, 200);
+    // Of IPv6 a network is one address.
+    for nth in 0..10 {
+        assert_eq!(read(&format!("2001:db8::{nth}")).status, 200);
+    }
+    read("2001:db8::ffff").refused(429, "too_many_requests");
+    server.has_refused("too_many_requests", 2);
+}
+
+#[test]
+fn events_and_bytes_are_counted() {
+    let check = |rates: &str, body: &str, times: usize| {
+        let server = server(&["--address-rates", rates]);
+        let publish = || ask(&server, "POST", "/v1/topics/t", "192.0.2.1", body);
+        for _ in 0..times {
+            assert_eq!(publish().status, 200);
+        }
+        publish().refused(429, "too_many_requests");
+    };
+    check("publishes=1", "1", 10);
+    check("bytes=10", "\"3456789\"", 11);
+    let server = server(&["--address-rates", "publishes=1"]);
+    let headers = [("X-Forwarded-For", "192.0.2.1"), ("Content-Type", "application/x-ndjson")];
+    let lines = "1\n".repeat(5);
+    let publish = || server.ask("POST", "/v1/topics/t", &headers, &lines);
+    assert_eq!(publish().published().count, 5);
+    assert_eq!(publish().published().count, 5);
+    publish().refused(429, "too_many_requests");
+}
+
+#[test]
+fn a_connection_commands_ten_seconds_worth_at_once() {
+    let server = server(&["--connection-rates", "commands=1"]);
+    let open = || {
+        let headers = [("X-Forwarded-For", "192.0.2.1")];
+        server.subscribe_with(Transport::WebSocket, "", &headers)
+    };
+    let echo = json!({ "command": "echo", "id": 1, "data": 1 }).to_string();
+    let mut socket = open();
+    for _ in 0..10 {
+        assert_eq!(socket.command(&echo)["answer"]["data"], json!(1));
+    }
+    let refused = socket.command(&echo);
+    assert_eq!(refused["error"]["code"], json!("too_many_requests"));
+    assert!(refused["error"]["message"].as_str().is_some_and(|it| it.contains("this connection")));
+    // The connection stands, and goes on; and another one has its own.
+    assert_eq!(open().command(&echo)["answer"]["data"], json!(1));
+    wait_for("an answer", || socket.command(&echo)["answer"].is_object().then_some(()));
+}
+
+/// The lines about refusals, as JSON.
+fn audited(server: &Server) -> Vec<Value> {
+    let lines = server.said();
+    let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["target"] == "audit").map(|line| line["fields"].clone()).collect()
+}
+
+#[test]
+fn a_refusal_is_a_line_of_the_log() {
+    let flags = ["--log-format", "json", "--token", "dash=s3cret,subscribe=cars"];
+    let server = server(&flags);
+    let headers = [
+        ("X-Forwarded-For", "2001:db8::7"),
+        ("Authorization", "Bearer s3cret"),
+        ("X-Request-Id", "abc-123"),
+    ];
+    let refused = server.ask("GET", "/v1/topics/bikes?limit=1", &headers, "");
+    refused.refused(403, "forbidden");
+    assert_eq!(refused.header("x-request-id"), Some("abc-123"));
+    let line = wait_for("a line", || audited(&server).pop());
+    let expected = json!({
+        "message": "refused", "code": "forbidden", "subject": "dash", "topic": "bikes",
+        "address": "2001:db8::/64", "what": "/v1/topics/bikes", "request": "abc-123", "left_out": 0,
+    });
+    assert_eq!(line, expected);
+    // A command says its id, and who gives no id gets one.
+    let mut socket = server.subscribe_with(Transport::WebSocket, "", &headers[..2]);
+    socket.command(r#"{"command":"subscribe","id":"x7","topic":"bikes"}"#);
+    let line = wait_for("a line", || audited(&server).get(1).cloned());
+    assert_eq!((&line["request"], &line["subject"]), (&json!("\"x7\""), &json!("dash")));
+    let refused = server.get("/v1/topics/cars?limit=1");
+    refused.refused(401, "unauthorized");
+    let id = refused.header("x-request-id").expect("an id").to_owned();
+    let line = wait_for("a line", || audited(&server).get(2).cloned());
+    assert_eq!((&line["request"], &line["subject"]), (&json!(id), &json!("")));
+    // A client's mistake is none.
+    server.get("/nowhere").refused(404, "not_found");
+    // What a client says of itself is not believed if it is too long.
+    let long = "x".repeat(65);
+    let refused = server.ask("GET", "/v1/topics/cars?limit=1", &[("X-Request-Id", &long)], "");
+    assert_ne!(refused.header("x-request-id"), Some(&*long));
+}
+
+#[test]
+fn a_flood_of_refusals_is_few_lines() {
+    let server = server(&["--log-format", "json", "--token", "dash=s3cret,subscribe=cars"]);
+    let begun = std::time::Instant::now();
+    for _ in 0..300 {
+        server.get("/v1/topics/cars?limit=1").refused(401, "unauthorized");
+    }
+    let seconds = begun.elapsed().as_secs() as usize + 2;
+    let lines = audited(&server);
+    assert!(lines.len() <= 10 * seconds, "{} lines in {seconds} s", lines.len());
+    // Those that are left out are counted, there and in the next line.
+    let left_out: u64 = lines.iter().filter_map(|line| line["left_out"].as_u64()).sum();
+    assert_eq!(lines.len() as u64 + server.count("thalweg_audit_left_out_total"), 300);
+    assert!(left_out <= server.count("thalweg_audit_left_out_total"));
+    server.has_refused("unauthorized", 300);
+}

@@ -1,0 +1,483 @@
+//! JSON Web Tokens: who may do what by them, for how long, and what is not believed.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+use thalweg_token::{Claims, SigningKey};
+
+use crate::harness::{Heard, Reply, Server, Subscriber, Transport, Upstream, close, request};
+
+const EC: [&str; 2] = key("ec");
+const RSA: [&str; 2] = key("rsa");
+
+/// A pair of keys of the tests of tokens: private and public.
+const fn key(name: &str) -> [&str; 2] {
+    match name.as_bytes() {
+        b"ec" => [
+            include_str!("../../../thalweg-token/tests/keys/ec.pem"),
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../thalweg-token/tests/keys/ec.public.pem"),
+        ],
+        _ => [
+            include_str!("../../../thalweg-token/tests/keys/rsa.pem"),
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../thalweg-token/tests/keys/rsa.public.pem"),
+        ],
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs()
+}
+
+/// A token of alice's, with these claims in place of the usual ones.
+#[expect(clippy::needless_pass_by_value, reason = "it is given what `json!` makes")]
+fn token(key: &str, id: Option<&str>, changes: Value) -> String {
+    let mut claims = json!({
+        "sub": "alice",
+        "exp": now_s() + 600,
+        "thalweg": {
+            "subscribe": ["users/{sub}/**", "news/*"],
+            "publish": ["users/{sub}/out"],
+            "inspect": ["users/{sub}/**"],
+        },
+    });
+    for (name, value) in changes.as_object().expect("an object") {
+        claims[name] = value.clone();
+    }
+    let claims: Claims = serde_json::from_value(claims).expect("claims");
+    SigningKey::new(key).expect("a key").sign(&claims, id).expect("a token")
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+/// A server that takes tokens of [`EC`], with clocks that may not be apart.
+fn server(more: &[&str]) -> Server {
+    let key = format!("@{}", EC[1]);
+    Server::start(&[&["--jwt-key", &key, "--jwt-leeway", "0"], more].concat())
+}
+
+/// A way to use a topic: method, target, body.
+fn ways(topic: &str) -> Vec<(&'static str, String, String)> {
+    let mut ways: Vec<_> = Transport::ALL
+        .into_iter()
+        .filter_map(|transport| Some(("GET", format!("/v1/topics/{topic}?{}", transport.query()?))))
+        .map(|(method, target)| (method, target, String::new()))
+        .collect();
+    let get = |target: String| ("GET", target, String::new());
+    ways.extend([
+        get(format!("/v1/topics/{topic}?limit=1")),
+        get(format!("/v1/topics?topic={topic}&limit=1")),
+        get(format!("/v1/topics?topic=news/a&topic={topic}&transport=sse")),
+        get(format!("/v1/columns/{topic}")),
+        get(format!("/v1/topics?query=SELECT%20*%20FROM%20%22{}%22", topic.replace('/', "%2F"))),
+        get(format!("/v1/topics?query=EXPLAIN%20SELECT%20*%20FROM%20%22{topic}%22")),
+    ]);
+    let command = |command: Value| ("POST", "/v1/commands".to_owned(), command.to_string());
+    ways.push(command(json!({ "command": "ack", "topic": topic, "position": "1.1" })));
+    ways
+}
+
+#[test]
+fn anothers_topic_is_reached_in_no_way() {
+    let server = server(&["--topic", "**,columns=a:int"]);
+    let alice = bearer(&token(EC[0], None, json!({})));
+    let all = bearer(&token(EC[0], None, json!({ "thalweg": { "publish": ["**"] } })));
+    for topic in ["users/alice/in", "users/bob/in"] {
+        let published = server.ask(
+            "POST",
+            &format!("/v1/topics/{topic}"),
+            &[("Authorization", &all)],
+            "{\"a\":1}",
+        );
+        assert_eq!(published.status, 200, "{}", published.text());
+    }
+    for (method, target, body) in ways("users/bob/in") {
+        let refused = server.ask(method, &target, &[("Authorization", &alice)], &body);
+        let said = refused.refused(403, "forbidden");
+        assert!(said.contains("subscribe"), "{target}: {said}");
+        // Of a topic that does not exist nothing else is said.
+        let nowhere =
+            target.replace("users/bob", "users/eve").replace("users%2Fbob", "users%2Feve");
+        let body = body.replace("users/bob", "users/eve");
+        let other = server.ask(method, &nowhere, &[("Authorization", &alice)], &body);
+        assert_eq!(other.refused(403, "forbidden"), said.replace("users/bob", "users/eve"));
+    }
+    for (method, target, body) in ways("users/bob/in") {
+        server.ask(method, &target, &[], &body).refused(401, "unauthorized");
+    }
+    for (method, target) in
+        [("POST", "/v1/topics/users/bob/out"), ("DELETE", "/v1/topics/users/alice/in")]
+    {
+        let refused = server.ask(method, target, &[("Authorization", &alice)], "1");
+        assert!(refused.refused(403, "forbidden").contains("publish"));
+    }
+    // Over a connection that stands, too.
+    let mut socket = server.subscribe_with(
+        Transport::WebSocket,
+        "/users/alice/in",
+        &[("Authorization", &alice)],
+    );
+    socket.confirmed();
+    for command in [
+        json!({ "command": "subscribe", "topic": "users/bob/in" }),
+        json!({ "command": "publish", "topic": "users/bob/out", "event": 1 }),
+        json!({ "command": "ack", "topic": "users/bob/in", "position": "1.1" }),
+    ] {
+        let answer = socket.command(&command.to_string());
+        assert_eq!(answer["error"]["code"], json!("forbidden"), "{command}");
+    }
+    // Encodings of a name are names that it is not, or none.
+    for trick in [
+        "users/alice/../bob/in",
+        "users%2Fbob/in",
+        "users/%62ob/in",
+        "users//bob/in",
+        "Users/bob/in",
+    ] {
+        let target = format!("/v1/topics/{trick}?limit=1");
+        let status = server.ask("GET", &target, &[("Authorization", &alice)], "").status;
+        assert!(matches!(status, 400 | 403), "{trick}: {status}");
+    }
+}
+
+#[test]
+fn a_list_shows_what_its_reader_may_see() {
+    let server = server(&["--token", "all=s3cret,publish=**,inspect=**"]);
+    let all = [("Authorization", "Bearer s3cret")];
+    for topic in ["news/a", "users/alice/in", "users/alice/out", "users/bob/in"] {
+        assert_eq!(server.ask("POST", &format!("/v1/topics/{topic}"), &all, "1").status, 200);
+    }
+    let listed = |token: &str, query: &str| {
+        let list =
+            server.ask("GET", &format!("/v1/topics{query}"), &[("Authorization", token)], "");
+        let list = list.json();
+        let topics = list["topics"].as_array().expect("a list").clone();
+        topics.iter().map(|it| it["topic"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    let alice = bearer(&token(EC[0], None, json!({})));
+    assert_eq!(listed(&alice, ""), ["users/alice/in", "users/alice/out"]);
+    assert_eq!(listed(&alice, "?limit=1&after=users/alice/in"), ["users/alice/out"]);
+    assert_eq!(listed("Bearer s3cret", "").len(), 4);
+    server.ask("GET", "/metrics", &[("Authorization", &alice)], "").refused(403, "forbidden");
+    assert_eq!(server.ask("GET", "/metrics", &all, "").status, 200);
+    let none = bearer(&token(EC[0], None, json!({ "thalweg": {} })));
+    server.ask("GET", "/v1/topics", &[("Authorization", &none)], "").refused(403, "forbidden");
+    server.get("/v1/topics").refused(401, "unauthorized");
+}
+
+#[test]
+fn what_is_made_of_a_topic_needs_the_right_to_that() {
+    let query = "news/fast=SELECT speed FROM \"users/bob/cars\"";
+    let server = server(&["--query", query, "--topic", "users/bob/cars,columns=speed:double"]);
+    let get = |token: &str| {
+        let headers = [("Authorization", token), ("Accept", "text/event-stream")];
+        let mut socket = server.connect();
+        socket.send(request("GET", "/v1/topics/news/fast", &headers, b""));
+        socket.response_head().status
+    };
+    assert_eq!(get(&bearer(&token(EC[0], None, json!({})))), 403);
+    let both = json!({ "thalweg": { "subscribe": ["news/*", "users/bob/*"] } });
+    assert_eq!(get(&bearer(&token(EC[0], None, both))), 200);
+}
+
+#[test]
+fn what_is_wrong_with_a_token_is_said_and_counted() {
+    let server = server(&[
+        "--jwt-audience",
+        "push",
+        "--jwt-issuer",
+        "app",
+        "--inspect-token",
+        "i",
+        "--publish-token",
+        "p",
+    ]);
+    let right = json!({ "iss": "app", "aud": "push" });
+    let with = |changes: Value| {
+        let mut claims = right.clone();
+        for (name, value) in changes.as_object().expect("an object") {
+            claims[name] = value.clone();
+        }
+        token(EC[0], None, claims)
+    };
+    let good = with(json!({}));
+    let parts: Vec<&str> = good.split('.').collect();
+    // {"alg":"none"}
+    let unsigned = format!("eyJhbGciOiJub25lIn0.{}.", parts[1]);
+    let cases = [
+        (with(json!({ "exp": now_s() - 1 })), "expired"),
+        (with(json!({ "nbf": now_s() + 600 })), "not valid yet"),
+        (with(json!({ "aud": "other" })), "audience"),
+        (with(json!({ "iss": "other" })), "issuer"),
+        (with(json!({ "thalweg": "**" })), "claim thalweg"),
+        (token(RSA[0], None, right.clone()), "no key"),
+        (unsigned, "algorithm"),
+        (format!("{}.{}.AAAA", parts[0], parts[1]), "signature"),
+        (format!("{good}x"), "signature"),
+        ("a.b.c".to_owned(), "cannot be read"),
+    ];
+    let topic = "/v1/topics/users/alice/in?limit=1";
+    for (times, (token, words)) in cases.iter().enumerate() {
+        let refused = server.ask("GET", topic, &[("Authorization", &bearer(token))], "");
+        let said = refused.refused(401, "unauthorized");
+        assert!(said.contains(words), "{words}: {said}");
+        server.has_refused("unauthorized", times as u64 + 1);
+    }
+    let opened = server.ask("GET", topic, &[("Authorization", &bearer(&good))], "");
+    opened.refused(404, "no_such_topic");
+}
+
+/// Alice's connection, with a token that lasts so long.
+fn short_lived(server: &Server, transport: Transport, lasts_s: u64) -> Subscriber {
+    let token = token(EC[0], None, json!({ "exp": now_s() + lasts_s }));
+    server.subscribe_with(transport, "/users/alice/in", &[("Authorization", &bearer(&token))])
+}
+
+#[test]
+fn a_connection_ends_with_its_token() {
+    let server = server(&[]);
+    for transport in Transport::ALL {
+        if transport == Transport::LongPolling {
+            continue;
+        }
+        let mut subscriber = short_lived(&server, transport, 2);
+        subscriber.confirmed();
+        assert_eq!(subscriber.next(), close(transport, 4004, "expired", true), "{transport:?}");
+    }
+}
+
+#[test]
+fn a_connection_goes_on_with_another_token() {
+    let server = server(&[]);
+    let all = bearer(&token(EC[0], None, json!({ "thalweg": { "publish": ["**"] } })));
+    let publish = |topic: &str| {
+        let target = format!("/v1/topics/{topic}");
+        assert_eq!(server.ask("POST", &target, &[("Authorization", &all)], "7").status, 200);
+    };
+    let mut subscriber = short_lived(&server, Transport::WebSocket, 2);
+    let mut other = short_lived(&server, Transport::Sse, 3);
+    subscriber.confirmed();
+    other.confirmed();
+    let refresh = |subscriber: &mut Subscriber, token: &str| {
+        subscriber.command(&json!({ "command": "refresh", "id": 1, "token": token }).to_string())
+    };
+    // What is no token, or another's, changes nothing.
+    let bobs = token(EC[0], None, json!({ "sub": "bob" }));
+    assert_eq!(refresh(&mut subscriber, &bobs)["error"]["code"], json!("forbidden"));
+    assert_eq!(refresh(&mut subscriber, "x")["error"]["code"], json!("unauthorized"));
+    let answer = refresh(&mut subscriber, &token(EC[0], None, json!({})));
+    assert!(answer["answer"]["expires_in_s"].as_u64().is_some_and(|left| left > 500), "{answer}");
+    // Of another connection the first token has ended.
+    assert_eq!(other.next(), close(Transport::Sse, 4004, "expired", true));
+    publish("users/alice/in");
+    assert_eq!(subscriber.numbers(1).0, [7]);
+    // Rights are asked for anew.
+    let fewer = json!({ "thalweg": { "subscribe": ["news/*"] } });
+    assert!(refresh(&mut subscriber, &token(EC[0], None, fewer))["answer"].is_object());
+    let Heard::TopicEnd(topic, _, code) = subscriber.next() else { panic!("an end") };
+    assert_eq!((&*topic, &*code), ("users/alice/in", "forbidden"));
+    publish("users/alice/in");
+    publish("news/a");
+    subscriber.command(r#"{"command":"subscribe","topic":"news/a","cursor":"earliest"}"#);
+    assert_eq!(subscriber.numbers(1).0, [7]);
+}
+
+/// An issuer's keys, as it publishes them: the one with this id.
+fn key_set(id: &str) -> Value {
+    let text = std::fs::read_to_string(EC[1]).expect("a key");
+    let text: String = text.lines().filter(|line| !line.starts_with('-')).collect();
+    let der = base64(&text);
+    let point = &der[der.len() - 64..];
+    let [x, y] = [&point[..32], &point[32..]].map(url_text);
+    json!({ "keys": [{ "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": id, "x": x, "y": y }] })
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    let value = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits: Vec<u8> = text.bytes().filter(|c| *c != b'=').map(value).collect();
+    digits
+        .chunks(4)
+        .flat_map(|four| {
+            let bits = four.iter().fold(0_u32, |bits, digit| bits << 6 | u32::from(*digit));
+            let bits = bits << (6 * (4 - four.len()));
+            bits.to_be_bytes()[1..four.len()].to_vec()
+        })
+        .collect()
+}
+
+fn url_text(bytes: &[u8]) -> String {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    bytes
+        .chunks(3)
+        .flat_map(|three| {
+            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+            let bits = bits << (8 * (3 - three.len()));
+            (0..=three.len()).map(move |nth| DIGITS[(bits >> (18 - 6 * nth) & 63) as usize] as char)
+        })
+        .collect()
+}
+
+#[test]
+fn keys_are_read_at_their_url_and_seldom() {
+    let issuer = Upstream::start(|_| Reply::json("", &key_set("one")));
+    let url = issuer.url("/keys");
+    let server =
+        Server::start(&["--jwks-url", &url, "--inspect-token", "i", "--publish-token", "p"]);
+    let get = |token: &str| {
+        let headers = [("Authorization", &*bearer(token))];
+        server.ask("GET", "/v1/topics/users/alice/in?limit=1", &headers, "")
+    };
+    get(&token(EC[0], Some("one"), json!({}))).refused(404, "no_such_topic");
+    // Whatever keys are named, the issuer is asked once in ten seconds.
+    for nth in 0..50 {
+        let said =
+            get(&token(EC[0], Some(&format!("k{nth}")), json!({}))).refused(401, "unauthorized");
+        assert!(said.contains("no key"), "{said}");
+    }
+    assert!(issuer.count() <= 2, "{}", issuer.count());
+}
+
+#[test]
+fn without_keys_nobody_is_believed() {
+    for reply in ["", "{}", "nonsense"] {
+        let issuer = Upstream::start(move |_| Reply::with(200, "", reply));
+        let server = Server::start(&["--jwks-url", &issuer.url("/keys")]);
+        let headers = [("Authorization", &*bearer(&token(EC[0], Some("one"), json!({}))))];
+        let refused = server.ask("GET", "/v1/topics/users/alice/in?limit=1", &headers, "");
+        refused.refused(503, "unavailable");
+        // Others are not hindered.
+        assert_eq!(server.get("/healthz").status, 200);
+    }
+}
+
+#[test]
+fn a_ticket_carries_rights_and_end() {
+    let server = server(&[]);
+    let short = bearer(&token(EC[0], None, json!({ "exp": now_s() + 3 })));
+    let ticket = server.ask("POST", "/v1/tickets", &[("Authorization", &short)], "").json();
+    let ticket = ticket["ticket"].as_str().expect("a ticket").to_owned();
+    let mut subscriber =
+        server.subscribe(Transport::Sse, &format!("/users/alice/in?ticket={ticket}"));
+    subscriber.confirmed();
+    assert_eq!(subscriber.next(), close(Transport::Sse, 4004, "expired", true));
+    let long = bearer(&token(EC[0], None, json!({})));
+    let ticket = server.ask("POST", "/v1/tickets", &[("Authorization", &long)], "").json();
+    let ticket = ticket["ticket"].as_str().expect("a ticket").to_owned();
+    server
+        .get(&format!("/v1/topics/users/bob/in?limit=1&ticket={ticket}"))
+        .refused(403, "forbidden");
+}
+
+/// What one asks for again by SIGHUP: a file with settings.
+struct Settings(std::path::PathBuf);
+
+impl Settings {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("thalweg-{name}-{}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("a file");
+        Self(path)
+    }
+
+    fn change(&self, server: &Server, text: &str, said: &str) {
+        std::fs::write(&self.0, text).expect("a file");
+        kill_process(server.pid(), Signal::HUP).expect("a signal");
+        server.has_said(said);
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn tokens_are_read_again_and_no_connection_is_lost() {
+    let all = r#"token = ["a=one,subscribe=**", "b=two,subscribe=**,publish=**"]"#;
+    let settings = Settings::new("again", all);
+    let path = settings.0.to_str().expect("a path");
+    let server = Server::start(&["--config", path, "--shards", "2"]);
+    let with = |token: &str| ("Authorization", format!("Bearer {token}"));
+    let open = |token: &str| {
+        let (name, value) = with(token);
+        let mut subscriber =
+            server.subscribe_with(Transport::WebSocket, "/cars", &[(name, &value)]);
+        subscriber.confirmed();
+        subscriber.command(r#"{"command":"subscribe","topic":"bikes"}"#);
+        subscriber.confirmed();
+        subscriber
+    };
+    let (mut kept, mut gone, mut less) = (open("two"), open("one"), open("two"));
+    drop(less.command(r#"{"command":"unsubscribe","topic":"cars"}"#));
+    let fewer = r#"token = ["b=two,subscribe=cars,publish=**", "c=three,subscribe=**"]"#;
+    settings.change(&server, fewer, "loaded tokens");
+    assert_eq!(gone.next(), close(Transport::WebSocket, 4004, "expired", true));
+    for subscriber in [&mut kept, &mut less] {
+        let Heard::TopicEnd(topic, _, code) = subscriber.next() else { panic!("an end") };
+        assert_eq!((&*topic, &*code), ("bikes", "forbidden"));
+    }
+    let (name, value) = with("two");
+    let ask = |token: &str| {
+        let (name, value) = with(token);
+        server.ask("GET", "/v1/topics/cars?limit=1", &[(name, &value)], "").status
+    };
+    assert_eq!(server.ask("POST", "/v1/topics/cars", &[(name, &value)], "7").status, 200);
+    assert_eq!(kept.numbers(1).0, [7]);
+    assert_eq!([ask("one"), ask("two"), ask("three")], [401, 200, 200]);
+    // What cannot be read changes nothing.
+    settings.change(&server, r#"token = ["nonsense"]"#, "stay as they were");
+    assert_eq!([ask("one"), ask("two"), ask("three")], [401, 200, 200]);
+}
+
+#[test]
+fn administrators_disconnect_others() {
+    let root = "root=s3cret,admin=true,publish=**";
+    let server = server(&["--token", root, "--shards", "2", "--inspect-token", "i"]);
+    let open = |subject: &str, transport: Transport| {
+        let token = token(EC[0], None, json!({ "sub": subject }));
+        let target = format!("/users/{subject}/in");
+        let headers = [("Authorization", &*bearer(&token))];
+        let mut subscriber = server.subscribe_with(transport, &target, &headers);
+        subscriber.confirmed();
+        subscriber
+    };
+    let disconnect = |body: Value, token: &str| {
+        let body = body.to_string();
+        server.ask("POST", "/v1/admin/disconnect", &[("Authorization", token)], &body)
+    };
+    let (mut first, mut second) =
+        (open("alice", Transport::WebSocket), open("alice", Transport::Sse));
+    let (mut other, mut third) = (open("bob", Transport::WebSocket), open("bob", Transport::Sse));
+    let alice = bearer(&token(EC[0], None, json!({})));
+    disconnect(json!({ "subject": "alice" }), &alice).refused(403, "forbidden");
+    server.ask("POST", "/v1/admin/disconnect", &[], "{}").refused(401, "unauthorized");
+    for wrong in
+        [json!({}), json!({ "subject": "a", "topics": "b" }), json!({ "topics": "a*" }), json!(1)]
+    {
+        disconnect(wrong, "Bearer s3cret").refused(400, "bad_command");
+    }
+    let answer = disconnect(json!({ "subject": "alice" }), "Bearer s3cret");
+    assert_eq!(answer.json(), json!({ "disconnected": 2 }));
+    for (subscriber, transport) in
+        [(&mut first, Transport::WebSocket), (&mut second, Transport::Sse)]
+    {
+        assert_eq!(subscriber.next(), close(transport, 4501, "disconnected", false));
+    }
+    let answer = disconnect(json!({ "topics": "users/*/in" }), "Bearer s3cret");
+    assert_eq!(answer.json(), json!({ "disconnected": 2 }));
+    for (subscriber, transport) in
+        [(&mut other, Transport::WebSocket), (&mut third, Transport::Sse)]
+    {
+        assert_eq!(subscriber.next(), close(transport, 4501, "disconnected", false));
+    }
+    server.has_closed(4501, 4);
+    server.has_said("disconnected");
+}
