@@ -2,7 +2,8 @@
 
 use std::thread;
 
-use thalweg_server::config::{Config, Secret};
+use thalweg_server::config::{Config, Secret, SignedBy};
+use thalweg_token::{Key, Keys, SigningKey};
 
 use super::{Streams, history_with, json};
 use crate::running::Running;
@@ -49,7 +50,7 @@ fn a_ticket_of_one_node_is_good_once_at_any_other() {
     let publishers = path(ticket(&nodes[0], PUBLISHER));
     let subscribers = path(ticket(&nodes[0], "Authorization: Bearer subscribe-secret"));
     assert_eq!(nodes[1].ask("POST", &publishers, &headers[1..], "2").status, 200);
-    assert_eq!(nodes[1].ask("POST", &subscribers, &headers[1..], "3").status, 401);
+    assert_eq!(nodes[1].ask("POST", &subscribers, &headers[1..], "3").status, 403);
     // All who present it at the same instant are told that it is void, but for one.
     for _ in 0..20 {
         let ticket = &ticket(&nodes[0], PUBLISHER);
@@ -61,6 +62,40 @@ fn a_ticket_of_one_node_is_good_once_at_any_other() {
         assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
     }
     assert_eq!(streams.tickets(), 0);
+}
+
+#[test]
+fn a_ticket_carries_a_signed_tokens_rights_to_any_node() {
+    const KEY: &str = "a secret of the tests, and of nobody else";
+    let streams = Streams::new(&["**"]);
+    let node = || {
+        let mut config = Config { shards: 2, ..Config::default() };
+        config.access.publish_token = Some(Secret::new("publish-secret"));
+        let keys = Keys::new(vec![Key::secret(KEY, None).expect("a secret")]).expect("one key");
+        config.access.signed = Some(SignedBy { keys, ..SignedBy::default() });
+        Running::start(config, Some(streams.backend()))
+    };
+    let nodes = [node(), node()];
+    let headers = [PUBLISHER, "Content-Type: application/json"];
+    for topic in ["users/alice/in", "users/bob/in"] {
+        assert_eq!(nodes[0].ask("POST", &format!("/v1/topics/{topic}"), &headers, "1").status, 200);
+        history_with(&nodes[1], topic, 1, &[PUBLISHER]);
+    }
+    let claims = r#"{"sub":"alice","exp":99999999999,"thalweg":{"subscribe":["users/{sub}/*"]}}"#;
+    let claims = serde_json::from_str(claims).expect("claims");
+    let token = SigningKey::new(KEY).expect("a key").sign(&claims, None).expect("a token");
+    let bearer = format!("Authorization: Bearer {token}");
+    let read = |nth: usize, topic: &str, ticket: &str| {
+        nodes[nth].get(&format!("/v1/topics/{topic}?limit=1&ticket={ticket}"), &[]).status
+    };
+    let own = ticket(&nodes[0], &bearer);
+    assert_eq!([1, 0, 1].map(|nth| read(nth, "users/alice/in", &own)), [200, 401, 401]);
+    let others = ticket(&nodes[0], &bearer);
+    assert_eq!([1, 1].map(|nth| read(nth, "users/bob/in", &others)), [403, 401]);
+    // A subject has a hundred of them at a time.
+    let issue = || nodes[0].ask("POST", "/v1/tickets", &[&*bearer], "").status;
+    assert_eq!((0..98).filter(|_| issue() == 200).count(), 98);
+    assert_eq!(issue(), 503);
 }
 
 #[test]
