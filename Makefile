@@ -132,12 +132,23 @@ setup: toolchain
 	  || echo "Without nats-server (make nats, which needs Go) the tests that need it are skipped."
 	@$(HAS_NODE) || { echo "make test needs Node 20 or newer: this one is $$(node --version)."; exit 1; }
 	@rustfmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
-	@$(MAKE) --no-print-directory target/python/installed lab/subjects/socketio/node_modules/.package-lock.json
+	@$(MAKE) --no-print-directory target/python/installed lab/subjects/socketio/node_modules/.package-lock.json \
+	  examples/node/node_modules/.package-lock.json
+	@! command -v go >/dev/null || $(MAKE) --no-print-directory target/examples/mint
 
 # The lab installs it itself on demand; here it is at hand before a test takes its time.
 lab/subjects/socketio/node_modules/.package-lock.json: lab/subjects/socketio/package-lock.json
 	@cd lab/subjects/socketio && npm ci --omit=dev --no-audit --no-fund
 	@touch $@
+
+# Examples of docs/rights.md, with the libraries that they name.
+examples/node/node_modules/.package-lock.json: examples/node/package-lock.json
+	@cd examples/node && npm ci --no-audit --no-fund
+	@touch $@
+
+target/examples/mint: examples/go/main.go examples/go/go.mod
+	@mkdir -p target/examples
+	@cd examples/go && go build -o ../../$@ .
 
 target/python/installed: examples/python/requirements.txt
 	@rm -rf target/python

@@ -30,7 +30,7 @@ mod tests;
 mod ticket;
 mod token;
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use std::{collections::HashMap, net::SocketAddr, ops::Deref, sync::Arc};
 
 use http::{HeaderMap, header, request::Parts};
 use rustls::crypto::SecureRandom;
@@ -107,12 +107,78 @@ pub(crate) trait Wanted {
 /// Something that its client has the right to. Only the access policy makes it, and what needs a
 /// right takes nothing else: so no way in can forget to ask.
 #[derive(Debug)]
-pub(crate) struct Allowed<T>(T);
+pub(crate) struct Allowed<T> {
+    wanted: T,
+}
 
 impl<T> Allowed<T> {
     /// What is allowed.
     pub(crate) fn into_inner(self) -> T {
-        self.0
+        self.wanted
+    }
+}
+
+impl<T> Deref for Allowed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.wanted
+    }
+}
+
+impl<T: Wanted> Wanted for Box<T> {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        (**self).rights()
+    }
+}
+
+/// A topic to read: to subscribe to, or its history or columns.
+#[derive(Debug)]
+pub(crate) struct Reading(pub(crate) Topic);
+
+impl Wanted for Reading {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::Subscribe(&self.0)].into_iter()
+    }
+}
+
+/// A topic to publish to, or to delete.
+#[derive(Debug)]
+pub(crate) struct Writing(pub(crate) Topic);
+
+impl Wanted for Writing {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::Publish(&self.0)].into_iter()
+    }
+}
+
+/// The lab's runs.
+#[derive(Debug)]
+pub(crate) struct ViewRuns;
+
+impl Wanted for ViewRuns {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::ViewRuns].into_iter()
+    }
+}
+
+/// What administrators do.
+#[derive(Debug)]
+pub(crate) struct Administering;
+
+impl Wanted for Administering {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::Administer].into_iter()
+    }
+}
+
+/// `/metrics`.
+#[derive(Debug)]
+pub(crate) struct ViewMetrics;
+
+impl Wanted for ViewMetrics {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::ViewMetrics].into_iter()
     }
 }
 
@@ -316,7 +382,12 @@ impl AccessPolicy {
         wanted: T,
     ) -> Result<Allowed<T>, Refusal> {
         wanted.rights().try_for_each(|right| self.authorise(holder, right))?;
-        Ok(Allowed(wanted))
+        Ok(Allowed { wanted })
+    }
+
+    /// Whether a holder still has a right to something that was allowed before.
+    pub(crate) fn still_allows(&self, holder: &Holder, right: Right<'_>) -> bool {
+        self.authorise(holder, right).is_ok()
     }
 
     /// Whether a holder has a right.
@@ -324,7 +395,7 @@ impl AccessPolicy {
     /// # Errors
     /// `Unauthorized` of who presents no token, `Forbidden` of who presents one. Neither says
     /// whether there is such a topic.
-    pub(crate) fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
+    fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
         let has = |has: fn(&Rights, &Topic) -> bool, topic: &Topic| {
             has(&holder.rights, topic) || has(&self.everybody.rights, topic)
         };

@@ -30,7 +30,8 @@ pub(crate) use limits::{
     REJECTIONS_MAX, REPLAY_OFFSETS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT,
     SEEN_TOKENS_MAX, SMALL_BODY_BYTES, SOCKET_READ_BYTES, STORES_MAX, SUBJECT_TICKETS_MAX,
     TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX, UNANSWERED_MAX,
-    UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, has_read_enough, share_of_requests,
+    UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, WRONG_TOKEN_REQUESTS,
+    has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
@@ -45,6 +46,8 @@ pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
 /// All settings of `thalweg serve`.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// What was built, for `/metrics`.
+    pub version: &'static str,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Where to listen for administrators: the list of topics, `/metrics` and health, without a
@@ -224,6 +227,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            version: env!("CARGO_PKG_VERSION"),
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             admin_listen: None,
             shards: std::thread::available_parallelism().map_or(1, usize::from),

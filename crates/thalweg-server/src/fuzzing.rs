@@ -7,7 +7,7 @@ use http::{HeaderMap, request::Parts};
 use thalweg_wire::{ErrorCode, Topic};
 
 use crate::{
-    access::{AccessPolicy, Holder, MadeOf, Right, Ticket, Tickets},
+    access::{AccessPolicy, Holder, MadeOf, Reading, Ticket, Tickets, Writing},
     clock::Now,
     config::{Config, Limits},
     refusal::Refusal,
@@ -119,8 +119,9 @@ impl<'a> RequestChecks<'a> {
 
     /// Whether somebody may subscribe to a topic, and publish to it.
     pub fn authorise(&self, who: &Who, topic: &Topic) -> [Result<(), Refused>; 2] {
-        [Right::Subscribe(topic), Right::Publish(topic)]
-            .map(|right| self.access.authorise(&who.0, right).map_err(refused))
+        let reading = self.access.allow(&who.0, Reading(topic.clone()));
+        let writing = self.access.allow(&who.0, Writing(topic.clone()));
+        [reading.map(|_| ()), writing.map(|_| ())].map(|may| may.map_err(refused))
     }
 }
 

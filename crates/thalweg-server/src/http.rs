@@ -68,7 +68,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
-    access::AccessPolicy,
+    access::{AccessPolicy, Allowed, ViewRuns},
     answers::AnswerAccount,
     config::{Config, DISCARDED_BODIES, Limits},
     connection_limits::{Address, ConnectionPermit},
@@ -147,6 +147,11 @@ impl Http {
 
     fn limits(&self) -> &Limits {
         &self.config().limits
+    }
+
+    /// The lab's runs, for whoever may see them.
+    fn runs(&self, _: &Allowed<ViewRuns>) -> Option<&Arc<Runs>> {
+        self.shared.runs.as_ref()
     }
 
     fn access(&self) -> Arc<AccessPolicy> {

@@ -44,6 +44,7 @@ mod http;
 mod metrics;
 pub mod pages;
 pub mod patch;
+mod process;
 mod rates;
 mod refusal;
 mod runs;

@@ -17,6 +17,7 @@ use thalweg_wire::{ErrorCode, Pattern, close};
 use crate::{
     audit::{Asker, Lines, is_audited},
     backend::{BackendCounts, Family, FamilyValue},
+    process,
     refusal::Refusal,
 };
 
@@ -311,11 +312,14 @@ pub(crate) struct Metrics {
     /// By the pattern of the upstream.
     upstreams: Arc<[(Pattern, Arc<UpstreamCounts>)]>,
     backend: Option<Arc<dyn BackendCounts>>,
+    /// What was built.
+    version: &'static str,
 }
 
 impl Metrics {
     /// For this many shards, these upstreams, and a backend.
     pub(crate) fn new<'a>(
+        version: &'static str,
         shards: usize,
         upstreams: impl Iterator<Item = &'a Pattern>,
         backend: Option<Arc<dyn BackendCounts>>,
@@ -324,6 +328,7 @@ impl Metrics {
             shards: (0..shards).map(|_| Arc::default()).collect(),
             upstreams: upstreams.map(|pattern| (pattern.clone(), Arc::default())).collect(),
             backend,
+            version,
         }
     }
 
@@ -363,6 +368,7 @@ impl Metrics {
         for of_backend in self.backend.iter().flat_map(|counts| counts.families()) {
             backend_family(&mut out, form, &of_backend);
         }
+        out += &process::text(self.version, form == ExpositionFormat::OpenMetrics);
         if form == ExpositionFormat::OpenMetrics {
             out.push_str("# EOF\n");
         }

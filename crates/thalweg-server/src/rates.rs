@@ -79,6 +79,14 @@ impl Buckets {
         Ok(())
     }
 
+    /// Takes `count` out of a bucket, or all that is in it.
+    fn charge(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) {
+        let now_ns = now_us.saturating_mul(1_000);
+        let bucket = &mut self.0[act as usize];
+        let next_ns = (*bucket).max(now_ns).saturating_add(rate.time_ns(count));
+        *bucket = next_ns.min(now_ns.saturating_add(rate.time_ns(rate.burst)));
+    }
+
     fn are_full(&self, now_us: u64) -> bool {
         self.0.iter().all(|bucket| *bucket <= now_us.saturating_mul(1_000))
     }
@@ -100,15 +108,20 @@ impl<K: Hash + Eq + Copy> Keyed<K> {
         Self { rates, hasher: RandomState::new(), parts: Default::default() }
     }
 
-    /// `None` of a table that is full: then this key is not counted, so that nobody is kept out.
-    fn take(&self, key: K, act: Act, count: u64, now_us: u64) -> Option<Result<(), Duration>> {
+    /// Does something with the buckets of a key. `None` of a table that is full: then this key is not
+    /// counted, so that nobody is kept out.
+    fn with<T>(&self, key: K, step: impl FnOnce(&mut Buckets) -> T) -> Option<T> {
         let part = self.hasher.hash_one(key) as usize % PARTS;
         let mut part = lock(&self.parts[part]);
         // The sweep makes room.
         if part.len() >= RATED_MAX / PARTS && !part.contains_key(&key) {
             return None;
         }
-        Some(part.entry(key).or_default().take(act, count, self.rates.of(act), now_us))
+        Some(step(part.entry(key).or_default()))
+    }
+
+    fn take(&self, key: K, act: Act, count: u64, now_us: u64) -> Option<Result<(), Duration>> {
+        self.with(key, |buckets| buckets.take(act, count, self.rates.of(act), now_us))
     }
 
     fn sweep(&self, now_us: u64) {
@@ -182,6 +195,15 @@ impl AllRates {
             }
         }
         Ok(uncounted)
+    }
+
+    /// Takes so many requests out of the bucket of an address, or all that are in it.
+    pub(crate) fn charge(&self, address: Address, requests: u64, now_us: u64) {
+        let rate = self.by_address.rates.handshakes;
+        // One that there is no room for is not counted.
+        let _ = self.by_address.with(address, |buckets| {
+            buckets.charge(Act::Handshake, requests, rate, now_us);
+        });
     }
 
     /// Forgets whose buckets are full.

@@ -116,8 +116,12 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
     let limits = listener::within_descriptors(config.limits);
     let config = Arc::new(Config { limits, ..config });
     let patterns = config.upstreams.iter().map(|upstream| &upstream.pattern);
-    let metrics =
-        Metrics::new(config.shards, patterns, backend.as_ref().map(|backend| backend.counts()));
+    let metrics = Metrics::new(
+        config.version,
+        config.shards,
+        patterns,
+        backend.as_ref().map(|backend| backend.counts()),
+    );
     let fetcher = Fetcher::new(&config, metrics.of_upstreams()).map_err(ServeError::Config)?;
     let (demands, wanted) = mpsc::channel(DEMANDS_MAX);
     let mut to_shards = Vec::new();

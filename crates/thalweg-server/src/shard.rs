@@ -115,6 +115,7 @@ use std::{
 use thalweg_wire::Topic;
 use tokio::sync::{Notify, futures::Notified, mpsc, oneshot, watch};
 
+pub(crate) use asking::Asked;
 pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
@@ -123,12 +124,12 @@ pub(crate) use idempotency::IdempotencyHasher;
 pub(crate) use listing::Listing;
 pub(crate) use mail::{Arrival, Disconnect, Mail};
 pub(crate) use publish_result::PublishResult;
-pub(crate) use subscribe::NewSubscriber;
+pub(crate) use subscribe::{NewSubscriber, Subscription};
 pub(crate) use subscribers::SubscriberId;
 pub(crate) use turn::run;
 
 use crate::{
-    access::{AccessPolicy, Holder},
+    access::{AccessPolicy, Allowed, Holder, Writing},
     backend::{FromBackend, Read, ReadTopics, Readiness, RetryKey, Store, Stream},
     clock::now_us,
     config::Config,
@@ -319,10 +320,11 @@ impl Handle {
     /// When the home refuses them, or has ended.
     pub(crate) async fn publish(
         &self,
-        topic: &Topic,
+        topic: &Allowed<Writing>,
         payloads: &mut Payloads,
         retry_key: Option<RetryKey>,
     ) -> Result<PublishResult, Refusal> {
+        let Writing(topic) = &**topic;
         let appending = {
             let shard = &mut *self.shard.borrow_mut();
             shard.ingest.publish(&mut shard.topics, topic, payloads, retry_key)
@@ -339,7 +341,8 @@ impl Handle {
     /// # Errors
     /// When there is none, when the server itself makes its events or reads them, or when its
     /// home has ended.
-    pub(crate) async fn delete(&self, topic: Topic) -> Result<(), Refusal> {
+    pub(crate) async fn delete(&self, topic: Allowed<Writing>) -> Result<(), Refusal> {
+        let Writing(topic) = topic.into_inner();
         let home = home_of(&topic, self.common.peers.len());
         if self.shard.borrow().topics.is_fed(&topic) {
             self.check_stored(&topic).await?;

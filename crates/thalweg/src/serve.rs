@@ -100,6 +100,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         cluster.settle(&mut config).map_err(|error| anyhow!(error))?;
     }
     config.pages = pages::pages();
+    config.version = env!("THALWEG_VERSION");
     if check {
         thalweg_server::check(&config)?;
         print(&screen::check_screen(&config))?;

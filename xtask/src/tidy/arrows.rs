@@ -46,7 +46,8 @@ const MODULES: [(&str, &Arrows); 2] =
 const SERVER: &Arrows = &[
     ("clock", &[]),
     ("config", &["pages", "stream"]),
-    ("metrics", &["audit", "backend", "refusal"]),
+    ("metrics", &["audit", "backend", "process", "refusal"]),
+    ("process", &[]),
     ("audit", &["clock", "connection_limits", "refusal"]),
     ("rates", &["config", "connection_limits", "refusal"]),
     ("pages", &[]),

@@ -89,6 +89,11 @@ impl Holder {
         &self.name
     }
 
+    /// Whether it presented nothing.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.kind == Kind::Nobody
+    }
+
     /// Whether its token has ended.
     pub(crate) fn is_over(&self, now_us: u64) -> bool {
         self.ends_us <= now_us

@@ -96,6 +96,9 @@ pub(crate) const GONE_MAX: usize = 10_000;
 /// that were not seen for longest are verified again.
 pub(crate) const SEEN_TOKENS_MAX: usize = 20_000;
 
+/// A wrong token counts as so many requests of its address.
+pub(crate) const WRONG_TOKEN_REQUESTS: u64 = 100;
+
 /// The least time between two requests for the keys of signed tokens, however many tokens name keys
 /// that nobody knows.
 pub(crate) const KEYS_GAP: Duration = Duration::from_secs(10);

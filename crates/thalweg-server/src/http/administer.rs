@@ -13,7 +13,12 @@ use super::{
     post::whole,
     respond::{Answer, ErrorResponse, json},
 };
-use crate::{config::ADMIN_BODY_BYTES, refusal::Refusal, shard::Disconnect};
+use crate::{
+    access::{AccessPolicy, Administering, Holder},
+    config::ADMIN_BODY_BYTES,
+    refusal::Refusal,
+    shard::Disconnect,
+};
 
 /// Ends connections.
 pub(super) const DISCONNECT: &str = "/v1/admin/disconnect";
@@ -26,13 +31,16 @@ struct Wanted {
     topics: Option<String>,
 }
 
-/// Ends the connections that a body names. Whoever asks may.
+/// Ends the connections that a body names, for a holder who may.
 pub(super) async fn disconnect(
     http: &Rc<Http>,
     parts: &Parts,
-    by: &str,
+    access: &AccessPolicy,
+    holder: &Holder,
     body: &mut Incoming,
 ) -> Result<Answer, ErrorResponse> {
+    // Who may not is told before the body is read.
+    access.allow(holder, Administering)?;
     let bad = |message: String| Refusal::new(ErrorCode::BadCommand, message);
     let too_large = || bad(format!("it has at most {ADMIN_BODY_BYTES} bytes"));
     let body = whole(http, body, ADMIN_BODY_BYTES, too_large).await?;
@@ -49,7 +57,8 @@ pub(super) async fn disconnect(
         _ => return Err(bad(format!("whom to disconnect is said as {form}")).into()),
     };
     let said = format!("{wanted:?}");
-    let ended = http.shard.disconnect(wanted).await?;
-    tracing::info!(by, path = parts.uri.path(), wanted = said, ended, "disconnected");
+    let ended = http.shard.disconnect(access.allow(holder, wanted)?).await?;
+    let (by, path) = (holder.name(), parts.uri.path());
+    tracing::info!(target: "audit", by, path, wanted = said, ended, "disconnected");
     Ok(json(StatusCode::OK, json!({ "disconnected": ended }).to_string().into_bytes()))
 }

@@ -7,7 +7,7 @@ use super::{
     Http,
     respond::{Answer, ErrorResponse, json_line},
 };
-use crate::{access::Right, refusal::Refusal, transport::Query};
+use crate::{access::Reading, connection_limits::Requester, refusal::Refusal, transport::Query};
 
 /// The topic whose columns a path names.
 pub(super) fn path_topic(path: &str) -> Option<&str> {
@@ -20,13 +20,16 @@ pub(super) async fn answer(
     http: &Http,
     parts: &Parts,
     topic: &str,
+    requester: &Requester,
 ) -> Result<Answer, ErrorResponse> {
     if parts.method != Method::GET {
         return Err(ErrorResponse::method("GET, HEAD"));
     }
     let topic: Topic = topic.parse().map_err(Refusal::from)?;
-    http.may(Right::Subscribe(&topic), parts, &Query::of_known(parts, &["ticket"])?).await?;
-    let columns = http.shard.topic_columns(&topic).await?;
+    let query = Query::of_known(parts, &["ticket"])?;
+    let reading = http.allow(Reading(topic), parts, &query, requester).await?;
+    let columns = http.shard.topic_columns(&reading).await?;
+    let Reading(topic) = reading.into_inner();
     let columns = columns.iter().flat_map(|columns| columns.iter());
     let line = described(&topic, columns.map(|column| (&*column.name, column.kind)));
     Ok(json_line(StatusCode::OK, line))

@@ -12,6 +12,7 @@ use super::{
     respond::{Answer, ErrorResponse, json, text},
 };
 use crate::{
+    access::{Allowed, ViewMetrics},
     metrics::{self, ExpositionFormat},
     refusal::Refusal,
     shard::Listing,
@@ -29,9 +30,12 @@ pub(super) async fn answer(
 ) -> Result<Answer, ErrorResponse> {
     reject_get_body(&parts, body)?;
     let path = parts.uri.path();
+    // Whoever reaches this listener is everybody of a policy of its own.
+    let Some(access) = http.shared.admin.clone() else { return Err(Refusal::draining().into()) };
+    let everybody = access.everybody();
     if path == DISCONNECT {
         return match parts.method {
-            Method::POST => disconnect(http, &parts, "the admin listener", body).await,
+            Method::POST => disconnect(http, &parts, &access, &everybody, body).await,
             _ => Err(ErrorResponse::method("POST")),
         };
     }
@@ -46,8 +50,14 @@ pub(super) async fn answer(
     match path {
         "/healthz" => Ok(healthy()),
         "/readyz" => ready(http),
-        "/metrics" => Ok(metrics(http, &parts.headers)),
-        _ => list(http, &Query::of(&parts)?, Topics::all()).await,
+        "/metrics" => {
+            let allowed = access.allow(&everybody, ViewMetrics)?;
+            Ok(metrics(http, &parts.headers, &allowed))
+        }
+        _ => {
+            let listing = listing(&Query::of(&parts)?, access.shown_to(&everybody));
+            list(http, access.allow(&everybody, listing)?).await
+        }
     }
 }
 
@@ -66,7 +76,7 @@ pub(super) fn ready(http: &Http) -> Result<Answer, ErrorResponse> {
     }
 }
 
-pub(super) fn metrics(http: &Http, headers: &HeaderMap) -> Answer {
+pub(super) fn metrics(http: &Http, headers: &HeaderMap, _: &Allowed<ViewMetrics>) -> Answer {
     let form = match takes(headers, header::ACCEPT, metrics::OPEN_METRICS) {
         true => ExpositionFormat::OpenMetrics,
         false => ExpositionFormat::Text,
@@ -76,14 +86,17 @@ pub(super) fn metrics(http: &Http, headers: &HeaderMap) -> Answer {
     answer
 }
 
-/// The list of topics, or a part of it, with those that are shown to its reader.
-pub(super) async fn list(
-    http: &Rc<Http>,
-    query: &Query<'_>,
-    shown: Topics,
-) -> Result<Answer, ErrorResponse> {
+/// The list of topics that a query asks for, with those that are shown to its reader.
+pub(super) fn listing(query: &Query<'_>, shown: Topics) -> Listing {
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("").into();
     let limit = query.limit.unwrap_or(LIMIT);
-    let listing = Listing { after: text(&query.after), prefix: text(&query.prefix), limit, shown };
+    Listing { after: text(&query.after), prefix: text(&query.prefix), limit, shown }
+}
+
+/// The list of topics, or a part of it.
+pub(super) async fn list(
+    http: &Rc<Http>,
+    listing: Allowed<Listing>,
+) -> Result<Answer, ErrorResponse> {
     Ok(json(StatusCode::OK, http.shard.list(listing).await?))
 }

@@ -12,7 +12,7 @@ use super::{
     respond::{Answer, ErrorResponse, json},
 };
 use crate::{
-    access::{Holder, Right, TICKET_LIFE_S},
+    access::{Allowed, Holder, TICKET_LIFE_S, Writing},
     backend::RetryKey,
     clock::now_us,
     connection_limits::Requester,
@@ -42,7 +42,7 @@ fn client_permits<'a>(http: &'a Http, holder: &Holder, client: Client) -> Client
 /// A publisher of a body to a topic, read from the request's head. The head is dropped after
 /// this.
 pub(super) struct Publisher {
-    topic: Topic,
+    topic: Allowed<Writing>,
     client: Client,
     holder: Arc<Holder>,
     kind: BodyKind,
@@ -65,8 +65,8 @@ impl Publisher {
         if http.shard.is_draining() {
             return Err(Refusal::draining());
         }
-        let holder = http.identify(parts, &Query::of(parts)?).await?;
-        http.access().authorise(&holder, Right::Publish(&topic))?;
+        let holder = http.identify(parts, &Query::of(parts)?, requester).await?;
+        let topic = http.access().allow(&holder, Writing(topic))?;
         reject_encoded(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
         let kind = BodyKind::of(content_type);
@@ -103,7 +103,7 @@ impl Publisher {
         } else {
             self.publish_one(http, body, &mut result).await
         };
-        let answered = result.map(|result| result.published(&self.topic));
+        let answered = result.map(|result| result.published(&self.topic.0));
         match (published, answered) {
             (Err(refusal), published) => Err(ErrorResponse { published, ..refusal.into() }),
             (Ok(()), published) => {
@@ -156,6 +156,7 @@ impl Publisher {
         let mut drain = pin!(http.shard.drain());
         // The time between lines is not limited, but a line that is begun must be finished in
         // time.
+        let may_end = !self.holder.is_nobody();
         let mut disconnected = pin!(http.shard.disconnected(&self.holder));
         let mut token_end = pin!(until(ends_at(&self.holder)));
         let mut deadline = None;
@@ -165,10 +166,11 @@ impl Publisher {
             let frame = tokio::select! {
                 biased;
                 () = &mut drain => return Err(Refusal::draining()),
+                // Before the body, which may always have more.
+                () = &mut token_end, if may_end => return Err(expired()),
+                () = &mut disconnected, if may_end => return Err(disconnected_by()),
                 frame = body.frame() => frame,
                 () = until(deadline) => return Err(slow()),
-                () = &mut token_end => return Err(expired()),
-                () = &mut disconnected => return Err(disconnected_by()),
             };
             if permit.is_none() && matches!(frame, Some(Ok(_))) {
                 permit = Some(tokio::select! {
@@ -222,7 +224,7 @@ pub(super) async fn command(
         let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
-    let holder = http.identify(parts, &Query::of(parts)?).await?;
+    let holder = http.identify(parts, &Query::of(parts)?, requester).await?;
     reject_encoded(parts)?;
     let client = Client::new(&holder, requester);
     let permits = client_permits(http, &holder, client);
@@ -343,7 +345,7 @@ async fn until(deadline: Option<Instant>) {
 /// Appends, and adds to what this request has published.
 async fn append(
     http: &Rc<Http>,
-    topic: &Topic,
+    topic: &Allowed<Writing>,
     payloads: &mut Payloads,
     result: &mut Option<PublishResult>,
 ) -> Result<(), Refusal> {

@@ -23,15 +23,15 @@ use super::{
     runs,
 };
 use crate::{
-    access::{Admitted, Holder, Right, Unidentified},
+    access::{Admitted, Allowed, Holder, Reading, Unidentified, ViewMetrics, Wanted, Writing},
     audit::{Asker, is_audited},
     clock::{Now, now_us},
+    config::WRONG_TOKEN_REQUESTS,
     connection_limits::{Address, ConnectionPermit, Forwarded, Requester},
-    derived::topic_of,
     fanout::{FeedKey, ResponseMode},
     rates::{Act, Rated},
     refusal::Refusal,
-    shard::{Handle, NewSubscriber, SubscriberId},
+    shard::{Asked, Handle, NewSubscriber, SubscriberId, Subscription},
     transport::{
         Client, PipeEvent, Query, SubscribeRequest, Transport, Writer, head, negotiate, parameters,
         pipe,
@@ -47,31 +47,10 @@ pub(super) struct Takeover {
     pub(super) requester: Requester,
 }
 
-/// A request to subscribe that may be granted.
-struct CheckedSubscribe {
-    request: SubscribeRequest,
+/// A request to subscribe that is granted.
+struct Granted {
+    subscription: Allowed<Box<Subscription>>,
     holder: Arc<Holder>,
-    /// The query whose rows it subscribes to.
-    asked: Option<Box<Asked>>,
-}
-
-/// A query that a request has.
-struct Asked {
-    query: thalweg_query::Query,
-    /// The topic of its rows.
-    topic: Topic,
-    /// The topic that it reads.
-    source: Topic,
-}
-
-impl Asked {
-    /// Boxed because it is rare: it must not enlarge the future of every request.
-    fn of(text: &str) -> Result<Box<Self>, Refusal> {
-        let query = thalweg_query::Query::parse(text)?;
-        let source = query.source().parse()?;
-        let topic = topic_of(&query).ok_or_else(Refusal::draining)?;
-        Ok(Box::new(Self { query, topic, source }))
-    }
 }
 
 /// What tells one request from others, in logs of proxies and of this server.
@@ -79,6 +58,9 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest that is taken over.
 const REQUEST_ID_BYTES_MAX: usize = 64;
+
+/// So much of a path is said.
+const PATH_BYTES_MAX: usize = 256;
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
@@ -95,7 +77,9 @@ impl Asking {
         let id = parts.headers.get(REQUEST_ID).filter(|id| {
             id.len() <= REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(u8::is_ascii_graphic)
         });
-        let path = Excerpt(parts.uri.path()).to_string().into();
+        let path = parts.uri.path();
+        // It is of ASCII.
+        let path = path.get(..PATH_BYTES_MAX).unwrap_or(path).into();
         Self { address: permit.address(), path, id: id.cloned() }
     }
 }
@@ -161,11 +145,11 @@ pub(super) async fn answer(
     };
     let routed = match checked {
         Ok((Some(checked), _)) if rules.is_head => checked.head(),
-        Ok((Some(mut checked), requester)) => {
+        Ok((Some(granted), requester)) => {
             // This may take long, so the request's head and body are dropped now.
             drop((parts, body));
-            checked.request.head.headers_mut().extend(admitted.headers());
-            let subscribed = subscribe(http, takeover, connection, checked, requester).await;
+            let subscribed =
+                subscribe(http, takeover, connection, granted, &admitted, requester).await;
             return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &asking));
         }
         Ok((None, requester)) => route(http, connection, requester, &mut parts, &mut body).await,
@@ -177,10 +161,11 @@ pub(super) async fn answer(
     finish_answer(http, rules, body, http.finish(routed, &admitted, &asking)).await
 }
 
-impl CheckedSubscribe {
+impl Granted {
     /// The answer to HEAD. Nothing is opened.
-    fn head(self: Box<Self>) -> Result<Answer, ErrorResponse> {
-        let answer = self.request.head.map(|_| Content::Nothing);
+    fn head(self) -> Result<Answer, ErrorResponse> {
+        let Subscription { request, .. } = *self.subscription.into_inner();
+        let answer = request.head.map(|_| Content::Nothing);
         match answer.status() {
             // RFC 6455 §4.1.
             StatusCode::SWITCHING_PROTOCOLS => Err(ErrorResponse::method("GET")),
@@ -264,6 +249,15 @@ impl Http {
         }
     }
 
+    /// Counts a token that was not good as many requests: verifying it costs as much, and who has a good one
+    /// seldom presents a wrong one.
+    fn take_for_wrong_token(&self, refusal: &Refusal, requester: &Requester) {
+        let counted = requester.is_counted.then_some(requester.address);
+        if let (ErrorCode::Unauthorized, Some(address)) = (refusal.code, counted) {
+            self.shard.common.rates.charge(address, WRONG_TOKEN_REQUESTS, now_us());
+        }
+    }
+
     /// # Errors
     /// When something is done too often.
     pub(super) fn take(&self, rated: Rated, act: (Act, u64)) -> Result<(), Refusal> {
@@ -279,24 +273,35 @@ impl Http {
         &self,
         parts: &Parts,
         query: &Query<'_>,
+        requester: &Requester,
     ) -> Result<Arc<Holder>, Refusal> {
-        match query.ticket.as_deref().filter(|_| self.access().has_tokens()) {
+        let holder = match query.ticket.as_deref().filter(|_| self.access().has_tokens()) {
             // Boxed because it is rare: it must not enlarge the future of every request.
             Some(ticket) => Box::pin(self.shared.tickets.redeem(&self.access(), ticket)).await,
             None => self.identify_token(&parts.headers).await,
         }
+        .inspect_err(|refusal| self.take_for_wrong_token(refusal, requester))?;
+        if parts.method != Method::POST {
+            self.take_of_subject(&holder, requester)?;
+        }
+        Ok(holder)
     }
 
     /// Whose token a request presents.
     pub(super) async fn identify_token(&self, headers: &HeaderMap) -> Result<Arc<Holder>, Refusal> {
-        match self.access().identify(headers, Now::get()) {
+        let access = self.access();
+        if !access.has_tokens() {
+            // Spares it the clock.
+            return Ok(access.everybody());
+        }
+        match access.identify(headers, Now::get()) {
             Err(Unidentified::UnknownKey) => {
                 // Boxed because it is rare: it must not enlarge the future of every request.
                 Box::pin(async {
-                    if let Some(keys) = self.access().published_keys() {
+                    if let Some(keys) = access.published_keys() {
                         keys.newer(now_us()).await?;
                     }
-                    Ok(self.access().identify(headers, Now::get())?)
+                    Ok(access.identify(headers, Now::get())?)
                 })
                 .await
             }
@@ -304,16 +309,16 @@ impl Http {
         }
     }
 
-    /// Checks a right of its client that does not belong to a single topic.
-    pub(super) async fn may(
+    /// Lets its client have something, if it may.
+    pub(super) async fn allow<T: Wanted>(
         &self,
-        right: Right<'_>,
+        wanted: T,
         parts: &Parts,
         query: &Query<'_>,
-    ) -> Result<Arc<Holder>, Refusal> {
-        let holder = self.identify(parts, query).await?;
-        self.access().authorise(&holder, right)?;
-        Ok(holder)
+        requester: &Requester,
+    ) -> Result<Allowed<T>, Refusal> {
+        let holder = self.identify(parts, query, requester).await?;
+        self.access().allow(&holder, wanted)
     }
 }
 
@@ -332,7 +337,7 @@ async fn begin(
     http: &Http,
     parts: &Parts,
     requester: &Requester,
-) -> Result<Option<Box<CheckedSubscribe>>, ErrorResponse> {
+) -> Result<Option<Granted>, ErrorResponse> {
     if parts.method != Method::GET {
         return Ok(None);
     }
@@ -340,7 +345,9 @@ async fn begin(
     if http.config().echo_path.as_deref() == Some(path) {
         let request = SubscribeRequest::echo(parts)?;
         let holder = http.access().everybody();
-        return Ok(Some(Box::new(CheckedSubscribe { request, holder, asked: None })));
+        let echo = Box::new(Subscription { request, asked: None });
+        let subscription = http.access().allow(&holder, echo)?;
+        return Ok(Some(Granted { subscription, holder }));
     }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
     let query = Query::of(parts)?;
@@ -362,33 +369,21 @@ async fn begin(
     let path_topic = asked.as_ref().map(|asked| asked.topic.as_str()).or(path_topic);
     let request = negotiate(parts, &query, path_topic, http.config(), &http.access())?;
     // Boxed before it waits, so that the future of every request stays small.
-    let holder = http.access().everybody();
-    let mut checked = Box::new(CheckedSubscribe { request, holder, asked: None });
-    checked.holder = http.identify(parts, &query).await?;
-    http.take_of_subject(&checked.holder, requester)?;
-    match &asked {
-        Some(asked) => {
-            http.access().authorise(&checked.holder, Right::Subscribe(&asked.source))?;
-        }
-        None => {
-            for (topic, _) in &checked.request.topics {
-                http.access().authorise(&checked.holder, Right::Subscribe(topic))?;
-            }
-        }
-    }
-    checked.asked = asked;
-    Ok(Some(checked))
+    let wanted = Box::new(Subscription { request, asked });
+    let holder = http.identify(parts, &query, requester).await?;
+    let subscription = http.access().allow(&holder, wanted)?;
+    Ok(Some(Granted { subscription, holder }))
 }
 
 async fn subscribe(
     http: &Rc<Http>,
     takeover: Option<&Cell<Option<Takeover>>>,
     connection: &RequestConnection,
-    checked: Box<CheckedSubscribe>,
+    Granted { subscription, holder }: Granted,
+    admitted: &Admitted,
     requester: Requester,
 ) -> Result<Answer, ErrorResponse> {
-    let CheckedSubscribe { request, holder, asked } = *checked;
-    let is_poll = request.mode == ResponseMode::Once;
+    let is_poll = subscription.request.mode == ResponseMode::Once;
     let client = Client::new(&holder, &requester);
     let mut requester = Some(requester);
     // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
@@ -398,13 +393,10 @@ async fn subscribe(
             requester.take().map(|requester| connection.permit.for_stream(requester)).transpose()?
         }
     };
-    if let Some(asked) = asked {
-        let Asked { query, topic, .. } = *asked;
-        Box::pin(http.shard.ask(query, topic, client.counted())).await?;
-    }
-    http.shard.find(request.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
     // Only now, so that a subscriber without a place leaves no topic behind.
-    let feeds = http.shard.open_feeds(&request, client.counted())?;
+    let feeds = http.shard.open_feeds(&subscription, client.counted()).await?;
+    let Subscription { mut request, .. } = *subscription.into_inner();
+    request.head.headers_mut().extend(admitted.headers());
     if let Some(takeover) = takeover.filter(|_| !is_poll)
         && let Some(requester) = requester.take()
     {
@@ -496,17 +488,17 @@ async fn route(
                     if is_beside { Some(connection.permit.for_stream(requester)?) } else { None };
                 publisher.publish(http, body).await
             }
-            (&Method::DELETE, Some(topic)) => delete(http, topic, parts).await,
+            (&Method::DELETE, Some(topic)) => delete(http, topic, parts, &requester).await,
             (_, Some(_)) => Err(ErrorResponse::method("GET, HEAD, POST, DELETE")),
             (_, None) => Err(ErrorResponse::method("GET, HEAD")),
         };
     }
     if let Some(topic) = columns::path_topic(path) {
         // Boxed because it is rare: it must not enlarge the future of every request.
-        return Box::pin(columns::answer(http, parts, topic)).await;
+        return Box::pin(columns::answer(http, parts, topic, &requester)).await;
     }
     if let Some(rest) = runs::path(path) {
-        return runs::answer(http, connection, parts, rest).await;
+        return runs::answer(http, connection, parts, rest, &requester).await;
     }
     let shown = &http.config().pages;
     match path {
@@ -518,8 +510,8 @@ async fn route(
         // Boxed because it is rare: it must not enlarge the future of every request.
         administer::DISCONNECT => {
             Box::pin(async {
-                let holder = http.may(Right::Administer, parts, &Query::of(parts)?).await?;
-                administer::disconnect(http, parts, holder.name(), body).await
+                let holder = http.identify(parts, &Query::of(parts)?, &requester).await?;
+                administer::disconnect(http, parts, &http.access(), &holder, body).await
             })
             .await
         }
@@ -530,8 +522,8 @@ async fn route(
         "/healthz" => Ok(inspect::healthy()),
         "/readyz" => inspect::ready(http),
         "/metrics" => {
-            http.may(Right::ViewMetrics, parts, &Query::default()).await?;
-            Ok(inspect::metrics(http, &parts.headers))
+            let metrics = http.allow(ViewMetrics, parts, &Query::default(), &requester).await?;
+            Ok(inspect::metrics(http, &parts.headers, &metrics))
         }
         _ => pages::at(shown, parts)?.ok_or_else(|| {
             let path = Excerpt(path);
@@ -547,25 +539,30 @@ async fn read_query(
     requester: &Requester,
     parts: &Parts,
     query: &Query<'_>,
-    asked: Asked,
+    asked: Box<Asked>,
 ) -> Result<Answer, ErrorResponse> {
-    let holder = http.identify(parts, query).await?;
-    http.access().authorise(&holder, Right::Subscribe(&asked.source))?;
+    let holder = http.identify(parts, query, requester).await?;
+    let asked = http.access().allow(&holder, asked)?;
     if query.explains || asked.query.is_explain() {
-        let explained = http.shard.explain(&asked.query).await?;
+        let explained = http.shard.explain(&asked).await?;
         let explained = format!("topic     {}\n{explained}", asked.topic);
         return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
     }
     let client = Client::new(&holder, requester);
-    let plan = http.shard.ask(asked.query, asked.topic.clone(), client.counted()).await?;
+    let plan = http.shard.ask(&asked, client.counted()).await?;
     let results = plan.results().iter().map(|column| (&*column.name, column.kind));
     Ok(json_line(StatusCode::OK, columns::described(&asked.topic, results)))
 }
 
 /// Deletes a topic.
-async fn delete(http: &Http, topic: &str, parts: &Parts) -> Result<Answer, ErrorResponse> {
+async fn delete(
+    http: &Http,
+    topic: &str,
+    parts: &Parts,
+    requester: &Requester,
+) -> Result<Answer, ErrorResponse> {
     let topic: Topic = topic.parse().map_err(Refusal::from)?;
-    http.may(Right::Publish(&topic), parts, &Query::of(parts)?).await?;
+    let topic = http.allow(Writing(topic), parts, &Query::of(parts)?, requester).await?;
     http.shard.delete(topic).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
@@ -581,11 +578,12 @@ async fn read(
     let query = Query::of(parts)?;
     if let Some(sql) = &query.sql {
         let asked = Asked::of(sql)?;
-        return Box::pin(read_query(http, requester, parts, &query, *asked)).await;
+        return Box::pin(read_query(http, requester, parts, &query, asked)).await;
     }
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
-        let holder = http.may(Right::ViewTopics, parts, &query).await?;
-        return inspect::list(http, &query, http.access().shown_to(&holder)).await;
+        let holder = http.identify(parts, &query, requester).await?;
+        let listing = inspect::listing(&query, http.access().shown_to(&holder));
+        return inspect::list(http, http.access().allow(&holder, listing)?).await;
     };
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
         return Err(parameters::bad("one topic is read at a time".into()).into());
@@ -596,8 +594,8 @@ async fn read(
         [cursor] => parameters::start(cursor)?,
         _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
     };
-    let holder = http.identify(parts, &query).await?;
-    http.access().authorise(&holder, Right::Subscribe(&topic))?;
+    let holder = http.identify(parts, &query, requester).await?;
+    let topic = http.access().allow(&holder, Reading(topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(&holder, requester);
     let page = http.shard.read(client, &connection.account, &topic, start, limit).await?;

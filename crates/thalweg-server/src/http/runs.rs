@@ -10,7 +10,8 @@ use super::{
     respond::{Answer, ErrorResponse, json, text},
 };
 use crate::{
-    access::Right,
+    access::ViewRuns,
+    connection_limits::Requester,
     refusal::Refusal,
     runs::{FILES, REPORT},
     transport::Query,
@@ -34,13 +35,15 @@ pub(super) async fn answer(
     connection: &RequestConnection,
     parts: &Parts,
     rest: &str,
+    requester: &Requester,
 ) -> Result<Answer, ErrorResponse> {
     if parts.method != Method::GET {
         return Err(ErrorResponse::method("GET, HEAD"));
     }
     // Frames and links cannot send a token, but a ticket in the URL.
-    http.may(Right::ViewRuns, parts, &Query::of_known(parts, &["ticket"])?).await?;
-    let Some(runs) = &http.shared.runs else {
+    let query = Query::of_known(parts, &["ticket"])?;
+    let allowed = http.allow(ViewRuns, parts, &query, requester).await?;
+    let Some(runs) = http.runs(&allowed) else {
         let message = "this server shows no runs: start it with --runs and the folder that \
                        thalweg bench writes them to, thalweg-runs";
         return Err(Refusal::new(ErrorCode::NotFound, message).into());

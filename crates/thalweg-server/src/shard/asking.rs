@@ -9,6 +9,7 @@ use thalweg_wire::{ErrorCode, Topic};
 
 use super::{Common, Handle, topics::Topics};
 use crate::{
+    access::{Allowed, Reading, Right, Wanted},
     clock::now_us,
     connection_limits::Address,
     derived::{self, DerivedTopic},
@@ -17,18 +18,56 @@ use crate::{
     stream::Feed,
 };
 
+/// A query that a client has.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) query: Query,
+    /// The topic of its rows.
+    pub(crate) topic: Topic,
+    /// The topic that it reads.
+    source: Topic,
+}
+
+impl Asked {
+    /// Boxed because it is rare: it must not enlarge the future of every request.
+    ///
+    /// # Errors
+    /// When it is no query.
+    pub(crate) fn of(text: &str) -> Result<Box<Self>, Refusal> {
+        let query = Query::parse(text)?;
+        let source = query.source().parse()?;
+        let topic = derived::topic_of(&query).ok_or_else(Refusal::draining)?;
+        Ok(Box::new(Self { query, topic, source }))
+    }
+}
+
+impl Wanted for Asked {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::Subscribe(&self.source)].into_iter()
+    }
+}
+
 impl Handle {
-    /// Has a query run while somebody subscribes to `output`, from the next seconds on. Its client is counted for
+    /// Has a query run while somebody subscribes to its topic, from the next seconds on. Its client is counted for
     /// `address`. Returns what it does.
     ///
     /// # Errors
     /// When it cannot run, or there are too many.
     pub(crate) async fn ask(
         &self,
-        query: Query,
-        output: Topic,
+        asked: &Allowed<Box<Asked>>,
         address: Option<Address>,
     ) -> Result<Arc<Plan>, Refusal> {
+        self.run(asked, address).await
+    }
+
+    /// The same of one that is part of a subscription.
+    pub(super) async fn run(
+        &self,
+        asked: &Asked,
+        address: Option<Address>,
+    ) -> Result<Arc<Plan>, Refusal> {
+        let (query, output) = (asked.query.clone(), asked.topic.clone());
         if let Some(plan) = self.common.asked.again(&output, now_us()) {
             return Ok(plan);
         }
@@ -45,9 +84,9 @@ impl Handle {
     ///
     /// # Errors
     /// When it cannot run.
-    pub(crate) async fn explain(&self, query: &Query) -> Result<String, Refusal> {
-        let (_, columns) = self.columns_of(query).await?;
-        Ok(query.explain(&columns)?)
+    pub(crate) async fn explain(&self, asked: &Allowed<Box<Asked>>) -> Result<String, Refusal> {
+        let (_, columns) = self.columns_of(&asked.query).await?;
+        Ok(asked.query.explain(&columns)?)
     }
 
     /// The columns of a topic's events, as far as they are known; `None`: not, or its events are no rows.
@@ -56,8 +95,9 @@ impl Handle {
     /// `NoSuchTopic`, if they are not declared either.
     pub(crate) async fn topic_columns(
         &self,
-        topic: &Topic,
+        topic: &Allowed<Reading>,
     ) -> Result<Option<Arc<Columns>>, Refusal> {
+        let Reading(topic) = &**topic;
         let Common { config, asked, peers, .. } = &self.common;
         let declared = config.topic(topic).columns;
         if let Some(columns) = declared.or_else(|| asked.columns(topic)) {

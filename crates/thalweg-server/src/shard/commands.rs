@@ -321,7 +321,7 @@ impl Shard {
         let Some(connection) = self.subscribers.connections.get(key as usize) else { return };
         let is_lost = |feed: &FeedKey| {
             self.topics.feeds.get(*feed).is_some_and(|local| {
-                self.access.authorise(&holder, Right::Subscribe(&local.topic)).is_err()
+                !self.access.still_allows(&holder, Right::Subscribe(&local.topic))
             })
         };
         let lost: SmallVec<[FeedKey; 4]> = connection.subscriber.feeds().filter(is_lost).collect();

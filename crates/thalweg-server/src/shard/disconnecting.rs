@@ -6,15 +6,25 @@ use thalweg_wire::close;
 use tokio::sync::oneshot;
 
 use super::{Handle, Mail, Shard, mail::Disconnect};
-use crate::{refusal::Refusal, transport::Connection};
+use crate::{
+    access::{Allowed, Right, Wanted},
+    refusal::Refusal,
+    transport::Connection,
+};
+
+impl Wanted for Disconnect {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::Administer].into_iter()
+    }
+}
 
 impl Handle {
     /// Ends connections on all shards. Returns how many.
     ///
     /// # Errors
     /// When a shard has ended.
-    pub(crate) async fn disconnect(&self, wanted: Disconnect) -> Result<usize, Refusal> {
-        let wanted = Arc::new(wanted);
+    pub(crate) async fn disconnect(&self, wanted: Allowed<Disconnect>) -> Result<usize, Refusal> {
+        let wanted = Arc::new(wanted.into_inner());
         let mut ended = 0;
         for (id, peer) in self.common.peers.iter().enumerate() {
             if id == self.id {

@@ -8,12 +8,17 @@ use std::{
 };
 
 use bytes::Bytes;
-use thalweg_wire::{StartAt, Topic};
+use thalweg_wire::StartAt;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Handle, page_parts::PageParts, read_back::HISTORIES};
 use crate::{
-    answers::AnswerAccount, clock::now_us, refusal::Refusal, stream::Slice, transport::Client,
+    access::{Allowed, Reading},
+    answers::AnswerAccount,
+    clock::now_us,
+    refusal::Refusal,
+    stream::Slice,
+    transport::Client,
 };
 
 /// While a history query waits: time between two checks whether an idle one can be ended.
@@ -89,10 +94,11 @@ impl Handle {
         self: &Rc<Self>,
         client: Client,
         account: &Arc<AnswerAccount>,
-        topic: &Topic,
+        topic: &Allowed<Reading>,
         start: StartAt,
         limit: usize,
     ) -> Result<HistoryPage, Refusal> {
+        let Reading(topic) = &**topic;
         self.may_read_more(client)?;
         let deadline = Instant::now() + self.common.config.limits.stall;
         let first = timeout_at(deadline, self.read_queue.first_of(client)).await;

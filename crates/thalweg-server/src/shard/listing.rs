@@ -6,7 +6,10 @@ use serde::{Serialize, Serializer};
 use thalweg_wire::{Position, Topic};
 
 use super::{Handle, topics::Topics};
-use crate::refusal::Refusal;
+use crate::{
+    access::{Allowed, Right, Wanted},
+    refusal::Refusal,
+};
 
 /// Which topics to list.
 #[derive(Debug, Clone)]
@@ -22,6 +25,12 @@ pub(crate) struct Listing {
 #[derive(Serialize)]
 struct List {
     topics: Vec<Listed>,
+}
+
+impl Wanted for Listing {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::ViewTopics].into_iter()
+    }
 }
 
 /// One topic as a shard knows it.
@@ -47,7 +56,8 @@ impl<T: Display> Serialize for Text<T> {
 
 impl Handle {
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
-    pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
+    pub(crate) async fn list(&self, listing: Allowed<Listing>) -> Result<Vec<u8>, Refusal> {
+        let listing = listing.into_inner();
         let _turn = self.read_queue.turn().await;
         let mut all: Vec<Listed> = Vec::new();
         for shard in 0..self.common.peers.len() {

@@ -2,9 +2,11 @@ use std::{io, sync::Arc};
 
 use thalweg_wire::{Topic, close};
 
-use super::{Handle, Shard, subscribers::SubscriberId, topic_limits::share_is_spent};
+use super::{
+    Handle, Shard, asking::Asked, subscribers::SubscriberId, topic_limits::share_is_spent,
+};
 use crate::{
-    access::Holder,
+    access::{Allowed, Holder, Right, Wanted},
     clock::now_us,
     config::Subscribing,
     connection_limits::{Address, ConnectionPermit},
@@ -27,6 +29,22 @@ pub(crate) struct NewSubscriber<'a> {
     pub(crate) permit: Option<ConnectionPermit>,
 }
 
+/// What a request subscribes to.
+pub(crate) struct Subscription {
+    pub(crate) request: SubscribeRequest,
+    /// The query whose rows these are.
+    pub(crate) asked: Option<Box<Asked>>,
+}
+
+impl Wanted for Subscription {
+    /// Of a query the right to what it reads; else to each topic.
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        let topics = self.request.topics.iter().map(|(topic, _)| Right::Subscribe(topic));
+        let topics = topics.filter(|_| self.asked.is_none());
+        topics.chain(self.asked.iter().flat_map(|asked| asked.rights()))
+    }
+}
+
 impl Handle {
     /// Creates a subscriber. `read_before` is what was received after its request's head.
     pub(crate) fn subscribe(
@@ -45,17 +63,23 @@ impl Handle {
         })
     }
 
-    /// The feeds of a request, whose client is counted for `address`. Missing feeds are
-    /// created: all of them or none.
+    /// The feeds of a subscription, whose client is counted for `address`. Its query is run, and missing
+    /// feeds are created: all of them or none.
     ///
     /// # Errors
-    /// When a limit of topics is reached.
-    pub(crate) fn open_feeds(
+    /// When a limit of topics is reached, or the query cannot run.
+    pub(crate) async fn open_feeds(
         &self,
-        request: &SubscribeRequest,
+        subscription: &Allowed<Box<Subscription>>,
         address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
-        let topics = request.topics.iter().map(|(topic, _)| topic);
+        if let Some(asked) = &subscription.asked {
+            // Boxed because it is rare: it must not enlarge the future of every request.
+            Box::pin(self.run(asked, address)).await?;
+        }
+        let topics = || subscription.request.topics.iter().map(|(topic, _)| topic);
+        self.find(topics(), address).await?;
+        let topics = topics();
         self.with_shard(|shard| shard.topics.open_all(topics, address))
     }
 
@@ -89,7 +113,7 @@ impl Handle {
     ///
     /// # Errors
     /// When one of them does not exist.
-    pub(crate) async fn find(
+    pub(super) async fn find(
         &self,
         topics: impl Iterator<Item = &Topic>,
         address: Option<Address>,

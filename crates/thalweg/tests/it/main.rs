@@ -31,6 +31,7 @@ mod logging;
 mod long_polling;
 mod manners;
 mod match_documents;
+mod minting;
 mod operations;
 mod overtaking;
 mod pacing;

@@ -40,6 +40,19 @@ fn an_address_makes_ten_seconds_worth_of_requests_at_once() {
     server.has_refused("too_many_requests", 2);
 }
 
+/// Verifying one costs more than most requests.
+#[test]
+fn a_wrong_token_counts_as_many_requests() {
+    let server = server(&["--address-rates", "handshakes=20", "--publish-token", "p"]);
+    let headers = [("X-Forwarded-For", "192.0.2.1"), ("Authorization", "Bearer wrong")];
+    let read = || server.ask("GET", "/v1/topics/t?limit=1", &headers, "");
+    // The first takes 101 of 200, and the second what is left.
+    read().refused(401, "unauthorized");
+    read().refused(401, "unauthorized");
+    read().refused(429, "too_many_requests");
+    ask(&server, "GET", "/v1/topics/t?limit=1", "192.0.2.2", "").refused(404, "no_such_topic");
+}
+
 #[test]
 fn events_and_bytes_are_counted() {
     let check = |rates: &str, body: &str, times: usize| {

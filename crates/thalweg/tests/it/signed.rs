@@ -1,12 +1,22 @@
 //! JSON Web Tokens: who may do what by them, for how long, and what is not believed.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use thalweg_token::{Claims, SigningKey};
 
-use crate::harness::{Heard, Reply, Server, Subscriber, Transport, Upstream, close, request};
+use crate::harness::{
+    Answer, Heard, LOOK_AGAIN_AFTER, Raw, Reply, Server, Subscriber, Transport, Upstream, chunk,
+    close, request, wait_for,
+};
 
 const EC: [&str; 2] = key("ec");
 const RSA: [&str; 2] = key("rsa");
@@ -58,76 +68,197 @@ fn server(more: &[&str]) -> Server {
     Server::start(&[&["--jwt-key", &key, "--jwt-leeway", "0"], more].concat())
 }
 
-/// A way to use a topic: method, target, body.
-fn ways(topic: &str) -> Vec<(&'static str, String, String)> {
-    let mut ways: Vec<_> = Transport::ALL
+/// The right that a way in asks for; `None`: it needs none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Right {
+    Subscribe,
+    Publish,
+    Inspect,
+    Admin,
+}
+
+/// A way in: what docs/wire.md calls it, and as a request for a topic: method, target, body.
+struct Way {
+    called: &'static str,
+    right: Option<Right>,
+    method: &'static str,
+    target: String,
+    body: String,
+}
+
+/// All ways in by a request. Commands are those of `commands`.
+fn ways(topic: &str) -> Vec<Way> {
+    use Right::{Admin, Inspect, Publish, Subscribe};
+    let way = |called, right, method, target: &str, body: &str| {
+        let [target, body] = [target, body].map(|text| text.replace("TOPIC", topic));
+        Way { called, right, method, target, body }
+    };
+    let (one, many) = ("/v1/topics/{topic}", "/v1/topics");
+    let mut ways: Vec<Way> = Transport::ALL
         .into_iter()
-        .filter_map(|transport| Some(("GET", format!("/v1/topics/{topic}?{}", transport.query()?))))
-        .map(|(method, target)| (method, target, String::new()))
+        .filter_map(|transport| transport.query())
+        .flat_map(|query| {
+            [
+                way(one, Some(Subscribe), "GET", &format!("/v1/topics/TOPIC?{query}"), ""),
+                way(many, Some(Subscribe), "GET", &format!("/v1/topics?topic=TOPIC&{query}"), ""),
+                way(
+                    many,
+                    Some(Subscribe),
+                    "GET",
+                    &format!("/v1/topics?topic=news/a&topic=TOPIC&{query}"),
+                    "",
+                ),
+            ]
+        })
         .collect();
-    let get = |target: String| ("GET", target, String::new());
+    let sql = "SELECT%20*%20FROM%20%22TOPIC%22";
     ways.extend([
-        get(format!("/v1/topics/{topic}?limit=1")),
-        get(format!("/v1/topics?topic={topic}&limit=1")),
-        get(format!("/v1/topics?topic=news/a&topic={topic}&transport=sse")),
-        get(format!("/v1/columns/{topic}")),
-        get(format!("/v1/topics?query=SELECT%20*%20FROM%20%22{}%22", topic.replace('/', "%2F"))),
-        get(format!("/v1/topics?query=EXPLAIN%20SELECT%20*%20FROM%20%22{topic}%22")),
+        way(one, Some(Subscribe), "GET", "/v1/topics/TOPIC?limit=1", ""),
+        way(many, Some(Subscribe), "GET", "/v1/topics?topic=TOPIC&limit=1", ""),
+        way(many, Some(Subscribe), "GET", &format!("/v1/topics?query={sql}"), ""),
+        way(many, Some(Subscribe), "GET", &format!("/v1/topics?query=EXPLAIN%20{sql}"), ""),
+        way(many, Some(Subscribe), "GET", &format!("/v1/topics?query={sql}&transport=sse"), ""),
+        way("/v1/columns/{topic}", Some(Subscribe), "GET", "/v1/columns/TOPIC", ""),
+        way(one, Some(Publish), "POST", "/v1/topics/TOPIC", "1"),
+        way(one, Some(Publish), "DELETE", "/v1/topics/TOPIC", ""),
+        way(many, Some(Inspect), "GET", "/v1/topics", ""),
+        way("/metrics", Some(Inspect), "GET", "/metrics", ""),
+        way("/runs", Some(Subscribe), "GET", "/runs", ""),
+        way(
+            "/v1/admin/disconnect",
+            Some(Admin),
+            "POST",
+            "/v1/admin/disconnect",
+            r#"{"topics":"TOPIC"}"#,
+        ),
+        way("/v1/tickets", None, "POST", "/v1/tickets", ""),
     ]);
-    let command = |command: Value| ("POST", "/v1/commands".to_owned(), command.to_string());
-    ways.push(command(json!({ "command": "ack", "topic": topic, "position": "1.1" })));
+    for (command, right) in commands(topic) {
+        let body = command.to_string();
+        ways.push(Way {
+            called: "/v1/commands",
+            right,
+            method: "POST",
+            target: "/v1/commands".to_owned(),
+            body,
+        });
+    }
     ways
 }
 
+/// All commands, with the right that each asks for.
+fn commands(topic: &str) -> Vec<(Value, Option<Right>)> {
+    use Right::{Publish, Subscribe};
+    vec![
+        (json!({ "command": "publish", "topic": topic, "event": 1 }), Some(Publish)),
+        (json!({ "command": "subscribe", "topic": topic }), Some(Subscribe)),
+        (json!({ "command": "ack", "topic": topic, "position": "1.1" }), Some(Subscribe)),
+        (json!({ "command": "unsubscribe", "topic": topic }), None),
+        (json!({ "command": "echo", "data": 1 }), None),
+        (json!({ "command": "refresh", "token": "x" }), None),
+    ]
+}
+
+/// So that a way in that is added needs a row.
 #[test]
-fn anothers_topic_is_reached_in_no_way() {
+fn the_table_of_ways_in_is_complete() {
+    let wire = include_str!("../../../../docs/wire.md");
+    let ends = |c: char| !(c.is_ascii_alphanumeric() || "/{}_-".contains(c));
+    let mut documented: Vec<&str> = wire
+        .match_indices("/v1/")
+        .map(|(at, _)| wire[at..].split(ends).next().unwrap_or_default().trim_end_matches('/'))
+        .filter(|path| !matches!(*path, "/v1"))
+        .map(|path| if path.starts_with("/v1/topics/") { "/v1/topics/{topic}" } else { path })
+        .collect();
+    documented.extend(["/metrics", "/runs"]);
+    let known: Vec<&str> = ways("t").iter().map(|way| way.called).collect();
+    for path in documented {
+        assert!(known.contains(&path), "{path} is in docs/wire.md, and in no row of `ways`");
+    }
+    let vectors: Value =
+        serde_json::from_str(include_str!("../../../../vectors/commands.json")).expect("JSON");
+    for good in vectors["commands"].as_array().expect("commands") {
+        let text: Value =
+            serde_json::from_str(good["text"].as_str().expect("a text")).expect("JSON");
+        let is_known =
+            commands("t").iter().any(|(command, _)| command["command"] == text["command"]);
+        assert!(is_known, "{} is in no row of `commands`", text["command"]);
+    }
+}
+
+/// Each way in, with a token of all rights but the one that it asks for, with all, and with none.
+#[test]
+fn every_way_in_asks_for_its_right() {
     let server = server(&["--topic", "**,columns=a:int"]);
-    let alice = bearer(&token(EC[0], None, json!({})));
-    let all = bearer(&token(EC[0], None, json!({ "thalweg": { "publish": ["**"] } })));
-    for topic in ["users/alice/in", "users/bob/in"] {
-        let published = server.ask(
-            "POST",
-            &format!("/v1/topics/{topic}"),
-            &[("Authorization", &all)],
-            "{\"a\":1}",
-        );
-        assert_eq!(published.status, 200, "{}", published.text());
+    let all = json!({ "subscribe": ["**"], "publish": ["**"], "inspect": ["**"], "admin": true });
+    let with = |rights: &Value| bearer(&token(EC[0], None, json!({ "thalweg": rights })));
+    let without = |right: Right| {
+        let mut rights = all.clone();
+        // The others of this right do not help.
+        let others = json!(["users/bob", "users/bob/in/*", "users/*/out", "users/alice/**"]);
+        match right {
+            Right::Subscribe => rights["subscribe"] = others,
+            Right::Publish => rights["publish"] = others,
+            Right::Inspect => rights["inspect"] = json!([]),
+            Right::Admin => rights["admin"] = json!(false),
+        }
+        with(&rights)
+    };
+    let everything = with(&all);
+    for Way { right, method, target, body, .. } in ways("users/bob/in") {
+        let status = |token: &str| {
+            let mut socket = server.connect();
+            let headers = [("Authorization", token), ("Content-Type", "application/json")];
+            let headers = if token.is_empty() { &headers[1..] } else { &headers[..] };
+            socket.send_if_open(request(method, &target, headers, body.as_bytes()));
+            socket.response_head().status
+        };
+        let told = format!("{method} {target} {body}");
+        assert!(!matches!(status(&everything), 401 | 403), "{told} with all rights");
+        match right {
+            Some(right) => {
+                assert_eq!(status(&without(right)), 403, "{told} without {right:?}");
+                assert_eq!(status(""), 401, "{told} without a token");
+            }
+            None => {
+                let few = with(&json!({ "subscribe": ["nothing"] }));
+                assert_ne!(status(&few), 403, "{told} with few rights");
+            }
+        }
     }
-    for (method, target, body) in ways("users/bob/in") {
-        let refused = server.ask(method, &target, &[("Authorization", &alice)], &body);
-        let said = refused.refused(403, "forbidden");
-        assert!(said.contains("subscribe"), "{target}: {said}");
-        // Of a topic that does not exist nothing else is said.
-        let nowhere =
-            target.replace("users/bob", "users/eve").replace("users%2Fbob", "users%2Feve");
-        let body = body.replace("users/bob", "users/eve");
-        let other = server.ask(method, &nowhere, &[("Authorization", &alice)], &body);
-        assert_eq!(other.refused(403, "forbidden"), said.replace("users/bob", "users/eve"));
-    }
-    for (method, target, body) in ways("users/bob/in") {
-        server.ask(method, &target, &[], &body).refused(401, "unauthorized");
-    }
-    for (method, target) in
-        [("POST", "/v1/topics/users/bob/out"), ("DELETE", "/v1/topics/users/alice/in")]
-    {
-        let refused = server.ask(method, target, &[("Authorization", &alice)], "1");
-        assert!(refused.refused(403, "forbidden").contains("publish"));
-    }
-    // Over a connection that stands, too.
-    let mut socket = server.subscribe_with(
-        Transport::WebSocket,
-        "/users/alice/in",
-        &[("Authorization", &alice)],
-    );
-    socket.confirmed();
-    for command in [
-        json!({ "command": "subscribe", "topic": "users/bob/in" }),
-        json!({ "command": "publish", "topic": "users/bob/out", "event": 1 }),
-        json!({ "command": "ack", "topic": "users/bob/in", "position": "1.1" }),
-    ] {
+    // The same commands over a connection.
+    for (command, right) in commands("users/bob/in") {
+        let Some(right) = right else { continue };
+        let headers = [("Authorization", &*without(right))];
+        let mut socket = server.subscribe_with(Transport::WebSocket, "", &headers);
         let answer = socket.command(&command.to_string());
         assert_eq!(answer["error"]["code"], json!("forbidden"), "{command}");
     }
+}
+
+#[test]
+fn a_refusal_says_nothing_of_what_exists() {
+    let server = server(&["--topic", "**,columns=a:int"]);
+    let alice = bearer(&token(EC[0], None, json!({})));
+    let all = bearer(&token(EC[0], None, json!({ "thalweg": { "publish": ["**"] } })));
+    let published =
+        server.ask("POST", "/v1/topics/users/bob/in", &[("Authorization", &all)], "{\"a\":1}");
+    assert_eq!(published.status, 200, "{}", published.text());
+    let said = |topic: &str| -> Vec<String> {
+        let reads = ways(topic).into_iter().filter(|way| way.right == Some(Right::Subscribe));
+        let reads = reads.filter(|way| way.called != "/runs");
+        let asked = reads.map(|Way { method, target, body, .. }| {
+            let headers = [("Authorization", &*alice), ("Content-Type", "application/json")];
+            server.ask(method, &target, &headers, &body).refused(403, "forbidden")
+        });
+        asked.collect()
+    };
+    let nowhere = said("users/eve/in");
+    assert_eq!(
+        said("users/bob/in"),
+        nowhere.iter().map(|it| it.replace("users/eve", "users/bob")).collect::<Vec<_>>()
+    );
+    assert!(nowhere.iter().all(|it| it.contains("subscribe has patterns")), "{nowhere:?}");
     // Encodings of a name are names that it is not, or none.
     for trick in [
         "users/alice/../bob/in",
@@ -346,6 +477,73 @@ fn keys_are_read_at_their_url_and_seldom() {
 }
 
 #[test]
+fn keys_that_were_read_stay_while_their_url_does_not_answer() {
+    let (answers, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+    let issuer = Upstream::start({
+        let (answers, asked) = (Arc::clone(&answers), Arc::clone(&asked));
+        move |_| {
+            asked.store(true, Relaxed);
+            match answers.load(Relaxed) {
+                true => Reply::json("", &key_set("one")),
+                false => Reply::with(500, "", "not now"),
+            }
+        }
+    });
+    let server = Server::start(&["--jwks-url", &issuer.url("/keys")]);
+    let get = |token: &str| {
+        let headers = [("Authorization", &*bearer(token))];
+        server.ask("GET", "/v1/topics/users/alice/in?limit=1", &headers, "")
+    };
+    let good = token(EC[0], Some("one"), json!({}));
+    get(&good).refused(404, "no_such_topic");
+    answers.store(false, Relaxed);
+    asked.store(false, Relaxed);
+    // A key that nobody knows is asked for, in vain, once the URL may be asked again.
+    wait_for("another request", || {
+        get(&token(EC[0], Some("two"), json!({}))).refused(401, "unauthorized");
+        asked.load(Relaxed).then_some(())
+    });
+    get(&token(EC[0], Some("one"), json!({ "sub": "bob" }))).refused(403, "forbidden");
+    get(&good).refused(404, "no_such_topic");
+}
+
+#[test]
+fn a_slow_or_huge_set_of_keys_delays_nobody_else() {
+    let huge = format!(r#"{{"keys":[],"padding":"{}"}}"#, "x".repeat(300 << 10));
+    for reply in [Some(huge), None] {
+        let is_huge = reply.is_some();
+        let issuer = Upstream::start(move |_| match &reply {
+            Some(text) => Reply::with(200, "", text),
+            None => Reply::Never(Vec::new()),
+        });
+        let server = Server::start(&[
+            "--jwks-url",
+            &issuer.url("/keys"),
+            "--token",
+            "a=s3cret,subscribe=**",
+        ]);
+        let signed = bearer(&token(EC[0], Some("one"), json!({})));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let headers = [("Authorization", &*signed)];
+                server.ask("GET", "/v1/topics/t?limit=1", &headers, "").refused(503, "unavailable");
+            });
+            let mut served = 0;
+            while !waiting.is_finished() {
+                let headers = [("Authorization", "Bearer s3cret")];
+                server
+                    .ask("GET", "/v1/topics/t?limit=1", &headers, "")
+                    .refused(404, "no_such_topic");
+                served += 1;
+                thread::sleep(LOOK_AGAIN_AFTER);
+            }
+            // Of a set that is too large it is known soon.
+            assert!(served > if is_huge { 0 } else { 9 }, "{served}");
+        });
+    }
+}
+
+#[test]
 fn without_keys_nobody_is_believed() {
     for reply in ["", "{}", "nonsense"] {
         let issuer = Upstream::start(move |_| Reply::with(200, "", reply));
@@ -480,4 +678,37 @@ fn administrators_disconnect_others() {
     }
     server.has_closed(4501, 4);
     server.has_said("disconnected");
+}
+
+/// A publisher of lines that never pauses, until the server ends it with this answer.
+fn publish_without_end(server: &Server, token: &str, mut at_first: impl FnMut()) -> Answer {
+    let mut raw = Raw::connect(server.address);
+    let head = format!(
+        "POST /v1/topics/users/alice/out HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\
+         Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    raw.send(head);
+    let lines = chunk(&"1\n".repeat(100));
+    let mut is_first = true;
+    while raw.send(&lines) {
+        if std::mem::take(&mut is_first) {
+            at_first();
+        }
+    }
+    raw.answer()
+}
+
+#[test]
+fn a_publisher_of_lines_ends_with_its_token_and_when_it_is_disconnected() {
+    let rates = "publishes=1000000000,bytes=100GiB";
+    let server = server(&["--token", "root=s3cret,admin=true", "--subject-rates", rates]);
+    let short = bearer(&token(EC[0], None, json!({ "exp": now_s() + 2 })));
+    publish_without_end(&server, &short, || {}).refused(401, "unauthorized");
+    let long = bearer(&token(EC[0], None, json!({})));
+    let ended = publish_without_end(&server, &long, || {
+        let headers = [("Authorization", "Bearer s3cret")];
+        let answer = server.ask("POST", "/v1/admin/disconnect", &headers, r#"{"subject":"alice"}"#);
+        assert_eq!(answer.status, 200);
+    });
+    ended.refused(403, "forbidden");
 }

@@ -1,0 +1,95 @@
+//! The examples of docs/rights.md that make tokens, each with a library that applications use.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::harness::Server;
+
+const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../thalweg-token/tests/keys");
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What a command prints: a token for alice.
+fn minted(command: &mut Command) -> String {
+    let made = command.arg(format!("{KEYS}/ec.pem")).arg("alice").output().expect("it runs");
+    let failed = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(made.status.success(), "{failed}");
+    String::from_utf8(made.stdout).expect("a token").trim().to_owned()
+}
+
+fn is_taken(token: &str) {
+    let key = format!("@{KEYS}/ec.public.pem");
+    let server = Server::start(&["--jwt-key", &key, "--jwt-audience", "push"]);
+    let bearer = format!("Bearer {token}");
+    let headers = [("Authorization", &*bearer), ("Content-Type", "application/json")];
+    assert_eq!(server.ask("POST", "/v1/topics/users/alice/out", &headers, "7").status, 200);
+    let read =
+        |topic: &str| server.ask("GET", &format!("/v1/topics/{topic}?limit=1"), &headers, "");
+    assert_eq!(read("users/alice/out").json()["events"][0], 7);
+    read("users/bob/out").refused(403, "forbidden");
+    server.ask("POST", "/v1/topics/users/bob/out", &headers, "7").refused(403, "forbidden");
+}
+
+#[test]
+fn a_token_made_with_jose_is_taken() {
+    is_taken(&minted(Command::new("node").arg(repository().join("examples/node/mint.js"))));
+}
+
+#[test]
+fn a_token_made_with_pyjwt_is_taken() {
+    let python = &mut Command::new("python3");
+    python.env("PYTHONPATH", repository().join("target/python"));
+    is_taken(&minted(python.arg(repository().join("examples/python/mint.py"))));
+}
+
+#[test]
+fn a_token_made_with_golang_jwt_is_taken() {
+    let program = repository().join("target/examples/mint");
+    if !program.exists() {
+        return crate::harness::skipped("make setup builds it, which needs Go");
+    }
+    is_taken(&minted(&mut Command::new(program)));
+}
+
+/// And by the program itself.
+#[test]
+fn a_token_made_on_the_command_line_is_taken_and_explained() {
+    let thalweg = |arguments: &[&str]| {
+        let made =
+            Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("token").args(arguments).output();
+        let made = made.expect("it runs");
+        let [said, failed] =
+            [&made.stdout, &made.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
+        (made.status.success(), said, failed)
+    };
+    let [private, public] = ["ec.pem", "ec.public.pem"].map(|name| format!("{KEYS}/{name}"));
+    let rights = ["--subscribe", "users/{sub}/**", "--publish", "users/{sub}/out"];
+    let mint =
+        [&["mint", "--key", &*private, "--subject", "alice", "--audience", "push"][..], &rights]
+            .concat();
+    let (_, token, failed) = thalweg(&mint);
+    let token = token.trim();
+    assert!(!token.is_empty(), "{failed}");
+    is_taken(token);
+    let (is_right, said, _) = thalweg(&["explain", "--key", &public, "--audience", "push", token]);
+    assert!(is_right);
+    for words in
+        ["\"alg\":\"ES256\"", "subject    alice", "subscribe  users/alice/**", "inspect    nothing"]
+    {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+    let (is_right, said, failed) = thalweg(&["explain", "--key", &public, token]);
+    assert!(!is_right && said.contains("claims") && failed.contains("audience"), "{said}{failed}");
+    let (is_right, said, _) = thalweg(&["explain", "--audience", "push", token]);
+    assert!(is_right && said.contains("--key"), "{said}");
+    // What no server takes is not made.
+    let wrong = ["mint", "--key", &*private, "--subject", "*", "--subscribe", "users/{sub}/**"];
+    let (is_right, _, failed) = thalweg(&wrong);
+    assert!(!is_right && failed.contains("subject"), "{failed}");
+    let (is_right, _, failed) = thalweg(&["mint", "--key", &public, "--subject", "alice"]);
+    assert!(!is_right && failed.contains("public key"), "{failed}");
+}
