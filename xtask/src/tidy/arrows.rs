@@ -100,7 +100,6 @@ const SERVER: &Arrows = &[
             "clock",
             "transport",
             "source",
-            "derived",
             "fanout",
             "stream",
             "config",
