@@ -32,7 +32,8 @@ fn metrics_are_prometheus_text_and_count_what_happens() {
         let text = response.text();
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
-            assert!(name.starts_with("thalweg_"), "{line}");
+            let of_the_process = name.starts_with("process_");
+            assert!(name.starts_with("thalweg_") || of_the_process, "{line}");
             assert!(value.parse::<f64>().is_ok(), "{line}");
         }
         let is = |name: &str, expected: f64| {
@@ -40,6 +41,7 @@ fn metrics_are_prometheus_text_and_count_what_happens() {
         };
         is("thalweg_events_published_total", 7.0);
         is("thalweg_connections", 5.0);
+        assert!(metric(&text, "process_resident_memory_bytes").is_some_and(|bytes| bytes > 1e5));
         assert!(metric(&text, "thalweg_subscribed_total").is_some_and(|value| value >= 5.0));
         for counter in ["accepted", "sends", "sent_bytes"] {
             let name = format!("thalweg_{counter}_total");
