@@ -240,7 +240,7 @@ fn a_node_is_ready_when_it_has_caught_up() {
     // What it counts is shown.
     let metrics = node.get("/metrics", &[]);
     let shown: Vec<&str> =
-        metrics.text().lines().filter(|line| line.contains("_memory_")).collect();
+        metrics.text().lines().filter(|line| line.contains("thalweg_memory_")).collect();
     assert_eq!(
         shown[1..],
         [
