@@ -22,8 +22,9 @@ const test = base.extend<{ folder: string }>({
     use(["--demo", "--runs", folder, "--subscribe-token", TOKEN, "--publish-token", PUBLISHERS]),
 });
 
-// Before there is a token the server refuses, which browsers tell, and a connection is given up.
-test.use({ expected: /401 \(Unauthorized\)|closed before the connection is established/ });
+// Before there is a token the server refuses, which browsers tell, and a connection is given up; the list of
+// topics it refuses to who may only subscribe.
+test.use({ expected: /401 \(Unauthorized\)|403 \(Forbidden\)|closed before the connection is established/ });
 
 const form = (page: Page) => page.getByRole("heading", { name: "This server asks for a token" });
 

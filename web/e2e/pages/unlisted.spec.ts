@@ -15,7 +15,7 @@ test.use({ expected: /401 \(Unauthorized\)/ });
 test("a topic is shown that somebody types, or that is in the address", async ({ page }) => {
   await page.goto("/");
   await expect(page.getByRole("heading", { name: "Which topic?" })).toBeVisible();
-  await expect(page.getByText("need the inspect token or the publish token")).toBeVisible();
+  await expect(page.getByText("The list of topics needs a token")).toBeVisible();
   await page.getByLabel("Topic").fill("car_live_data");
   await page.getByRole("button", { name: "Show it" }).click();
   await later(page, 100);
