@@ -351,6 +351,20 @@ impl Config {
         is_asked || self.queries.iter().any(|query| query.topic == *topic)
     }
 
+    /// The patterns of topics that it names, as `/metrics` has them; the last means all others.
+    pub fn patterns(&self) -> Vec<Pattern> {
+        let of_topics = self.topics.iter().map(|(pattern, _)| pattern);
+        let of_streams = self.streams.iter().map(|stream| &stream.pattern);
+        let of_upstreams = self.upstreams.iter().map(|upstream| &upstream.pattern);
+        let mut patterns = Vec::new();
+        for pattern in of_topics.chain(of_streams).chain(of_upstreams).chain([&Pattern::all()]) {
+            if !patterns.contains(pattern) {
+                patterns.push(pattern.clone());
+            }
+        }
+        patterns
+    }
+
     /// Where a topic is fetched from, if it is: the index of an upstream.
     pub fn upstream(&self, topic: &Topic) -> Option<usize> {
         self.upstreams.iter().position(|upstream| upstream.pattern.matches(topic))

@@ -38,7 +38,8 @@ pub(crate) use forwarded::Forwarded;
 /// All connections of a listener.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
-    limits: Limits,
+    /// How many there may be in all.
+    connections: AtomicUsize,
     /// They belong to the admin listener.
     pub(crate) is_admin: bool,
     trusted_proxies: Vec<Network>,
@@ -80,13 +81,19 @@ struct AddressPermit {
 impl ConnectionLimits {
     pub(crate) fn new(shards: usize, limits: Limits, trusted_proxies: &[Network]) -> Self {
         Self {
-            limits,
+            connections: limits.connections.into(),
             is_admin: false,
             trusted_proxies: trusted_proxies.to_vec(),
             loads: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
             taken: AtomicUsize::new(0),
             by_address: AddressCounts::new(limits.of_one_address()),
         }
+    }
+
+    /// There may be as many as other limits say, from now on. Those that there are stay.
+    pub(crate) fn change(&self, limits: &Limits) {
+        self.connections.store(limits.connections, Relaxed);
+        self.by_address.change(limits.of_one_address());
     }
 
     /// The limits of the admin listener: few connections, separate from all others.
@@ -126,7 +133,8 @@ impl ConnectionLimits {
 
     /// Counts one more connection in total.
     fn take_room(&self) -> Result<(), Refusal> {
-        let one_more = |taken| (taken < self.limits.connections).then_some(taken + 1);
+        let most = self.connections.load(Relaxed);
+        let one_more = |taken| (taken < most).then_some(taken + 1);
         if self.taken.fetch_update(Relaxed, Relaxed, one_more).is_ok() {
             return Ok(());
         }
@@ -171,6 +179,11 @@ impl ConnectionPermit {
         }
     }
 
+    /// The address of the client of such a request.
+    pub(crate) fn client(&self, forwarded: &Forwarded) -> Address {
+        forwarded.address.unwrap_or(self.address_permit.address)
+    }
+
     /// The client of such a request. A proxy that names nobody counts as its own client.
     ///
     /// # Errors
@@ -180,7 +193,7 @@ impl ConnectionPermit {
             let AddressPermit { address, is_counted, .. } = self.address_permit;
             return Ok(Requester { address, is_counted, address_permit: None });
         }
-        let address = forwarded.address.unwrap_or(self.address_permit.address);
+        let address = self.client(forwarded);
         let address_permit = self.address_permit.connection_limits.address_permit(address, true)?;
         Ok(Requester { address, is_counted: true, address_permit: Some(address_permit) })
     }

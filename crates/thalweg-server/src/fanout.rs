@@ -109,6 +109,10 @@ pub trait Feeds {
 
     /// The same, to pin batches.
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed>;
+
+    /// A sink took the last byte of events of which the oldest was published so long ago, in µs. Of a
+    /// subscription that was told to wait, or that had not had everything before, nothing is said.
+    fn sent(&mut self, _age_us: u64) {}
 }
 
 /// Where a subscriber's bytes go: a socket, one with TLS, a pipe.

@@ -227,6 +227,51 @@ counts! {
     closed: [Metric; close::ALL.len()],
     /// Lines of the log about refusals, by code.
     lines: [Lines; ErrorCode::ALL.len()],
+    /// How long events took to be sent.
+    delivery: Histogram,
+    /// By the pattern of the topic, in the order in which they were given.
+    by_pattern: Box<[PatternCounts]>,
+}
+
+counts! {
+    /// The counts of the topics of one pattern, on one shard.
+    PatternCounts {
+        /// Topics of a pattern, each on its home shard.
+        pattern_topics: Gauge,
+        /// Subscriptions to topics of a pattern.
+        pattern_subscriptions: Gauge,
+        /// Events of topics of a pattern: published here, or brought by the backend.
+        pattern_events: Counter,
+    }
+}
+
+/// Times by powers of two.
+#[derive(Debug, Default)]
+struct Histogram {
+    /// Of the first: below 2^FIRST µs; of the last, all others.
+    counts: [Metric; Self::BUCKETS],
+    sum_us: Metric,
+}
+
+impl Histogram {
+    /// 64 µs: the clock is read as often when many are sent something.
+    const FIRST: u32 = 6;
+    /// Up to 67 s.
+    const BUCKETS: usize = 22;
+
+    fn add(&self, time_us: u64) {
+        let power = u64::BITS - time_us.leading_zeros();
+        let bucket = power.saturating_sub(Self::FIRST).min(Self::BUCKETS as u32 - 1);
+        self.counts[bucket as usize].add(1);
+        self.sum_us.add(time_us);
+    }
+
+    /// Their bounds, in seconds, but the last, which has none.
+    fn bounds() -> Vec<f64> {
+        (0..Self::BUCKETS as u32 - 1)
+            .map(|bucket| f64::from(1_u32 << (Self::FIRST + bucket)) / 1e6)
+            .collect()
+    }
 }
 
 counts! {
@@ -277,6 +322,16 @@ impl Counts {
         }
     }
 
+    /// A send was taken whose oldest event was published so long ago.
+    pub(crate) fn count_sent(&self, age_us: u64) {
+        self.delivery.add(age_us);
+    }
+
+    /// The counts of a pattern's topics.
+    pub(crate) fn of_pattern(&self, pattern: usize) -> &PatternCounts {
+        &self.by_pattern[pattern]
+    }
+
     /// One more connection closed with a code.
     pub(crate) fn count_closed(&self, code: u16) {
         if let Some(index) = close::ALL.iter().position(|close| close.code == code) {
@@ -309,6 +364,8 @@ enum Kind {
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     shards: Arc<[Arc<Counts>]>,
+    /// Of topics.
+    patterns: Arc<[Pattern]>,
     /// By the pattern of the upstream.
     upstreams: Arc<[(Pattern, Arc<UpstreamCounts>)]>,
     backend: Option<Arc<dyn BackendCounts>>,
@@ -317,16 +374,22 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// For this many shards, these upstreams, and a backend.
+    /// For this many shards, topics by these patterns, these upstreams, and a backend.
     pub(crate) fn new<'a>(
         version: &'static str,
         shards: usize,
+        patterns: Vec<Pattern>,
         upstreams: impl Iterator<Item = &'a Pattern>,
         backend: Option<Arc<dyn BackendCounts>>,
     ) -> Self {
+        let counts = |_| {
+            let by_pattern = patterns.iter().map(|_| PatternCounts::default()).collect();
+            Arc::new(Counts { by_pattern, ..Counts::default() })
+        };
         Self {
-            shards: (0..shards).map(|_| Arc::default()).collect(),
+            shards: (0..shards).map(counts).collect(),
             upstreams: upstreams.map(|pattern| (pattern.clone(), Arc::default())).collect(),
+            patterns: patterns.into(),
             backend,
             version,
         }
@@ -357,6 +420,28 @@ impl Metrics {
             let of_shards = singles.iter().map(|values| values[index]).enumerate();
             family(&mut out, form, description, "shard", of_shards);
         }
+        let of_pattern = |pattern: usize| {
+            let singles = self.shards.iter().map(|counts| counts.by_pattern[pattern].singles());
+            singles.reduce(|sum, of_shard| std::array::from_fn(|it| sum[it] + of_shard[it]))
+        };
+        let singles: Vec<_> = (0..self.patterns.len()).filter_map(of_pattern).collect();
+        for (index, description) in PatternCounts::ALL.iter().enumerate() {
+            let of_patterns = self.patterns.iter().zip(singles.iter().map(|values| values[index]));
+            family(&mut out, form, description, "pattern", of_patterns);
+        }
+        let delivery = Family {
+            name: "delivery_seconds",
+            help: "Time from when the oldest event of a send was published until the kernel had \
+                   taken the send, of subscribers that had everything before.",
+            value: FamilyValue::Histogram {
+                bounds: Histogram::bounds(),
+                counts: (0..Histogram::BUCKETS)
+                    .map(|bucket| sum(&|counts| counts.delivery.counts[bucket].get()))
+                    .collect(),
+                sum: sum(&|counts| counts.delivery.sum_us.get()) as f64 / 1e6,
+            },
+        };
+        backend_family(&mut out, form, &delivery);
         let singles: Vec<_> =
             self.upstreams.iter().map(|(pattern, counts)| (pattern, counts.singles())).collect();
         for (index, description) in UpstreamCounts::ALL.iter().enumerate() {

@@ -6,14 +6,14 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash, RandomState},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
 use thalweg_wire::ErrorCode;
 
 use crate::{
-    config::{RATED_MAX, Rate, Rates},
+    config::{Limits, RATED_MAX, Rate, Rates},
     connection_limits::Address,
     refusal::Refusal,
 };
@@ -95,7 +95,6 @@ impl Buckets {
 /// The buckets of many, found by a key.
 #[derive(Debug)]
 struct Keyed<K> {
-    rates: Rates,
     hasher: RandomState,
     parts: [Mutex<HashMap<K, Buckets>>; PARTS],
 }
@@ -104,8 +103,8 @@ struct Keyed<K> {
 const PARTS: usize = 16;
 
 impl<K: Hash + Eq + Copy> Keyed<K> {
-    fn new(rates: Rates) -> Self {
-        Self { rates, hasher: RandomState::new(), parts: Default::default() }
+    fn new() -> Self {
+        Self { hasher: RandomState::new(), parts: Default::default() }
     }
 
     /// Does something with the buckets of a key. `None` of a table that is full: then this key is not
@@ -118,10 +117,6 @@ impl<K: Hash + Eq + Copy> Keyed<K> {
             return None;
         }
         Some(step(part.entry(key).or_default()))
-    }
-
-    fn take(&self, key: K, act: Act, count: u64, now_us: u64) -> Option<Result<(), Duration>> {
-        self.with(key, |buckets| buckets.take(act, count, self.rates.of(act), now_us))
     }
 
     fn sweep(&self, now_us: u64) {
@@ -143,9 +138,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The buckets of all.
 #[derive(Debug)]
 pub(crate) struct AllRates {
-    of_connection: Rates,
+    rates: RwLock<ClientRates>,
     by_subject: Keyed<u128>,
     by_address: Keyed<Address>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct ClientRates {
+    of_connection: Rates,
+    of_subject: Rates,
+    of_address: Rates,
+}
+
+impl From<&Limits> for ClientRates {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            of_connection: limits.rates_of_connection,
+            of_subject: limits.rates_of_subject,
+            of_address: limits.rates_of_address,
+        }
+    }
 }
 
 /// Whose buckets are taken from.
@@ -158,12 +170,21 @@ pub(crate) struct Rated {
 }
 
 impl AllRates {
-    pub(crate) fn new(of_connection: Rates, of_subject: Rates, of_address: Rates) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            of_connection,
-            by_subject: Keyed::new(of_subject),
-            by_address: Keyed::new(of_address),
+            rates: RwLock::new(limits.into()),
+            by_subject: Keyed::new(),
+            by_address: Keyed::new(),
         }
+    }
+
+    /// Buckets are filled at the rates of other limits from now on.
+    pub(crate) fn change(&self, limits: &Limits) {
+        *self.rates.write().unwrap_or_else(PoisonError::into_inner) = limits.into();
+    }
+
+    fn rates(&self) -> ClientRates {
+        *self.rates.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes `count` out of the buckets of a client, and of its connection, if it has buckets.
@@ -179,14 +200,18 @@ impl AllRates {
         (act, count): (Act, u64),
         now_us: u64,
     ) -> Result<u64, Refusal> {
+        let ClientRates { of_connection, of_subject, of_address } = self.rates();
         let mut uncounted = 0;
         let refused = |whose: &str, wait| too_many(whose, act, wait);
         if let Some(buckets) = connection {
-            let taken = buckets.take(act, count, self.of_connection.of(act), now_us);
+            let taken = buckets.take(act, count, of_connection.of(act), now_us);
             taken.map_err(|wait| refused("this connection", wait))?;
         }
-        let subject = rated.subject.map(|key| self.by_subject.take(key, act, count, now_us));
-        let address = rated.address.map(|key| self.by_address.take(key, act, count, now_us));
+        let take = |rates: Rates| {
+            move |buckets: &mut Buckets| buckets.take(act, count, rates.of(act), now_us)
+        };
+        let subject = rated.subject.map(|key| self.by_subject.with(key, take(of_subject)));
+        let address = rated.address.map(|key| self.by_address.with(key, take(of_address)));
         for (taken, whose) in [(subject, "this subject"), (address, "this address")] {
             match taken {
                 None | Some(Some(Ok(()))) => {}
@@ -199,7 +224,7 @@ impl AllRates {
 
     /// Takes so many requests out of the bucket of an address, or all that are in it.
     pub(crate) fn charge(&self, address: Address, requests: u64, now_us: u64) {
-        let rate = self.by_address.rates.handshakes;
+        let rate = self.rates().of_address.handshakes;
         // One that there is no room for is not counted.
         let _ = self.by_address.with(address, |buckets| {
             buckets.charge(Act::Handshake, requests, rate, now_us);
@@ -273,7 +298,13 @@ mod tests {
     #[test]
     fn each_has_buckets_of_its_own_and_a_crowd_is_forgotten() {
         let rates = Rates { handshakes: RATE, commands: RATE, publishes: RATE, bytes: RATE };
-        let all = AllRates::new(rates, rates, rates);
+        let limits = Limits {
+            rates_of_connection: rates,
+            rates_of_subject: rates,
+            rates_of_address: rates,
+            ..Limits::default()
+        };
+        let all = AllRates::new(&limits);
         let address = |nth: u32| Address::of(std::net::Ipv4Addr::from_bits(nth).into());
         let take = |nth: u32, now_us| {
             let rated = Rated { subject: None, address: Some(address(nth)) };
@@ -288,6 +319,10 @@ mod tests {
         assert!(uncounted > 0);
         let held = || all.by_address.parts.iter().map(|part| lock(part).len()).sum::<usize>();
         assert!(held() <= RATED_MAX);
+        // More at once of the same bucket, as soon as that is allowed.
+        let rates_of_address = Rates { handshakes: Rate { burst: 8, ..RATE }, ..rates };
+        all.change(&Limits { rates_of_address, ..limits });
+        assert_eq!((0..9).filter(|_| take(1, 0).is_ok()).count(), 3);
         all.sweep(1_000_000);
         assert_eq!(held(), 0);
     }

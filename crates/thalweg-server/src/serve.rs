@@ -1,6 +1,8 @@
 //! Starts sources, shards and the listener, and ends them again.
 
+mod error;
 mod listener;
+mod prepare;
 
 use std::{
     io,
@@ -13,8 +15,6 @@ use std::{
 };
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use thalweg_columns::Columns;
-use thiserror::Error;
 use tokio::{
     net::TcpListener,
     runtime::{self, LocalOptions},
@@ -24,65 +24,31 @@ use tokio::{
 };
 
 use crate::{
-    access::{AccessPolicy, MadeOf, PublishedKeys},
+    access::{AccessPolicy, MadeOf},
     backend::{Backend, Link, Readiness, Shards},
-    config::{
-        Access, Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, Limits, READS_MAX, STORES_MAX,
-    },
+    config::{Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, Limits, READS_MAX, STORES_MAX},
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
-    derived::{self, AskedQueries, DerivedTopic},
+    derived::DerivedTopic,
     fetch::{Fetcher, KeyReader},
     home::home_of,
     http::{BodyPermits, Http, Shared, ShutdownState, TicketStore, serve_connection},
     metrics::Metrics,
     rates::AllRates,
-    runs::Runs,
     shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer},
-    source::{self, Inputs, Scheduled},
+    source::{Inputs, Scheduled},
     transport::Certificate,
 };
 use thalweg_wire::Topic;
+
+pub use error::ServeError;
+pub use prepare::check;
+use prepare::{access_policy, prepare};
 
 /// Time between two checks whether a shard has ended.
 const BROKEN_LOOK: Duration = Duration::from_millis(200);
 
 /// Time between two checks whether all shards have drained.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
-
-/// Why a server does not start, or ended.
-#[derive(Debug, Error)]
-pub enum ServeError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on {0}: {1}; {remedy}", remedy = listen_remedy(.0, .1, .2))]
-    Listen(SocketAddr, io::Error, &'static str),
-    /// The access settings are not valid, or the certificate for TLS or the folder of runs
-    /// cannot be used.
-    #[error("{0}")]
-    Config(String),
-    /// A source's settings are wrong.
-    #[error("source {0}: {1}")]
-    Source(Topic, String),
-    /// A query cannot run.
-    #[error("query {0}: {1}")]
-    Query(Topic, String),
-    /// The system refused something a shard needs.
-    #[error("a shard cannot run: {0}")]
-    Shard(#[from] io::Error),
-}
-
-/// What to do about an address that cannot be listened on; `flag` set it.
-fn listen_remedy(address: &SocketAddr, error: &io::Error, flag: &str) -> String {
-    if error.kind() != io::ErrorKind::PermissionDenied {
-        return format!("choose another address with {flag}");
-    }
-    format!(
-        "a port below 1024, as {}, needs a right: give it to the program with \
-         `sudo setcap cap_net_bind_service=+ep /path/to/thalweg` or, in a unit of systemd, \
-         `AmbientCapabilities=CAP_NET_BIND_SERVICE`; or choose another port with {flag}, \
-         8443 for instance",
-        address.port()
-    )
-}
 
 /// A server that runs.
 pub struct Server {
@@ -93,6 +59,7 @@ pub struct Server {
     peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     certificate: Option<Certificate>,
+    client_limits: ClientLimits,
     shutdown: Arc<ShutdownState>,
 }
 
@@ -101,25 +68,16 @@ pub struct Server {
 /// # Errors
 /// When the configuration cannot be carried out.
 pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server, ServeError> {
-    let Prepared {
-        access,
-        made_of,
-        key_reader,
-        admin,
-        certificate,
-        runs,
-        mut sources,
-        config,
-        mut queries,
-        asked,
-    } = prepare(config)?;
-    let limits = listener::within_descriptors(config.limits);
-    let config = Arc::new(Config { limits, ..config });
-    let patterns = config.upstreams.iter().map(|upstream| &upstream.pattern);
+    let prepared = prepare(config)?;
+    let (mut sources, mut queries) = (prepared.sources, prepared.queries);
+    let limits = listener::within_descriptors(prepared.config.limits);
+    let config = Arc::new(Config { limits, ..prepared.config });
+    let client_limits = ClientLimits::new(&config);
     let metrics = Metrics::new(
         config.version,
         config.shards,
-        patterns,
+        config.patterns(),
+        config.upstreams.iter().map(|upstream| &upstream.pattern),
         backend.as_ref().map(|backend| backend.counts()),
     );
     let fetcher = Fetcher::new(&config, metrics.of_upstreams()).map_err(ServeError::Config)?;
@@ -152,16 +110,12 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         config: Arc::clone(&config),
         metrics,
         peers: peers.clone(),
-        asked,
+        asked: prepared.asked,
         inputs: Arc::new(Inputs::of(&sources, queries.iter().map(|query| &query.source))),
         idempotency_hasher: IdempotencyHasher::default(),
-        shares: Arc::new(AddressCounts::new(config.limits.subscribed_topics_per_address)),
-        rates: Arc::new(AllRates::new(
-            config.limits.rates_of_connection,
-            config.limits.rates_of_subject,
-            config.limits.rates_of_address,
-        )),
-        fetched_rates: Arc::new(AddressRates::new(config.limits.new_fetched_per_address)),
+        shares: Arc::clone(&client_limits.subscribed_topics),
+        rates: Arc::clone(&client_limits.rates),
+        fetched_rates: Arc::clone(&client_limits.fetched),
         demands: fetcher.is_some().then_some(demands),
         streams: streams.into(),
         reads: backend.is_some().then_some(reads),
@@ -169,26 +123,24 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         readiness: readiness.clone(),
     };
     let shared = Shared {
-        admin: admin.map(Arc::new),
-        tls: certificate.clone(),
-        runs: runs.map(Arc::new),
+        admin: prepared.admin.map(Arc::new),
+        tls: prepared.certificate.clone(),
+        runs: prepared.runs.map(Arc::new),
         tickets: Arc::new(tickets),
         requests_of_publishers: Arc::new(BodyPermits::new(limits.requests)),
         requests_of_others: Arc::new(BodyPermits::new(limits.requests_of_others())),
         shutdown: Arc::clone(&shutdown),
     };
-    let connection_limits =
-        ConnectionLimits::new(config.shards, config.limits, &config.access.trusted_proxies);
     let listener = listen(&config, config.listen, "--listen")?;
     let address = listener.local_addr()?;
-    let mut listeners = vec![(listener, Arc::new(connection_limits))];
+    let mut listeners = vec![(listener, Arc::clone(&client_limits.connections))];
     let mut admin_address = None;
     if let Some(listen_at) = config.admin_listen {
         let listener = listen(&config, listen_at, "--admin-listen")?;
         admin_address = Some(listener.local_addr()?);
         listeners.push((listener, Arc::new(ConnectionLimits::of_admin())));
     }
-    let access = Arc::new(access);
+    let access = Arc::new(prepared.access);
     let cores = cores_for(config.shards);
     let mut threads = Vec::new();
     let (started, all_started) = std::sync::mpsc::channel();
@@ -210,9 +162,8 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
             run_shard(id, (common, access), shared, mailbox, own, listeners, &started)
         })?);
     }
-    if let Some(reader) = key_reader {
-        let run = move || reader.run();
-        threads.push(thread::Builder::new().name("keys".into()).spawn(run)?);
+    if let Some(reader) = prepared.key_reader {
+        threads.push(read_keys(reader)?);
     }
     if let Some(fetcher) = fetcher {
         let run = move || fetcher.run(wanted, to_shards);
@@ -231,7 +182,17 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     }
     tracing::info!(%address, shards = config.shards, sources = if config.runs_sources { config.sources.len() } else { 0 }, "serving");
-    Ok(Server { address, admin_address, config, made_of, peers, threads, certificate, shutdown })
+    Ok(Server {
+        address,
+        admin_address,
+        config,
+        made_of: prepared.made_of,
+        peers,
+        threads,
+        certificate: prepared.certificate,
+        client_limits,
+        shutdown,
+    })
 }
 
 impl Server {
@@ -245,28 +206,32 @@ impl Server {
         self.admin_address
     }
 
-    /// Loads the certificate again. Existing connections keep the old one.
+    /// Loads the certificate again, if there is one. Existing connections keep the old one.
+    /// Returns whether there is one.
     ///
     /// # Errors
     /// One sentence. The old certificate stays in use.
-    pub fn reload_certificate(&self) -> Result<(), String> {
-        self.certificate.as_ref().map_or(Ok(()), Certificate::reload)
+    pub fn reload_certificate(&self) -> Result<bool, String> {
+        self.certificate
+            .as_ref()
+            .map_or(Ok(false), |certificate| certificate.reload().map(|()| true))
     }
 
-    /// Takes what another configuration says of tokens, and of origins and names. No connection is
-    /// lost but those whose token is not good any more; topics end for those whose token gives no
-    /// right to them any more.
+    /// Takes what another configuration says of tokens, origins and names, and of the limits of
+    /// [`Limits::reloaded`]. No connection is lost but those whose token is not good any more; topics
+    /// end for those whose token gives no right to them any more.
     ///
     /// # Errors
     /// One sentence. Everything stays as it was.
-    pub async fn reload_access(&mut self, access: &Access) -> Result<(), String> {
-        let config = Config { access: access.clone(), ..(*self.config).clone() };
+    pub async fn reload(&mut self, config: &Config) -> Result<(), String> {
+        let limits = self.config.limits.reloaded(&listener::within_descriptors(config.limits));
+        let access = config.access.clone();
+        let config = Config { access, limits, ..(*self.config).clone() };
         let (access, key_reader) = access_policy(&config, self.made_of.clone())?;
         if let Some(reader) = key_reader {
-            let run = move || reader.run();
-            let thread = thread::Builder::new().name("keys".into()).spawn(run);
-            self.threads.push(thread.map_err(|error| error.to_string())?);
+            self.threads.push(read_keys(reader).map_err(|error| error.to_string())?);
         }
+        self.client_limits.change(&limits);
         let access = Arc::new(access);
         for peer in &self.peers {
             // A shard that has ended has nobody to turn away.
@@ -322,97 +287,37 @@ impl Server {
     }
 }
 
-/// Everything that can be checked and built from a configuration without listening.
-struct Prepared {
-    access: AccessPolicy,
-    made_of: MadeOf,
-    /// Reads the keys of signed tokens at their URL.
-    key_reader: Option<KeyReader>,
-    admin: Option<AccessPolicy>,
-    certificate: Option<Certificate>,
-    runs: Option<Runs>,
-    sources: Vec<Scheduled>,
-    /// With the columns of what sources and queries make.
-    config: Config,
-    queries: Vec<DerivedTopic>,
-    asked: Arc<AskedQueries>,
+/// Limits of clients that may change while the server serves.
+struct ClientLimits {
+    connections: Arc<ConnectionLimits>,
+    /// Topics that exist only for subscribers, by address.
+    subscribed_topics: Arc<AddressCounts>,
+    /// Fetched topics, by the address that is the first to ask for them.
+    fetched: Arc<AddressRates>,
+    rates: Arc<AllRates>,
 }
 
-fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
-    let admin = config.admin_listen.map(AccessPolicy::of_admin);
-    let admin = admin.transpose().map_err(ServeError::Config)?;
-    let certificate = config.tls.as_ref().map(Certificate::load).transpose();
-    let certificate = certificate.map_err(ServeError::Config)?;
-    let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Config)?;
-    let mut sources = scheduled_sources(&config)?;
-    for source in &sources {
-        // Those that a source has of its own are right: a test holds them to be.
-        if let Ok(columns) = Columns::declared(source.source.columns().iter().copied()) {
-            config.declare(&source.output, columns);
+impl ClientLimits {
+    fn new(config: &Config) -> Self {
+        let Config { shards, limits, access, .. } = config;
+        Self {
+            connections: Arc::new(ConnectionLimits::new(*shards, *limits, &access.trusted_proxies)),
+            subscribed_topics: Arc::new(AddressCounts::new(limits.subscribed_topics_per_address)),
+            fetched: Arc::new(AddressRates::new(limits.new_fetched_per_address)),
+            rates: Arc::new(AllRates::new(limits)),
         }
     }
-    if !config.runs_sources {
-        sources.clear();
+
+    fn change(&self, limits: &Limits) {
+        self.connections.change(limits);
+        self.subscribed_topics.change(limits.subscribed_topics_per_address);
+        self.fetched.change(limits.new_fetched_per_address);
+        self.rates.change(limits);
     }
-    let queries = derived::prepare(&mut config);
-    let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
-    let Limits { queries: asked_max, queries_per_address, .. } = config.limits;
-    let asked = Arc::new(AskedQueries::new(&queries, asked_max, queries_per_address));
-    let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
-    let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
-    let (access, key_reader) =
-        access_policy(&config, made_of.clone()).map_err(ServeError::Config)?;
-    Ok(Prepared {
-        access,
-        made_of,
-        key_reader,
-        admin,
-        certificate,
-        runs,
-        sources,
-        config,
-        queries,
-        asked,
-    })
 }
 
-/// The access policy of a configuration, and who reads the keys at its URL.
-///
-/// # Errors
-/// One sentence.
-fn access_policy(
-    config: &Config,
-    made_of: MadeOf,
-) -> Result<(AccessPolicy, Option<KeyReader>), String> {
-    let url = config.access.signed.as_ref().and_then(|signed| signed.url.clone());
-    let (published, reader) = match url {
-        Some(url) => {
-            let (published, end) = PublishedKeys::new();
-            (Some(published), Some(KeyReader::new(url, end)?))
-        }
-        None => (None, None),
-    };
-    let access = AccessPolicy::new(&config.access, config.listen, made_of, published)?;
-    Ok((access, reader))
-}
-
-/// Finds the errors that [`serve`] would find, without serving.
-///
-/// # Errors
-/// When the configuration cannot be carried out.
-pub fn check(config: &Config) -> Result<(), ServeError> {
-    prepare(config.clone()).map(|_| ())
-}
-
-fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {
-    let build = |wanted: &crate::config::SourceConfig| {
-        if config.upstream(&wanted.topic).is_some() {
-            let error = "an --upstream means this topic: name another, or another pattern";
-            return Err(ServeError::Source(wanted.topic.clone(), error.to_owned()));
-        }
-        source::build(wanted).map_err(|error| ServeError::Source(wanted.topic.clone(), error))
-    };
-    config.sources.iter().map(build).collect()
+fn read_keys(reader: KeyReader) -> io::Result<thread::JoinHandle<io::Result<()>>> {
+    thread::Builder::new().name("keys".into()).spawn(move || reader.run())
 }
 
 /// A listener with the limits of its connections.
@@ -506,23 +411,5 @@ fn pin_to(core: usize) {
     cores.set(core);
     if let Err(error) = sched_setaffinity(None, &cores) {
         tracing::warn!(%error, core, "a shard is not pinned");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_that_needs_a_right_is_refused_with_the_ways_to_have_it() {
-        let said = |kind: io::ErrorKind| {
-            ServeError::Listen(([0, 0, 0, 0], 443).into(), kind.into(), "--listen").to_string()
-        };
-        let denied = said(io::ErrorKind::PermissionDenied);
-        for words in ["443", "setcap", "AmbientCapabilities", "--listen"] {
-            assert!(denied.contains(words), "{denied}");
-        }
-        let used = said(io::ErrorKind::AddrInUse);
-        assert!(used.contains("--listen") && !used.contains("setcap"), "{used}");
     }
 }

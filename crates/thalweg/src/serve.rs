@@ -184,15 +184,18 @@ impl Signals {
 /// Loads again what may change while it serves.
 async fn reload(server: &mut Server, read: &impl Fn() -> anyhow::Result<Config>) {
     match server.reload_certificate() {
-        Ok(()) => tracing::info!("loaded the certificate again"),
+        Ok(true) => tracing::info!("loaded the certificate again"),
+        Ok(false) => {}
         Err(error) => tracing::error!(%error, "the certificate stays as it was"),
     }
     let reloaded = match read() {
-        Ok(config) => server.reload_access(&config.access).await,
+        Ok(config) => server.reload(&config).await,
         Err(error) => Err(format!("{error:#}")),
     };
     match reloaded {
-        Ok(()) => tracing::info!("loaded tokens, origins and names again"),
-        Err(error) => tracing::error!(%error, "tokens, origins and names stay as they were"),
+        Ok(()) => tracing::info!("loaded tokens, origins, names and limits again"),
+        Err(error) => {
+            tracing::error!(%error, "tokens, origins, names and limits stay as they were");
+        }
     }
 }

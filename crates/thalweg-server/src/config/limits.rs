@@ -347,6 +347,21 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// These limits, with those of others that may change while a server serves: of connections, of rates, and
+    /// of what one address may begin.
+    pub(crate) fn reloaded(&self, others: &Self) -> Self {
+        Self {
+            connections: others.connections,
+            connections_per_address: others.connections_per_address,
+            subscribed_topics_per_address: others.subscribed_topics_per_address,
+            new_fetched_per_address: others.new_fetched_per_address,
+            rates_of_connection: others.rates_of_connection,
+            rates_of_subject: others.rates_of_subject,
+            rates_of_address: others.rates_of_address,
+            ..*self
+        }
+    }
+
     /// The limit of connections from one address.
     pub fn of_one_address(&self) -> usize {
         self.connections_per_address.unwrap_or_else(|| (self.connections / 10).max(100))

@@ -1,6 +1,9 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use super::Address;
@@ -8,14 +11,19 @@ use super::Address;
 /// Counts for each address: its connections, or the topics that it has created by subscribing.
 #[derive(Debug)]
 pub(crate) struct AddressCounts {
-    of_one_address: usize,
+    of_one_address: AtomicUsize,
     by_address: Mutex<HashMap<Address, usize>>,
 }
 
 impl AddressCounts {
     /// Each address may have at most `of_one_address`.
     pub(crate) fn new(of_one_address: usize) -> Self {
-        Self { of_one_address, by_address: Mutex::default() }
+        Self { of_one_address: of_one_address.into(), by_address: Mutex::default() }
+    }
+
+    /// Each address may have so many from now on. What it has, it keeps.
+    pub(crate) fn change(&self, of_one_address: usize) {
+        self.of_one_address.store(of_one_address, Relaxed);
     }
 
     /// Counts one more for an address, until it is given back. `false` if the address has
@@ -23,7 +31,7 @@ impl AddressCounts {
     pub(crate) fn take(&self, address: Address) -> bool {
         let mut by_address = self.lock();
         let count = by_address.get(&address).copied().unwrap_or(0);
-        let is_taken = count < self.of_one_address;
+        let is_taken = count < self.of_one_address.load(Relaxed);
         if is_taken {
             by_address.insert(address, count + 1);
         }
@@ -32,7 +40,8 @@ impl AddressCounts {
 
     /// Whether an address has reached its limit.
     pub(crate) fn is_exhausted(&self, address: Address) -> bool {
-        self.lock().get(&address).is_some_and(|count| *count >= self.of_one_address)
+        let most = self.of_one_address.load(Relaxed);
+        self.lock().get(&address).is_some_and(|count| *count >= most)
     }
 
     /// Counts one fewer.
@@ -64,6 +73,11 @@ mod tests {
         assert!(shares.take(other));
         shares.give_back(one);
         assert!(shares.take(one));
+        shares.change(2);
+        assert!(shares.take(one) && !shares.take(one));
+        shares.change(0);
+        shares.give_back(one);
+        assert!(!shares.take(one));
         [one, other].into_iter().for_each(|address| shares.give_back(address));
         assert!(shares.lock().is_empty());
     }

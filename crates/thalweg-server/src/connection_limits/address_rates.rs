@@ -1,6 +1,9 @@
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use super::Address;
@@ -8,7 +11,7 @@ use super::Address;
 /// Counts for each address what it begins in a second. A second later all counts are gone.
 #[derive(Debug)]
 pub(crate) struct AddressRates {
-    of_one_address: usize,
+    of_one_address: AtomicUsize,
     current: Mutex<Second>,
 }
 
@@ -22,7 +25,12 @@ struct Second {
 impl AddressRates {
     /// Each address may begin at most `of_one_address` in a second.
     pub(crate) fn new(of_one_address: usize) -> Self {
-        Self { of_one_address, current: Mutex::default() }
+        Self { of_one_address: of_one_address.into(), current: Mutex::default() }
+    }
+
+    /// Each address may begin so many in a second from now on.
+    pub(crate) fn change(&self, of_one_address: usize) {
+        self.of_one_address.store(of_one_address, Relaxed);
     }
 
     /// Counts one more for an address. `false` if it has begun as many in this second as it may.
@@ -34,7 +42,7 @@ impl AddressRates {
             *current = Second { number, by_address: HashMap::new() };
         }
         let count = current.by_address.entry(address).or_default();
-        let is_taken = *count < self.of_one_address;
+        let is_taken = *count < self.of_one_address.load(Relaxed);
         *count += usize::from(is_taken);
         is_taken
     }

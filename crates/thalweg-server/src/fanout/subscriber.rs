@@ -317,11 +317,16 @@ impl Subscriber {
         let after = after.unwrap_or_else(|| {
             Frames::of(feed, subscription.encoding(self.format)).advance(before, taken)
         });
+        let age_us =
+            (!after.in_frame()).then(|| subscription.age_us(feed, before, now_us)).flatten();
         if is_at_head(feed, &after) {
             subscription.caught_up(now_us);
         }
         if after.in_frame() {
             feed.pin(&after);
+        }
+        if let Some(age_us) = age_us {
+            feeds.sent(age_us);
         }
         self.in_frame = after.in_frame().then_some(index);
         subscription.set_cursor(after);

@@ -58,6 +58,8 @@ pub(super) struct Subscription {
     /// the interval begins at the head, between frames.
     pub(super) due_us: u64,
     progress: Progress,
+    /// It has had everything once.
+    is_live: bool,
     /// Its topic has ended: it leaves it when it has everything of it.
     pub(super) end: Option<EndCode>,
     pub(super) window: Option<Box<Window>>,
@@ -90,6 +92,7 @@ impl Subscription {
             interval_us: subscribe.terms.interval_us,
             due_us: 0,
             progress: Progress::Starting(subscribe.start),
+            is_live: false,
             end: None,
             window: subscribe.terms.window_bytes.map(|bytes| Box::new(Window::new(bytes))),
             columns: None,
@@ -204,9 +207,18 @@ impl Subscription {
         self.progress = Progress::At(cursor);
     }
 
+    /// How long ago the oldest event was published that it has got from `before` on, in µs. `None`: it
+    /// may have been there before it, or its client chose to wait.
+    pub(super) fn age_us(&self, feed: &Feed, before: &Cursor, now_us: u64) -> Option<u64> {
+        let is_waited_for = self.is_live && self.interval_us == 0;
+        let published_us = is_waited_for.then(|| feed.published_us(before.next()))??;
+        Some(now_us.saturating_sub(published_us))
+    }
+
     /// It is at the head. Only now the interval begins: a send that the socket or a budget has
     /// cut short goes on as soon as it can.
     pub(super) fn caught_up(&mut self, now_us: u64) {
+        self.is_live = true;
         if self.interval_us > 0 {
             self.due_us = now_us.saturating_add(self.interval_us);
         }
@@ -237,6 +249,7 @@ impl Subscription {
             Start::At(cursor) => {
                 feed.write_confirmation(&cursor, format, control);
                 self.set_cursor(cursor);
+                self.is_live = cursor.next() == feed.head();
                 Ok(None)
             }
             Start::OtherEpoch(cursor) => {

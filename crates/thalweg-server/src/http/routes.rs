@@ -73,14 +73,14 @@ struct Asking {
 }
 
 impl Asking {
-    fn of(parts: &Parts, permit: &ConnectionPermit) -> Self {
+    fn of(parts: &Parts, address: Address) -> Self {
         let id = parts.headers.get(REQUEST_ID).filter(|id| {
             id.len() <= REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(u8::is_ascii_graphic)
         });
         let path = parts.uri.path();
         // It is of ASCII.
         let path = path.get(..PATH_BYTES_MAX).unwrap_or(path).into();
-        Self { address: permit.address(), path, id: id.cloned() }
+        Self { address, path, id: id.cloned() }
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn answer(
     let (forwarded, admitted) = match http.admit(&connection.permit, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => {
-            let asker = Asking::of(&parts, &connection.permit);
+            let asker = Asking::of(&parts, connection.permit.address());
             drop(parts);
             let answer = http.refuse(refusal.into(), &asker);
             return finish_answer(http, rules, body, answer).await;
@@ -122,16 +122,16 @@ pub(super) async fn answer(
     }
     if connection.permit.is_admin() {
         // Boxed because it is rare: it must not enlarge the future of every request.
-        let asking = Asking::of(&parts, &connection.permit);
+        let asking = Asking::of(&parts, connection.permit.address());
         let inspected = Box::pin(inspect::answer(http, parts, &mut body)).await;
         let answer = http.finish(inspected, &admitted, &asking);
         return finish_answer(http, rules, body, answer).await;
     }
-    let mut asking = Asking::of(&parts, &connection.permit);
+    // Also of a client that its proxy names and that has no place any more.
+    let asking = Asking::of(&parts, connection.permit.client(&forwarded));
     let checked = match connection.permit.requester(&forwarded) {
         Ok(requester) => {
             connection.address.set(requester.address);
-            asking.address = requester.address;
             let begun = match http.take_handshake(&parts, &requester) {
                 Ok(()) => match reject_get_body(&parts, &body) {
                     Ok(()) => begin(http, &parts, &requester).await,

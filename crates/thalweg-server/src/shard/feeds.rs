@@ -12,7 +12,7 @@ use std::{
 };
 
 use slab::Slab;
-use thalweg_wire::{Epoch, Offset, Topic};
+use thalweg_wire::{Epoch, Offset, Pattern, Topic};
 
 use super::{
     demand::Demand,
@@ -48,6 +48,9 @@ pub(super) struct FeedTable {
     by_name: BTreeMap<Topic, FeedKey>,
     feeds: Slab<LocalTopic>,
     pub(super) topic_limits: TopicLimits,
+    /// Those by which topics are counted.
+    patterns: Vec<Pattern>,
+    counts: Arc<Counts>,
     /// The topic whose history loses batches next, when all histories together are too large.
     shed_next: usize,
     /// The topic that gives way next, if nobody reads it.
@@ -61,6 +64,7 @@ impl FeedTable {
         shares: Arc<AddressCounts>,
         column_memory: ColumnMemory,
         asked: Arc<AskedQueries>,
+        counts: Arc<Counts>,
     ) -> Self {
         Self {
             streams,
@@ -70,6 +74,8 @@ impl FeedTable {
             by_name: BTreeMap::new(),
             feeds: Slab::new(),
             topic_limits: TopicLimits::new(Arc::clone(&config), shares),
+            patterns: config.patterns(),
+            counts,
             config,
             shed_next: 0,
             evict_next: 0,
@@ -125,10 +131,14 @@ impl FeedTable {
                 (Some(self.new_home(topic, order)), feed)
             }
         };
+        // The last one means every topic.
+        let pattern = self.patterns.iter().position(|pattern| pattern.matches(topic)).unwrap_or(0);
+        self.counts.of_pattern(pattern).pattern_topics.add(u64::from(is_home));
         let key = self.feeds.insert(LocalTopic {
             topic: topic.clone(),
             kind,
             feed_kind,
+            pattern: pattern as u32,
             feed,
             home,
             subscribers: Vec::new(),
@@ -360,6 +370,8 @@ impl FeedTable {
                 self.streams.move_known_from(order.stream);
             }
             self.topic_limits.give_back(feed.kind, feed.home.is_some());
+            let counts = self.counts.of_pattern(feed.pattern as usize);
+            counts.pattern_topics.sub(u64::from(feed.home.is_some()));
         }
     }
 }
@@ -371,6 +383,10 @@ impl Feeds for FeedTable {
 
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed> {
         self.feeds.get_mut(key as usize)?.feed.as_mut()
+    }
+
+    fn sent(&mut self, age_us: u64) {
+        self.counts.count_sent(age_us);
     }
 }
 

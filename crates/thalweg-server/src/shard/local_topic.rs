@@ -17,6 +17,8 @@ pub(super) struct LocalTopic {
     pub(super) topic: Topic,
     pub(super) kind: TopicKind,
     pub(super) feed_kind: FeedKind,
+    /// The pattern that it is counted for.
+    pub(super) pattern: u32,
     /// What its subscribers read; on a shard that is not its home, only once
     /// the home has answered.
     pub(super) feed: Option<Feed>,

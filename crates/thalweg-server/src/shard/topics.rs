@@ -98,6 +98,7 @@ impl Topics {
                 shares,
                 memory,
                 Arc::clone(&common.asked),
+                Arc::clone(counts),
             ),
             answers,
             common,
@@ -336,6 +337,8 @@ impl Topics {
             return;
         }
         self.counts.batches_sealed.add(batches.len() as u64);
+        let events: usize = batches.iter().map(|batch| batch.count()).sum();
+        self.counts.of_pattern(local.pattern as usize).pattern_events.add(events as u64);
         let before = feed.history_bytes();
         for batch in batches {
             push(feed, Arc::new(batch), now_us, &self.counts);
@@ -375,7 +378,9 @@ impl Topics {
         format: Format,
         now_us: u64,
     ) -> Option<u32> {
-        let place = self.feeds.get_mut(key)?.join(connection, format);
+        let local = self.feeds.get_mut(key)?;
+        let place = local.join(connection, format);
+        self.counts.of_pattern(local.pattern as usize).pattern_subscriptions.add(1);
         self.want(key, now_us);
         Some(place)
     }
@@ -410,7 +415,11 @@ impl Topics {
     /// Removes a subscription from a feed's list. The connection that moves to its place must
     /// be told.
     pub(super) fn leave(&mut self, key: FeedKey, place: u32, format: Format) -> Option<Moved> {
-        let moved = self.feeds.get_mut(key)?.leave(place, format);
+        let local = self.feeds.get_mut(key)?;
+        let before = local.subscribers.len();
+        let moved = local.leave(place, format);
+        let left = (before - local.subscribers.len()) as u64;
+        self.counts.of_pattern(local.pattern as usize).pattern_subscriptions.sub(left);
         self.remove_ended(key);
         moved
     }

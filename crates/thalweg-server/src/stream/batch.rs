@@ -27,6 +27,8 @@ pub struct Batch {
     /// The end of each event in `bytes`, before its comma.
     ends: Box<[u32]>,
     sealed_us: u64,
+    /// How long before its oldest event was published, in µs.
+    waited_us: u32,
     /// Number of feeds that retain it.
     retained: AtomicU32,
     /// What makes its last event of the version before it, made once for all shards; `None` if
@@ -46,6 +48,7 @@ impl Batch {
             bytes,
             ends,
             sealed_us: now_us,
+            waited_us: 0,
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
             columns: BatchColumns::default(),
@@ -75,6 +78,7 @@ impl Batch {
             bytes: self.bytes.clone(),
             ends: self.ends.clone(),
             sealed_us: self.sealed_us,
+            waited_us: self.waited_us,
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
             columns: self.columns.clone(),
@@ -104,6 +108,17 @@ impl Batch {
     /// When it was sealed, in µs of the clock that appended it.
     pub fn sealed_us(&self) -> u64 {
         self.sealed_us
+    }
+
+    /// The same, of events that waited to be sealed since the first of them was appended.
+    pub(super) fn opened_at(self, opened_us: u64) -> Self {
+        let waited_us = self.sealed_us.saturating_sub(opened_us);
+        Self { waited_us: u32::try_from(waited_us).unwrap_or(u32::MAX), ..self }
+    }
+
+    /// When its oldest event was published, in µs of the same clock.
+    pub fn published_us(&self) -> u64 {
+        self.sealed_us.saturating_sub(self.waited_us.into())
     }
 
     /// The memory it holds, in bytes.

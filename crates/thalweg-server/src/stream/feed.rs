@@ -165,6 +165,14 @@ impl Feed {
         }
     }
 
+    /// When the event at `offset` was published, or of a value the newest one, in µs. `None`: it is not here.
+    pub fn published_us(&self, offset: Offset) -> Option<u64> {
+        match self {
+            Self::Log(log) => log.published_us(offset),
+            Self::Value(value) => value.newest_version().map(Batch::published_us),
+        }
+    }
+
     /// Where a new subscription begins.
     pub fn start(&self, at: StartAt) -> Start {
         of!(self, feed => feed.start(at))

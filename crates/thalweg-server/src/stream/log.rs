@@ -325,6 +325,12 @@ impl Log {
         retained.or_else(|| self.recalled.find(offset)).or_else(|| self.pins.find(offset))
     }
 
+    /// As [`super::Feed::published_us`]. Nearly every reader is at the newest batch.
+    pub(super) fn published_us(&self, offset: Offset) -> Option<u64> {
+        let newest = self.history.newest().filter(|newest| newest.start() <= offset);
+        newest.or_else(|| self.batch_at(offset)).map(|batch| batch.published_us())
+    }
+
     /// As [`super::Feed::is_away`].
     pub(super) fn is_away(&self, from: Offset) -> bool {
         if from == 0 {

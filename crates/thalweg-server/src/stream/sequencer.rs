@@ -137,6 +137,7 @@ impl Sequencer {
         // The batch takes over the memory. The next batch is likely as large.
         let room = Payloads::with_room_like(&self.open);
         let sealed = std::mem::replace(&mut self.open, room);
-        self.full.push(Batch::seal(first, first, sealed, now_us));
+        let batch = Batch::seal(first, first, sealed, now_us).opened_at(self.opened_us);
+        self.full.push(batch);
     }
 }

@@ -636,6 +636,36 @@ fn tokens_are_read_again_and_no_connection_is_lost() {
 }
 
 #[test]
+fn limits_are_read_again_and_who_is_connected_stays() {
+    let narrow = "trusted-proxy = [\"127.0.0.1\"]\nmax-connections-per-address = 1\naddress-rates = \"handshakes=1\"\n";
+    let settings = Settings::new("limits", narrow);
+    let path = settings.0.to_str().expect("a path");
+    let server = Server::start(&["--config", path, "--shards", "2", "--demo"]);
+    let from = |address| [("X-Forwarded-For", address)];
+    let subscribe = || server.subscribe_with(Transport::WebSocket, "/echo", &from("192.0.2.1"));
+    let mut first = subscribe();
+    first.confirmed();
+    let ask = |address| {
+        let target = "/v1/topics/echo?limit=1";
+        server.ask("GET", target, &from(address), "")
+    };
+    ask("192.0.2.1").refused(429, "too_many_from_address");
+    server.has_said("address=\"192.0.2.1\"");
+    // Ten at once are what one a second comes to.
+    let refused = |address| (0..30).map(|_| ask(address)).filter(|it| it.status == 429).count();
+    assert!(refused("192.0.2.2") >= 15);
+    let wide = narrow.replace("= 1", "= 3").replace("handshakes=1", "handshakes=1000");
+    settings.change(&server, &wide, "loaded tokens, origins, names and limits");
+    assert_eq!(refused("192.0.2.3"), 0);
+    let mut second = subscribe();
+    second.confirmed();
+    server.ask("POST", "/v1/topics/echo", &[], "7");
+    for subscriber in [&mut first, &mut second] {
+        assert_eq!(subscriber.numbers(1).0, [7]);
+    }
+}
+
+#[test]
 fn administrators_disconnect_others() {
     let root = "root=s3cret,admin=true,publish=**";
     let server = server(&["--token", root, "--shards", "2", "--inspect-token", "i"]);

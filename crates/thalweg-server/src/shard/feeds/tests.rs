@@ -1,6 +1,7 @@
 use thalweg_wire::Format;
 
 use super::{super::local_topic::Moved, *};
+use crate::metrics::Metrics;
 
 #[test]
 fn every_subscription_is_found_at_its_place() {
@@ -12,6 +13,7 @@ fn every_subscription_is_found_at_its_place() {
         shares,
         ColumnMemory::default(),
         Arc::new(AskedQueries::new(&[], 0, 0)),
+        Metrics::new("", 1, vec![Pattern::all()], std::iter::empty(), None).of(0),
     );
     let topic = "cars".parse().unwrap();
     let key = feeds.open(&topic, true, Creator::Publisher).unwrap();

@@ -1,0 +1,111 @@
+//! Everything that can be checked and built from a configuration without listening.
+
+use std::sync::Arc;
+
+use thalweg_columns::Columns;
+
+use super::error::ServeError;
+use crate::{
+    access::{AccessPolicy, MadeOf, PublishedKeys},
+    config::{Config, Limits, SourceConfig},
+    derived::{self, AskedQueries, DerivedTopic},
+    fetch::KeyReader,
+    runs::Runs,
+    source::{self, Scheduled},
+    transport::Certificate,
+};
+
+/// What a server is made of.
+pub(super) struct Prepared {
+    pub(super) access: AccessPolicy,
+    pub(super) made_of: MadeOf,
+    /// Reads the keys of signed tokens at their URL.
+    pub(super) key_reader: Option<KeyReader>,
+    pub(super) admin: Option<AccessPolicy>,
+    pub(super) certificate: Option<Certificate>,
+    pub(super) runs: Option<Runs>,
+    pub(super) sources: Vec<Scheduled>,
+    /// With the columns of what sources and queries make.
+    pub(super) config: Config,
+    pub(super) queries: Vec<DerivedTopic>,
+    pub(super) asked: Arc<AskedQueries>,
+}
+
+/// # Errors
+/// When the configuration cannot be carried out.
+pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
+    let admin = config.admin_listen.map(AccessPolicy::of_admin);
+    let admin = admin.transpose().map_err(ServeError::Config)?;
+    let certificate = config.tls.as_ref().map(Certificate::load).transpose();
+    let certificate = certificate.map_err(ServeError::Config)?;
+    let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Config)?;
+    let mut sources = scheduled_sources(&config)?;
+    for source in &sources {
+        // Those that a source has of its own are right: a test holds them to be.
+        if let Ok(columns) = Columns::declared(source.source.columns().iter().copied()) {
+            config.declare(&source.output, columns);
+        }
+    }
+    if !config.runs_sources {
+        sources.clear();
+    }
+    let queries = derived::prepare(&mut config);
+    let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
+    let Limits { queries: asked_max, queries_per_address, .. } = config.limits;
+    let asked = Arc::new(AskedQueries::new(&queries, asked_max, queries_per_address));
+    let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
+    let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
+    let (access, key_reader) =
+        access_policy(&config, made_of.clone()).map_err(ServeError::Config)?;
+    Ok(Prepared {
+        access,
+        made_of,
+        key_reader,
+        admin,
+        certificate,
+        runs,
+        sources,
+        config,
+        queries,
+        asked,
+    })
+}
+
+/// The access policy of a configuration, and who reads the keys at its URL.
+///
+/// # Errors
+/// One sentence.
+pub(super) fn access_policy(
+    config: &Config,
+    made_of: MadeOf,
+) -> Result<(AccessPolicy, Option<KeyReader>), String> {
+    let url = config.access.signed.as_ref().and_then(|signed| signed.url.clone());
+    let (published, reader) = match url {
+        Some(url) => {
+            let (published, end) = PublishedKeys::new();
+            (Some(published), Some(KeyReader::new(url, end)?))
+        }
+        None => (None, None),
+    };
+    let access = AccessPolicy::new(&config.access, config.listen, made_of, published)?;
+    Ok((access, reader))
+}
+
+/// Finds the errors that [`serve`] would find, without serving.
+///
+/// # Errors
+/// When the configuration cannot be carried out.
+pub fn check(config: &Config) -> Result<(), ServeError> {
+    prepare(config.clone()).map(|_| ())
+}
+
+fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {
+    let build = |wanted: &SourceConfig| {
+        if config.upstream(&wanted.topic).is_some() {
+            let error = "an --upstream means this topic: name another, or another pattern";
+            return Err(ServeError::Source(wanted.topic.clone(), error.to_owned()));
+        }
+        source::build(wanted).map_err(|error| ServeError::Source(wanted.topic.clone(), error))
+    };
+    config.sources.iter().map(build).collect()
+}
