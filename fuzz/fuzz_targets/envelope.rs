@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::{arbitrary, fuzz_target};
 use thalweg_wire::{
-    Envelope, Epoch, Format, Offset, Topic,
+    Before, Envelope, Epoch, Format, Offset, Topic,
     event::push_json,
     incoming::{Incoming, Kind},
     limits::{EVENT_BYTES, OFFSET_MAX},
@@ -48,7 +48,7 @@ fuzz_target!(|input: Input<'_>| {
         first,
         last: if events.is_empty() { first - 1 } else { offset },
         offsets: (input.with_offsets && !events.is_empty()).then_some(&offsets),
-        version: None,
+        before: Before::Adjacent,
         events: &joined,
     };
     check(&envelope, &events);

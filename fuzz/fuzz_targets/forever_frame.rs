@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_wire::{Envelope, Epoch, Format, event::push_json, limits::EVENT_BYTES};
+use thalweg_wire::{Before, Envelope, Epoch, Format, event::push_json, limits::EVENT_BYTES};
 
 fuzz_target!(|published: &[u8]| {
     let mut events = Vec::new();
@@ -12,7 +12,7 @@ fuzz_target!(|published: &[u8]| {
     }
     let (Ok(topic), Some(epoch)) = ("a/b".parse(), Epoch::new(1)) else { return };
     let envelope =
-        Envelope { topic: &topic, epoch, first: 1, last: 1, offsets: None, version: None, events: &events };
+        Envelope { topic: &topic, epoch, first: 1, last: 1, offsets: None, before: Before::Adjacent, events: &events };
     let mut json = Vec::new();
     envelope.write(&mut json);
     let mut script = Vec::new();

@@ -113,7 +113,8 @@ impl<'a> RequestChecks<'a> {
     /// As the access policy's.
     pub fn issue_ticket(&self, who: &Who, now_us: u64) -> Result<String, Refused> {
         let ticket = self.access.new_ticket(&who.0).map_err(refused)?;
-        self.tickets.borrow_mut().keep(ticket, Arc::clone(&who.0), now_us);
+        let kept = self.tickets.borrow_mut().keep(ticket, Arc::clone(&who.0), now_us);
+        kept.map_err(refused)?;
         Ok(ticket.text())
     }
 
