@@ -189,6 +189,9 @@ pub(crate) enum Unidentified {
     Refused(Refusal),
     /// Its key may have been published meanwhile: ask for [`AccessPolicy::published_keys`].
     UnknownKey,
+    /// It is signed, and was not verified before: that takes as long as a hundred visits
+    /// ([`AccessPolicy::verify`]).
+    Unverified,
 }
 
 impl From<Refusal> for Unidentified {
@@ -201,9 +204,16 @@ impl From<Unidentified> for Refusal {
     fn from(unidentified: Unidentified) -> Self {
         match unidentified {
             Unidentified::Refused(refusal) => refusal,
-            Unidentified::UnknownKey => unauthorized(TokenError::UnknownKey.to_string()),
+            Unidentified::UnknownKey | Unidentified::Unverified => {
+                unauthorized(TokenError::UnknownKey.to_string())
+            }
         }
     }
+}
+
+/// Whether a token may be signed: its parts are joined by points (RFC 7515 §7.1).
+fn is_signed(token: &[u8]) -> bool {
+    token.contains(&b'.')
 }
 
 impl AccessPolicy {
@@ -219,7 +229,7 @@ impl AccessPolicy {
         access: &Access,
         listen: SocketAddr,
         made_of: MadeOf,
-        published: Option<PublishedKeys>,
+        published: Option<Arc<PublishedKeys>>,
     ) -> Result<Self, String> {
         if access.publish_token.is_none() && access.subscribe_token.is_some() {
             return Err("--subscribe-token needs --publish-token: whoever may publish may \
@@ -293,10 +303,37 @@ impl AccessPolicy {
     /// `Unauthorized` for a wrong token, even if the request needs none: a client that presents
     /// one believes that it is valid. Answers with this code carry `WWW-Authenticate: Bearer`
     /// (RFC 9110 §11.6.1).
+    pub(crate) fn verify(
+        &self,
+        headers: &HeaderMap,
+        now: Now,
+    ) -> Result<Arc<Holder>, Unidentified> {
+        self.identify_by(headers, |presented| self.holder(presented, now))
+    }
+
+    /// The same, but of a signed token that was not verified before.
+    ///
+    /// # Errors
+    /// As [`Self::verify`], and `Unverified`.
     pub(crate) fn identify(
         &self,
         headers: &HeaderMap,
         now: Now,
+    ) -> Result<Arc<Holder>, Unidentified> {
+        let verified = |presented: &[u8]| match &self.signed {
+            Some(signed) if self.named_holder(presented).is_none() && is_signed(presented) => {
+                let verified = signed.verified(presented, now).ok_or(Unidentified::Unverified)?;
+                verified.map_err(|error| unauthorized(error.to_string()).into())
+            }
+            _ => self.holder(presented, now),
+        };
+        self.identify_by(headers, verified)
+    }
+
+    fn identify_by(
+        &self,
+        headers: &HeaderMap,
+        holder: impl FnOnce(&[u8]) -> Result<Arc<Holder>, Unidentified>,
     ) -> Result<Arc<Holder>, Unidentified> {
         if !self.has_tokens() {
             return Ok(self.everybody());
@@ -309,7 +346,17 @@ impl AccessPolicy {
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(self.everybody());
         };
-        self.holder(presented, now)
+        holder(presented)
+    }
+
+    /// The holder of a token of the configuration. Always compares all, so that the time does not show which
+    /// one matches.
+    fn named_holder(&self, presented: &[u8]) -> Option<&Arc<Holder>> {
+        let mut holder = None;
+        for (token, own) in &self.tokens {
+            holder = if token.is(presented) { Some(own) } else { holder };
+        }
+        holder
     }
 
     /// The holder of a token.
@@ -317,16 +364,11 @@ impl AccessPolicy {
     /// # Errors
     /// `Unauthorized`.
     pub(crate) fn holder(&self, presented: &[u8], now: Now) -> Result<Arc<Holder>, Unidentified> {
-        // Always compares all, so that the time does not show which one matches.
-        let mut holder = None;
-        for (token, own) in &self.tokens {
-            holder = if token.is(presented) { Some(own) } else { holder };
-        }
-        if let Some(holder) = holder {
+        if let Some(holder) = self.named_holder(presented) {
             return Ok(Arc::clone(holder));
         }
         // What is none of ours may be signed.
-        let Some(signed) = self.signed.as_ref().filter(|_| presented.contains(&b'.')) else {
+        let Some(signed) = self.signed.as_ref().filter(|_| is_signed(presented)) else {
             return Err(unauthorized("the token is not the right one").into());
         };
         signed.holder(presented, now).map_err(|error| match error {
@@ -336,7 +378,7 @@ impl AccessPolicy {
     }
 
     /// The keys at a URL, if there is one.
-    pub(crate) fn published_keys(&self) -> Option<&PublishedKeys> {
+    pub(crate) fn published_keys(&self) -> Option<&Arc<PublishedKeys>> {
         self.signed.as_ref()?.published()
     }
 

@@ -97,7 +97,7 @@ impl<'a> RequestChecks<'a> {
                 let redeem = |ticket| self.tickets.borrow_mut().redeem(ticket, now_us);
                 Ticket::parse(ticket).and_then(redeem).ok_or_else(AccessPolicy::void_ticket)
             }
-            None => self.access.identify(&request.headers, Now::get()).map_err(Refusal::from),
+            None => self.access.verify(&request.headers, Now::get()).map_err(Refusal::from),
         };
         holder.map(Who).map_err(refused)
     }

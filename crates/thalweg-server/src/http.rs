@@ -62,7 +62,7 @@ use thalweg_wire::{ErrorCode, close};
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest},
     net::TcpStream,
-    sync::Semaphore,
+    sync::{Mutex, Semaphore},
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -106,6 +106,8 @@ pub(crate) struct Http {
     spare: SharedBuffer,
     /// Bounds how many bodies are read and thrown away at a time.
     discards: Semaphore,
+    /// Whoever has it verifies a token.
+    verifying: Mutex<()>,
 }
 
 /// What all shards share for HTTP.
@@ -138,7 +140,7 @@ impl Http {
     /// On the thread of `shard`.
     pub(crate) fn new(shard: Rc<Handle>, shared: Shared) -> Rc<Self> {
         let (spare, discards) = (SharedBuffer::default(), Semaphore::new(DISCARDED_BODIES));
-        Rc::new(Self { shard, shared, spare, discards })
+        Rc::new(Self { shard, shared, spare, discards, verifying: Mutex::default() })
     }
 
     fn config(&self) -> &Config {

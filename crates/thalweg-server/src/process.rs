@@ -29,8 +29,11 @@ pub(crate) fn text(version: &str, is_open_metrics: bool) -> String {
         );
         family("process_threads", "Threads.", "gauge", "", threads);
     }
-    if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        family("process_open_fds", "Open descriptors.", "gauge", "", open.count() as f64);
+    // Since Linux 6.2 this is their number: to count them takes 20 ms with 20,000.
+    if let Ok(open) = fs::metadata("/proc/self/fd")
+        && open.len() > 0
+    {
+        family("process_open_fds", "Open descriptors.", "gauge", "", open.len() as f64);
     }
     out
 }

@@ -13,7 +13,7 @@ use std::{
 use thalweg_wire::ErrorCode;
 
 use crate::{
-    config::{Limits, RATED_MAX, Rate, Rates},
+    config::{Limits, RATED_MAX, Rate, Rates, WRONG_TOKEN_REQUESTS},
     connection_limits::Address,
     refusal::Refusal,
 };
@@ -29,10 +29,14 @@ pub(crate) enum Act {
     Publish,
     /// Bytes of commands and of bodies.
     Byte,
+    /// Tokens and tickets that are verified, at the rate of requests. A bucket of their own: who presents wrong
+    /// ones must not keep others of the same address out, whose tokens are known.
+    Verification,
 }
 
 impl Act {
-    pub(crate) const ALL: [Self; 4] = [Self::Handshake, Self::Command, Self::Publish, Self::Byte];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Handshake, Self::Command, Self::Publish, Self::Byte, Self::Verification];
 
     /// Several of them, in words.
     fn name(self) -> &'static str {
@@ -41,6 +45,7 @@ impl Act {
             Self::Command => "commands",
             Self::Publish => "events",
             Self::Byte => "bytes",
+            Self::Verification => "tokens to verify",
         }
     }
 }
@@ -48,7 +53,7 @@ impl Act {
 impl Rates {
     fn of(&self, act: Act) -> Rate {
         match act {
-            Act::Handshake => self.handshakes,
+            Act::Handshake | Act::Verification => self.handshakes,
             Act::Command => self.commands,
             Act::Publish => self.publishes,
             Act::Byte => self.bytes,
@@ -79,12 +84,13 @@ impl Buckets {
         Ok(())
     }
 
-    /// Takes `count` out of a bucket, or all that is in it.
+    /// Takes `count` out of a bucket, also what is not in it: at most one bucket more. Nothing is to be had of it until
+    /// that has come back.
     fn charge(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) {
         let now_ns = now_us.saturating_mul(1_000);
         let bucket = &mut self.0[act as usize];
         let next_ns = (*bucket).max(now_ns).saturating_add(rate.time_ns(count));
-        *bucket = next_ns.min(now_ns.saturating_add(rate.time_ns(rate.burst)));
+        *bucket = next_ns.min(now_ns.saturating_add(2 * rate.time_ns(rate.burst)));
     }
 
     fn are_full(&self, now_us: u64) -> bool {
@@ -222,12 +228,12 @@ impl AllRates {
         Ok(uncounted)
     }
 
-    /// Takes so many requests out of the bucket of an address, or all that are in it.
-    pub(crate) fn charge(&self, address: Address, requests: u64, now_us: u64) {
-        let rate = self.rates().of_address.handshakes;
+    /// An address has presented a token that is not good.
+    pub(crate) fn charge(&self, address: Address, now_us: u64) {
+        let rate = self.rates().of_address.of(Act::Verification);
         // One that there is no room for is not counted.
         let _ = self.by_address.with(address, |buckets| {
-            buckets.charge(Act::Handshake, requests, rate, now_us);
+            buckets.charge(Act::Verification, WRONG_TOKEN_REQUESTS, rate, now_us);
         });
     }
 

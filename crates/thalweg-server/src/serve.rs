@@ -55,6 +55,7 @@ pub struct Server {
     address: SocketAddr,
     admin_address: Option<SocketAddr>,
     config: Arc<Config>,
+    access: Arc<AccessPolicy>,
     made_of: MadeOf,
     peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
@@ -163,7 +164,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         })?);
     }
     if let Some(reader) = prepared.key_reader {
-        threads.push(read_keys(reader)?);
+        read_keys(reader)?;
     }
     if let Some(fetcher) = fetcher {
         let run = move || fetcher.run(wanted, to_shards);
@@ -186,6 +187,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         address,
         admin_address,
         config,
+        access,
         made_of: prepared.made_of,
         peers,
         threads,
@@ -227,9 +229,11 @@ impl Server {
         let limits = self.config.limits.reloaded(&listener::within_descriptors(config.limits));
         let access = config.access.clone();
         let config = Config { access, limits, ..(*self.config).clone() };
-        let (access, key_reader) = access_policy(&config, self.made_of.clone())?;
+        let url = self.config.access.signed.as_ref().and_then(|signed| signed.url.as_ref());
+        let before = url.zip(self.access.published_keys());
+        let (access, key_reader) = access_policy(&config, self.made_of.clone(), before)?;
         if let Some(reader) = key_reader {
-            self.threads.push(read_keys(reader).map_err(|error| error.to_string())?);
+            read_keys(reader).map_err(|error| error.to_string())?;
         }
         self.client_limits.change(&limits);
         let access = Arc::new(access);
@@ -237,6 +241,7 @@ impl Server {
             // A shard that has ended has nobody to turn away.
             let _ = peer.mail.send(Mail::Access(Arc::clone(&access))).await;
         }
+        self.access = access;
         self.config = Arc::new(config);
         Ok(())
     }
@@ -316,8 +321,9 @@ impl ClientLimits {
     }
 }
 
-fn read_keys(reader: KeyReader) -> io::Result<thread::JoinHandle<io::Result<()>>> {
-    thread::Builder::new().name("keys".into()).spawn(move || reader.run())
+/// Reads keys on a thread of its own, which ends when nobody wants them any more. The server goes on without it.
+fn read_keys(reader: KeyReader) -> io::Result<()> {
+    thread::Builder::new().name("keys".into()).spawn(move || reader.run()).map(|_| ())
 }
 
 /// A listener with the limits of its connections.

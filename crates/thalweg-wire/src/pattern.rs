@@ -34,6 +34,11 @@ impl Pattern {
         &self.0
     }
 
+    /// What the names of all topics that are meant begin with: what is before its first wildcard.
+    pub fn beginning(&self) -> &str {
+        self.0.split('*').next().unwrap_or_default()
+    }
+
     /// The pattern that means every topic: `**`.
     pub fn all() -> Self {
         Self(REST.into())

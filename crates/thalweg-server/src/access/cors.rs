@@ -16,11 +16,13 @@ pub(crate) struct Admitted {
 type Header = (HeaderName, HeaderValue);
 
 /// Response headers that a page may read.
-const EXPOSED: &str = "idempotency-replayed, retry-after, thalweg-position, thalweg-resume";
+const EXPOSED: &str =
+    "idempotency-replayed, retry-after, thalweg-position, thalweg-resume, x-request-id";
 /// Methods that a page may use.
 const METHODS: &str = "GET, POST, DELETE";
 /// Headers that a page may send.
-const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, cache-control";
+const HEADERS: &str =
+    "authorization, content-type, idempotency-key, last-event-id, cache-control, x-request-id";
 /// How long a browser may store the answer, in seconds. Chromium stores it for two hours at
 /// most, and the list of origins may change with the next start.
 const PREFLIGHT_LIFE_S: &str = "600";

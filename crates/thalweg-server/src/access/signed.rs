@@ -17,7 +17,7 @@ pub(super) struct SignedTokens {
     /// The keys of the configuration.
     own: Keys,
     /// Those of a URL.
-    published: Option<PublishedKeys>,
+    published: Option<Arc<PublishedKeys>>,
     seen: Mutex<Seen>,
 }
 
@@ -34,7 +34,11 @@ struct Seen {
 }
 
 impl SignedTokens {
-    pub(super) fn new(expected: Expectations, own: Keys, published: Option<PublishedKeys>) -> Self {
+    pub(super) fn new(
+        expected: Expectations,
+        own: Keys,
+        published: Option<Arc<PublishedKeys>>,
+    ) -> Self {
         Self { expected, own, published, seen: Mutex::default() }
     }
 
@@ -43,13 +47,12 @@ impl SignedTokens {
     /// # Errors
     /// Why it is none. `UnknownKey` may be another answer once [`Self::published`] were asked for.
     pub(super) fn holder(&self, token: &[u8], now: Now) -> Result<Arc<Holder>, TokenError> {
-        let mut key = [0; 32];
-        key.copy_from_slice(digest(&SHA256, token).as_ref());
-        let (version, published) = self.published.as_ref().map(PublishedKeys::known).unzip();
-        let version = version.unwrap_or_default();
-        if let Some(holder) = self.seen().find(key, version) {
-            return if holder.is_over(now.us) { Err(TokenError::Expired) } else { Ok(holder) };
+        if let Some(verified) = self.verified(token, now) {
+            return verified;
         }
+        let (version, published) =
+            self.published.as_ref().map(|published| published.known()).unzip();
+        let version = version.unwrap_or_default();
         let token = std::str::from_utf8(token).map_err(|_| TokenError::Unreadable)?;
         let granted = match verify(token, &self.own, &self.expected, now.unix_s) {
             // A key without an id may be meant, and not be the one.
@@ -59,18 +62,38 @@ impl SignedTokens {
             granted => granted,
         }?;
         let holder = Arc::new(Holder::of_signed(granted, now));
-        self.seen().insert(key, version, Arc::clone(&holder));
+        self.seen().insert(digest_of(token.as_bytes()), version, Arc::clone(&holder));
         Ok(holder)
     }
 
+    /// The same, if it was verified before.
+    ///
+    /// # Errors
+    /// When its time is over.
+    pub(super) fn verified(
+        &self,
+        token: &[u8],
+        now: Now,
+    ) -> Option<Result<Arc<Holder>, TokenError>> {
+        let version = self.published.as_ref().map(|published| published.known().0);
+        let holder = self.seen().find(digest_of(token), version.unwrap_or_default())?;
+        Some(if holder.is_over(now.us) { Err(TokenError::Expired) } else { Ok(holder) })
+    }
+
     /// The keys of the URL, if there is one.
-    pub(super) fn published(&self) -> Option<&PublishedKeys> {
+    pub(super) fn published(&self) -> Option<&Arc<PublishedKeys>> {
         self.published.as_ref()
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn digest_of(token: &[u8]) -> [u8; 32] {
+    let mut key = [0; 32];
+    key.copy_from_slice(digest(&SHA256, token).as_ref());
+    key
 }
 
 impl Seen {

@@ -222,7 +222,7 @@ fn browsers_are_told_what_a_page_may() {
     let of_all = [
         "access-control-allow-origin: https://app.example",
         "access-control-expose-headers: idempotency-replayed, retry-after, \
-         thalweg-position, thalweg-resume",
+         thalweg-position, thalweg-resume, x-request-id",
         "vary: Origin",
     ];
     assert_eq!(text(other.headers()), of_all);

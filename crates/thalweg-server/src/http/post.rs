@@ -261,13 +261,17 @@ pub(super) async fn command(
 }
 
 /// Gives a ticket for a token, not for a ticket: that would be as good as the token.
-pub(super) async fn ticket(http: &Http, parts: &Parts) -> Result<Answer, ErrorResponse> {
+pub(super) async fn ticket(
+    http: &Http,
+    parts: &Parts,
+    requester: &Requester,
+) -> Result<Answer, ErrorResponse> {
     if Query::of(parts)?.ticket.is_some() {
         let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
     }
     let access = http.access();
-    let holder = http.identify_token(&parts.headers).await?;
+    let holder = http.identify_token(&parts.headers, requester).await?;
     let ticket = access.new_ticket(&holder)?;
     // A server without tokens does not check tickets.
     if access.has_tokens() {

@@ -11,7 +11,10 @@ use http::{
 };
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, StreamStart, Topic};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep, timeout_at},
+};
 
 use super::{
     Http, RequestConnection, administer, columns,
@@ -23,10 +26,12 @@ use super::{
     runs,
 };
 use crate::{
-    access::{Admitted, Allowed, Holder, Reading, Unidentified, ViewMetrics, Wanted, Writing},
+    access::{
+        AccessPolicy, Admitted, Allowed, Holder, Reading, Unidentified, ViewMetrics, Wanted,
+        Writing,
+    },
     audit::{Asker, is_audited},
     clock::{Now, now_us},
-    config::WRONG_TOKEN_REQUESTS,
     connection_limits::{Address, ConnectionPermit, Forwarded, Requester},
     fanout::{FeedKey, ResponseMode},
     rates::{Act, Rated},
@@ -78,8 +83,10 @@ impl Asking {
             id.len() <= REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(u8::is_ascii_graphic)
         });
         let path = parts.uri.path();
-        // It is of ASCII.
-        let path = path.get(..PATH_BYTES_MAX).unwrap_or(path).into();
+        // It may have bytes above ASCII.
+        let mut ends = (0..=path.len().min(PATH_BYTES_MAX)).rev();
+        let end = ends.find(|end| path.is_char_boundary(*end)).unwrap_or(0);
+        let path = path[..end].into();
         Self { address, path, id: id.cloned() }
     }
 }
@@ -249,13 +256,28 @@ impl Http {
         }
     }
 
-    /// Counts a token that was not good as many requests: verifying it costs as much, and who has a good one
-    /// seldom presents a wrong one.
-    fn take_for_wrong_token(&self, refusal: &Refusal, requester: &Requester) {
-        let counted = requester.is_counted.then_some(requester.address);
-        if let (ErrorCode::Unauthorized, Some(address)) = (refusal.code, counted) {
-            self.shard.common.rates.charge(address, WRONG_TOKEN_REQUESTS, now_us());
+    /// Counts a token or a ticket that is not known and is to be verified.
+    ///
+    /// # Errors
+    /// When its address has too many verified.
+    fn take_verification(&self, requester: &Requester) -> Result<(), Refusal> {
+        let address = requester.is_counted.then_some(requester.address);
+        let Some(address) = address else { return Ok(()) };
+        self.take(Rated { subject: None, address: Some(address) }, (Act::Verification, 1))
+    }
+
+    /// Counts a token that was not good as many: verifying it costs as much, and who has a good one seldom
+    /// presents a wrong one. Returns what the request is refused with.
+    fn take_for_wrong_token(&self, refusal: Refusal, requester: &Requester) -> Refusal {
+        let address = requester.is_counted.then_some(requester.address);
+        let (ErrorCode::Unauthorized, Some(address)) = (refusal.code, address) else {
+            return refusal;
+        };
+        if let Err(too_many) = self.take_verification(requester) {
+            return too_many;
         }
+        self.shard.common.rates.charge(address, now_us());
+        refusal
     }
 
     /// # Errors
@@ -277,10 +299,9 @@ impl Http {
     ) -> Result<Arc<Holder>, Refusal> {
         let holder = match query.ticket.as_deref().filter(|_| self.access().has_tokens()) {
             // Boxed because it is rare: it must not enlarge the future of every request.
-            Some(ticket) => Box::pin(self.shared.tickets.redeem(&self.access(), ticket)).await,
-            None => self.identify_token(&parts.headers).await,
-        }
-        .inspect_err(|refusal| self.take_for_wrong_token(refusal, requester))?;
+            Some(ticket) => Box::pin(self.redeem(ticket, requester)).await,
+            None => self.identify_token(&parts.headers, requester).await,
+        }?;
         if parts.method != Method::POST {
             self.take_of_subject(&holder, requester)?;
         }
@@ -288,25 +309,58 @@ impl Http {
     }
 
     /// Whose token a request presents.
-    pub(super) async fn identify_token(&self, headers: &HeaderMap) -> Result<Arc<Holder>, Refusal> {
+    pub(super) async fn identify_token(
+        &self,
+        headers: &HeaderMap,
+        requester: &Requester,
+    ) -> Result<Arc<Holder>, Refusal> {
         let access = self.access();
         if !access.has_tokens() {
             // Spares it the clock.
             return Ok(access.everybody());
         }
-        match access.identify(headers, Now::get()) {
-            Err(Unidentified::UnknownKey) => {
+        let identified = match access.identify(headers, Now::get()) {
+            Err(Unidentified::Unverified) => {
+                self.take_verification(requester)?;
                 // Boxed because it is rare: it must not enlarge the future of every request.
                 Box::pin(async {
-                    if let Some(keys) = access.published_keys() {
-                        keys.newer(now_us()).await?;
+                    match self.verify(&access, headers).await {
+                        Err(Unidentified::UnknownKey) => {
+                            if let Some(keys) = access.published_keys() {
+                                keys.newer(now_us()).await?;
+                            }
+                            Ok(self.verify(&access, headers).await?)
+                        }
+                        verified => Ok(verified?),
                     }
-                    Ok(access.identify(headers, Now::get())?)
                 })
                 .await
             }
-            identified => Ok(identified?),
-        }
+            identified => identified.map_err(Refusal::from),
+        };
+        identified.map_err(|refusal| self.take_for_wrong_token(refusal, requester))
+    }
+
+    /// Whose ticket it is, by what its token is good for now.
+    async fn redeem(&self, ticket: &str, requester: &Requester) -> Result<Arc<Holder>, Refusal> {
+        self.take_verification(requester)?;
+        let redeemed = self.shared.tickets.redeem(&self.access(), ticket).await;
+        let is_good = |holder: Arc<Holder>| {
+            self.access().successor(&holder).ok_or_else(AccessPolicy::void_ticket)
+        };
+        redeemed.and_then(is_good).map_err(|refusal| self.take_for_wrong_token(refusal, requester))
+    }
+
+    /// Verifies a token when its turn comes: one after the other, and between two of them the sockets are
+    /// looked at. So a flood of tokens holds up whoever presents one, and not the subscribers.
+    async fn verify(
+        &self,
+        access: &AccessPolicy,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Holder>, Unidentified> {
+        let _turn = self.verifying.lock().await;
+        yield_now().await;
+        access.verify(headers, Now::get())
     }
 
     /// Lets its client have something, if it may.
@@ -506,7 +560,7 @@ async fn route(
             Err(ErrorResponse::method("POST"))
         }
         "/v1/commands" => post::command(http, &requester, parts, body).await,
-        "/v1/tickets" => post::ticket(http, parts).await,
+        "/v1/tickets" => post::ticket(http, parts, &requester).await,
         // Boxed because it is rare: it must not enlarge the future of every request.
         administer::DISCONNECT => {
             Box::pin(async {

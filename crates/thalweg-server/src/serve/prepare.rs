@@ -7,7 +7,7 @@ use thalweg_columns::Columns;
 use super::error::ServeError;
 use crate::{
     access::{AccessPolicy, MadeOf, PublishedKeys},
-    config::{Config, Limits, SourceConfig},
+    config::{Config, Limits, SourceConfig, UpstreamUrl},
     derived::{self, AskedQueries, DerivedTopic},
     fetch::KeyReader,
     runs::Runs,
@@ -56,7 +56,7 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
     let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
     let (access, key_reader) =
-        access_policy(&config, made_of.clone()).map_err(ServeError::Config)?;
+        access_policy(&config, made_of.clone(), None).map_err(ServeError::Config)?;
     Ok(Prepared {
         access,
         made_of,
@@ -71,21 +71,24 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     })
 }
 
-/// The access policy of a configuration, and who reads the keys at its URL.
+/// The access policy of a configuration, and who reads the keys at its URL, unless `before` has them:
+/// those at the same URL stay known.
 ///
 /// # Errors
 /// One sentence.
 pub(super) fn access_policy(
     config: &Config,
     made_of: MadeOf,
+    before: Option<(&UpstreamUrl, &Arc<PublishedKeys>)>,
 ) -> Result<(AccessPolicy, Option<KeyReader>), String> {
     let url = config.access.signed.as_ref().and_then(|signed| signed.url.clone());
-    let (published, reader) = match url {
-        Some(url) => {
+    let (published, reader) = match (url, before) {
+        (Some(url), Some((same, known))) if url == *same => (Some(Arc::clone(known)), None),
+        (Some(url), _) => {
             let (published, end) = PublishedKeys::new();
-            (Some(published), Some(KeyReader::new(url, end)?))
+            (Some(Arc::new(published)), Some(KeyReader::new(url, end)?))
         }
-        None => (None, None),
+        (None, _) => (None, None),
     };
     let access = AccessPolicy::new(&config.access, config.listen, made_of, published)?;
     Ok((access, reader))

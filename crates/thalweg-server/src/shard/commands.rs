@@ -17,7 +17,7 @@ use crate::{
     access::{AccessPolicy, Allowed, Holder, Right, Unidentified, Wanted},
     clock::{Now, now_us},
     fanout::{FeedKey, Policy, Subscribe, Terms},
-    rates::Act,
+    rates::{Act, Rated},
     refusal::Refusal,
     stream::Payloads,
     transport::{Client, parameters},
@@ -298,10 +298,26 @@ impl Shard {
         token: &[u8],
     ) -> Result<Result<Answer, Unidentified>, Refusal> {
         let id = context.subscriber()?;
+        let Some(connection) = self.subscribers.get_mut(id) else {
+            return Ok(Ok(Answer::Refreshed(None)));
+        };
+        if connection.holder.is_nobody() {
+            // Before it is verified: that costs as much as a hundred commands.
+            let message = "this connection began without a token: open another one with it";
+            return Err(Refusal::new(ErrorCode::Forbidden, message));
+        }
         let now = Now::get();
+        let address = context.client.counted();
+        let rated = Rated { subject: None, address };
+        self.common.rates.take(rated, None, (Act::Verification, 1), now.us)?;
         let holder = match self.access.holder(token, now) {
             Ok(holder) => holder,
-            Err(unidentified) => return Ok(Err(unidentified)),
+            Err(unidentified) => {
+                if let (Unidentified::Refused(_), Some(address)) = (&unidentified, address) {
+                    self.common.rates.charge(address, now.us);
+                }
+                return Ok(Err(unidentified));
+            }
         };
         let Some(connection) = self.subscribers.get_mut(id) else {
             return Ok(Ok(Answer::Refreshed(None)));

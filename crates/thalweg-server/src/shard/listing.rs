@@ -21,6 +21,24 @@ pub(crate) struct Listing {
     pub(crate) shown: thalweg_token::Topics,
 }
 
+impl Listing {
+    /// What the names of all topics of the list begin with, in order. None is the beginning of another
+    /// one: so whoever may see few of many topics has few looked at.
+    fn beginnings(&self) -> Vec<&str> {
+        let prefix = &*self.prefix;
+        let narrowed =
+            self.shown.patterns().iter().filter_map(|pattern| match pattern.beginning() {
+                own if own.starts_with(prefix) => Some(own),
+                own if prefix.starts_with(own) => Some(prefix),
+                _ => None,
+            });
+        let mut beginnings: Vec<&str> = narrowed.collect();
+        beginnings.sort_unstable();
+        beginnings.dedup_by(|next, before| next.starts_with(*before));
+        beginnings
+    }
+}
+
 /// The list of topics, as the JSON of docs/wire.md, "Reading".
 #[derive(Serialize)]
 struct List {
@@ -75,7 +93,8 @@ impl Topics {
     /// At most `limit` topics after the given one, by name. Two shards may list the same topic:
     /// its home and a shard that has a copy.
     fn list(&self, listing: &Listing) -> Vec<Listed> {
-        let next = self.feeds.named(&listing.after, &listing.prefix);
+        let named = |beginning| self.feeds.named(&listing.after, beginning);
+        let next = listing.beginnings().into_iter().flat_map(named);
         let shown = next.filter(|local| listing.shown.contain(&local.topic));
         shown
             .take(listing.limit)
@@ -104,4 +123,32 @@ fn merged(all: Vec<Listed>) -> impl Iterator<Item = Listed> {
         }
         Some(first)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_token::{Pattern, Topics};
+
+    use super::Listing;
+
+    #[test]
+    fn only_what_may_be_shown_is_looked_at() {
+        let check = |patterns: &[&str], prefix: &str, expected: &[&str]| {
+            let shown: Topics = patterns.iter().map(|it| it.parse::<Pattern>().unwrap()).collect();
+            let listing =
+                Listing { after: String::new(), prefix: prefix.to_owned(), limit: 1, shown };
+            assert_eq!(listing.beginnings(), expected, "{patterns:?} {prefix}");
+        };
+        check(&["**"], "", &[""]);
+        check(&["**", "a/*"], "a", &["a"]);
+        check(
+            &["users/bob/**", "rooms/*/in", "rooms/7/*", "cars"],
+            "",
+            &["cars", "rooms/", "users/bob/"],
+        );
+        check(&["users/bob/**", "rooms/*/in"], "users/bob/x", &["users/bob/x"]);
+        check(&["users/bob/**", "rooms/*/in"], "r", &["rooms/"]);
+        check(&["users/bob/**"], "rooms", &[]);
+        check(&["a", "a/b", "ab"], "", &["a"]);
+    }
 }

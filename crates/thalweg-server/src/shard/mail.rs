@@ -102,7 +102,7 @@ pub(crate) enum Disconnect {
 impl Disconnect {
     /// Whether it means a holder, whatever it reads.
     pub(crate) fn means(&self, holder: &Holder) -> bool {
-        matches!(self, Self::Of(name) if **name == *holder.name())
+        matches!(self, Self::Of(name) if !holder.is_nobody() && **name == *holder.name())
     }
 }
 

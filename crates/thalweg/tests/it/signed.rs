@@ -6,7 +6,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use rustix::process::{Signal, kill_process};
@@ -636,6 +636,60 @@ fn tokens_are_read_again_and_no_connection_is_lost() {
 }
 
 #[test]
+fn keys_that_were_read_stay_when_settings_are_read_again() {
+    let answers = Arc::new(AtomicBool::new(true));
+    let issuer = Upstream::start({
+        let answers = Arc::clone(&answers);
+        move |_| match answers.load(Relaxed) {
+            true => Reply::json("", &key_set("one")),
+            false => Reply::with(500, "", "not now"),
+        }
+    });
+    let all = format!("jwks-url = \"{}\"\n", issuer.url("/keys"));
+    let settings = Settings::new("keys", &all);
+    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+    let get = |subject: &str| {
+        let token = token(EC[0], Some("one"), json!({ "sub": subject }));
+        let target = format!("/v1/topics/users/{subject}/in?limit=1");
+        server.ask("GET", &target, &[("Authorization", &*bearer(&token))], "")
+    };
+    get("alice").refused(404, "no_such_topic");
+    answers.store(false, Relaxed);
+    let more = format!("{all}allow-origin = [\"https://app.example\"]\n");
+    settings.change(&server, &more, "loaded tokens");
+    get("bob").refused(404, "no_such_topic");
+    get("alice").refused(404, "no_such_topic");
+}
+
+#[test]
+fn a_ticket_is_good_for_what_its_token_is_good_for_when_it_is_used() {
+    let settings = Settings::new("ticket", r#"token = ["a=one,subscribe=**", "b=two,publish=**"]"#);
+    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+    let ticket = |token: &str| {
+        let answer = server.ask("POST", "/v1/tickets", &[("Authorization", token)], "").json();
+        answer["ticket"].as_str().expect("a ticket").to_owned()
+    };
+    let (gone, less) = (ticket("Bearer one"), ticket("Bearer two"));
+    settings.change(&server, r#"token = ["b=two,publish=cars"]"#, "loaded tokens");
+    server.get(&format!("/v1/topics/t?limit=1&ticket={gone}")).refused(401, "unauthorized");
+    server
+        .ask("POST", &format!("/v1/topics/bikes?ticket={less}"), &[], "1")
+        .refused(403, "forbidden");
+}
+
+/// Whoever has no token would have the server verify as many as it sends commands.
+#[test]
+fn a_connection_without_a_token_has_none_verified() {
+    let server = server(&["--everybody", "subscribe=**"]);
+    let mut subscriber = server.subscribe(Transport::WebSocket, "/t");
+    subscriber.confirmed();
+    let good = token(EC[0], None, json!({}));
+    let answer = subscriber.command(&format!(r#"{{"command":"refresh","id":1,"token":"{good}"}}"#));
+    let said = format!("{answer:?}");
+    assert!(said.contains("forbidden") && said.contains("began without a token"), "{said}");
+}
+
+#[test]
 fn limits_are_read_again_and_who_is_connected_stays() {
     let narrow = "trusted-proxy = [\"127.0.0.1\"]\nmax-connections-per-address = 1\naddress-rates = \"handshakes=1\"\n";
     let settings = Settings::new("limits", narrow);
@@ -668,7 +722,9 @@ fn limits_are_read_again_and_who_is_connected_stays() {
 #[test]
 fn administrators_disconnect_others() {
     let root = "root=s3cret,admin=true,publish=**";
-    let server = server(&["--token", root, "--shards", "2", "--inspect-token", "i"]);
+    let server = server(&["--token", root, "--shards", "2", "--everybody", "subscribe=open"]);
+    let mut anybody = server.subscribe(Transport::WebSocket, "/open");
+    anybody.confirmed();
     let open = |subject: &str, transport: Transport| {
         let token = token(EC[0], None, json!({ "sub": subject }));
         let target = format!("/users/{subject}/in");
@@ -692,6 +748,9 @@ fn administrators_disconnect_others() {
     {
         disconnect(wrong, "Bearer s3cret").refused(400, "bad_command");
     }
+    // Who has no token is nobody's subject, not even that of an empty name.
+    let nobody = disconnect(json!({ "subject": "" }), "Bearer s3cret");
+    assert_eq!(nobody.json(), json!({ "disconnected": 0 }));
     let answer = disconnect(json!({ "subject": "alice" }), "Bearer s3cret");
     assert_eq!(answer.json(), json!({ "disconnected": 2 }));
     for (subscriber, transport) in
@@ -706,12 +765,14 @@ fn administrators_disconnect_others() {
     {
         assert_eq!(subscriber.next(), close(transport, 4501, "disconnected", false));
     }
-    server.has_closed(4501, 4);
+    server.ask("POST", "/v1/topics/open", &[("Authorization", "Bearer s3cret")], "7");
+    assert_eq!(anybody.numbers(1).0, [7]);
     server.has_said("disconnected");
 }
 
-/// A publisher of lines that never pauses, until the server ends it with this answer.
-fn publish_without_end(server: &Server, token: &str, mut at_first: impl FnMut()) -> Answer {
+/// A publisher of lines that never pauses, until the server ends it with this answer. Again and again something is done
+/// meanwhile, for the first time may be before the server has its head.
+fn publish_without_end(server: &Server, token: &str, mut meanwhile: impl FnMut()) -> Answer {
     let mut raw = Raw::connect(server.address);
     let head = format!(
         "POST /v1/topics/users/alice/out HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\
@@ -719,10 +780,14 @@ fn publish_without_end(server: &Server, token: &str, mut at_first: impl FnMut())
     );
     raw.send(head);
     let lines = chunk(&"1\n".repeat(100));
-    let mut is_first = true;
-    while raw.send(&lines) {
-        if std::mem::take(&mut is_first) {
-            at_first();
+    let begun = Instant::now();
+    for nth in 0.. {
+        if !raw.send(&lines) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+        if nth % 1000 == 0 {
+            meanwhile();
         }
     }
     raw.answer()

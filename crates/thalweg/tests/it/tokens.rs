@@ -346,14 +346,18 @@ fn a_preflight_says_what_a_page_may_send() {
         assert!(methods.contains("GET") && methods.contains("POST"), "{methods}");
         let allowed = answer.header("access-control-allow-headers").unwrap_or_default();
         let allowed = allowed.to_ascii_lowercase();
-        for name in ["authorization", "content-type", "idempotency-key", "last-event-id"] {
+        for name in
+            ["authorization", "content-type", "idempotency-key", "last-event-id", "x-request-id"]
+        {
             assert!(allowed.contains(name), "{name} in {allowed}");
         }
     }
     let answer =
         ask(&server, "POST", "/v1/topics/t", &[("Origin", APP), ("Authorization", PUBLISH)], "1");
     let exposed = answer.header("access-control-expose-headers").unwrap_or_default();
-    assert!(exposed.to_ascii_lowercase().contains("idempotency-replayed"), "{exposed:?}");
+    for name in ["idempotency-replayed", "x-request-id"] {
+        assert!(exposed.to_ascii_lowercase().contains(name), "{name} in {exposed}");
+    }
 }
 
 #[test]

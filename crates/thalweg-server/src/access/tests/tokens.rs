@@ -7,7 +7,7 @@ fn tokens_say_who_it_is() {
     let check = |access: &Access, credentials: &[&str], expected: Option<&str>| {
         let headers: Vec<_> = credentials.iter().map(|text| ("authorization", *text)).collect();
         let policy = policy(access, LOOPBACK).unwrap();
-        let seen = policy.identify(&request("GET /", &headers).headers, Now::get());
+        let seen = policy.verify(&request("GET /", &headers).headers, Now::get());
         let seen = seen.map_err(Refusal::from);
         let refused = expected.is_none().then_some(ErrorCode::Unauthorized);
         assert_eq!(code(&seen), refused, "{credentials:?}");
