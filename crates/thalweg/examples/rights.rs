@@ -122,7 +122,7 @@ fn token(subject: &str, ends_s: u64) -> anyhow::Result<String> {
 fn open(
     address: SocketAddr,
     from: Option<Ipv4Addr>,
-    token: &str,
+    (topic, token): (&str, &str),
 ) -> anyhow::Result<(TcpStream, u16)> {
     let mut stream = match from {
         None => TcpStream::connect(address)?,
@@ -138,7 +138,7 @@ fn open(
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut head = format!(
-        "GET /v1/topics/events HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
+        "GET /v1/topics/{topic} HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     );
@@ -166,7 +166,7 @@ fn cost(server: &Server, tokens: &[String]) -> anyhow::Result<(f64, f64)> {
             .map(|part| {
                 scope.spawn(move || -> anyhow::Result<()> {
                     for token in part {
-                        let (_, status) = open(server.address, None, token)?;
+                        let (_, status) = open(server.address, None, ("events", token))?;
                         ensure!(status == 101, "{status}");
                     }
                     Ok(())
@@ -222,7 +222,7 @@ impl Honest {
         let (is_over, late) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let mut threads = Vec::new();
         for _ in 0..10 {
-            let (mut stream, status) = open(address, from, &token)?;
+            let (mut stream, status) = open(address, from, ("events", &token))?;
             ensure!(status == 101, "{status}");
             let (is_over, late) = (Arc::clone(&is_over), Arc::clone(&late));
             threads.push(thread::spawn(move || {
@@ -336,7 +336,7 @@ fn ending(program: &str) -> anyhow::Result<()> {
             .collect::<anyhow::Result<_>>()?;
         let own = |nth: usize| -> anyhow::Result<TcpStream> {
             let own = token(&format!("user-{nth}"), ends_s)?;
-            let (stream, status) = open(server.address, None, &own)?;
+            let (stream, status) = open(server.address, None, ("quiet", &own))?;
             ensure!(status == 101, "{status}");
             stream.set_nonblocking(true)?;
             Ok(stream)
@@ -436,7 +436,7 @@ fn flood(program: &str) -> anyhow::Result<()> {
                     let mut nth = thread;
                     while Instant::now() < until {
                         nth = (nth + AT_A_TIME as u32) % ADDRESSES;
-                        let opened = open(address, Some(address_of(nth)), token);
+                        let opened = open(address, Some(address_of(nth)), ("events", token));
                         count.fetch_add(1, Relaxed);
                         refused.fetch_add(u64::from(!matches!(opened, Ok((_, 101)))), Relaxed);
                     }
