@@ -219,8 +219,8 @@ impl Server {
             .map_or(Ok(false), |certificate| certificate.reload().map(|()| true))
     }
 
-    /// Takes what another configuration says of tokens, origins and names, and of the limits of
-    /// [`Limits::reloaded`]. No connection is lost but those whose token is not good any more; topics
+    /// Takes what another configuration says of tokens, origins and names, and of limits of connections,
+    /// of rates, and of what one address may begin. No connection is lost but those whose token is not good any more; topics
     /// end for those whose token gives no right to them any more.
     ///
     /// # Errors

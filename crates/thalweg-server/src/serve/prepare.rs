@@ -94,7 +94,7 @@ pub(super) fn access_policy(
     Ok((access, reader))
 }
 
-/// Finds the errors that [`serve`] would find, without serving.
+/// Finds the errors that [`super::serve`] would find, without serving.
 ///
 /// # Errors
 /// When the configuration cannot be carried out.
