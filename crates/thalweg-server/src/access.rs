@@ -211,11 +211,6 @@ impl From<Unidentified> for Refusal {
     }
 }
 
-/// Whether a token may be signed: its parts are joined by points (RFC 7515 §7.1).
-fn is_signed(token: &[u8]) -> bool {
-    token.contains(&b'.')
-}
-
 impl AccessPolicy {
     /// The access policy of a server that listens on `listen`. `published`: the keys at the URL
     /// of the configuration.
@@ -308,7 +303,7 @@ impl AccessPolicy {
         headers: &HeaderMap,
         now: Now,
     ) -> Result<Arc<Holder>, Unidentified> {
-        self.identify_by(headers, |presented| self.holder(presented, now))
+        self.identify_by(headers, |signed, token| Self::signed_holder(signed, token, now))
     }
 
     /// The same, but of a signed token that was not verified before.
@@ -320,20 +315,16 @@ impl AccessPolicy {
         headers: &HeaderMap,
         now: Now,
     ) -> Result<Arc<Holder>, Unidentified> {
-        let verified = |presented: &[u8]| match &self.signed {
-            Some(signed) if self.named_holder(presented).is_none() && is_signed(presented) => {
-                let verified = signed.verified(presented, now).ok_or(Unidentified::Unverified)?;
-                verified.map_err(|error| unauthorized(error.to_string()).into())
-            }
-            _ => self.holder(presented, now),
-        };
-        self.identify_by(headers, verified)
+        self.identify_by(headers, |signed, token| {
+            let verified = signed.verified(token, now).ok_or(Unidentified::Unverified)?;
+            verified.map_err(|error| unauthorized(error.to_string()).into())
+        })
     }
 
     fn identify_by(
         &self,
         headers: &HeaderMap,
-        holder: impl FnOnce(&[u8]) -> Result<Arc<Holder>, Unidentified>,
+        of_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
     ) -> Result<Arc<Holder>, Unidentified> {
         if !self.has_tokens() {
             return Ok(self.everybody());
@@ -346,17 +337,7 @@ impl AccessPolicy {
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(self.everybody());
         };
-        holder(presented)
-    }
-
-    /// The holder of a token of the configuration. Always compares all, so that the time does not show which
-    /// one matches.
-    fn named_holder(&self, presented: &[u8]) -> Option<&Arc<Holder>> {
-        let mut holder = None;
-        for (token, own) in &self.tokens {
-            holder = if token.is(presented) { Some(own) } else { holder };
-        }
-        holder
+        self.holder_by(presented, of_signed)
     }
 
     /// The holder of a token.
@@ -364,14 +345,35 @@ impl AccessPolicy {
     /// # Errors
     /// `Unauthorized`.
     pub(crate) fn holder(&self, presented: &[u8], now: Now) -> Result<Arc<Holder>, Unidentified> {
-        if let Some(holder) = self.named_holder(presented) {
+        self.holder_by(presented, |signed, token| Self::signed_holder(signed, token, now))
+    }
+
+    fn holder_by(
+        &self,
+        presented: &[u8],
+        of_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
+    ) -> Result<Arc<Holder>, Unidentified> {
+        // Always compares all, so that the time does not show which one matches.
+        let mut holder = None;
+        for (token, own) in &self.tokens {
+            holder = if token.is(presented) { Some(own) } else { holder };
+        }
+        if let Some(holder) = holder {
             return Ok(Arc::clone(holder));
         }
-        // What is none of ours may be signed.
-        let Some(signed) = self.signed.as_ref().filter(|_| is_signed(presented)) else {
-            return Err(unauthorized("the token is not the right one").into());
-        };
-        signed.holder(presented, now).map_err(|error| match error {
+        // What is none of ours may be signed: the parts of such a token are joined by points (RFC 7515 §7.1).
+        match self.signed.as_ref().filter(|_| presented.contains(&b'.')) {
+            Some(signed) => of_signed(signed, presented),
+            None => Err(unauthorized("the token is not the right one").into()),
+        }
+    }
+
+    fn signed_holder(
+        signed: &SignedTokens,
+        token: &[u8],
+        now: Now,
+    ) -> Result<Arc<Holder>, Unidentified> {
+        signed.holder(token, now).map_err(|error| match error {
             TokenError::UnknownKey if signed.published().is_some() => Unidentified::UnknownKey,
             error => unauthorized(error.to_string()).into(),
         })

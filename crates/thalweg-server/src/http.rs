@@ -6,6 +6,7 @@
 //! ```text
 //! http2            connections with many streams
 //! routes           a request → its answer
+//!   identify       whose it is, and whether it comes too often
 //! post             bodies: events, commands, tickets
 //! tickets          who keeps tickets: this server, or the backend for all servers
 //! columns          the columns of topics
@@ -30,6 +31,7 @@ mod columns;
 mod content;
 mod discard;
 mod http2;
+mod identify;
 mod inspect;
 mod pages;
 mod post;

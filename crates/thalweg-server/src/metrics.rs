@@ -4,12 +4,11 @@
 //! fetches. So counting is a
 //! plain load and a plain store, and no cache line is shared until somebody asks for the metrics.
 
+mod metric;
+
 use std::{
     fmt::{Display, Write},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::Arc,
 };
 
 use thalweg_wire::{ErrorCode, Pattern, close};
@@ -20,6 +19,9 @@ use crate::{
     process,
     refusal::Refusal,
 };
+
+use metric::Histogram;
+pub(crate) use metric::Metric;
 
 /// The media type in Accept of a client that wants [`ExpositionFormat::OpenMetrics`], as
 /// Prometheus does.
@@ -41,34 +43,6 @@ impl ExpositionFormat {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
         }
-    }
-}
-
-/// A counter or a gauge of one shard. Whatever runs on the shard's thread counts in it, and
-/// nothing else: two threads that count at the same time lose counts.
-#[derive(Debug, Default)]
-pub(crate) struct Metric(AtomicU64);
-
-impl Metric {
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Relaxed);
-    }
-
-    pub(crate) fn add(&self, value: u64) {
-        self.set(self.get() + value);
-    }
-
-    pub(crate) fn sub(&self, value: u64) {
-        self.set(self.get() - value);
-    }
-
-    /// Keeps the largest.
-    pub(crate) fn raise(&self, value: u64) {
-        self.set(self.get().max(value));
     }
 }
 
@@ -242,35 +216,6 @@ counts! {
         pattern_subscriptions: Gauge,
         /// Events of topics of a pattern: published here, or brought by the backend.
         pattern_events: Counter,
-    }
-}
-
-/// Times by powers of two.
-#[derive(Debug, Default)]
-struct Histogram {
-    /// Of the first: below 2^FIRST µs; of the last, all others.
-    counts: [Metric; Self::BUCKETS],
-    sum_us: Metric,
-}
-
-impl Histogram {
-    /// 64 µs: the clock is read as often when many are sent something.
-    const FIRST: u32 = 6;
-    /// Up to 67 s.
-    const BUCKETS: usize = 22;
-
-    fn add(&self, time_us: u64) {
-        let power = u64::BITS - time_us.leading_zeros();
-        let bucket = power.saturating_sub(Self::FIRST).min(Self::BUCKETS as u32 - 1);
-        self.counts[bucket as usize].add(1);
-        self.sum_us.add(time_us);
-    }
-
-    /// Their bounds, in seconds, but the last, which has none.
-    fn bounds() -> Vec<f64> {
-        (0..Self::BUCKETS as u32 - 1)
-            .map(|bucket| f64::from(1_u32 << (Self::FIRST + bucket)) / 1e6)
-            .collect()
     }
 }
 

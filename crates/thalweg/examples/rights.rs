@@ -118,21 +118,26 @@ fn token(subject: &str, ends_s: u64) -> anyhow::Result<String> {
     OWN.sign(&claims, None).map_err(anyhow::Error::msg)
 }
 
+/// Connects, if it is said from one of several addresses.
+fn dial(address: SocketAddr, from: Option<Ipv4Addr>) -> anyhow::Result<TcpStream> {
+    match from {
+        None => Ok(TcpStream::connect(address)?),
+        Some(from) => {
+            let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            bind(&fd, &SocketAddr::new(IpAddr::V4(from), 0))?;
+            connect(&fd, &address)?;
+            Ok(fd.into())
+        }
+    }
+}
+
 /// Opens a WebSocket on a topic. Returns it, and the status of its answer.
 fn open(
     address: SocketAddr,
     from: Option<Ipv4Addr>,
     (topic, token): (&str, &str),
 ) -> anyhow::Result<(TcpStream, u16)> {
-    let mut stream = match from {
-        None => TcpStream::connect(address)?,
-        Some(from) => {
-            let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-            bind(&fd, &SocketAddr::new(IpAddr::V4(from), 0))?;
-            connect(&fd, &address)?;
-            fd.into()
-        }
-    };
+    let mut stream = dial(address, from)?;
     // Whoever leaves leaves no port behind that waits.
     set_socket_linger(&stream, Some(Duration::ZERO))?;
     stream.set_nodelay(true)?;
@@ -244,15 +249,7 @@ impl Honest {
             }));
         }
         let publishing = Arc::clone(&is_over);
-        let mut publisher = match from {
-            None => TcpStream::connect(address)?,
-            Some(from) => {
-                let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-                bind(&fd, &SocketAddr::new(IpAddr::V4(from), 0))?;
-                connect(&fd, &address)?;
-                fd.into()
-            }
-        };
+        let mut publisher = dial(address, from)?;
         publisher.set_nodelay(true)?;
         let head = format!(
             "POST /v1/topics/events HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\

@@ -272,6 +272,9 @@ pub(super) async fn ticket(
     }
     let access = http.access();
     let holder = http.identify_token(&parts.headers, requester).await?;
+    if let Some(rated) = holder.rated(requester.is_counted.then_some(requester.address)) {
+        http.take(rated, (Act::Handshake, 1))?;
+    }
     let ticket = access.new_ticket(&holder)?;
     // A server without tokens does not check tickets.
     if access.has_tokens() {

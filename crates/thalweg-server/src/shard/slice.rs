@@ -31,6 +31,11 @@ impl Slice {
         self.is_over
     }
 
+    /// Ends it: what was done last takes as long as a slice may.
+    pub(super) fn end(&mut self) {
+        self.is_over = true;
+    }
+
     /// Counts a read, or a message of this many bytes.
     pub(super) fn spend(&mut self, bytes: usize) {
         self.read_bytes += bytes + MESSAGE_BYTES;

@@ -28,6 +28,9 @@ use crate::{
     transport::Connection,
 };
 
+/// Connections whose tokens have ended that are closed in one turn.
+const TOKEN_ENDS_PER_TURN: usize = 16;
+
 pub(super) struct Subscribers {
     pub(super) common: Common,
     pub(super) connections: Slab<Connection>,
@@ -147,9 +150,10 @@ impl Subscribers {
         }
     }
 
-    /// Closes those whose tokens have ended.
+    /// Closes those whose tokens have ended, a few in each turn: thousands may end in the same second.
     pub(super) fn end_tokens(&mut self, now_us: u64) {
-        while let Some((key, serial)) = self.token_ends.take_due(now_us) {
+        for _ in 0..TOKEN_ENDS_PER_TURN {
+            let Some((key, serial)) = self.token_ends.take_due(now_us) else { return };
             let connection = self.connections.get_mut(key as usize);
             let Some(connection) = connection.filter(|it| it.serial == serial) else { continue };
             if connection.holder.is_over(now_us) {

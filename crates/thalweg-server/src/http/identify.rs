@@ -1,0 +1,168 @@
+//! Whose request it is, and whether it comes too often.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, request::Parts};
+use thalweg_wire::ErrorCode;
+use tokio::task::yield_now;
+
+use super::Http;
+use crate::{
+    access::{AccessPolicy, Allowed, Holder, Unidentified, Wanted},
+    clock::{Now, now_us},
+    connection_limits::Requester,
+    rates::{Act, Rated},
+    refusal::Refusal,
+    shard::Handle,
+    transport::Query,
+};
+
+impl Http {
+    /// Counts a request that neither publishes nor commands, before it is known whose it is: so a
+    /// flood of tokens is not verified.
+    ///
+    /// # Errors
+    /// When its address makes too many.
+    pub(super) fn take_handshake(
+        &self,
+        parts: &Parts,
+        requester: &Requester,
+    ) -> Result<(), Refusal> {
+        let counted = requester.is_counted.then_some(requester.address);
+        let Some(address) = counted.filter(|_| parts.method != Method::POST) else { return Ok(()) };
+        let rated = Rated { subject: None, address: Some(address) };
+        self.take(rated, (Act::Handshake, 1))
+    }
+
+    /// Counts one of a subject's, once that is known.
+    ///
+    /// # Errors
+    /// When it makes too many.
+    fn take_of_subject(&self, holder: &Holder, requester: &Requester) -> Result<(), Refusal> {
+        let counted = requester.is_counted.then_some(requester.address);
+        match holder.rated(counted) {
+            // That of the address was counted before.
+            Some(rated) => self.take(Rated { address: None, ..rated }, (Act::Handshake, 1)),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a token or a ticket that is not known and is to be verified.
+    ///
+    /// # Errors
+    /// When its address has too many verified.
+    fn take_verification(&self, requester: &Requester) -> Result<(), Refusal> {
+        let address = requester.is_counted.then_some(requester.address);
+        let Some(address) = address else { return Ok(()) };
+        self.take(Rated { subject: None, address: Some(address) }, (Act::Verification, 1))
+    }
+
+    /// Counts a token that was not good as many: verifying it costs as much, and who has a good one seldom
+    /// presents a wrong one. Returns what the request is refused with.
+    fn take_for_wrong_token(&self, refusal: Refusal, requester: &Requester) -> Refusal {
+        let address = requester.is_counted.then_some(requester.address);
+        let (ErrorCode::Unauthorized, Some(address)) = (refusal.code, address) else {
+            return refusal;
+        };
+        if let Err(too_many) = self.take_verification(requester) {
+            return too_many;
+        }
+        self.shard.common.rates.charge(address, now_us());
+        refusal
+    }
+
+    /// # Errors
+    /// When something is done too often.
+    pub(super) fn take(&self, rated: Rated, act: (Act, u64)) -> Result<(), Refusal> {
+        let Handle { common, counts, .. } = &*self.shard;
+        let uncounted = common.rates.take(rated, None, act, now_us())?;
+        counts.rates_uncounted.add(uncounted);
+        Ok(())
+    }
+
+    /// Whose token or ticket a request presents. A ticket has precedence over a token, and is
+    /// used up.
+    pub(super) async fn identify(
+        &self,
+        parts: &Parts,
+        query: &Query<'_>,
+        requester: &Requester,
+    ) -> Result<Arc<Holder>, Refusal> {
+        let holder = match query.ticket.as_deref().filter(|_| self.access().has_tokens()) {
+            // Boxed because it is rare: it must not enlarge the future of every request.
+            Some(ticket) => Box::pin(self.redeem(ticket, requester)).await,
+            None => self.identify_token(&parts.headers, requester).await,
+        }?;
+        if parts.method != Method::POST {
+            self.take_of_subject(&holder, requester)?;
+        }
+        Ok(holder)
+    }
+
+    /// Whose token a request presents.
+    pub(super) async fn identify_token(
+        &self,
+        headers: &HeaderMap,
+        requester: &Requester,
+    ) -> Result<Arc<Holder>, Refusal> {
+        let access = self.access();
+        if !access.has_tokens() {
+            // Spares it the clock.
+            return Ok(access.everybody());
+        }
+        let identified = match access.identify(headers, Now::get()) {
+            Err(Unidentified::Unverified) => {
+                self.take_verification(requester)?;
+                // Boxed because it is rare: it must not enlarge the future of every request.
+                Box::pin(async {
+                    match self.verify(&access, headers).await {
+                        Err(Unidentified::UnknownKey) => {
+                            if let Some(keys) = access.published_keys() {
+                                keys.newer(now_us()).await?;
+                            }
+                            Ok(self.verify(&access, headers).await?)
+                        }
+                        verified => Ok(verified?),
+                    }
+                })
+                .await
+            }
+            identified => identified.map_err(Refusal::from),
+        };
+        identified.map_err(|refusal| self.take_for_wrong_token(refusal, requester))
+    }
+
+    /// Whose ticket it is, by what its token is good for now.
+    async fn redeem(&self, ticket: &str, requester: &Requester) -> Result<Arc<Holder>, Refusal> {
+        self.take_verification(requester)?;
+        let redeemed = self.shared.tickets.redeem(&self.access(), ticket).await;
+        let is_good = |holder: Arc<Holder>| {
+            self.access().successor(&holder).ok_or_else(AccessPolicy::void_ticket)
+        };
+        redeemed.and_then(is_good).map_err(|refusal| self.take_for_wrong_token(refusal, requester))
+    }
+
+    /// Verifies a token when its turn comes: one after the other, and between two of them the sockets are
+    /// looked at. So a flood of tokens holds up whoever presents one, and not the subscribers.
+    async fn verify(
+        &self,
+        access: &AccessPolicy,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Holder>, Unidentified> {
+        let _turn = self.verifying.lock().await;
+        yield_now().await;
+        access.verify(headers, Now::get())
+    }
+
+    /// Lets its client have something, if it may.
+    pub(super) async fn allow<T: Wanted>(
+        &self,
+        wanted: T,
+        parts: &Parts,
+        query: &Query<'_>,
+        requester: &Requester,
+    ) -> Result<Allowed<T>, Refusal> {
+        let holder = self.identify(parts, query, requester).await?;
+        self.access().allow(&holder, wanted)
+    }
+}
