@@ -17,15 +17,20 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      connect-src 'self'; img-src 'self' data:; worker-src 'self' blob:; frame-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// The answer to `GET /` for clients that are not browsers.
+/// The answer to `GET /` for clients that are not browsers, and for those without pages: no line is
+/// wider than a narrow window.
 const HELLO: &str = "Thalweg pushes live data.\n\n\
-    POST /v1/topics/{topic}   publish a JSON event\n\
-    GET  /v1/topics/{topic}   subscribe: Upgrade: websocket, Accept: text/event-stream,\n\
-    \x20                         Accept: application/x-ndjson, ?wait=25s or\n\
-    \x20                         ?transport=forever-frame; or read: ?limit=100\n\
-    GET  /v1/topics           list the topics\n\
-    POST /v1/commands         a command, answered\n\
-    POST /v1/tickets          a ticket for a URL\n\
+    POST /v1/topics/{topic}  publish JSON\n\
+    GET  /v1/topics/{topic}  subscribe, with\n\
+    \x20  Upgrade: websocket\n\
+    \x20  Accept: text/event-stream\n\
+    \x20  Accept: application/x-ndjson\n\
+    \x20  ?wait=25s\n\
+    \x20  ?transport=forever-frame\n\
+    \x20or read, with ?limit=100\n\
+    GET  /v1/topics          list the topics\n\
+    POST /v1/commands        a command\n\
+    POST /v1/tickets         a ticket for a URL\n\
     GET  /healthz  /readyz  /metrics\n";
 
 /// The page at a path; `None` if there is none. It needs no token, because it contains no data.
