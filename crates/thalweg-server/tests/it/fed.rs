@@ -16,7 +16,7 @@ use memory::{Fault, Streams};
 use serde_json::Value;
 use thalweg_server::config::{Config, Limits};
 
-use crate::running::{Answer, Running};
+use crate::running::{Answer, Running, wait_for};
 
 fn node(streams: &Streams, shards: usize) -> Running {
     Running::start(Config { shards, ..Config::default() }, Some(streams.backend()))
@@ -38,15 +38,12 @@ fn history(node: &Running, topic: &str, events: usize) -> String {
 
 /// The same, with headers.
 fn history_with(node: &Running, topic: &str, events: usize, headers: &[&str]) -> String {
-    loop {
+    wait_for(&format!("{events} events of {topic}"), || {
         let answer = node.get(&format!("/v1/topics/{topic}?limit=10000"), headers);
-        if answer.status == 200
-            && json(&answer)["events"].as_array().is_some_and(|it| it.len() >= events)
-        {
-            return answer.text().to_owned();
-        }
-        thread::yield_now();
-    }
+        let has_all = answer.status == 200
+            && json(&answer)["events"].as_array().is_some_and(|it| it.len() >= events);
+        has_all.then(|| answer.text().to_owned())
+    })
 }
 
 /// The lines of a poll.
@@ -89,13 +86,9 @@ fn a_subscriber_goes_on_at_any_node() {
     for round in 0..20 {
         publish(&nodes[round % 2], "cars", &format!("{}\n{}", 2 * round, 2 * round + 1));
         publish(&nodes[round % 2], "boats", "0");
-        while heard.len() < 2 * (round + 1) {
-            for message in poll(&nodes[(round / 3) % 2], "cars", &cursor) {
-                assert!(message.get("gap").is_none(), "{message}");
-                cursor = message["position"].as_str().expect("a position").to_owned();
-                heard.extend(message["events"].as_array().expect("events").clone());
-            }
-        }
+        let (newer, at) = hear(&nodes[(round / 3) % 2], "cars", &cursor, 2);
+        heard.extend(newer);
+        cursor = at;
     }
     assert_eq!(heard, (0..40).map(Value::from).collect::<Vec<_>>());
 }
@@ -168,13 +161,14 @@ fn what_becomes_of_a_publish_is_said() {
 /// Events that a subscriber gets from `cursor` on, until it has so many; no gap.
 fn hear(node: &Running, topic: &str, cursor: &str, events: usize) -> (Vec<Value>, String) {
     let (mut cursor, mut heard) = (cursor.to_owned(), Vec::new());
-    while heard.len() < events {
+    wait_for(&format!("{events} events of {topic}"), || {
         for message in poll(node, topic, &cursor) {
             assert!(message.get("gap").is_none(), "{message}");
             cursor = message["position"].as_str().expect("a position").to_owned();
             heard.extend(message["events"].as_array().expect("events").clone());
         }
-    }
+        (heard.len() >= events).then_some(())
+    });
     (heard, cursor)
 }
 
@@ -234,9 +228,7 @@ fn a_node_is_ready_when_it_has_caught_up() {
     let streams = Streams::new(&["**"]);
     let node = node(&streams, 1);
     // The backend says so first.
-    while node.get("/readyz", &[]).status != 200 {
-        thread::yield_now();
-    }
+    wait_for("a node that is ready", || (node.get("/readyz", &[]).status == 200).then_some(()));
     // What it counts is shown.
     let metrics = node.get("/metrics", &[]);
     let shown: Vec<&str> =
@@ -253,10 +245,9 @@ fn a_node_is_ready_when_it_has_caught_up() {
         ]
     );
     streams.set_ready(false);
-    while node.get("/readyz", &[]).status == 200 {
-        thread::yield_now();
-    }
-    let answer = node.get("/readyz", &[]);
+    let answer = wait_for("a node that is not ready", || {
+        Some(node.get("/readyz", &[])).filter(|answer| answer.status != 200)
+    });
     assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &"unavailable".into()));
 }
 
@@ -290,14 +281,7 @@ fn what_a_node_has_not_got_is_read_back() {
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let (mut cursor, mut heard) = (positions[3].clone(), Vec::new());
-                while heard.len() < 16 {
-                    for message in poll(&new, "cars", &cursor) {
-                        assert!(message.get("gap").is_none(), "{message}");
-                        cursor = message["position"].as_str().expect("one").to_owned();
-                        heard.extend(message["events"].as_array().expect("events").clone());
-                    }
-                }
+                let (heard, _) = hear(&new, "cars", &positions[3], 16);
                 assert_eq!(heard, (4..20).map(Value::from).collect::<Vec<_>>());
             });
         }
@@ -331,15 +315,8 @@ fn what_is_not_stored_any_more_is_a_gap_of_unknown_size() {
     let gap = gap.expect("a gap");
     assert_eq!(gap["gap"]["missed"], Value::Null);
     // What is still stored comes after it.
-    let (mut cursor, mut heard) = (gap["position"].clone(), Vec::new());
-    while heard.len() < 2 {
-        for message in poll(&new, "cars", cursor.clone().as_str().expect("a position")) {
-            assert!(message.get("gap").is_none(), "{message}");
-            cursor = message["position"].clone();
-            heard.extend(message["events"].as_array().expect("events").clone());
-        }
-    }
-    assert_eq!(heard, [2, 3]);
+    let position = gap["position"].as_str().expect("a position");
+    assert_eq!(hear(&new, "cars", position, 2).0, [2, 3]);
 }
 
 #[test]
@@ -387,14 +364,7 @@ fn a_node_without_room_for_a_topic_has_it_all_the_same() {
         for (topic, position) in first.iter().enumerate() {
             for small in &small {
                 scope.spawn(move || {
-                    let (mut cursor, mut heard) = (position.clone(), Vec::new());
-                    while heard.len() < 2 {
-                        for message in poll(small, &format!("topics/{topic}"), &cursor) {
-                            assert!(message.get("gap").is_none(), "{message}");
-                            cursor = message["position"].as_str().expect("one").to_owned();
-                            heard.extend(message["events"].as_array().expect("events").clone());
-                        }
-                    }
+                    let (heard, _) = hear(small, &format!("topics/{topic}"), position, 2);
                     assert_eq!(heard, [1, 2], "topic {topic}");
                 });
             }

@@ -3,10 +3,27 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use thalweg_server::{Server, backend::Backend, config::Config, serve};
+
+/// Long after anything here takes, however busy the machine is.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Looks again until `look` finds what it looks for.
+#[track_caller]
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < WAIT_MAX, "never: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// A server, until the test is over.
 pub(crate) struct Running {

@@ -6,7 +6,12 @@ use serde_json::Value;
 use thalweg_server::config::{Config, Limits, SourceConfig};
 
 use super::{Streams, hear, history, json, node, poll, publish};
-use crate::running::Running;
+use crate::running::{Running, wait_for};
+
+fn until_gone(node: &Running, topic: &str) {
+    let path = format!("/v1/topics/{topic}?limit=1");
+    wait_for("the end of a topic", || (node.get(&path, &[]).status == 404).then_some(()));
+}
 
 #[test]
 fn a_topic_that_is_deleted_has_ended_at_every_node() {
@@ -29,13 +34,12 @@ fn a_topic_that_is_deleted_has_ended_at_every_node() {
         assert!(told.iter().any(|it| is_end(&it)), "{told:?}");
     }
     for node in &nodes {
-        while node.get("/v1/topics/cars?limit=1", &[]).status != 404 {
-            thread::yield_now();
-        }
+        until_gone(node, "cars");
     }
     assert_eq!(delete(0, "cars").status, 404);
     // What is published now is another topic's: whoever had the one before is told.
     publish(&nodes[0], "cars", "3");
+    history(&nodes[1], "cars", 1);
     let page = json(&nodes[1].get(&format!("/v1/topics/cars?limit=9&cursor={before}"), &[]));
     assert_eq!(page["gap"], serde_json::json!({"missed": null, "reason": "trimmed"}));
     assert_eq!(page["events"], serde_json::json!([3]));
@@ -96,14 +100,15 @@ fn a_value_topic_has_its_newest_version_at_every_node() {
         let published = json(&publish(&nodes[number % 2], "scores/a", &version(number)));
         publish(&nodes[0], "log", "1");
         let position = published["position"].as_str().expect("a position").to_owned();
-        while cursor != position {
+        wait_for("a version", || {
             let told = poll(&nodes[(number / 2) % 2], "scores/a", &cursor);
             let message = told.last().expect("a message");
             let had = cursor.split_once('.').map_or("0", |(_, offset)| offset);
             assert_eq!(message["previous"].to_string(), had, "{message}");
             cursor = message["position"].as_str().expect("a position").to_owned();
             assert_eq!(message["events"].to_string(), format!("[{}]", version(number)));
-        }
+            (cursor == position).then_some(())
+        });
     }
     let page = history(&nodes[0], "scores/a", 1);
     assert_eq!(page, history(&nodes[1], "scores/a", 1));
@@ -134,9 +139,7 @@ fn a_value_topic_has_its_newest_version_at_every_node() {
         assert_eq!(message["events"].to_string(), format!("[{}]", version(6)), "{told:?}");
     });
     assert_eq!(nodes[0].ask("DELETE", "/v1/topics/scores/a", &[], "").status, 204);
-    while late.get("/v1/topics/scores/a?limit=9", &[]).status != 404 {
-        thread::yield_now();
-    }
+    until_gone(&late, "scores/a");
 }
 
 #[test]
@@ -153,13 +156,13 @@ fn sources_outlive_the_stream_of_their_topic() {
         }
         history(&node, "cars", 3);
         // What is published while the topic ends may be lost with it.
-        let before = newest;
-        while newest == before {
+        newest = wait_for("a newer event", || {
             publish(&node, "acks", r#"{"id":1000000}"#);
             let page = node.get("/v1/topics/run?limit=10000", &[]);
             let events = json(&page)["events"].as_array().cloned().unwrap_or_default();
-            newest = events.last().map_or(before, |event| event["id"].as_u64().expect("an id"));
-        }
+            let last = events.last().map(|event| event["id"].as_u64().expect("an id"));
+            last.filter(|last| *last != newest)
+        });
     }
 }
 
@@ -179,9 +182,9 @@ fn a_source_whose_topic_has_no_room_any_more_ends() {
     streams.until_subscribed(std::slice::from_ref(&node), 1);
     streams.restart();
     // Another topic gets the room, and none of the source's events.
-    while publish(&node, "boats", "0").status != 200 {
-        thread::yield_now();
-    }
+    wait_for("room for another topic", || {
+        (publish(&node, "boats", "0").status == 200).then_some(())
+    });
     (1..50).for_each(|event| drop(publish(&node, "boats", &event.to_string())));
     let page: Value = serde_json::from_str(&history(&node, "boats", 50)).expect("JSON");
     assert_eq!(page["events"], (0..50).collect::<Value>());

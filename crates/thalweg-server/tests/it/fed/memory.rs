@@ -4,7 +4,6 @@ use std::{
     collections::{HashMap, VecDeque},
     io,
     sync::{Arc, Mutex, MutexGuard},
-    thread,
     time::Instant,
 };
 
@@ -16,7 +15,7 @@ use thalweg_server::backend::{
 use thalweg_wire::{Epoch, Pattern, Topic};
 use tokio::sync::watch;
 
-use crate::running::Running;
+use crate::running::{Running, wait_for};
 
 /// Messages that are read at a time.
 const PAGE_MESSAGES: usize = 8;
@@ -140,9 +139,9 @@ impl Streams {
                 metrics.text().lines().filter(|it| it.starts_with("thalweg_subscribed_total{"));
             lines.filter_map(of_line).sum()
         };
-        while nodes.iter().map(at).sum::<usize>() < count {
-            thread::yield_now();
-        }
+        wait_for(&format!("{count} subscribers"), || {
+            (nodes.iter().map(at).sum::<usize>() >= count).then_some(())
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
