@@ -206,6 +206,7 @@ fn a_stream_that_is_another_one_is_an_epoch_gap() {
     let streams = Streams::new(&["**"]);
     let node = node(&streams, 2);
     let before = json(&publish(&node, "cars", "1"))["position"].as_str().expect("one").to_owned();
+    history(&node, "cars", 1);
     let told = thread::scope(|scope| {
         let connected = scope.spawn(|| poll(&node, "cars", &before));
         streams.until_subscribed(std::slice::from_ref(&node), 1);
