@@ -43,7 +43,7 @@ use crate::{
     derived::AskedQueries,
     refusal::Refusal,
 };
-use host::{HostPort, Hosts, RequestedHost};
+use host::{HostPort, Hosts, OwnNames, RequestedHost};
 use origin::Origins;
 use signed::SignedTokens;
 use ticket::Digests;
@@ -246,33 +246,36 @@ impl AccessPolicy {
             inspect: all_if(access.lets_everybody_inspect(listen)),
             admin: false,
         });
-        let secrets = [&access.publish_token, &access.subscribe_token, &access.inspect_token];
-        let secrets = secrets.into_iter().map(Option::as_ref);
-        let secrets = secrets.chain(access.tokens.iter().map(|token| Some(&token.secret)));
         let signed = access.signed.as_ref().map(|signed| {
             SignedTokens::new(signed.expected.clone(), signed.keys.clone(), published)
         });
         Ok(Self {
-            hosts: Hosts::new(is_loopback, &access.hosts)?,
+            hosts: Hosts::new(
+                if is_loopback { OwnNames::Loopback } else { OwnNames::All },
+                &access.hosts,
+            )?,
             origins: Origins::new(&access.origins)?,
             tokens,
             signed,
             everybody: Arc::new(Holder::nobody(rights)),
             made_of,
             random: rustls::crypto::ring::default_provider().secure_random,
-            digests: Digests::new(secrets),
+            digests: Digests::new(access),
         })
     }
 
-    /// The access policy of a listener where everybody may inspect, and administer. On loopback it
-    /// has only loopback's names.
+    /// The access policy of a listener where everybody may inspect, and administer. `access`: the
+    /// other listener's, with names of the server.
     ///
     /// # Errors
     /// As [`AccessPolicy::new`].
-    pub(crate) fn of_admin(listen: SocketAddr) -> Result<Self, String> {
+    pub(crate) fn of_admin(listen: SocketAddr, access: &Access) -> Result<Self, String> {
         let inspect = Rights { inspect: Topics::all(), admin: true, ..Rights::default() };
-        let access = Access { open: true, everybody: Some(inspect), ..Access::default() };
-        Self::new(&access, listen, MadeOf::default(), None)
+        let own = Access { open: true, everybody: Some(inspect), ..Access::default() };
+        let is_loopback = listen.ip().to_canonical().is_loopback();
+        let names = if is_loopback { OwnNames::Loopback } else { OwnNames::Addresses };
+        let hosts = Hosts::new(names, &access.hosts)?;
+        Ok(Self { hosts, ..Self::new(&own, listen, MadeOf::default(), None)? })
     }
 
     /// Admits a request that is meant for this server and does not come from a web page, or
@@ -406,7 +409,7 @@ impl AccessPolicy {
     #[cfg(any(test, fuzzing))]
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Holder>> {
         let mut holders = self.tokens.iter().map(|(_, holder)| holder);
-        let named = holders.find(|holder| holder.name() == name);
+        let named = holders.find(|holder| holder.token() == name);
         named.or((name == "nobody").then_some(&self.everybody)).cloned()
     }
 
@@ -429,17 +432,12 @@ impl AccessPolicy {
         Ok(Allowed { wanted })
     }
 
-    /// Whether a holder still has a right to something that was allowed before.
-    pub(crate) fn still_allows(&self, holder: &Holder, right: Right<'_>) -> bool {
-        self.authorise(holder, right).is_ok()
-    }
-
-    /// Whether a holder has a right.
+    /// Whether a holder has a right. So it is asked again for what it was allowed before.
     ///
     /// # Errors
     /// `Unauthorized` of who presents no token, `Forbidden` of who presents one. Neither says
     /// whether there is such a topic.
-    fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
+    pub(crate) fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
         let has = |has: fn(&Rights, &Topic) -> bool, topic: &Topic| {
             has(&holder.rights, topic) || has(&self.everybody.rights, topic)
         };
@@ -459,7 +457,7 @@ impl AccessPolicy {
             Right::Subscribe(topic) | Right::Publish(topic) => topic.as_str(),
             _ => "",
         };
-        Err(self.refusal(holder, right).of(holder.name(), topic))
+        Err(self.refusal(holder, right).of([holder.subject(), holder.token()], topic))
     }
 
     /// Whether a holder may read a topic, and what it is made of.

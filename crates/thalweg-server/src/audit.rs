@@ -49,11 +49,11 @@ impl Lines {
     /// Writes a line about a refusal. `false` if it is left out.
     pub(crate) fn write(&self, refusal: &Refusal, asker: Asker<'_>) -> bool {
         let Some(left_out) = self.take(now_us()) else { return false };
-        let (subject, topic) = refusal.about();
+        let [subject, token, topic] = refusal.about();
         let Asker { address, what, request } = asker;
         let address = address.map(|address| address.to_string()).unwrap_or_default();
         let code = refusal.code.name();
-        tracing::info!(target: "audit", code, subject, topic, address, what, request, left_out, "refused");
+        tracing::info!(target: "audit", code, subject, token, topic, address, what, request, left_out, "refused");
         true
     }
 }

@@ -22,8 +22,9 @@ pub(crate) struct Refusal {
 /// What else is known of a refusal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct About {
-    /// Whom it concerns, for the log.
+    /// Whom it concerns, for the log: the subject of a signed token, or the name of another.
     subject: Box<str>,
+    token: Box<str>,
     topic: Box<str>,
     /// How long to wait before it is tried again.
     retry_after: Option<Duration>,
@@ -55,16 +56,16 @@ impl Refusal {
         self.about.as_ref()?.retry_after
     }
 
-    /// The same, of this subject and topic.
-    pub(crate) fn of(mut self, subject: &str, topic: &str) -> Self {
+    /// The same, of this subject or token, and topic.
+    pub(crate) fn of(mut self, [subject, token]: [&str; 2], topic: &str) -> Self {
         let about = self.about.get_or_insert_default();
-        (about.subject, about.topic) = (subject.into(), topic.into());
+        (about.subject, about.token, about.topic) = (subject.into(), token.into(), topic.into());
         self
     }
 
-    /// Subject and topic; empty if they are not known.
-    pub(crate) fn about(&self) -> (&str, &str) {
-        self.about.as_ref().map_or(("", ""), |about| (&about.subject, &about.topic))
+    /// Subject, token and topic; empty if they are not known.
+    pub(crate) fn about(&self) -> [&str; 3] {
+        self.about.as_ref().map_or([""; 3], |it| [&it.subject, &it.token, &it.topic])
     }
 
     /// The server is draining and begins nothing new.

@@ -36,6 +36,7 @@
 //!   walk            visits to dirty connections, within budgets
 //!   upkeep          heartbeats and stalls
 //!   disconnecting   connections that an administrator ends
+//!   publishers      publishers of lines
 //!   answering       answers that clients do not read
 //!   poll            the shard's own epoll
 //!
@@ -81,6 +82,7 @@ mod pausing;
 mod peers;
 mod poll;
 mod publish_result;
+mod publishers;
 mod queries;
 mod query_start;
 mod read_back;
@@ -106,14 +108,13 @@ mod walk;
 
 use std::{
     cell::{Cell, RefCell},
-    future::pending,
     io,
     rc::Rc,
     sync::Arc,
 };
 
 use thalweg_wire::Topic;
-use tokio::sync::{Notify, futures::Notified, mpsc, oneshot, watch};
+use tokio::sync::{Notify, futures::Notified, mpsc, oneshot};
 
 pub(crate) use asking::Asked;
 pub(crate) use commands::{Context, Request};
@@ -129,7 +130,7 @@ pub(crate) use subscribers::SubscriberId;
 pub(crate) use turn::run;
 
 use crate::{
-    access::{AccessPolicy, Allowed, Holder, Writing},
+    access::{AccessPolicy, Allowed, Writing},
     backend::{FromBackend, Read, ReadTopics, Readiness, RetryKey, Store, Stream},
     clock::now_us,
     config::Config,
@@ -145,6 +146,7 @@ use crate::{
 };
 use alarm::Alarm;
 use ingest::{Ingest, PendingPublish};
+use publishers::Publishers;
 use read_queue::ReadQueue;
 use subscribers::Subscribers;
 use topics::Topics;
@@ -223,8 +225,6 @@ pub(crate) struct Handle {
     serving: Cell<usize>,
     /// Makes reads wait for each other.
     read_queue: ReadQueue,
-    /// Whom an administrator has disconnected last, for publishers of lines.
-    disconnects: watch::Sender<Option<Arc<Disconnect>>>,
 }
 
 struct Shard {
@@ -235,6 +235,7 @@ struct Shard {
     access: Arc<AccessPolicy>,
     topics: Topics,
     subscribers: Subscribers,
+    publishers: Publishers,
     ingest: Ingest,
     /// Wakes the loop when something is due by time.
     alarm: Alarm,
@@ -258,6 +259,7 @@ impl Handle {
             access: Arc::clone(&access),
             topics: Topics::new(id, common.clone(), &counts),
             subscribers: Subscribers::new(common.clone(), &counts)?,
+            publishers: Publishers::default(),
             ingest: Ingest::new(id, common.clone(), &counts),
             alarm: Alarm::new()?,
             common: common.clone(),
@@ -274,7 +276,6 @@ impl Handle {
             drain: Notify::new(),
             serving: Cell::new(0),
             read_queue: ReadQueue::default(),
-            disconnects: watch::Sender::new(None),
         }))
     }
 
@@ -360,21 +361,6 @@ impl Handle {
     /// Whether it is draining: new connections are not served.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
-    }
-
-    /// Completes when an administrator disconnects a holder.
-    pub(crate) async fn disconnected(&self, holder: &Holder) {
-        let mut disconnects = self.disconnects.subscribe();
-        let is_meant =
-            |it: &Option<Arc<Disconnect>>| it.as_ref().is_some_and(|wanted| wanted.means(holder));
-        // What was there before means others.
-        disconnects.mark_unchanged();
-        while disconnects.changed().await.is_ok() {
-            if is_meant(&disconnects.borrow_and_update()) {
-                return;
-            }
-        }
-        pending::<()>().await;
     }
 
     /// Completes when it begins to drain.

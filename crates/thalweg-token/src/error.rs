@@ -16,6 +16,9 @@ pub enum TokenError {
     /// No key has its id and algorithm. There may be one later.
     #[error("no key of the token's id (kid) and algorithm (alg) is known")]
     UnknownKey,
+    /// Too many keys have its algorithm, and its id if it has one.
+    #[error("the token does not say which of many keys signed it: name one by its id (kid)")]
+    ManyKeys,
     /// It is not signed by the key, or was changed since.
     #[error("the token's signature is wrong")]
     Signature,

@@ -1,7 +1,7 @@
 use std::fmt::Display;
 
 use jsonwebtoken::{
-    Algorithm, DecodingKey, EncodingKey, errors,
+    Algorithm, DecodingKey, DecodingKeyKind, EncodingKey, errors,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm},
 };
 use serde::Deserialize;
@@ -10,8 +10,11 @@ use serde_json::Value;
 /// Reads a key of one algorithm in PEM.
 type Reader<K> = (Algorithm, fn(&[u8]) -> errors::Result<K>);
 
-/// Keys of a set at most: a token without a key's id is tried with all of its algorithm.
+/// Keys of a set at most.
 pub const KEYS_MAX: usize = 16;
+
+/// Keys at most that a token is tried with: anybody may send one that none of them has signed.
+pub(crate) const KEYS_TRIED_MAX: usize = 4;
 
 /// The least bytes of a secret (RFC 7518 §3.2).
 const SECRET_BYTES_MIN: usize = 32;
@@ -138,7 +141,7 @@ impl Key {
     /// # Errors
     /// When its length is not that of a key of its algorithm.
     fn checked(self) -> Result<Self, KeyError> {
-        use jsonwebtoken::DecodingKeyKind::{RsaModulusExponent, SecretOrDer};
+        use DecodingKeyKind::{RsaModulusExponent, SecretOrDer};
         match (self.algorithm, self.decoding.kind()) {
             // The point, uncompressed.
             (Algorithm::ES256, SecretOrDer(bytes)) if bytes.len() != 65 => {
@@ -197,6 +200,14 @@ impl Keys {
         Self::new([&self.0[..], &others.0].concat())
     }
 
+    /// The bytes of each, which tell them from others.
+    pub fn bytes(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|key| match key.decoding.kind() {
+            DecodingKeyKind::SecretOrDer(bytes)
+            | DecodingKeyKind::RsaModulusExponent { n: bytes, .. } => bytes.as_slice(),
+        })
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -213,7 +224,7 @@ impl Keys {
         &'a self,
         algorithm: Algorithm,
         id: Option<&'a str>,
-    ) -> impl Iterator<Item = &'a Key> {
+    ) -> impl Iterator<Item = &'a Key> + Clone {
         self.0.iter().filter(move |key| {
             let is_it = match (id, key.id.as_deref()) {
                 (Some(id), Some(own)) => id == own,

@@ -7,7 +7,7 @@ use jsonwebtoken::{
 use crate::{
     claims::{Claims, Expectations, Granted},
     error::TokenError,
-    key::{Keys, SigningKey},
+    key::{KEYS_TRIED_MAX, Keys, SigningKey},
     ring_provider,
 };
 
@@ -45,7 +45,11 @@ pub fn verify(
     validation.required_spec_claims.clear();
     (validation.validate_exp, validation.validate_aud) = (false, false);
     let mut why = TokenError::UnknownKey;
-    for key in keys.of(header.alg, header.kid.as_deref()) {
+    let candidates = keys.of(header.alg, header.kid.as_deref());
+    if candidates.clone().count() > KEYS_TRIED_MAX {
+        return Err(TokenError::ManyKeys);
+    }
+    for key in candidates {
         match decode::<Claims>(token, &key.decoding, &validation) {
             Ok(read) => return read.claims.granted(expected, now_s),
             Err(error) => {

@@ -252,7 +252,10 @@ fn keys_are_told_apart_by_their_ids() {
     assert!(granted(&token(EC[0], None), &set).is_ok());
     assert_eq!(granted(&token(EC[0], Some("new")), &set), Err(TokenError::UnknownKey));
     assert_eq!(granted(&token(EC[0], Some("gone")), &set), Err(TokenError::UnknownKey));
-    assert!(Keys::new(vec![old; KEYS_MAX + 1]).is_err());
+    assert!(Keys::new(vec![old.clone(); KEYS_MAX + 1]).is_err());
+    // A token that may be of many keys is not tried with all.
+    assert!(granted(&token(EC[0], None), &keys(vec![old.clone(); 4])).is_ok());
+    assert_eq!(granted(&token(EC[0], None), &keys(vec![old; 5])), Err(TokenError::ManyKeys));
 }
 
 #[test]

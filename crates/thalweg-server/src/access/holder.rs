@@ -84,9 +84,14 @@ impl Holder {
         Self { identity: Identity::of(kind, name), kind, name: name.into(), rights, ends_us }
     }
 
-    /// The name of its token, or its subject.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// The subject of its signed token; empty if it has none.
+    pub(crate) fn subject(&self) -> &str {
+        if self.kind == Kind::Signed { &self.name } else { "" }
+    }
+
+    /// The name of its token of the configuration; empty if it has none.
+    pub(crate) fn token(&self) -> &str {
+        if self.kind == Kind::Named { &self.name } else { "" }
     }
 
     /// Whether it presented nothing.

@@ -2,8 +2,9 @@
 //!
 //! On loopback a server has only loopback's names and the allowed ones. Elsewhere the same
 //! holds if any names are allowed; otherwise it has all names. An attacker can make the name of
-//! a web page resolve to 127.0.0.1 (DNS rebinding). For the browser the page then has the same
-//! origin as the server. But `Host` still has the page's own name.
+//! a web page resolve to 127.0.0.1, or to an address behind a firewall (DNS rebinding). For the
+//! browser the page then has the same origin as the server. But `Host` still has the page's own
+//! name. So the administrators' listener, which asks for no token, has no name that is not allowed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -40,36 +41,49 @@ pub(super) enum RequestedHost {
     Absent,
 }
 
+/// The names that a server answers to, besides loopback's and the allowed ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnNames {
+    /// None: it listens on loopback.
+    Loopback,
+    /// Its addresses: a name may be anybody's.
+    Addresses,
+    /// All, unless some are allowed.
+    All,
+}
+
 /// The names that a server answers to.
 pub(super) struct Hosts {
-    is_loopback: bool,
+    own: OwnNames,
     allowed: Vec<Host>,
 }
 
 impl Hosts {
-    /// The names of a server: loopback's and the allowed ones. A server that is not on loopback
-    /// and has no allowed names has all names.
+    /// The names of a server.
     ///
     /// # Errors
     /// One sentence about the first name that is not a host.
-    pub(super) fn new(is_loopback: bool, allowed: &[String]) -> Result<Self, String> {
+    pub(super) fn new(own: OwnNames, allowed: &[String]) -> Result<Self, String> {
         let read = |text: &String| match HostPort::parse(text) {
             Some(HostPort { host, port: None }) => Ok(host),
             _ => Err(format!("--allow-host: {text:?} is no host: write only its name")),
         };
-        let allowed = allowed.iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Self { is_loopback, allowed })
+        let allowed: Vec<Host> = allowed.iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { own, allowed })
     }
 
     /// Refuses a request for another server. Any port is accepted: forwarded ports are common,
     /// and a page cannot choose its server's name by the port.
     pub(super) fn check(&self, requested: &RequestedHost) -> Result<(), Refusal> {
-        let remedy = match self.is_loopback {
-            true => "this server listens on loopback: call it localhost, or start it with",
-            false => "this server has other names: start it with",
+        let remedy = match self.own {
+            OwnNames::Loopback => {
+                "this server listens on loopback: call it localhost, or start it with"
+            }
+            OwnNames::Addresses => "call this listener by its address, or start the server with",
+            OwnNames::All => "this server has other names: start it with",
         };
         let message = match requested {
-            _ if !self.is_loopback && self.allowed.is_empty() => return Ok(()),
+            _ if self.own == OwnNames::All && self.allowed.is_empty() => return Ok(()),
             // Browsers always send Host. Health checks over HTTP/1.0 do not.
             RequestedHost::Absent => return Ok(()),
             RequestedHost::For(HostPort { host, .. }) if self.is_own(host) => return Ok(()),
@@ -82,7 +96,8 @@ impl Hosts {
     }
 
     fn is_own(&self, host: &Host) -> bool {
-        host.is_loopback() || self.allowed.contains(host)
+        let is_address = matches!(host, Host::Address(_)) && self.own == OwnNames::Addresses;
+        is_address || host.is_loopback() || self.allowed.contains(host)
     }
 }
 

@@ -11,7 +11,7 @@ use ring::digest::{Context, SHA256};
 
 use super::{Holder, Identity, TICKET_LIFE_S};
 use crate::{
-    config::{ALL_TICKETS_MAX, Secret},
+    config::{ALL_TICKETS_MAX, Access, Secret, SignedBy},
     refusal::Refusal,
 };
 
@@ -143,18 +143,34 @@ impl IssueRates {
     }
 }
 
-/// Makes digests of tickets. They are of the server's tokens as well, because a ticket stands for one:
-/// servers with other tokens, which may keep their tickets in the same place, do not find it.
+/// Makes digests of tickets. They are of what the server takes as tokens as well, because a ticket stands
+/// for one: servers with other tokens or keys, which may keep their tickets in the same place, do not
+/// find it.
 pub(super) struct Digests(Context);
 
 impl Digests {
-    pub(super) fn new<'a>(tokens: impl IntoIterator<Item = Option<&'a Secret>>) -> Self {
+    pub(super) fn new(access: &Access) -> Self {
         let mut context = Context::new(&SHA256);
         context.update(b"thalweg ticket\n");
-        for token in tokens {
-            // No token has a line feed, and none is empty.
-            context.update(token.map(Secret::as_bytes).unwrap_or_default());
-            context.update(b"\n");
+        // Each with its length, so that no two lists are one text.
+        let mut add = |part: &[u8]| {
+            context.update(&part.len().to_be_bytes());
+            context.update(part);
+        };
+        // No token is empty.
+        for token in [&access.publish_token, &access.subscribe_token, &access.inspect_token] {
+            add(token.as_ref().map(Secret::as_bytes).unwrap_or_default());
+        }
+        for token in &access.tokens {
+            add(token.secret.as_bytes());
+        }
+        if let Some(SignedBy { keys, url, expected }) = &access.signed {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            add(format!("{url:?}").as_bytes());
+            add(text(&expected.issuer).as_bytes());
+            add(text(&expected.audience).as_bytes());
+            add(expected.claim.as_bytes());
+            keys.bytes().for_each(add);
         }
         Self(context)
     }
@@ -171,9 +187,9 @@ impl Digests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_token::Rights;
+    use thalweg_token::{Expectations, Key, Keys, Rights};
 
-    use crate::config::TICKETS_MAX;
+    use crate::config::{NamedToken, TICKETS_MAX};
 
     fn publisher() -> Arc<Holder> {
         Arc::new(Holder::named("publisher", &Secret::new("p"), Rights::default()))
@@ -251,17 +267,42 @@ mod tests {
 
     #[test]
     fn a_digest_is_of_the_ticket_and_of_all_tokens() {
-        let secret = |text: &str| (!text.is_empty()).then(|| Secret::new(text));
-        let digest = |tokens: [&str; 3], ticket| {
-            let tokens = tokens.map(secret);
-            Digests::new(tokens.iter().map(Option::as_ref)).of(Ticket::new(ticket))
+        let digest = |[publish, subscribe, named, key, audience]: [&str; 5], ticket| {
+            let secret = |text: &str| (!text.is_empty()).then(|| Secret::new(text));
+            let named = secret(named).map(|secret| NamedToken {
+                name: "x".to_owned(),
+                secret,
+                rights: Rights::default(),
+            });
+            let signed = (!key.is_empty()).then(|| SignedBy {
+                keys: Keys::new(vec![Key::secret(&key.repeat(32), None).unwrap()]).unwrap(),
+                expected: Expectations {
+                    audience: Some(audience.to_owned()),
+                    ..Expectations::default()
+                },
+                url: None,
+            });
+            let access = Access {
+                publish_token: secret(publish),
+                subscribe_token: secret(subscribe),
+                tokens: named.into_iter().collect(),
+                signed,
+                ..Access::default()
+            };
+            Digests::new(&access).of(Ticket::new(ticket))
         };
-        let one = digest(["p", "s", ""], 7);
-        assert_eq!(one, digest(["p", "s", ""], 7));
-        for other in
-            [digest(["p", "s", ""], 8), digest(["p", "", "s"], 7), digest(["ps", "", ""], 7)]
-        {
-            assert_ne!(one, other);
+        let ours = ["p", "s", "", "k", "here"];
+        assert_eq!(digest(ours, 7), digest(ours, 7));
+        assert_ne!(digest(ours, 7), digest(ours, 8));
+        for others in [
+            ["p", "", "s", "k", "here"],
+            ["ps", "", "", "k", "here"],
+            ["p", "s", "n", "k", "here"],
+            ["p", "s", "", "l", "here"],
+            ["p", "s", "", "k", "there"],
+            ["p", "s", "", "", ""],
+        ] {
+            assert_ne!(digest(ours, 7), digest(others, 7), "{others:?}");
         }
     }
 }

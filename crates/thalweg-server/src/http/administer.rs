@@ -28,6 +28,7 @@ pub(super) const DISCONNECT: &str = "/v1/admin/disconnect";
 #[serde(deny_unknown_fields)]
 struct Wanted {
     subject: Option<Box<str>>,
+    token: Option<Box<str>>,
     topics: Option<String>,
 }
 
@@ -44,21 +45,22 @@ pub(super) async fn disconnect(
     let bad = |message: String| Refusal::new(ErrorCode::BadCommand, message);
     let too_large = || bad(format!("it has at most {ADMIN_BODY_BYTES} bytes"));
     let body = whole(http, body, ADMIN_BODY_BYTES, too_large).await?;
-    let form = r#"{"subject":"alice"}, or {"topics":"rooms/7/**"}"#;
+    let form = r#"{"subject":"alice"}, {"token":"orders"} or {"topics":"rooms/7/**"}"#;
     let wanted: Wanted = serde_json::from_slice(&body)
         .map_err(|_| bad(format!("whom to disconnect is said as {form}")))?;
-    let wanted = match (wanted.subject, wanted.topics) {
-        (Some(subject), None) => Disconnect::Of(subject),
-        (None, Some(topics)) => {
+    let wanted = match (wanted.subject, wanted.token, wanted.topics) {
+        (Some(subject), None, None) => Disconnect::Subject(subject),
+        (None, Some(name), None) => Disconnect::Token(name),
+        (None, None, Some(topics)) => {
             let pattern: Pattern =
                 topics.parse().map_err(|error| bad(format!("topics: {error}")))?;
-            Disconnect::Reading(pattern)
+            Disconnect::Topics(pattern)
         }
         _ => return Err(bad(format!("whom to disconnect is said as {form}")).into()),
     };
     let said = format!("{wanted:?}");
     let ended = http.shard.disconnect(access.allow(holder, wanted)?).await?;
-    let (by, path) = (holder.name(), parts.uri.path());
-    tracing::info!(target: "audit", by, path, wanted = said, ended, "disconnected");
+    let (subject, token, what) = (holder.subject(), holder.token(), parts.uri.path());
+    tracing::info!(target: "audit", subject, token, what, wanted = said, ended, "disconnected");
     Ok(json(StatusCode::OK, json!({ "disconnected": ended }).to_string().into_bytes()))
 }

@@ -118,11 +118,26 @@ impl Publisher {
     }
 
     /// # Errors
-    /// When it publishes too often, or too much.
-    fn take_rates(&self, http: &Http, payloads: &Payloads, bytes: usize) -> Result<(), Refusal> {
+    /// When it does so too often.
+    fn take_rate(&self, http: &Http, act: Act, count: usize) -> Result<(), Refusal> {
         let Some(rated) = self.holder.rated(self.client.counted()) else { return Ok(()) };
-        http.take(rated, (Act::Byte, bytes as u64))?;
-        http.take(rated, (Act::Publish, payloads.count() as u64))
+        http.take(rated, (act, count as u64))
+    }
+
+    /// Appends, and adds to what this request has published.
+    async fn append(
+        &self,
+        http: &Http,
+        payloads: &mut Payloads,
+        result: &mut Option<PublishResult>,
+    ) -> Result<(), Refusal> {
+        self.take_rate(http, Act::Publish, payloads.count())?;
+        let now = http.shard.publish(&self.topic, payloads, None).await?;
+        match result {
+            Some(result) => result.extend(&now),
+            None => *result = Some(now),
+        }
+        Ok(())
     }
 
     async fn publish_one(
@@ -133,8 +148,9 @@ impl Publisher {
     ) -> Result<(), Refusal> {
         let bytes_max = http.limits().event_bytes;
         let body = whole(http, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
+        self.take_rate(http, Act::Byte, body.len())?;
         let mut payloads = posted::one(self.kind, &body, bytes_max)?;
-        self.take_rates(http, &payloads, body.len())?;
+        self.take_rate(http, Act::Publish, payloads.count())?;
         let (identity, key) = (self.client.identity, self.key.clone());
         let retry_key = key.map(|key| RetryKey { identity, key });
         *result = Some(http.shard.publish(&self.topic, &mut payloads, retry_key).await?);
@@ -156,8 +172,7 @@ impl Publisher {
         let mut drain = pin!(http.shard.drain());
         // The time between lines is not limited, but a line that is begun must be finished in
         // time.
-        let may_end = !self.holder.is_nobody();
-        let mut disconnected = pin!(http.shard.disconnected(&self.holder));
+        let mut publishing = http.shard.publishing(&self.holder, &self.topic)?;
         let mut token_end = pin!(until(ends_at(&self.holder)));
         let mut deadline = None;
         let mut permit = None;
@@ -167,8 +182,8 @@ impl Publisher {
                 biased;
                 () = &mut drain => return Err(Refusal::draining()),
                 // Before the body, which may always have more.
-                () = &mut token_end, if may_end => return Err(expired()),
-                () = &mut disconnected, if may_end => return Err(disconnected_by()),
+                () = &mut token_end => return Err(expired()),
+                refusal = publishing.ended() => return Err(refusal),
                 frame = body.frame() => frame,
                 () = until(deadline) => return Err(slow()),
             };
@@ -182,7 +197,10 @@ impl Publisher {
             let before = lines.number;
             let read = match frame {
                 Some(Ok(frame)) => match frame.data_ref() {
-                    Some(chunk) => lines.read(chunk, &mut payloads),
+                    Some(chunk) => {
+                        self.take_rate(http, Act::Byte, chunk.len())?;
+                        lines.read(chunk, &mut payloads)
+                    }
                     None => continue,
                 },
                 // The publisher is gone, or its chunks are broken. The lines before this stay
@@ -192,15 +210,13 @@ impl Publisher {
                     let finished = lines.finish(&mut payloads);
                     // An empty body is answered with a position too, but it publishes nothing.
                     if !payloads.is_empty() || result.is_none() {
-                        self.take_rates(http, &payloads, payloads.bytes_of_events())?;
-                        append(http, &self.topic, &mut payloads, result).await?;
+                        self.append(http, &mut payloads, result).await?;
                     }
                     return finished;
                 }
             };
             if !payloads.is_empty() {
-                self.take_rates(http, &payloads, payloads.bytes_of_events())?;
-                append(http, &self.topic, &mut payloads, result).await?;
+                self.append(http, &mut payloads, result).await?;
             }
             read?;
             memory.set(lines.unfinished_bytes(), limits.unfinished_bytes)?;
@@ -349,29 +365,9 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// Appends, and adds to what this request has published.
-async fn append(
-    http: &Rc<Http>,
-    topic: &Allowed<Writing>,
-    payloads: &mut Payloads,
-    result: &mut Option<PublishResult>,
-) -> Result<(), Refusal> {
-    let now = http.shard.publish(topic, payloads, None).await?;
-    match result {
-        Some(result) => result.extend(&now),
-        None => *result = Some(now),
-    }
-    Ok(())
-}
-
 fn broken_off() -> Refusal {
     let message = "the body broke off before its end, or its chunks are malformed";
     Refusal::new(ErrorCode::BadEvent, message)
-}
-
-fn disconnected_by() -> Refusal {
-    let message = "an administrator has disconnected this publisher";
-    Refusal::new(ErrorCode::Forbidden, message)
 }
 
 fn expired() -> Refusal {

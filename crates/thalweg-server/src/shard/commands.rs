@@ -273,6 +273,8 @@ impl Shard {
             return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
         }
         let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
+        // Its rights may have changed while the topic was looked for.
+        self.access.authorise(&connection.holder, Right::Subscribe(topic))?;
         let count = connection.subscriber.feeds().count();
         let subscriptions_max = self.common.config.limits.subscriptions;
         if count >= subscriptions_max {
@@ -337,7 +339,7 @@ impl Shard {
         let Some(connection) = self.subscribers.connections.get(key as usize) else { return };
         let is_lost = |feed: &FeedKey| {
             self.topics.feeds.get(*feed).is_some_and(|local| {
-                !self.access.still_allows(&holder, Right::Subscribe(&local.topic))
+                self.access.authorise(&holder, Right::Subscribe(&local.topic)).is_err()
             })
         };
         let lost: SmallVec<[FeedKey; 4]> = connection.subscriber.feeds().filter(is_lost).collect();
@@ -351,13 +353,19 @@ impl Shard {
     /// Takes another access policy.
     pub(super) fn change_access(&mut self, access: Arc<AccessPolicy>) {
         self.access = access;
-        let connections = self.subscribers.connections.iter();
-        let holders = connections.map(|(key, it)| (key as u32, Arc::clone(&it.holder)));
-        for (key, holder) in holders.collect::<Vec<_>>() {
-            match self.access.successor(&holder) {
-                Some(holder) => self.change_holder(key, holder),
-                None => self.subscribers.close(key, close::EXPIRED),
-            }
+        let keys = self.subscribers.connections.iter().map(|(key, _)| key as u32);
+        for key in keys.collect::<Vec<_>>() {
+            self.ask_again(key);
+        }
+        self.publishers.change_access(&self.access);
+    }
+
+    /// Takes from a connection what it has no right to any more.
+    pub(super) fn ask_again(&mut self, key: u32) {
+        let Some(connection) = self.subscribers.connections.get(key as usize) else { return };
+        match self.access.successor(&connection.holder) {
+            Some(holder) => self.change_holder(key, holder),
+            None => self.subscribers.close(key, close::EXPIRED),
         }
     }
 

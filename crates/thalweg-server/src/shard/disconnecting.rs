@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::close;
+use thalweg_wire::{Topic, close};
 use tokio::sync::oneshot;
 
 use super::{Handle, Mail, Shard, mail::Disconnect};
 use crate::{
-    access::{Allowed, Right, Wanted},
+    access::{Allowed, Holder, Right, Wanted},
     refusal::Refusal,
-    transport::Connection,
 };
 
 impl Wanted for Disconnect {
@@ -40,8 +39,7 @@ impl Handle {
     }
 
     /// Ends those on this shard. Returns how many.
-    pub(super) fn disconnect_here(&self, wanted: &Arc<Disconnect>) -> usize {
-        self.disconnects.send_replace(Some(Arc::clone(wanted)));
+    pub(super) fn disconnect_here(&self, wanted: &Disconnect) -> usize {
         self.with_shard(|shard| shard.disconnect(wanted))
     }
 }
@@ -49,20 +47,32 @@ impl Handle {
 impl Shard {
     fn disconnect(&mut self, wanted: &Disconnect) -> usize {
         let feeds = &self.topics.feeds;
-        let is_meant = |connection: &Connection| match wanted {
-            Disconnect::Of(_) => wanted.means(&connection.holder),
-            Disconnect::Reading(pattern) => connection
-                .subscriber
-                .feeds()
-                .any(|feed| feeds.get(feed).is_some_and(|local| pattern.matches(&local.topic))),
-        };
         let connections = &self.subscribers.connections;
         let standing = connections.iter().filter(|(_, it)| !it.subscriber.is_ending());
-        let meant = standing.filter(|(_, connection)| is_meant(connection));
+        let meant = standing.filter(|(_, it)| {
+            let read = it.subscriber.feeds().filter_map(|feed| feeds.get(feed));
+            wanted.means(&it.holder, read.map(|local| &local.topic))
+        });
         let keys: Vec<u32> = meant.map(|(key, _)| key as u32).collect();
         for key in &keys {
             self.subscribers.close(*key, close::DISCONNECTED);
         }
-        keys.len()
+        let publishers = self.publishers.disconnect(wanted);
+        keys.len() + publishers
+    }
+}
+
+impl Disconnect {
+    /// Whether it means a connection: its holder, or one of its topics.
+    pub(super) fn means<'a>(
+        &self,
+        holder: &Holder,
+        mut topics: impl Iterator<Item = &'a Topic>,
+    ) -> bool {
+        match self {
+            Self::Subject(subject) => !subject.is_empty() && **subject == *holder.subject(),
+            Self::Token(name) => !name.is_empty() && **name == *holder.token(),
+            Self::Topics(pattern) => topics.any(|topic| pattern.matches(topic)),
+        }
     }
 }

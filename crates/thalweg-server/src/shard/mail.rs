@@ -12,7 +12,7 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    access::{AccessPolicy, Holder},
+    access::AccessPolicy,
     backend::{FromBackend, RetryKey},
     connection_limits::{Address, ConnectionPermit},
     fetch::Fetched,
@@ -93,17 +93,12 @@ pub(crate) enum Mail {
 /// Which connections are ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Disconnect {
-    /// Those whose token is of this subject, or has this name.
-    Of(Box<str>),
-    /// Those that read a topic that this means.
-    Reading(Pattern),
-}
-
-impl Disconnect {
-    /// Whether it means a holder, whatever it reads.
-    pub(crate) fn means(&self, holder: &Holder) -> bool {
-        matches!(self, Self::Of(name) if !holder.is_nobody() && **name == *holder.name())
-    }
+    /// Those whose token is of this subject.
+    Subject(Box<str>),
+    /// Those whose token has this name.
+    Token(Box<str>),
+    /// Those that read a topic that this means, or publish lines to one.
+    Topics(Pattern),
 }
 
 /// What a topic's home posts to a shard that reads it.

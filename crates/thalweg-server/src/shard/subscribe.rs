@@ -54,6 +54,8 @@ impl Handle {
     ) -> io::Result<SubscriberId> {
         self.with_shard(|shard| {
             let id = shard.subscribe(new)?;
+            // Rights may have changed since the request was read.
+            shard.ask_again(id.key);
             shard.subscribers.defer(id.key, read_before);
             // A shutdown may have begun since the request was read.
             if self.draining.get() {

@@ -50,6 +50,39 @@ fn on_loopback_everybody_may_inspect_until_others_are_told_apart() {
     check(&[&INSPECT_TOKEN], &[INSPECT], &[NONE], "needs a token");
 }
 
+/// It asks for no token, and a name may be that of a page whose owner makes it resolve to this machine.
+#[test]
+fn an_admin_listener_elsewhere_has_no_name_that_is_not_allowed() {
+    let server = Server::start(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "0.0.0.0:0",
+        "--allow-host",
+        "metrics.example",
+    ]);
+    let address = server.admin_address();
+    let ask = |method: &str, path: &str, host: &str, body: &str| {
+        let mut raw = Raw::connect(address);
+        let length = body.len();
+        raw.send(format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        raw.answer()
+    };
+    for host in ["127.0.0.1:9090", "192.0.2.1", "[2001:db8::1]:80", "localhost", "metrics.example"]
+    {
+        assert_eq!(ask("GET", "/metrics", host, "").status, 200, "{host}");
+    }
+    let said = ask("GET", "/metrics", "page.example", "").refused(421, "bad_host");
+    assert!(
+        said.contains("by its address") && said.contains("--allow-host page.example"),
+        "{said}"
+    );
+    let everybody = r#"{"topics":"**"}"#;
+    ask("POST", "/v1/admin/disconnect", "page.example", everybody).refused(421, "bad_host");
+}
+
 #[test]
 fn elsewhere_inspecting_needs_a_token() {
     check(&[&ANYWHERE], &[], &[NONE], "--admin-listen");

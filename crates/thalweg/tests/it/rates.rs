@@ -92,6 +92,16 @@ fn events_and_bytes_are_counted() {
     assert_eq!(publish().published().count, 5);
     assert_eq!(publish().published().count, 5);
     publish().refused(429, "too_many_requests");
+    // So are those that publish nothing.
+    let server = self::server(&["--address-rates", "bytes=10"]);
+    let post = |kind: &str, body: &str| {
+        let headers = [headers[0], ("Content-Type", kind)];
+        server.ask("POST", "/v1/topics/t", &headers, body)
+    };
+    assert_eq!(post("application/x-ndjson", &"\n".repeat(50)).status, 200);
+    post("application/json", &"{".repeat(50)).refused(400, "bad_event");
+    post("application/json", "1").refused(429, "too_many_requests");
+    post("application/x-ndjson", "\n").refused(429, "too_many_requests");
 }
 
 #[test]
@@ -135,7 +145,7 @@ fn a_refusal_is_a_line_of_the_log() {
     assert_eq!(refused.header("x-request-id"), Some("abc-123"));
     let line = wait_for("a line", || audited(&server).pop());
     let expected = json!({
-        "message": "refused", "code": "forbidden", "subject": "dash", "topic": "bikes",
+        "message": "refused", "code": "forbidden", "subject": "", "token": "dash", "topic": "bikes",
         "address": "2001:db8::/64", "what": "/v1/topics/bikes", "request": "abc-123", "left_out": 0,
     });
     assert_eq!(line, expected);
@@ -143,12 +153,12 @@ fn a_refusal_is_a_line_of_the_log() {
     let mut socket = server.subscribe_with(Transport::WebSocket, "", &headers[..2]);
     socket.command(r#"{"command":"subscribe","id":"x7","topic":"bikes"}"#);
     let line = wait_for("a line", || audited(&server).get(1).cloned());
-    assert_eq!((&line["request"], &line["subject"]), (&json!("\"x7\""), &json!("dash")));
+    assert_eq!((&line["request"], &line["token"]), (&json!("\"x7\""), &json!("dash")));
     let refused = server.get("/v1/topics/cars?limit=1");
     refused.refused(401, "unauthorized");
     let id = refused.header("x-request-id").expect("an id").to_owned();
     let line = wait_for("a line", || audited(&server).get(2).cloned());
-    assert_eq!((&line["request"], &line["subject"]), (&json!(id), &json!("")));
+    assert_eq!((&line["request"], &line["token"]), (&json!(id), &json!("")));
     // A client's mistake is none.
     server.get("/nowhere").refused(404, "not_found");
     // What a client says of itself is not believed if it is too long.

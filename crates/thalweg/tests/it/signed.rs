@@ -1,21 +1,23 @@
 //! JSON Web Tokens: who may do what by them, for how long, and what is not believed.
 
+mod disconnecting;
+mod reloading;
+
 use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use thalweg_token::{Claims, SigningKey};
 
 use crate::harness::{
-    Answer, Heard, LOOK_AGAIN_AFTER, Raw, Reply, Server, Subscriber, Transport, Upstream, chunk,
-    close, request, wait_for,
+    Heard, LOOK_AGAIN_AFTER, Reply, Server, Subscriber, Transport, Upstream, close, request,
+    wait_for,
 };
 
 const EC: [&str; 2] = key("ec");
@@ -574,109 +576,6 @@ fn a_ticket_carries_rights_and_end() {
         .refused(403, "forbidden");
 }
 
-/// What one asks for again by SIGHUP: a file with settings.
-struct Settings(std::path::PathBuf);
-
-impl Settings {
-    fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("thalweg-{name}-{}.toml", std::process::id()));
-        std::fs::write(&path, text).expect("a file");
-        Self(path)
-    }
-
-    fn change(&self, server: &Server, text: &str, said: &str) {
-        std::fs::write(&self.0, text).expect("a file");
-        kill_process(server.pid(), Signal::HUP).expect("a signal");
-        server.has_said(said);
-    }
-}
-
-impl Drop for Settings {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-#[test]
-fn tokens_are_read_again_and_no_connection_is_lost() {
-    let all = r#"token = ["a=one,subscribe=**", "b=two,subscribe=**,publish=**"]"#;
-    let settings = Settings::new("again", all);
-    let path = settings.0.to_str().expect("a path");
-    let server = Server::start(&["--config", path, "--shards", "2"]);
-    let with = |token: &str| ("Authorization", format!("Bearer {token}"));
-    let open = |token: &str| {
-        let (name, value) = with(token);
-        let mut subscriber =
-            server.subscribe_with(Transport::WebSocket, "/cars", &[(name, &value)]);
-        subscriber.confirmed();
-        subscriber.command(r#"{"command":"subscribe","topic":"bikes"}"#);
-        subscriber.confirmed();
-        subscriber
-    };
-    let (mut kept, mut gone, mut less) = (open("two"), open("one"), open("two"));
-    drop(less.command(r#"{"command":"unsubscribe","topic":"cars"}"#));
-    let fewer = r#"token = ["b=two,subscribe=cars,publish=**", "c=three,subscribe=**"]"#;
-    settings.change(&server, fewer, "loaded tokens");
-    assert_eq!(gone.next(), close(Transport::WebSocket, 4004, "expired", true));
-    for subscriber in [&mut kept, &mut less] {
-        let Heard::TopicEnd(topic, _, code) = subscriber.next() else { panic!("an end") };
-        assert_eq!((&*topic, &*code), ("bikes", "forbidden"));
-    }
-    let (name, value) = with("two");
-    let ask = |token: &str| {
-        let (name, value) = with(token);
-        server.ask("GET", "/v1/topics/cars?limit=1", &[(name, &value)], "").status
-    };
-    assert_eq!(server.ask("POST", "/v1/topics/cars", &[(name, &value)], "7").status, 200);
-    assert_eq!(kept.numbers(1).0, [7]);
-    assert_eq!([ask("one"), ask("two"), ask("three")], [401, 200, 200]);
-    // What cannot be read changes nothing.
-    settings.change(&server, r#"token = ["nonsense"]"#, "stay as they were");
-    assert_eq!([ask("one"), ask("two"), ask("three")], [401, 200, 200]);
-}
-
-#[test]
-fn keys_that_were_read_stay_when_settings_are_read_again() {
-    let answers = Arc::new(AtomicBool::new(true));
-    let issuer = Upstream::start({
-        let answers = Arc::clone(&answers);
-        move |_| match answers.load(Relaxed) {
-            true => Reply::json("", &key_set("one")),
-            false => Reply::with(500, "", "not now"),
-        }
-    });
-    let all = format!("jwks-url = \"{}\"\n", issuer.url("/keys"));
-    let settings = Settings::new("keys", &all);
-    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
-    let get = |subject: &str| {
-        let token = token(EC[0], Some("one"), json!({ "sub": subject }));
-        let target = format!("/v1/topics/users/{subject}/in?limit=1");
-        server.ask("GET", &target, &[("Authorization", &*bearer(&token))], "")
-    };
-    get("alice").refused(404, "no_such_topic");
-    answers.store(false, Relaxed);
-    let more = format!("{all}allow-origin = [\"https://app.example\"]\n");
-    settings.change(&server, &more, "loaded tokens");
-    get("bob").refused(404, "no_such_topic");
-    get("alice").refused(404, "no_such_topic");
-}
-
-#[test]
-fn a_ticket_is_good_for_what_its_token_is_good_for_when_it_is_used() {
-    let settings = Settings::new("ticket", r#"token = ["a=one,subscribe=**", "b=two,publish=**"]"#);
-    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
-    let ticket = |token: &str| {
-        let answer = server.ask("POST", "/v1/tickets", &[("Authorization", token)], "").json();
-        answer["ticket"].as_str().expect("a ticket").to_owned()
-    };
-    let (gone, less) = (ticket("Bearer one"), ticket("Bearer two"));
-    settings.change(&server, r#"token = ["b=two,publish=cars"]"#, "loaded tokens");
-    server.get(&format!("/v1/topics/t?limit=1&ticket={gone}")).refused(401, "unauthorized");
-    server
-        .ask("POST", &format!("/v1/topics/bikes?ticket={less}"), &[], "1")
-        .refused(403, "forbidden");
-}
-
 /// Whoever has no token would have the server verify as many as it sends commands.
 #[test]
 fn a_connection_without_a_token_has_none_verified() {
@@ -687,123 +586,4 @@ fn a_connection_without_a_token_has_none_verified() {
     let answer = subscriber.command(&format!(r#"{{"command":"refresh","id":1,"token":"{good}"}}"#));
     let said = format!("{answer:?}");
     assert!(said.contains("forbidden") && said.contains("began without a token"), "{said}");
-}
-
-#[test]
-fn limits_are_read_again_and_who_is_connected_stays() {
-    let narrow = "trusted-proxy = [\"127.0.0.1\"]\nmax-connections-per-address = 1\naddress-rates = \"handshakes=1\"\n";
-    let settings = Settings::new("limits", narrow);
-    let path = settings.0.to_str().expect("a path");
-    let server = Server::start(&["--config", path, "--shards", "2", "--demo"]);
-    let from = |address| [("X-Forwarded-For", address)];
-    let subscribe = || server.subscribe_with(Transport::WebSocket, "/echo", &from("192.0.2.1"));
-    let mut first = subscribe();
-    first.confirmed();
-    let ask = |address| {
-        let target = "/v1/topics/echo?limit=1";
-        server.ask("GET", target, &from(address), "")
-    };
-    ask("192.0.2.1").refused(429, "too_many_from_address");
-    server.has_said("address=\"192.0.2.1\"");
-    // Ten at once are what one a second comes to.
-    let refused = |address| (0..30).map(|_| ask(address)).filter(|it| it.status == 429).count();
-    assert!(refused("192.0.2.2") >= 15);
-    let wide = narrow.replace("= 1", "= 3").replace("handshakes=1", "handshakes=1000");
-    settings.change(&server, &wide, "loaded tokens, origins, names and limits");
-    assert_eq!(refused("192.0.2.3"), 0);
-    let mut second = subscribe();
-    second.confirmed();
-    server.ask("POST", "/v1/topics/echo", &[], "7");
-    for subscriber in [&mut first, &mut second] {
-        assert_eq!(subscriber.numbers(1).0, [7]);
-    }
-}
-
-#[test]
-fn administrators_disconnect_others() {
-    let root = "root=s3cret,admin=true,publish=**";
-    let server = server(&["--token", root, "--shards", "2", "--everybody", "subscribe=open"]);
-    let mut anybody = server.subscribe(Transport::WebSocket, "/open");
-    anybody.confirmed();
-    let open = |subject: &str, transport: Transport| {
-        let token = token(EC[0], None, json!({ "sub": subject }));
-        let target = format!("/users/{subject}/in");
-        let headers = [("Authorization", &*bearer(&token))];
-        let mut subscriber = server.subscribe_with(transport, &target, &headers);
-        subscriber.confirmed();
-        subscriber
-    };
-    let disconnect = |body: Value, token: &str| {
-        let body = body.to_string();
-        server.ask("POST", "/v1/admin/disconnect", &[("Authorization", token)], &body)
-    };
-    let (mut first, mut second) =
-        (open("alice", Transport::WebSocket), open("alice", Transport::Sse));
-    let (mut other, mut third) = (open("bob", Transport::WebSocket), open("bob", Transport::Sse));
-    let alice = bearer(&token(EC[0], None, json!({})));
-    disconnect(json!({ "subject": "alice" }), &alice).refused(403, "forbidden");
-    server.ask("POST", "/v1/admin/disconnect", &[], "{}").refused(401, "unauthorized");
-    for wrong in
-        [json!({}), json!({ "subject": "a", "topics": "b" }), json!({ "topics": "a*" }), json!(1)]
-    {
-        disconnect(wrong, "Bearer s3cret").refused(400, "bad_command");
-    }
-    // Who has no token is nobody's subject, not even that of an empty name.
-    let nobody = disconnect(json!({ "subject": "" }), "Bearer s3cret");
-    assert_eq!(nobody.json(), json!({ "disconnected": 0 }));
-    let answer = disconnect(json!({ "subject": "alice" }), "Bearer s3cret");
-    assert_eq!(answer.json(), json!({ "disconnected": 2 }));
-    for (subscriber, transport) in
-        [(&mut first, Transport::WebSocket), (&mut second, Transport::Sse)]
-    {
-        assert_eq!(subscriber.next(), close(transport, 4501, "disconnected", false));
-    }
-    let answer = disconnect(json!({ "topics": "users/*/in" }), "Bearer s3cret");
-    assert_eq!(answer.json(), json!({ "disconnected": 2 }));
-    for (subscriber, transport) in
-        [(&mut other, Transport::WebSocket), (&mut third, Transport::Sse)]
-    {
-        assert_eq!(subscriber.next(), close(transport, 4501, "disconnected", false));
-    }
-    server.ask("POST", "/v1/topics/open", &[("Authorization", "Bearer s3cret")], "7");
-    assert_eq!(anybody.numbers(1).0, [7]);
-    server.has_said("disconnected");
-}
-
-/// A publisher of lines that never pauses, until the server ends it with this answer. Again and again something is done
-/// meanwhile, for the first time may be before the server has its head.
-fn publish_without_end(server: &Server, token: &str, mut meanwhile: impl FnMut()) -> Answer {
-    let mut raw = Raw::connect(server.address);
-    let head = format!(
-        "POST /v1/topics/users/alice/out HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\
-         Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
-    );
-    raw.send(head);
-    let lines = chunk(&"1\n".repeat(100));
-    let begun = Instant::now();
-    for nth in 0.. {
-        if !raw.send(&lines) {
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
-        if nth % 1000 == 0 {
-            meanwhile();
-        }
-    }
-    raw.answer()
-}
-
-#[test]
-fn a_publisher_of_lines_ends_with_its_token_and_when_it_is_disconnected() {
-    let rates = "publishes=1000000000,bytes=100GiB";
-    let server = server(&["--token", "root=s3cret,admin=true", "--subject-rates", rates]);
-    let short = bearer(&token(EC[0], None, json!({ "exp": now_s() + 2 })));
-    publish_without_end(&server, &short, || {}).refused(401, "unauthorized");
-    let long = bearer(&token(EC[0], None, json!({})));
-    let ended = publish_without_end(&server, &long, || {
-        let headers = [("Authorization", "Bearer s3cret")];
-        let answer = server.ask("POST", "/v1/admin/disconnect", &headers, r#"{"subject":"alice"}"#);
-        assert_eq!(answer.status, 200);
-    });
-    ended.refused(403, "forbidden");
 }

@@ -12,7 +12,7 @@ fn tokens_say_who_it_is() {
         let refused = expected.is_none().then_some(ErrorCode::Unauthorized);
         assert_eq!(code(&seen), refused, "{credentials:?}");
         assert_eq!(
-            seen.ok().as_ref().map(|holder| holder.name()),
+            seen.ok().as_ref().map(|holder| holder.token()),
             expected.map(|it| if it == "nobody" { "" } else { it }),
             "{credentials:?}"
         );
