@@ -13,7 +13,8 @@
 //! - `host`: the names of a server
 //! - `origin`: the web pages that may use it
 //! - `cors`: what browsers learn about that
-//! - `holder`: who presents a token
+//! - `holders`: whose token it is
+//! - `holder`: somebody who presents one
 //! - `signed`: tokens that somebody else signs
 //! - `keys`: the keys of these that an issuer publishes
 //! - `token`: comparing secrets
@@ -21,6 +22,7 @@
 
 mod cors;
 mod holder;
+mod holders;
 mod host;
 mod keys;
 mod origin;
@@ -32,25 +34,23 @@ mod token;
 
 use std::{collections::HashMap, net::SocketAddr, ops::Deref, sync::Arc};
 
-use http::{HeaderMap, header, request::Parts};
+use http::request::Parts;
 use rustls::crypto::SecureRandom;
-use thalweg_token::{Rights, TokenError, Topics};
+use thalweg_token::{Rights, Topics};
 use thalweg_wire::{ErrorCode, Excerpt, Topic};
 
 use crate::{
-    clock::Now,
-    config::{ASKED_TOPICS, Access, NamedToken, Secret},
+    config::{ASKED_TOPICS, Access},
     derived::AskedQueries,
     refusal::Refusal,
 };
 use host::{HostPort, Hosts, OwnNames, RequestedHost};
 use origin::Origins;
-use signed::SignedTokens;
 use ticket::Digests;
-use token::Token;
 
 pub(crate) use cors::Admitted;
 pub(crate) use holder::{Holder, Identity, Kind};
+pub(crate) use holders::{Holders, Unidentified};
 pub(crate) use keys::{KeysEnd, PublishedKeys};
 pub(crate) use ticket::{IssueRates, Ticket, Tickets};
 
@@ -61,12 +61,8 @@ pub(crate) const TICKET_LIFE_S: u64 = 30;
 pub(crate) struct AccessPolicy {
     hosts: Hosts,
     origins: Origins,
-    /// The tokens of the configuration.
-    tokens: Vec<(Token, Arc<Holder>)>,
-    /// Those that somebody else signs, if there are keys.
-    signed: Option<SignedTokens>,
-    /// Who presents no token. Others have their rights, too: they could leave theirs away.
-    everybody: Arc<Holder>,
+    /// Who presents a token, or none.
+    pub(crate) holders: Holders,
     made_of: MadeOf,
     random: &'static dyn SecureRandom,
     digests: Digests,
@@ -182,35 +178,6 @@ impl Wanted for ViewMetrics {
     }
 }
 
-/// Why it is not known whose token it is.
-#[derive(Debug)]
-pub(crate) enum Unidentified {
-    /// It is nobody's.
-    Refused(Refusal),
-    /// Its key may have been published meanwhile: ask for [`AccessPolicy::published_keys`].
-    UnknownKey,
-    /// It is signed, and was not verified before: that takes as long as a hundred visits
-    /// ([`AccessPolicy::verify`]).
-    Unverified,
-}
-
-impl From<Refusal> for Unidentified {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<Unidentified> for Refusal {
-    fn from(unidentified: Unidentified) -> Self {
-        match unidentified {
-            Unidentified::Refused(refusal) => refusal,
-            Unidentified::UnknownKey | Unidentified::Unverified => {
-                unauthorized(TokenError::UnknownKey.to_string())
-            }
-        }
-    }
-}
-
 impl AccessPolicy {
     /// The access policy of a server that listens on `listen`. `published`: the keys at the URL
     /// of the configuration.
@@ -238,26 +205,13 @@ impl AccessPolicy {
                  --publish-token, or that everybody may with --open"
             ));
         }
-        let tokens = tokens(access)?;
-        let all_if = |is_open: bool| if is_open { Topics::all() } else { Topics::default() };
-        let rights = access.everybody.clone().unwrap_or_else(|| Rights {
-            subscribe: all_if(access.subscribe_token.is_none() && !access.has_own_rights()),
-            publish: all_if(!access.says_who_publishes()),
-            inspect: all_if(access.lets_everybody_inspect(listen)),
-            admin: false,
-        });
-        let signed = access.signed.as_ref().map(|signed| {
-            SignedTokens::new(signed.expected.clone(), signed.keys.clone(), published)
-        });
         Ok(Self {
             hosts: Hosts::new(
                 if is_loopback { OwnNames::Loopback } else { OwnNames::All },
                 &access.hosts,
             )?,
             origins: Origins::new(&access.origins)?,
-            tokens,
-            signed,
-            everybody: Arc::new(Holder::nobody(rights)),
+            holders: Holders::new(access, listen, published)?,
             made_of,
             random: rustls::crypto::ring::default_provider().secure_random,
             digests: Digests::new(access),
@@ -291,133 +245,6 @@ impl AccessPolicy {
         self.origins.check(request, own, is_https)
     }
 
-    /// The holder of the token that a request presents, if it presents no ticket.
-    ///
-    /// A server without tokens ignores any token: so the same client also works with a server
-    /// on its developer's machine. Schemes other than `Bearer` concern only the client and a
-    /// proxy.
-    ///
-    /// # Errors
-    /// `Unauthorized` for a wrong token, even if the request needs none: a client that presents
-    /// one believes that it is valid. Answers with this code carry `WWW-Authenticate: Bearer`
-    /// (RFC 9110 §11.6.1).
-    pub(crate) fn verify(
-        &self,
-        headers: &HeaderMap,
-        now: Now,
-    ) -> Result<Arc<Holder>, Unidentified> {
-        self.identify_by(headers, |signed, token| Self::signed_holder(signed, token, now))
-    }
-
-    /// The same, but of a signed token that was not verified before.
-    ///
-    /// # Errors
-    /// As [`Self::verify`], and `Unverified`.
-    pub(crate) fn identify(
-        &self,
-        headers: &HeaderMap,
-        now: Now,
-    ) -> Result<Arc<Holder>, Unidentified> {
-        self.identify_by(headers, |signed, token| {
-            let verified = signed.verified(token, now).ok_or(Unidentified::Unverified)?;
-            verified.map_err(|error| unauthorized(error.to_string()).into())
-        })
-    }
-
-    fn identify_by(
-        &self,
-        headers: &HeaderMap,
-        of_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
-    ) -> Result<Arc<Holder>, Unidentified> {
-        if !self.has_tokens() {
-            return Ok(self.everybody());
-        }
-        let mut presented = headers.get_all(header::AUTHORIZATION).iter();
-        let Some(credentials) = presented.next() else { return Ok(self.everybody()) };
-        if presented.next().is_some() {
-            return Err(unauthorized("a request carries one Authorization").into());
-        }
-        let Some(presented) = token::bearer(credentials.as_bytes()) else {
-            return Ok(self.everybody());
-        };
-        self.holder_by(presented, of_signed)
-    }
-
-    /// The holder of a token.
-    ///
-    /// # Errors
-    /// `Unauthorized`.
-    pub(crate) fn holder(&self, presented: &[u8], now: Now) -> Result<Arc<Holder>, Unidentified> {
-        self.holder_by(presented, |signed, token| Self::signed_holder(signed, token, now))
-    }
-
-    fn holder_by(
-        &self,
-        presented: &[u8],
-        of_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
-    ) -> Result<Arc<Holder>, Unidentified> {
-        // Always compares all, so that the time does not show which one matches.
-        let mut holder = None;
-        for (token, own) in &self.tokens {
-            holder = if token.is(presented) { Some(own) } else { holder };
-        }
-        if let Some(holder) = holder {
-            return Ok(Arc::clone(holder));
-        }
-        // What is none of ours may be signed: the parts of such a token are joined by points (RFC 7515 §7.1).
-        match self.signed.as_ref().filter(|_| presented.contains(&b'.')) {
-            Some(signed) => of_signed(signed, presented),
-            None => Err(unauthorized("the token is not the right one").into()),
-        }
-    }
-
-    fn signed_holder(
-        signed: &SignedTokens,
-        token: &[u8],
-        now: Now,
-    ) -> Result<Arc<Holder>, Unidentified> {
-        signed.holder(token, now).map_err(|error| match error {
-            TokenError::UnknownKey if signed.published().is_some() => Unidentified::UnknownKey,
-            error => unauthorized(error.to_string()).into(),
-        })
-    }
-
-    /// The keys at a URL, if there is one.
-    pub(crate) fn published_keys(&self) -> Option<&Arc<PublishedKeys>> {
-        self.signed.as_ref()?.published()
-    }
-
-    /// The holder of no token.
-    pub(crate) fn everybody(&self) -> Arc<Holder> {
-        Arc::clone(&self.everybody)
-    }
-
-    /// The same holder under this policy, which is newer than the one that it was identified by.
-    /// `None` if its token is not good any more.
-    pub(crate) fn successor(&self, holder: &Arc<Holder>) -> Option<Arc<Holder>> {
-        match holder.kind {
-            Kind::Nobody => Some(self.everybody()),
-            Kind::Named => {
-                let mut holders = self.tokens.iter().map(|(_, own)| own);
-                holders.find(|own| own.identity == holder.identity).cloned()
-            }
-            Kind::Signed => self.signed.as_ref().map(|_| Arc::clone(holder)),
-        }
-    }
-
-    /// The holder of the token with a name; of none, for `nobody`.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn named(&self, name: &str) -> Option<Arc<Holder>> {
-        let mut holders = self.tokens.iter().map(|(_, holder)| holder);
-        let named = holders.find(|holder| holder.token() == name);
-        named.or((name == "nobody").then_some(&self.everybody)).cloned()
-    }
-
-    /// The holder that a ticket of another server carries.
-    pub(crate) fn of_text(&self, text: &str, now: Now) -> Option<Arc<Holder>> {
-        Holder::of_text(text, now)
-    }
-
     /// Lets `holder` have what it wants, if it has the right to it. All that needs a right passes
     /// here: each topic of a subscription, each command, each read, each list.
     ///
@@ -439,9 +266,9 @@ impl AccessPolicy {
     /// whether there is such a topic.
     pub(crate) fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
         let has = |has: fn(&Rights, &Topic) -> bool, topic: &Topic| {
-            has(&holder.rights, topic) || has(&self.everybody.rights, topic)
+            has(&holder.rights, topic) || has(&self.holders.everybody.rights, topic)
         };
-        let is = |is: fn(&Rights) -> bool| is(&holder.rights) || is(&self.everybody.rights);
+        let is = |is: fn(&Rights) -> bool| is(&holder.rights) || is(&self.holders.everybody.rights);
         let may = match right {
             Right::Publish(topic) => has(|rights, topic| rights.publish.contain(topic), topic),
             Right::Subscribe(topic) => self.may_read(holder, topic),
@@ -462,7 +289,7 @@ impl AccessPolicy {
 
     /// Whether a holder may read a topic, and what it is made of.
     fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
-        let [own, all] = [&holder.rights.subscribe, &self.everybody.rights.subscribe];
+        let [own, all] = [&holder.rights.subscribe, &self.holders.everybody.rights.subscribe];
         if topic.as_str().starts_with(ASKED_TOPICS) {
             // Its name says nothing of what it shows.
             return match self.made_of.asked.source_of(topic) {
@@ -478,9 +305,9 @@ impl AccessPolicy {
 
     fn refusal(&self, holder: &Holder, right: Right<'_>) -> Refusal {
         if let Right::ViewTopics | Right::ViewMetrics = right
-            && !self.has_tokens()
+            && !self.holders.has_tokens()
         {
-            return unauthorized(
+            return Refusal::unauthorized(
                 "the list of topics and the metrics are not for everybody who reaches this \
                  server: start it with --inspect-token or --admin-listen",
             );
@@ -500,9 +327,9 @@ impl AccessPolicy {
             Right::Administer => ("this".to_owned(), "admin is true"),
         };
         match holder.kind {
-            Kind::Nobody => {
-                unauthorized(format!("{doing} needs a token: send Authorization: Bearer TOKEN"))
-            }
+            Kind::Nobody => Refusal::unauthorized(format!(
+                "{doing} needs a token: send Authorization: Bearer TOKEN"
+            )),
             Kind::Named | Kind::Signed => {
                 Refusal::new(ErrorCode::Forbidden, format!("{doing} needs a token whose {claim}"))
             }
@@ -511,13 +338,13 @@ impl AccessPolicy {
 
     /// The topics that a holder may see in the list.
     pub(crate) fn shown_to(&self, holder: &Holder) -> Topics {
-        let patterns = [&holder.rights.inspect, &self.everybody.rights.inspect];
+        let patterns = [&holder.rights.inspect, &self.holders.everybody.rights.inspect];
         patterns.into_iter().flat_map(|topics| topics.patterns()).cloned().collect()
     }
 
     /// Whether a holder may publish to any topic at all.
     pub(crate) fn lets_publish(&self, holder: &Holder) -> bool {
-        !holder.rights.publish.are_none() || !self.everybody.rights.publish.are_none()
+        !holder.rights.publish.are_none() || !self.holders.everybody.rights.publish.are_none()
     }
 
     /// A new ticket for `holder`. It is valid once it is kept.
@@ -526,9 +353,9 @@ impl AccessPolicy {
     /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands
     /// for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
-        if holder.kind == Kind::Nobody && self.has_tokens() {
+        if holder.kind == Kind::Nobody && self.holders.has_tokens() {
             let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
-            return Err(unauthorized(message));
+            return Err(Refusal::unauthorized(message));
         }
         Ok(Ticket::new(self.random()?))
     }
@@ -540,7 +367,7 @@ impl AccessPolicy {
 
     /// A ticket that gives no rights.
     pub(crate) fn void_ticket() -> Refusal {
-        unauthorized("the ticket is not known, used or expired: ask for a new one")
+        Refusal::unauthorized("the ticket is not known, used or expired: ask for a new one")
     }
 
     /// A number that nobody can predict.
@@ -554,55 +381,4 @@ impl AccessPolicy {
         })?;
         Ok(u128::from_ne_bytes(random))
     }
-
-    /// Whether it has any. A server without tokens does not check tickets.
-    pub(crate) fn has_tokens(&self) -> bool {
-        !self.tokens.is_empty() || self.signed.is_some()
-    }
-}
-
-/// The tokens of a configuration.
-///
-/// # Errors
-/// One sentence for the user.
-fn tokens(access: &Access) -> Result<Vec<(Token, Arc<Holder>)>, String> {
-    let (all, none) = (Topics::all, Topics::default);
-    // Each gives fewer rights than those before it.
-    let given = [
-        ("publish", &access.publish_token, "publisher", [all(), all(), all()]),
-        ("subscribe", &access.subscribe_token, "subscriber", [all(), none(), none()]),
-        ("inspect", &access.inspect_token, "inspector", [none(), none(), all()]),
-    ];
-    let mut tokens = Vec::new();
-    let mut known: Vec<(&Secret, String)> = Vec::new();
-    let mut add = |secret, called: String, name: &str, rights: Rights, places: &str| {
-        let token = Token::new(secret).map_err(|error| format!("{places}: {error}"))?;
-        if let Some((_, other)) = known.iter().find(|(other, _)| *other == secret) {
-            return Err(format!(
-                "{other} and {called} are the same: whoever has the one has the rights of the other"
-            ));
-        }
-        known.push((secret, called));
-        tokens.push((token, Arc::new(Holder::named(name, secret, rights))));
-        Ok(())
-    };
-    for (flag, secret, name, [subscribe, publish, inspect]) in given {
-        let Some(secret) = secret else { continue };
-        // It is not known whether the token was set by flag, environment variable or file:
-        // name all three.
-        let variable = flag.to_uppercase();
-        let places =
-            format!("--{flag}-token, THALWEG_{variable}_TOKEN or {flag}-token of the file");
-        let rights = Rights { subscribe, publish, inspect, admin: flag == "publish" };
-        add(secret, format!("--{flag}-token"), name, rights, &places)?;
-    }
-    for NamedToken { name, secret, rights } in &access.tokens {
-        let called = format!("--token {name}");
-        add(secret, called.clone(), name, rights.clone(), &called)?;
-    }
-    Ok(tokens)
-}
-
-fn unauthorized(message: impl Into<String>) -> Refusal {
-    Refusal::new(ErrorCode::Unauthorized, message)
 }

@@ -92,19 +92,19 @@ impl<'a> RequestChecks<'a> {
     /// Those of the query, and as the access policy's.
     pub fn identify(&self, request: &Parts, now_us: u64) -> Result<Who, Refused> {
         let query = query(request)?;
-        let holder = match query.ticket.as_deref().filter(|_| self.access.has_tokens()) {
+        let holder = match query.ticket.as_deref().filter(|_| self.access.holders.has_tokens()) {
             Some(ticket) => {
                 let redeem = |ticket| self.tickets.borrow_mut().redeem(ticket, now_us);
                 Ticket::parse(ticket).and_then(redeem).ok_or_else(AccessPolicy::void_ticket)
             }
-            None => self.access.verify(&request.headers, Now::get()).map_err(Refusal::from),
+            None => self.access.holders.verify(&request.headers, Now::get()).map_err(Refusal::from),
         };
         holder.map(Who).map_err(refused)
     }
 
     /// The holder of the token with this name, which it has.
     pub fn named(&self, name: &str) -> Who {
-        Who(self.access.named(name).unwrap_or_else(|| self.access.everybody()))
+        Who(self.access.holders.named(name).unwrap_or_else(|| self.access.holders.everybody()))
     }
 
     /// A ticket.

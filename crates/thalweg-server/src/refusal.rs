@@ -68,6 +68,11 @@ impl Refusal {
         self.about.as_ref().map_or([""; 3], |it| [&it.subject, &it.token, &it.topic])
     }
 
+    /// Who it is was not said, or is not believed.
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Unauthorized, message)
+    }
+
     /// The server is draining and begins nothing new.
     pub(crate) fn draining() -> Self {
         Self::new(ErrorCode::Draining, "the server is shutting down: try again")

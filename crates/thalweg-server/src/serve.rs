@@ -230,7 +230,7 @@ impl Server {
         let access = config.access.clone();
         let config = Config { access, limits, ..(*self.config).clone() };
         let url = self.config.access.signed.as_ref().and_then(|signed| signed.url.as_ref());
-        let before = url.zip(self.access.published_keys());
+        let before = url.zip(self.access.holders.published_keys());
         let (access, key_reader) = access_policy(&config, self.made_of.clone(), before)?;
         if let Some(reader) = key_reader {
             read_keys(reader).map_err(|error| error.to_string())?;

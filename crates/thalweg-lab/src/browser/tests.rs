@@ -101,10 +101,17 @@ fn cpu_by_process_kind_agrees_with_what_chromium_says() {
 fn a_tab_that_is_slowed_down_is_slower() {
     let Some(mut process) = start() else { return };
     let tab = Tab::open(&mut process.cdp, &serve(), false).unwrap();
-    let alone: f64 = tab.evaluate(&mut process.cdp, WORK).unwrap();
-    tab.slow_down(&mut process.cdp, 6).unwrap();
-    let slowed: f64 = tab.evaluate(&mut process.cdp, WORK).unwrap();
-    assert!(slowed > 2.0 * alone, "{slowed} ms, and {alone} ms before");
+    // The least of several, by turns: what else runs here slows both.
+    let mut least_ms = [f64::INFINITY; 2];
+    for _ in 0..5 {
+        for (least_ms, times) in least_ms.iter_mut().zip([1, 6]) {
+            tab.slow_down(&mut process.cdp, times).unwrap();
+            let ms: f64 = tab.evaluate(&mut process.cdp, WORK).unwrap();
+            *least_ms = least_ms.min(ms);
+        }
+    }
+    let [alone_ms, slowed_ms] = least_ms;
+    assert!(slowed_ms > 2.0 * alone_ms, "{slowed_ms} ms, and {alone_ms} ms at full speed");
     process.stop();
 }
 

@@ -88,7 +88,7 @@ impl Http {
         query: &Query<'_>,
         requester: &Requester,
     ) -> Result<Arc<Holder>, Refusal> {
-        let holder = match query.ticket.as_deref().filter(|_| self.access().has_tokens()) {
+        let holder = match query.ticket.as_deref().filter(|_| self.access().holders.has_tokens()) {
             // Boxed because it is rare: it must not enlarge the future of every request.
             Some(ticket) => Box::pin(self.redeem(ticket, requester)).await,
             None => self.identify_token(&parts.headers, requester).await,
@@ -106,18 +106,18 @@ impl Http {
         requester: &Requester,
     ) -> Result<Arc<Holder>, Refusal> {
         let access = self.access();
-        if !access.has_tokens() {
+        if !access.holders.has_tokens() {
             // Spares it the clock.
-            return Ok(access.everybody());
+            return Ok(access.holders.everybody());
         }
-        let identified = match access.identify(headers, Now::get()) {
+        let identified = match access.holders.identify(headers, Now::get()) {
             Err(Unidentified::Unverified) => {
                 self.take_verification(requester)?;
                 // Boxed because it is rare: it must not enlarge the future of every request.
                 Box::pin(async {
                     match self.verify(&access, headers).await {
                         Err(Unidentified::UnknownKey) => {
-                            if let Some(keys) = access.published_keys() {
+                            if let Some(keys) = access.holders.published_keys() {
                                 keys.newer(now_us()).await?;
                             }
                             Ok(self.verify(&access, headers).await?)
@@ -137,7 +137,7 @@ impl Http {
         self.take_verification(requester)?;
         let redeemed = self.shared.tickets.redeem(&self.access(), ticket).await;
         let is_good = |holder: Arc<Holder>| {
-            self.access().successor(&holder).ok_or_else(AccessPolicy::void_ticket)
+            self.access().holders.successor(&holder).ok_or_else(AccessPolicy::void_ticket)
         };
         redeemed.and_then(is_good).map_err(|refusal| self.take_for_wrong_token(refusal, requester))
     }
@@ -151,7 +151,7 @@ impl Http {
     ) -> Result<Arc<Holder>, Unidentified> {
         let _turn = self.verifying.lock().await;
         yield_now().await;
-        access.verify(headers, Now::get())
+        access.holders.verify(headers, Now::get())
     }
 
     /// Lets its client have something, if it may.

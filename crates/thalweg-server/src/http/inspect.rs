@@ -32,7 +32,7 @@ pub(super) async fn answer(
     let path = parts.uri.path();
     // Whoever reaches this listener is everybody of a policy of its own.
     let Some(access) = http.shared.admin.clone() else { return Err(Refusal::draining().into()) };
-    let everybody = access.everybody();
+    let everybody = access.holders.everybody();
     if path == DISCONNECT {
         return match parts.method {
             Method::POST => disconnect(http, &parts, &access, &everybody, body).await,

@@ -293,7 +293,7 @@ pub(super) async fn ticket(
     }
     let ticket = access.new_ticket(&holder)?;
     // A server without tokens does not check tickets.
-    if access.has_tokens() {
+    if access.holders.has_tokens() {
         let has_replaced = http.shared.tickets.keep(&access, ticket, holder).await?;
         http.shard.counts.tickets_replaced.add(u64::from(has_replaced));
     }

@@ -244,7 +244,7 @@ async fn begin(
     let path = parts.uri.path();
     if http.config().echo_path.as_deref() == Some(path) {
         let request = SubscribeRequest::echo(parts)?;
-        let holder = http.access().everybody();
+        let holder = http.access().holders.everybody();
         let echo = Box::new(Subscription { request, asked: None });
         let subscription = http.access().allow(&holder, echo)?;
         return Ok(Some(Granted { subscription, holder }));

@@ -211,7 +211,7 @@ impl Handle {
                 Ok(Answer::Done(topic, None))
             }
             Waiting::Key(token) => {
-                if let Some(keys) = self.access().published_keys() {
+                if let Some(keys) = self.access().holders.published_keys() {
                     keys.newer(now_us()).await?;
                 }
                 self.with_shard(|shard| Ok(shard.refresh(context, token.as_bytes())??))
@@ -312,7 +312,7 @@ impl Shard {
         let address = context.client.counted();
         let rated = Rated { subject: None, address };
         self.common.rates.take(rated, None, (Act::Verification, 1), now.us)?;
-        let holder = match self.access.holder(token, now) {
+        let holder = match self.access.holders.holder(token, now) {
             Ok(holder) => holder,
             Err(unidentified) => {
                 if let (Unidentified::Refused(_), Some(address)) = (&unidentified, address) {
@@ -363,7 +363,7 @@ impl Shard {
     /// Takes from a connection what it has no right to any more.
     pub(super) fn ask_again(&mut self, key: u32) {
         let Some(connection) = self.subscribers.connections.get(key as usize) else { return };
-        match self.access.successor(&connection.holder) {
+        match self.access.holders.successor(&connection.holder) {
             Some(holder) => self.change_holder(key, holder),
             None => self.subscribers.close(key, close::EXPIRED),
         }

@@ -108,7 +108,7 @@ fn successor(
     holder: &Arc<Holder>,
     topic: &Topic,
 ) -> Result<Arc<Holder>, Refusal> {
-    let holder = access.successor(holder).ok_or_else(|| {
+    let holder = access.holders.successor(holder).ok_or_else(|| {
         Refusal::new(ErrorCode::Unauthorized, "the token is not good any more: get a new one")
     })?;
     access.authorise(&holder, Right::Publish(topic))?;

@@ -1,13 +1,14 @@
 //! Tokens and tickets: identities and their rights.
 
 use super::*;
+use crate::clock::Now;
 
 #[test]
 fn tokens_say_who_it_is() {
     let check = |access: &Access, credentials: &[&str], expected: Option<&str>| {
         let headers: Vec<_> = credentials.iter().map(|text| ("authorization", *text)).collect();
         let policy = policy(access, LOOPBACK).unwrap();
-        let seen = policy.verify(&request("GET /", &headers).headers, Now::get());
+        let seen = policy.holders.verify(&request("GET /", &headers).headers, Now::get());
         let seen = seen.map_err(Refusal::from);
         let refused = expected.is_none().then_some(ErrorCode::Unauthorized);
         assert_eq!(code(&seen), refused, "{credentials:?}");
@@ -36,7 +37,7 @@ fn rights_are_those_of_the_token() {
     // May subscribe and look; may publish; may inspect.
     let check = |access: &Access, listen: &str, name: &str, expected: [bool; 3]| {
         let policy = policy(access, listen).unwrap();
-        let holder = policy.named(name).unwrap();
+        let holder = policy.holders.named(name).unwrap();
         let may = |right| match policy.authorise(&holder, right) {
             Ok(()) => true,
             Err(refusal) => {
@@ -78,19 +79,22 @@ fn rights_are_those_of_the_token() {
 fn a_ticket_is_given_for_a_token() {
     let guarded = policy(&access("p", "s"), LOOPBACK).unwrap();
     for name in ["subscriber", "publisher"] {
-        assert!(guarded.new_ticket(&guarded.named(name).unwrap()).is_ok(), "{name}");
+        assert!(guarded.new_ticket(&guarded.holders.named(name).unwrap()).is_ok(), "{name}");
     }
-    assert_eq!(code(&guarded.new_ticket(&guarded.everybody())), Some(ErrorCode::Unauthorized));
+    assert_eq!(
+        code(&guarded.new_ticket(&guarded.holders.everybody())),
+        Some(ErrorCode::Unauthorized)
+    );
     // Where nobody needs one, everybody gets one.
     let open = policy(&Access::default(), LOOPBACK).unwrap();
-    assert!(!open.has_tokens() && open.new_ticket(&open.everybody()).is_ok());
+    assert!(!open.holders.has_tokens() && open.new_ticket(&open.holders.everybody()).is_ok());
 }
 
 #[test]
 fn tickets_are_random() {
     let policy = policy(&access("p", ""), LOOPBACK).unwrap();
     let tickets: std::collections::HashSet<_> = (0..100)
-        .map(|_| policy.new_ticket(&policy.named("publisher").unwrap()).unwrap().text())
+        .map(|_| policy.new_ticket(&policy.holders.named("publisher").unwrap()).unwrap().text())
         .collect();
     assert_eq!(tickets.len(), 100);
     assert!(tickets.iter().all(|ticket| ticket.len() == 32));
