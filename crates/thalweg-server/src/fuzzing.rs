@@ -25,7 +25,7 @@ pub struct Who(Arc<Holder>);
 impl Who {
     /// The name of the token: `nobody`, `subscriber` or `publisher`.
     pub fn name(&self) -> &str {
-        self.0.name()
+        if self.0.is_nobody() { "nobody" } else { self.0.token() }
     }
 }
 

@@ -36,7 +36,7 @@ mod connection_limits;
 mod derived;
 pub mod fanout;
 mod fetch;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod home;

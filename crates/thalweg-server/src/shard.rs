@@ -67,7 +67,7 @@ mod fed;
 mod fed_order;
 mod feeds;
 mod fetching;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 mod fuzzing;
 mod history_query;
 mod idempotency;
@@ -118,7 +118,7 @@ use tokio::sync::{Notify, futures::Notified, mpsc, oneshot};
 
 pub(crate) use asking::Asked;
 pub(crate) use commands::{Context, Request};
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use fuzzing::read_command;
 pub(crate) use history_query::HistoryPage;
 pub(crate) use idempotency::IdempotencyHasher;
