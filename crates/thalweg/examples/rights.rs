@@ -26,7 +26,7 @@ use anyhow::{Context, bail, ensure};
 use rustix::{
     net::{AddressFamily, SocketType, bind, connect, socket, sockopt::set_socket_linger},
     process::setpriority_process,
-    thread::{CpuSet, sched_setaffinity},
+    thread::{CpuSet, gettid, sched_setaffinity},
 };
 use serde_json::{Value, json};
 use thalweg_token::{Claims, SigningKey};
@@ -221,6 +221,15 @@ struct Honest {
     threads: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
+/// Lets this thread run whenever it can: who has another priority may keep it waiting until the kernel's
+/// next tick, after 4 ms.
+fn come_first() -> anyhow::Result<()> {
+    let own = gettid().as_raw_nonzero().to_string();
+    let status = Command::new("chrt").args(["--fifo", "--pid", "1", &own]).status()?;
+    ensure!(status.success(), "chrt --fifo needs root");
+    Ok(())
+}
+
 impl Honest {
     fn begin(address: SocketAddr, from: Option<Ipv4Addr>) -> anyhow::Result<Self> {
         let token = token("honest", now().as_secs() + 3600)?;
@@ -231,7 +240,7 @@ impl Honest {
             ensure!(status == 101, "{status}");
             let (is_over, late) = (Arc::clone(&is_over), Arc::clone(&late));
             threads.push(thread::spawn(move || {
-                setpriority_process(None, -20)?;
+                come_first()?;
                 let mut buffer = [0; 65_536];
                 while !is_over.load(Relaxed) {
                     let count = stream.read(&mut buffer)?;
@@ -257,7 +266,7 @@ impl Honest {
         );
         publisher.write_all(head.as_bytes())?;
         threads.push(thread::spawn(move || {
-            setpriority_process(None, -20)?;
+            come_first()?;
             let mut due = Instant::now();
             while !publishing.load(Relaxed) {
                 due += Duration::from_millis(10);
@@ -301,7 +310,11 @@ fn await_all(streams: &mut Vec<TcpStream>, what: &[u8]) -> anyhow::Result<Vec<Tc
     let mut buffer = [0; 16_384];
     while !streams.is_empty() {
         ensure!(begun.elapsed() < Duration::from_secs(60), "{} did not get it", streams.len());
-        for mut stream in std::mem::take(streams) {
+        for (nth, mut stream) in std::mem::take(streams).into_iter().enumerate() {
+            // All at once keep the kernel of this core busy for milliseconds, and the measured ones waiting.
+            if nth % 100 == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
             match stream.read(&mut buffer) {
                 Ok(count) if buffer[..count].windows(what.len()).any(|part| part == what) => {
                     done.push(stream);
@@ -310,14 +323,13 @@ fn await_all(streams: &mut Vec<TcpStream>, what: &[u8]) -> anyhow::Result<Vec<Tc
                 _ => streams.push(stream),
             }
         }
-        thread::sleep(Duration::from_millis(20));
     }
     Ok(done)
 }
 
 /// Tokens that end at the same moment: half of the connections are refreshed just before, the others closed.
 fn ending(program: &str) -> anyhow::Result<()> {
-    for round in 0..3 {
+    for round in 0..ROUNDS {
         let server = Server::start(program, Ipv4Addr::LOCALHOST)?;
         let honest = Honest::begin(server.address, None)?;
         setpriority_process(None, 19)?;
@@ -376,10 +388,10 @@ fn ending(program: &str) -> anyhow::Result<()> {
             json!({
                 "ending": ENDING, "round": round,
                 "refreshed_s": refreshed_after.as_secs_f64(), "closed_s": closed_after.as_secs_f64(),
-                "before": honest.late(refreshing - Duration::from_millis(2500), refreshing),
+                "before_refreshing": honest.late(refreshing - refreshed_after, refreshing),
                 "refreshing": honest.late(refreshing, refreshing + refreshed_after),
-                "closing": honest.late(ended, ended + Duration::from_secs(1)),
-                "after": honest.late(rest - Duration::from_millis(2500), rest),
+                "before_closing": honest.late(ended - closed_after, ended),
+                "closing": honest.late(ended, ended + closed_after),
             })
         );
         drop(refreshed);
