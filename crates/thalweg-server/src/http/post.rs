@@ -170,10 +170,10 @@ impl Publisher {
         let limits = http.limits();
         let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
         let mut drain = pin!(http.shard.drain());
-        // The time between lines is not limited, but a line that is begun must be finished in
-        // time.
         let mut publishing = http.shard.publishing(&self.holder, &self.topic)?;
         let mut token_end = pin!(until(ends_at(&self.holder)));
+        // The time between lines is not limited, but a line that is begun must be finished in
+        // time.
         let mut deadline = None;
         let mut permit = None;
         let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
