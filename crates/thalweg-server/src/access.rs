@@ -193,16 +193,18 @@ impl AccessPolicy {
         made_of: MadeOf,
         published: Option<Arc<PublishedKeys>>,
     ) -> Result<Self, String> {
-        if access.publish_token.is_none() && access.subscribe_token.is_some() {
-            return Err("--subscribe-token needs --publish-token: whoever may publish may \
-                        subscribe, and without it that is everybody"
-                .into());
+        if !access.says_who_publishes() && access.subscribe_token.is_some() {
+            return Err(
+                "--subscribe-token needs --publish-token, or other tokens: whoever may publish \
+                        may subscribe, and without them that is everybody"
+                    .into(),
+            );
         }
         let is_loopback = listen.ip().to_canonical().is_loopback();
         if !is_loopback && !access.says_who_publishes() && !access.open {
             return Err(format!(
                 "{listen} is reachable from other machines: say who may publish with \
-                 --publish-token, or that everybody may with --open"
+                 --publish-token, --token, --jwt-key or --everybody, or that everybody may with --open"
             ));
         }
         Ok(Self {
@@ -284,7 +286,7 @@ impl AccessPolicy {
             Right::Subscribe(topic) | Right::Publish(topic) => topic.as_str(),
             _ => "",
         };
-        Err(self.refusal(holder, right).of([holder.subject(), holder.token()], topic))
+        Err(self.refusal(holder, right).of(holder.names(), topic))
     }
 
     /// Whether a holder may read a topic, and what it is made of.

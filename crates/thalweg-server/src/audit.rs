@@ -13,7 +13,7 @@ const LINES_MAX: u64 = 10;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Asker<'a> {
     pub(crate) address: Option<Address>,
-    /// What was asked for: a path, or a command.
+    /// What was asked for: a path, or that it was a command.
     pub(crate) what: &'a str,
     /// What tells this request from others: its `X-Request-Id`, a number of ours, or a command's id.
     pub(crate) request: &'a str,
@@ -58,8 +58,7 @@ impl Lines {
     }
 }
 
-/// Whether refusals of this code are about rights or limits. All others are a client's mistakes, which
-/// are counted.
+/// Whether refusals of this code are about rights or limits of clients. All others are only counted.
 pub(crate) fn is_audited(code: ErrorCode) -> bool {
     matches!(
         code,

@@ -50,8 +50,8 @@ pub struct Config {
     pub version: &'static str,
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Where to listen for administrators: the list of topics, `/metrics` and health, without a
-    /// token and without TLS.
+    /// Where to listen for administrators: the list of topics, `/metrics`, health, and ending connections,
+    /// without a token and without TLS.
     pub admin_listen: Option<SocketAddr>,
     /// The number of cores that shards run on: one shard each, pinned if there are several.
     pub shards: usize,
@@ -272,10 +272,10 @@ impl Default for TopicSettings {
 }
 
 impl Access {
-    /// Whether there is a token, without which some rights are not given. A subscribe token alone
-    /// is not allowed.
+    /// Whether there is a token, without which some rights are not given.
     pub fn has_tokens(&self) -> bool {
-        self.publish_token.is_some() || self.inspect_token.is_some() || self.has_own_rights()
+        let of_all = [&self.publish_token, &self.subscribe_token, &self.inspect_token];
+        of_all.iter().any(|token| token.is_some()) || self.has_own_rights()
     }
 
     /// Whether there are tokens whose rights are their own.

@@ -70,6 +70,13 @@ pub(crate) struct Requester {
     address_permit: Option<AddressPermit>,
 }
 
+impl Requester {
+    /// The address that what it uses counts for, if it does for any.
+    pub(crate) fn counted(&self) -> Option<Address> {
+        self.is_counted.then_some(self.address)
+    }
+}
+
 /// One of the places that an address may have.
 #[derive(Debug)]
 struct AddressPermit {

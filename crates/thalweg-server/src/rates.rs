@@ -21,22 +21,23 @@ use crate::{
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Requests but those that publish or command: with each a connection may begin, a token be verified.
-    Handshake,
     /// Commands, in a connection or as a request.
     Command,
     /// Events published.
     Publish,
     /// Bytes of commands and of bodies.
     Byte,
+    /// Requests but those that publish or command, and those that would: with each a connection may begin.
+    Handshake,
     /// Tokens and tickets that are verified, at the rate of requests. A bucket of their own: who presents wrong
     /// ones must not keep others of the same address out, whose tokens are known.
     Verification,
 }
 
 impl Act {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Handshake, Self::Command, Self::Publish, Self::Byte, Self::Verification];
+    /// How many there are, and how many are counted in a connection: those come first.
+    const COUNT: usize = 5;
+    const IN_CONNECTIONS: usize = 3;
 
     /// Several of them, in words.
     fn name(self) -> &'static str {
@@ -61,11 +62,23 @@ impl Rates {
     }
 }
 
-/// Buckets, one for each [`Act`]: when each would be full again, in ns.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Buckets([u64; Act::ALL.len()]);
+/// Buckets, one for each of the first [`Act`]s: when each would be full again, in ns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Buckets<const N: usize>([u64; N]);
 
-impl Buckets {
+/// Those of a connection.
+pub(crate) type ConnectionBuckets = Buckets<{ Act::IN_CONNECTIONS }>;
+
+/// Those of a subject or an address.
+type ClientBuckets = Buckets<{ Act::COUNT }>;
+
+impl<const N: usize> Default for Buckets<N> {
+    fn default() -> Self {
+        Self([0; N])
+    }
+}
+
+impl<const N: usize> Buckets<N> {
     /// Takes `count` out of a bucket. A take that is larger than the whole bucket empties it.
     ///
     /// # Errors
@@ -74,7 +87,8 @@ impl Buckets {
         let now_ns = now_us.saturating_mul(1_000);
         let full_ns = rate.time_ns(count);
         let burst_ns = rate.time_ns(rate.burst);
-        let bucket = &mut self.0[act as usize];
+        // What is not counted here.
+        let Some(bucket) = self.0.get_mut(act as usize) else { return Ok(()) };
         let next_ns = (*bucket).max(now_ns).saturating_add(full_ns.min(burst_ns));
         let over_ns = next_ns.saturating_sub(now_ns.saturating_add(burst_ns));
         if over_ns > 0 {
@@ -84,11 +98,11 @@ impl Buckets {
         Ok(())
     }
 
-    /// Takes `count` out of a bucket, also what is not in it: at most one bucket more. Nothing is to be had of it until
-    /// that has come back.
+    /// Takes `count` out of a bucket, which may have a debt by that, of at most what it holds. Nothing can be taken before
+    /// the debt is paid.
     fn charge(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) {
         let now_ns = now_us.saturating_mul(1_000);
-        let bucket = &mut self.0[act as usize];
+        let Some(bucket) = self.0.get_mut(act as usize) else { return };
         let next_ns = (*bucket).max(now_ns).saturating_add(rate.time_ns(count));
         *bucket = next_ns.min(now_ns.saturating_add(2 * rate.time_ns(rate.burst)));
     }
@@ -102,7 +116,7 @@ impl Buckets {
 #[derive(Debug)]
 struct Keyed<K> {
     hasher: RandomState,
-    parts: [Mutex<HashMap<K, Buckets>>; PARTS],
+    parts: [Mutex<HashMap<K, ClientBuckets>>; PARTS],
 }
 
 /// Parts of a table, each with a lock of its own.
@@ -115,7 +129,7 @@ impl<K: Hash + Eq + Copy> Keyed<K> {
 
     /// Does something with the buckets of a key. `None` of a table that is full: then this key is not
     /// counted, so that nobody is kept out.
-    fn with<T>(&self, key: K, step: impl FnOnce(&mut Buckets) -> T) -> Option<T> {
+    fn with<T>(&self, key: K, step: impl FnOnce(&mut ClientBuckets) -> T) -> Option<T> {
         let part = self.hasher.hash_one(key) as usize % PARTS;
         let mut part = lock(&self.parts[part]);
         // The sweep makes room.
@@ -202,7 +216,7 @@ impl AllRates {
     pub(crate) fn take(
         &self,
         rated: Rated,
-        connection: Option<&mut Buckets>,
+        connection: Option<&mut ConnectionBuckets>,
         (act, count): (Act, u64),
         now_us: u64,
     ) -> Result<u64, Refusal> {
@@ -214,7 +228,7 @@ impl AllRates {
             taken.map_err(|wait| refused("this connection", wait))?;
         }
         let take = |rates: Rates| {
-            move |buckets: &mut Buckets| buckets.take(act, count, rates.of(act), now_us)
+            move |buckets: &mut ClientBuckets| buckets.take(act, count, rates.of(act), now_us)
         };
         let subject = rated.subject.map(|key| self.by_subject.with(key, take(of_subject)));
         let address = rated.address.map(|key| self.by_address.with(key, take(of_address)));
@@ -260,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_its_burst_and_then_its_rate() {
-        let mut buckets = Buckets::default();
+        let mut buckets = ClientBuckets::default();
         let mut take = |now_us| buckets.take(Act::Command, 1, RATE, now_us).is_ok();
         let start_us = 7_000_000;
         assert_eq!((0..8).filter(|_| take(start_us)).count(), 5);
@@ -271,7 +285,7 @@ mod tests {
 
     #[test]
     fn who_waits_as_long_as_is_said_is_served() {
-        let mut buckets = Buckets::default();
+        let mut buckets = ClientBuckets::default();
         while buckets.take(Act::Byte, 2, RATE, 0).is_ok() {}
         let wait = buckets.take(Act::Byte, 2, RATE, 0).unwrap_err();
         let wait_us = wait.as_micros() as u64;
@@ -288,7 +302,7 @@ mod tests {
         /// As a bucket that is filled drop by drop.
         #[test]
         fn it_is_a_token_bucket(steps in prop::collection::vec((0..400_u64, 1..5_u64), 1..60)) {
-            let (mut buckets, mut now_ms, mut level) = (Buckets::default(), 1000, 5000_u64);
+            let (mut buckets, mut now_ms, mut level) = (ClientBuckets::default(), 1000, 5000_u64);
             for (passed_ms, count) in steps {
                 now_ms += passed_ms;
                 // Thousandths: ten a second are ten of them in a millisecond.

@@ -26,7 +26,9 @@ use tokio::{
 use crate::{
     access::{AccessPolicy, MadeOf},
     backend::{Backend, Link, Readiness, Shards},
-    config::{Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, Limits, READS_MAX, STORES_MAX},
+    config::{
+        Access, Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, Limits, READS_MAX, STORES_MAX,
+    },
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
     derived::DerivedTopic,
     fetch::{Fetcher, KeyReader},
@@ -227,7 +229,9 @@ impl Server {
     /// One sentence. Everything stays as it was.
     pub async fn reload(&mut self, config: &Config) -> Result<(), String> {
         let limits = self.config.limits.reloaded(&listener::within_descriptors(config.limits));
-        let access = config.access.clone();
+        // What a proxy says is believed by who was one at the start.
+        let trusted_proxies = self.config.access.trusted_proxies.clone();
+        let access = Access { trusted_proxies, ..config.access.clone() };
         let config = Config { access, limits, ..(*self.config).clone() };
         let url = self.config.access.signed.as_ref().and_then(|signed| signed.url.as_ref());
         let before = url.zip(self.access.holders.published_keys());

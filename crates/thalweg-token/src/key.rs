@@ -192,14 +192,6 @@ impl Keys {
         Self::new(keys)
     }
 
-    /// These and others.
-    ///
-    /// # Errors
-    /// `TooMany`.
-    pub fn and(&self, others: &Self) -> Result<Self, KeyError> {
-        Self::new([&self.0[..], &others.0].concat())
-    }
-
     /// The bytes of each, which tell them from others.
     pub fn bytes(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|key| match key.decoding.kind() {

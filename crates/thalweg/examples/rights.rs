@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo build --release -p thalweg && cargo build --release -p thalweg --example rights
 //! target/release/examples/rights handshakes target/release/thalweg
-//! target/release/examples/rights ending target/release/thalweg
+//! sudo target/release/examples/rights ending target/release/thalweg
 //! sudo target/release/examples/rights flood target/release/thalweg
 //! ```
 //!

@@ -94,6 +94,11 @@ impl Holder {
         if self.kind == Kind::Named { &self.name } else { "" }
     }
 
+    /// Subject and name of its token, as the log has them.
+    pub(crate) fn names(&self) -> [&str; 2] {
+        [self.subject(), self.token()]
+    }
+
     /// Whether it presented nothing.
     pub(crate) fn is_nobody(&self) -> bool {
         self.kind == Kind::Nobody

@@ -23,7 +23,7 @@ pub(crate) struct Holders {
     tokens: Vec<(Token, Arc<Holder>)>,
     /// Those that somebody else signs, if there are keys.
     signed: Option<SignedTokens>,
-    /// Who presents no token. Others have their rights, too: they could leave theirs away.
+    /// Who presents no token. All others have their rights, too, for they need not present theirs.
     pub(super) everybody: Arc<Holder>,
 }
 
@@ -99,7 +99,7 @@ impl Holders {
         self.identify_by(headers, |signed, token| Self::signed_holder(signed, token, now))
     }
 
-    /// The same, but of a signed token that was not verified before.
+    /// The same, but a signed token that was not verified before is not verified now.
     ///
     /// # Errors
     /// As [`Self::verify`], and `Unverified`.

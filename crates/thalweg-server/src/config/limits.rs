@@ -96,7 +96,7 @@ pub(crate) const GONE_MAX: usize = 10_000;
 /// that were not seen for longest are verified again.
 pub(crate) const SEEN_TOKENS_MAX: usize = 20_000;
 
-/// A wrong token counts as so many requests of its address.
+/// A wrong token counts as so many of the tokens that its address may have verified, besides itself.
 pub(crate) const WRONG_TOKEN_REQUESTS: u64 = 100;
 
 /// The least time between two requests for the keys of signed tokens, however many tokens name keys

@@ -28,10 +28,21 @@ impl Http {
         parts: &Parts,
         requester: &Requester,
     ) -> Result<(), Refusal> {
-        let counted = requester.is_counted.then_some(requester.address);
-        let Some(address) = counted.filter(|_| parts.method != Method::POST) else { return Ok(()) };
-        let rated = Rated { subject: None, address: Some(address) };
-        self.take(rated, (Act::Handshake, 1))
+        match is_counted_by_content(parts) {
+            true => Ok(()),
+            false => self.take_of_address(Act::Handshake, requester),
+        }
+    }
+
+    /// Counts a publish that is refused for its rights: nothing else of it is counted. Returns what the
+    /// request is refused with.
+    pub(super) fn take_for_refused(&self, refusal: Refusal, requester: &Requester) -> Refusal {
+        self.take_of_address(Act::Handshake, requester).err().unwrap_or(refusal)
+    }
+
+    fn take_of_address(&self, act: Act, requester: &Requester) -> Result<(), Refusal> {
+        let Some(address) = requester.counted() else { return Ok(()) };
+        self.take(Rated { subject: None, address: Some(address) }, (act, 1))
     }
 
     /// Counts one of a subject's, once that is known.
@@ -39,12 +50,10 @@ impl Http {
     /// # Errors
     /// When it makes too many.
     fn take_of_subject(&self, holder: &Holder, requester: &Requester) -> Result<(), Refusal> {
-        let counted = requester.is_counted.then_some(requester.address);
-        match holder.rated(counted) {
-            // That of the address was counted before.
-            Some(rated) => self.take(Rated { address: None, ..rated }, (Act::Handshake, 1)),
-            None => Ok(()),
-        }
+        let Some(rated) = holder.rated(requester.counted()) else { return Ok(()) };
+        // That of the address was counted before.
+        let taken = self.take(Rated { address: None, ..rated }, (Act::Handshake, 1));
+        taken.map_err(|refusal| refusal.of(holder.names(), ""))
     }
 
     /// Counts a token or a ticket that is not known and is to be verified.
@@ -52,16 +61,13 @@ impl Http {
     /// # Errors
     /// When its address has too many verified.
     fn take_verification(&self, requester: &Requester) -> Result<(), Refusal> {
-        let address = requester.is_counted.then_some(requester.address);
-        let Some(address) = address else { return Ok(()) };
-        self.take(Rated { subject: None, address: Some(address) }, (Act::Verification, 1))
+        self.take_of_address(Act::Verification, requester)
     }
 
-    /// Counts a token that was not good as many: verifying it costs as much, and who has a good one seldom
-    /// presents a wrong one. Returns what the request is refused with.
+    /// Counts a token that was not good as many: who has a good one seldom presents a wrong one. Returns
+    /// what the request is refused with.
     fn take_for_wrong_token(&self, refusal: Refusal, requester: &Requester) -> Refusal {
-        let address = requester.is_counted.then_some(requester.address);
-        let (ErrorCode::Unauthorized, Some(address)) = (refusal.code, address) else {
+        let (ErrorCode::Unauthorized, Some(address)) = (refusal.code, requester.counted()) else {
             return refusal;
         };
         if let Err(too_many) = self.take_verification(requester) {
@@ -71,8 +77,10 @@ impl Http {
         refusal
     }
 
+    /// Takes some of an act out of the buckets of a client.
+    ///
     /// # Errors
-    /// When something is done too often.
+    /// When it is done too often.
     pub(super) fn take(&self, rated: Rated, act: (Act, u64)) -> Result<(), Refusal> {
         let Handle { common, counts, .. } = &*self.shard;
         let uncounted = common.rates.take(rated, None, act, now_us())?;
@@ -93,14 +101,14 @@ impl Http {
             Some(ticket) => Box::pin(self.redeem(ticket, requester)).await,
             None => self.identify_token(&parts.headers, requester).await,
         }?;
-        if parts.method != Method::POST {
+        if !is_counted_by_content(parts) {
             self.take_of_subject(&holder, requester)?;
         }
         Ok(holder)
     }
 
     /// Whose token a request presents.
-    pub(super) async fn identify_token(
+    async fn identify_token(
         &self,
         headers: &HeaderMap,
         requester: &Requester,
@@ -154,7 +162,10 @@ impl Http {
         access.holders.verify(headers, Now::get())
     }
 
-    /// Lets its client have something, if it may.
+    /// What a request wants, if whoever presents its token may have it.
+    ///
+    /// # Errors
+    /// As [`Self::identify`], and when the right is missing.
     pub(super) async fn allow<T: Wanted>(
         &self,
         wanted: T,
@@ -165,4 +176,10 @@ impl Http {
         let holder = self.identify(parts, query, requester).await?;
         self.access().allow(&holder, wanted)
     }
+}
+
+/// Whether a request is counted by the events or commands in its body.
+fn is_counted_by_content(parts: &Parts) -> bool {
+    let path = parts.uri.path();
+    parts.method == Method::POST && (path.starts_with("/v1/topics/") || path == "/v1/commands")
 }

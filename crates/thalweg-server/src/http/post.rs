@@ -66,7 +66,8 @@ impl Publisher {
             return Err(Refusal::draining());
         }
         let holder = http.identify(parts, &Query::of(parts)?, requester).await?;
-        let topic = http.access().allow(&holder, Writing(topic))?;
+        let topic = http.access().allow(&holder, Writing(topic));
+        let topic = topic.map_err(|refusal| http.take_for_refused(refusal, requester))?;
         reject_encoded(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
         let kind = BodyKind::of(content_type);
@@ -117,11 +118,14 @@ impl Publisher {
         }
     }
 
+    /// Takes some of an act out of its buckets.
+    ///
     /// # Errors
     /// When it does so too often.
     fn take_rate(&self, http: &Http, act: Act, count: usize) -> Result<(), Refusal> {
         let Some(rated) = self.holder.rated(self.client.counted()) else { return Ok(()) };
-        http.take(rated, (act, count as u64))
+        let taken = http.take(rated, (act, count as u64));
+        taken.map_err(|refusal| refusal.of(self.holder.names(), self.topic.0.as_str()))
     }
 
     /// Appends, and adds to what this request has published.
@@ -263,6 +267,7 @@ pub(super) async fn command(
     if let Some(rated) = holder.rated(client.counted()) {
         let taken = request.acts().into_iter().try_for_each(|act| http.take(rated, act));
         if let Err(refusal) = taken {
+            let refusal = refusal.of(holder.names(), "");
             return Err(ErrorResponse { id: request.id, ..refusal.into() });
         }
     }
@@ -282,15 +287,13 @@ pub(super) async fn ticket(
     parts: &Parts,
     requester: &Requester,
 ) -> Result<Answer, ErrorResponse> {
-    if Query::of(parts)?.ticket.is_some() {
+    let query = Query::of(parts)?;
+    if query.ticket.is_some() {
         let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
     }
     let access = http.access();
-    let holder = http.identify_token(&parts.headers, requester).await?;
-    if let Some(rated) = holder.rated(requester.is_counted.then_some(requester.address)) {
-        http.take(rated, (Act::Handshake, 1))?;
-    }
+    let holder = http.identify(parts, &query, requester).await?;
     let ticket = access.new_ticket(&holder)?;
     // A server without tokens does not check tickets.
     if access.holders.has_tokens() {

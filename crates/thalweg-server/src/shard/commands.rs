@@ -311,7 +311,8 @@ impl Shard {
         let now = Now::get();
         let address = context.client.counted();
         let rated = Rated { subject: None, address };
-        self.common.rates.take(rated, None, (Act::Verification, 1), now.us)?;
+        let uncounted = self.common.rates.take(rated, None, (Act::Verification, 1), now.us)?;
+        self.subscribers.counts.rates_uncounted.add(uncounted);
         let holder = match self.access.holders.holder(token, now) {
             Ok(holder) => holder,
             Err(unidentified) => {

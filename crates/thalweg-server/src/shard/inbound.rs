@@ -77,6 +77,8 @@ impl Shard {
         }
     }
 
+    /// Takes what a request does out of its connection's buckets, and out of its client's.
+    ///
     /// # Errors
     /// When it comes too often.
     fn take_rates(&mut self, key: u32, request: &Request) -> Result<(), Refusal> {
@@ -87,7 +89,8 @@ impl Shard {
         let now_us = now_us();
         for act in request.acts() {
             let buckets = Some(&mut connection.buckets);
-            let uncounted = self.common.rates.take(rated, buckets, act, now_us)?;
+            let taken = self.common.rates.take(rated, buckets, act, now_us);
+            let uncounted = taken.map_err(|refusal| refusal.of(connection.holder.names(), ""))?;
             self.subscribers.counts.rates_uncounted.add(uncounted);
         }
         Ok(())

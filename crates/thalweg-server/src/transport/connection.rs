@@ -13,7 +13,7 @@ use crate::{
     config::{ECHO_BYTES, Limits, UNANSWERED_MAX, has_read_enough},
     connection_limits::{Address, ConnectionPermit, Requester},
     fanout::{Feeds, Subscriber},
-    rates::Buckets,
+    rates::ConnectionBuckets,
 };
 
 /// A subscriber's connection: a slab entry, no task.
@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     /// Whether it may publish to any topic: else its events are not read.
     pub(crate) may_publish: bool,
     /// How often it may do something.
-    pub(crate) buckets: Buckets,
+    pub(crate) buckets: ConnectionBuckets,
     /// When it is looked whether its token has ended, in µs; `u64::MAX`: never.
     pub(crate) token_watched_us: u64,
     /// Its place among the server's, held as long as it lives.
@@ -148,7 +148,7 @@ impl Connection {
             client,
             holder,
             may_publish: matches!(inbound_mode, InboundMode::Publish(_)),
-            buckets: Buckets::default(),
+            buckets: ConnectionBuckets::default(),
             token_watched_us: u64::MAX,
             _permit: permit,
         }

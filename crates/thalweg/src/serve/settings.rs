@@ -29,10 +29,10 @@ pub(super) struct Settings {
     /// Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(super) listen: Option<Address>,
-    /// Where to listen for /metrics, the list of topics and health alone, without a token
+    /// Where to listen for administrators, without a token: /metrics, topics, health
     ///
-    /// Whoever reaches it sees them, without TLS: choose loopback, or an address that a
-    /// firewall guards.
+    /// Whoever reaches it sees them, and may end connections of others, without TLS: choose loopback, or an
+    /// address that a firewall guards. It answers to addresses, and to the names of --allow-host.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin_listen: Option<Address>,
     /// Threads that serve, each with its own sockets [default: the cores it may run on]

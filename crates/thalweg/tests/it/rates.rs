@@ -104,6 +104,29 @@ fn events_and_bytes_are_counted() {
     post("application/x-ndjson", "\n").refused(429, "too_many_requests");
 }
 
+/// What it would publish is not counted, for nobody looks at it.
+#[test]
+fn publishes_that_are_refused_are_requests() {
+    let tokens = ["--token", "p=secret,publish=**,subscribe=**", "--token", "q=other,subscribe=x"];
+    let server = server(&[&tokens[..], &["--address-rates", "handshakes=1"]].concat());
+    let publish = |from: &str, token: &str| {
+        let headers = [("X-Forwarded-For", from), ("Authorization", token)];
+        server.ask("POST", "/v1/topics/t", &headers, "1")
+    };
+    for (from, token, code) in
+        [("192.0.2.1", "", "unauthorized"), ("192.0.2.2", "Bearer other", "forbidden")]
+    {
+        let refused: Vec<_> =
+            (0..20).map(|_| publish(from, token).json()["error"]["code"].clone()).collect();
+        let of = |code: &str| refused.iter().filter(|it| *it == code).count();
+        assert!(of(code) <= 12 && of(code) + of("too_many_requests") == 20, "{refused:?}");
+        assert_eq!(publish(from, "Bearer secret").status, 200);
+    }
+    for target in ["/v1/admin/disconnect", "/nowhere"] {
+        ask(&server, "POST", target, "192.0.2.1", "1").refused(429, "too_many_requests");
+    }
+}
+
 #[test]
 fn a_connection_commands_ten_seconds_worth_at_once() {
     let server = server(&["--connection-rates", "commands=1"]);

@@ -138,6 +138,16 @@ fn a_ticket_is_good_for_what_its_token_is_good_for_when_it_is_used() {
         .refused(403, "forbidden");
 }
 
+/// Who comes through a proxy that was one at the start must not become a neighbour on loopback.
+#[test]
+fn proxies_are_those_of_the_start() {
+    let settings = Settings::new("proxies", "trusted-proxy = [\"127.0.0.1\"]\n");
+    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+    server.get("/metrics").refused(401, "unauthorized");
+    settings.change(&server, "", "loaded tokens");
+    server.get("/metrics").refused(401, "unauthorized");
+}
+
 #[test]
 fn limits_are_read_again_and_who_is_connected_stays() {
     let narrow = "trusted-proxy = [\"127.0.0.1\"]\nmax-connections-per-address = 1\naddress-rates = \"handshakes=1\"\n";
