@@ -88,7 +88,7 @@ impl Shard {
         };
         let now_us = now_us();
         for act in request.acts() {
-            let buckets = Some(&mut connection.buckets);
+            let buckets = Some(&mut **connection.buckets.get_or_insert_default());
             let taken = self.common.rates.take(rated, buckets, act, now_us);
             let uncounted = taken.map_err(|refusal| refusal.of(connection.holder.names(), ""))?;
             self.subscribers.counts.rates_uncounted.add(uncounted);

@@ -53,8 +53,8 @@ pub(crate) struct Connection {
     pub(crate) holder: Arc<Holder>,
     /// Whether it may publish to any topic: else its events are not read.
     pub(crate) may_publish: bool,
-    /// How often it may do something.
-    pub(crate) buckets: ConnectionBuckets,
+    /// How often it may do something, once it has done something that counts.
+    pub(crate) buckets: Option<Box<ConnectionBuckets>>,
     /// When it is looked whether its token has ended, in µs; `u64::MAX`: never.
     pub(crate) token_watched_us: u64,
     /// Its place among the server's, held as long as it lives.
@@ -148,7 +148,7 @@ impl Connection {
             client,
             holder,
             may_publish: matches!(inbound_mode, InboundMode::Publish(_)),
-            buckets: ConnectionBuckets::default(),
+            buckets: None,
             token_watched_us: u64::MAX,
             _permit: permit,
         }
