@@ -65,6 +65,11 @@ pub enum KeyError {
     /// Too many.
     #[error("at most 16 keys can be told apart")]
     TooMany,
+    /// Too many of one algorithm that have no id: no token could say which of them it means.
+    #[error(
+        "at most 4 keys of one algorithm have no id: give the others one (ID=@FILE, or kid of a JWK)"
+    )]
+    Nameless,
 }
 
 impl Key {
@@ -165,9 +170,18 @@ impl Keys {
     /// These keys.
     ///
     /// # Errors
-    /// `TooMany`.
+    /// `TooMany`, `Nameless`.
     pub fn new(keys: Vec<Key>) -> Result<Self, KeyError> {
-        if keys.len() > KEYS_MAX { Err(KeyError::TooMany) } else { Ok(Self(keys)) }
+        if keys.len() > KEYS_MAX {
+            return Err(KeyError::TooMany);
+        }
+        let nameless = |one: &Key| {
+            keys.iter().filter(|it| it.id.is_none() && it.algorithm == one.algorithm).count()
+        };
+        if keys.iter().any(|key| nameless(key) > KEYS_TRIED_MAX) {
+            return Err(KeyError::Nameless);
+        }
+        Ok(Self(keys))
     }
 
     /// The keys of a set (RFC 7517 §5). What is not for signatures or of another algorithm is left

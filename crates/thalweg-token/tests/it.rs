@@ -253,6 +253,9 @@ fn keys_are_told_apart_by_their_ids() {
     assert_eq!(granted(&token(EC[0], Some("new")), &set), Err(TokenError::UnknownKey));
     assert_eq!(granted(&token(EC[0], Some("gone")), &set), Err(TokenError::UnknownKey));
     assert!(Keys::new(vec![old.clone(); KEYS_MAX + 1]).is_err());
+    let nameless = Key::public(EC[1], None).expect("a key");
+    assert!(Keys::new(vec![nameless.clone(); 4]).is_ok());
+    assert_eq!(Keys::new(vec![nameless; 5]).err(), Some(KeyError::Nameless));
     // A token that may be of many keys is not tried with all.
     assert!(granted(&token(EC[0], None), &keys(vec![old.clone(); 4])).is_ok());
     assert_eq!(granted(&token(EC[0], None), &keys(vec![old; 5])), Err(TokenError::ManyKeys));

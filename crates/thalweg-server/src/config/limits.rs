@@ -412,7 +412,8 @@ impl Default for Limits {
             queries_per_address: 16,
             fetches: 256,
             rates_of_connection: Rates {
-                handshakes: Rate::of(2_000),
+                // It makes none.
+                handshakes: Rate::of(1),
                 commands: Rate::of(1_000),
                 publishes: Rate::of(10_000),
                 bytes: Rate::of(16 << 20),

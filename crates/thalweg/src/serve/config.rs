@@ -103,6 +103,13 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
         table.add_to(&name, &mut config)?;
     }
     check_streams(&config)?;
+    if settings.connection_rates.is_some_and(|rates| rates.has_handshakes()) {
+        return Err(
+            "connection-rates: a connection makes no handshakes: say how many in subject-rates \
+                    or address-rates"
+                .into(),
+        );
+    }
     Ok(config)
 }
 

@@ -109,6 +109,7 @@ fn what_does_not_go_together_is_refused() {
         clash("--max-event 2MiB --max-history 1MiB"),
         clash("--max-event 2MiB --max-unfinished 2MiB"),
         clash("--publish-token @/no/such/file"),
+        clash("--connection-rates handshakes=1"),
     ];
     insta::assert_snapshot!(refusals.join("\n"));
 }

@@ -250,6 +250,11 @@ impl FromStr for RatesOf {
 }
 
 impl RatesOf {
+    /// Whether it names requests, of which a connection makes none.
+    pub(super) fn has_handshakes(&self) -> bool {
+        self.0.text("handshakes").is_some()
+    }
+
     /// These, and the others as they are.
     pub(super) fn over(&self, rates: Rates) -> Rates {
         // It was read before.
