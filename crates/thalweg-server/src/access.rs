@@ -261,7 +261,8 @@ impl AccessPolicy {
         Ok(Allowed { wanted })
     }
 
-    /// Whether a holder has a right. So it is asked again for what it was allowed before.
+    /// Whether a holder has a right. [`Self::allow`] asks this first; it is asked again when rights may have
+    /// changed since.
     ///
     /// # Errors
     /// `Unauthorized` of who presents no token, `Forbidden` of who presents one. Neither says

@@ -27,7 +27,8 @@ pub(crate) enum Act {
     Publish,
     /// Bytes of commands and of bodies.
     Byte,
-    /// Requests but those that publish or command, and those that would: with each a connection may begin.
+    /// Requests: with each a connection may begin. Publishes are counted by their events, and here only if the
+    /// right is missing; commands are counted as such.
     Handshake,
     /// Tokens and tickets that are verified, at the rate of requests. A bucket of their own: who presents wrong
     /// ones must not keep others of the same address out, whose tokens are known.

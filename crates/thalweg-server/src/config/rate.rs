@@ -10,7 +10,7 @@ pub struct Rate {
 /// How often a connection, a subject or an address may do something (`too_many_requests`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
-    /// Requests but those that publish or command. A connection makes none.
+    /// Requests other than publishes and commands. A connection makes none.
     pub handshakes: Rate,
     /// Commands.
     pub commands: Rate,
