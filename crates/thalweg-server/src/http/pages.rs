@@ -27,7 +27,7 @@ const HELLO: &str = "Thalweg pushes live data.\n\n\
     \x20  Accept: application/x-ndjson\n\
     \x20  ?wait=25s\n\
     \x20  ?transport=forever-frame\n\
-    \x20or read, with ?limit=100\n\
+    \x20  or read, with ?limit=100\n\
     GET  /v1/topics          list the topics\n\
     POST /v1/commands        a command\n\
     POST /v1/tickets         a ticket for a URL\n\
