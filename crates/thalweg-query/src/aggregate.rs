@@ -34,7 +34,7 @@ pub(crate) enum AggregateFunction {
 pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
     (&["count"], "count(*), count(value)", "how many rows, or how many values that are not NULL"),
     (&["sum"], "sum(number)", "the sum; NULL if there is none, or 64 bits do not hold it"),
-    (&["avg"], "avg(number)", "the mean, a double"),
+    (&["avg"], "avg(number)", "the mean, a double; the sum of ints is exact"),
     (&["min"], "min(value)", "the smallest number, time, string or boolean"),
     (&["max"], "max(value)", "the largest"),
     (
@@ -80,7 +80,9 @@ pub(crate) enum Accumulator {
     Count(i64),
     SumInt(i128, bool),
     SumDouble(f64, bool),
-    Mean(f64, u64),
+    /// The sum and how many.
+    MeanInt(i128, u64),
+    MeanDouble(f64, u64),
     Min(Cell<'static>),
     Max(Cell<'static>),
     First(Option<Cell<'static>>),
@@ -93,7 +95,8 @@ impl Aggregate {
             AggregateFunction::Count => Accumulator::Count(0),
             AggregateFunction::Sum if self.kind == Kind::Int => Accumulator::SumInt(0, false),
             AggregateFunction::Sum => Accumulator::SumDouble(0.0, false),
-            AggregateFunction::Avg => Accumulator::Mean(0.0, 0),
+            AggregateFunction::Avg if self.kind == Kind::Int => Accumulator::MeanInt(0, 0),
+            AggregateFunction::Avg => Accumulator::MeanDouble(0.0, 0),
             AggregateFunction::Min => Accumulator::Min(Cell::Null),
             AggregateFunction::Max => Accumulator::Max(Cell::Null),
             AggregateFunction::First => Accumulator::First(None),
@@ -129,7 +132,12 @@ impl Accumulator {
                 }
             }
             Self::SumDouble(sum, is_any) => (*sum, *is_any) = (*sum + double(&cell), true),
-            Self::Mean(sum, count) => (*sum, *count) = (*sum + double(&cell), *count + 1),
+            Self::MeanInt(sum, count) => {
+                if let Cell::Int(number) = cell {
+                    (*sum, *count) = (*sum + i128::from(number), *count + 1);
+                }
+            }
+            Self::MeanDouble(sum, count) => (*sum, *count) = (*sum + double(&cell), *count + 1),
             Self::Min(least) => {
                 if *least == Cell::Null || compare(&cell, least).is_some_and(|it| it.is_lt()) {
                     return replace(least, cell, room);
@@ -156,10 +164,12 @@ impl Accumulator {
     pub(crate) fn result(self) -> Cell<'static> {
         match self {
             Self::Count(count) => Cell::Int(count),
-            Self::SumInt(_, false) | Self::SumDouble(_, false) | Self::Mean(_, 0) => Cell::Null,
+            Self::SumInt(_, false) | Self::SumDouble(_, false) => Cell::Null,
+            Self::MeanInt(_, 0) | Self::MeanDouble(_, 0) => Cell::Null,
             Self::SumInt(sum, true) => i64::try_from(sum).map_or(Cell::Null, Cell::Int),
             Self::SumDouble(sum, true) => finite(sum),
-            Self::Mean(sum, count) => finite(sum / count as f64),
+            Self::MeanInt(sum, count) => Cell::Double(sum as f64 / count as f64),
+            Self::MeanDouble(sum, count) => finite(sum / count as f64),
             Self::Min(cell) | Self::Max(cell) | Self::Last(cell) => cell,
             Self::First(cell) => cell.unwrap_or(Cell::Null),
         }

@@ -6,37 +6,83 @@ const HOUR: i64 = 3_600_000;
 const DAY: i64 = 86_400_000;
 
 /// Parts that `extract` knows.
-pub(crate) const PARTS: [&str; 10] =
-    ["millisecond", "second", "minute", "hour", "day", "month", "year", "dow", "doy", "epoch"];
+pub(crate) const PARTS: [&str; 14] = [
+    "millisecond",
+    "second",
+    "minute",
+    "hour",
+    "day",
+    "week",
+    "month",
+    "quarter",
+    "year",
+    "isoyear",
+    "dow",
+    "isodow",
+    "doy",
+    EPOCH,
+];
+
+/// The only part that is no whole number: seconds since 1970.
+pub(crate) const EPOCH: &str = "epoch";
 
 /// Units that `date_trunc` knows.
-pub(crate) const UNITS: [&str; 7] = ["second", "minute", "hour", "day", "week", "month", "year"];
+pub(crate) const UNITS: [&str; 8] =
+    ["second", "minute", "hour", "day", "week", "month", "quarter", "year"];
 
-/// A part of an instant, which is in ms since 1970.
+/// A part of an instant, which is in ms since 1970. Milliseconds are those of the minute.
 pub(crate) fn part(part: &str, ms: i64) -> Option<i64> {
-    if ms.unsigned_abs() > 1 << 60 {
+    if !is_in_calendar(ms) {
         return None;
     }
     let in_unit = |of: i64, unit: i64| ms.rem_euclid(of) / unit;
     Some(match part {
-        "millisecond" => in_unit(SECOND, 1),
+        "millisecond" => in_unit(MINUTE, 1),
         "second" => in_unit(MINUTE, SECOND),
         "minute" => in_unit(HOUR, MINUTE),
         "hour" => in_unit(DAY, HOUR),
         "day" => date(ms).2,
         "month" => date(ms).1,
         "year" => date(ms).0,
+        "quarter" => (date(ms).1 + 2) / 3,
         // 1970 began on a Thursday.
         "dow" => (ms.div_euclid(DAY) + 4).rem_euclid(7),
-        "doy" => ms.div_euclid(DAY) - days(date(ms).0, 1, 1) + 1,
-        "epoch" => ms.div_euclid(SECOND),
+        "isodow" => (ms.div_euclid(DAY) + 3).rem_euclid(7) + 1,
+        // A week is of the year that its Thursday is in.
+        "isoyear" => date(thursday(ms)).0,
+        "week" => (day_of_year(thursday(ms)) - 1) / 7 + 1,
+        "doy" => day_of_year(ms),
         _ => return None,
     })
 }
 
+/// Seconds since 1970.
+pub(crate) fn epoch(ms: i64) -> f64 {
+    ms as f64 / SECOND as f64
+}
+
+/// The beginning of the day that an instant is in.
+pub(crate) fn day_start(ms: i64) -> Option<i64> {
+    is_in_calendar(ms).then(|| ms - ms.rem_euclid(DAY))
+}
+
+/// Whether years are counted so far.
+fn is_in_calendar(ms: i64) -> bool {
+    ms.unsigned_abs() <= 1 << 60
+}
+
+fn day_of_year(ms: i64) -> i64 {
+    ms.div_euclid(DAY) - days(date(ms).0, 1, 1) + 1
+}
+
+/// The same time on Thursday of the same week, which begins on Monday.
+fn thursday(ms: i64) -> i64 {
+    ms - ((ms.div_euclid(DAY) + 3).rem_euclid(7) - 3) * DAY
+}
+
 /// The beginning of the unit that an instant is in; `None` for those that no calendar has.
 pub(crate) fn truncated(unit: &str, ms: i64) -> Option<i64> {
-    if ms.unsigned_abs() > 1 << 60 {
+    if !is_in_calendar(ms) {
         return None;
     }
     let (year, month, _) = date(ms);
@@ -44,10 +90,11 @@ pub(crate) fn truncated(unit: &str, ms: i64) -> Option<i64> {
         "second" => ms - ms.rem_euclid(SECOND),
         "minute" => ms - ms.rem_euclid(MINUTE),
         "hour" => ms - ms.rem_euclid(HOUR),
-        "day" => ms - ms.rem_euclid(DAY),
+        "day" => day_start(ms)?,
         // Weeks begin on Monday, and 1970 on a Thursday.
         "week" => ms - (ms + 3 * DAY).rem_euclid(7 * DAY),
         "month" => days(year, month, 1) * DAY,
+        "quarter" => days(year, (month - 1) / 3 * 3 + 1, 1) * DAY,
         "year" => days(year, 1, 1) * DAY,
         _ => return None,
     })
@@ -73,12 +120,15 @@ mod tests {
     #[test]
     fn parts_of_an_instant() {
         let at = ms("2024-02-29T23:59:58.123Z");
-        let parts = PARTS.map(|name| part(name, at).unwrap());
-        assert_eq!(parts, [123, 58, 59, 23, 29, 2, 2024, 4, 60, at / 1000]);
-        assert_eq!(
-            PARTS.map(|name| part(name, -1).unwrap()),
-            [999, 59, 59, 23, 31, 12, 1969, 3, 365, -1]
-        );
+        let parts = |at: i64| PARTS.map(|name| part(name, at));
+        let expected = [58_123, 58, 59, 23, 29, 9, 2, 1, 2024, 2024, 4, 4, 60];
+        assert_eq!(parts(at)[..13], expected.map(Some));
+        let expected = [59_999, 59, 59, 23, 31, 1, 12, 4, 1969, 1970, 3, 3, 365];
+        assert_eq!(parts(-1)[..13], expected.map(Some));
+        let sunday = ms("2021-01-03T12:00:00Z");
+        assert_eq!(["dow", "isodow"].map(|name| part(name, sunday)), [Some(0), Some(7)]);
+        assert_eq!(["week", "isoyear"].map(|name| part(name, sunday)), [Some(53), Some(2020)]);
+        assert_eq!((epoch(at), epoch(-1)), (1_709_251_198.123, -0.001));
         assert_eq!(part("century", at), None);
     }
 
@@ -92,6 +142,7 @@ mod tests {
             "2024-02-29T00:00:00Z",
             "2024-02-26T00:00:00Z",
             "2024-02-01T00:00:00Z",
+            "2024-01-01T00:00:00Z",
             "2024-01-01T00:00:00Z",
         ];
         assert_eq!(UNITS.map(|unit| truncated(unit, at).unwrap()), expected.map(ms));

@@ -2,9 +2,9 @@
 
 use sqlparser::{
     ast::{
-        CaseWhen, CastKind, CeilFloorKind, DuplicateTreatment, Expr as Ast, Function as Call,
-        FunctionArg, FunctionArgExpr, FunctionArguments, Ident, InTarget, ObjectNamePart,
-        UnaryOperator, Value,
+        CaseWhen, CastKind, CeilFloorKind, DataType, DuplicateTreatment, Expr as Ast,
+        Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, InTarget,
+        ObjectNamePart, UnaryOperator, Value,
     },
     tokenizer::Span,
 };
@@ -20,8 +20,9 @@ use crate::{
     limits::STEPS_MAX,
     syntax::span_of,
     typed::{
-        Compiled, Typed, article, as_kind, binary, boolean, cast, comparable, compared, folded,
-        instant, interval_of, is_time_type, literal, not, not_if, number, typed,
+        Compiled, Typed, article, as_kind, binary, boolean, cast, comparable, compared, day,
+        folded, instant, interval_of, is_time_type, literal, negative_literal, not, not_if, number,
+        typed,
     },
 };
 
@@ -202,7 +203,7 @@ impl<'a> Scope<'a> {
                         .iter()
                         .any(|known| known.eq_ignore_ascii_case(&prefix.value)) =>
                 {
-                    self.name(name)
+                    self.column_named(name).unwrap_or_else(|| Err(self.no_column(name)))
                 }
                 [.., name] => {
                     Err(QueryError::at(span, format!("{ast} is no column: write {}", name.value)))
@@ -211,15 +212,22 @@ impl<'a> Scope<'a> {
             },
             Ast::Nested(inner) => self.compile(inner, span),
             Ast::Value(value) => literal(&value.value, span),
-            Ast::TypedString(text) if is_time_type(&text.data_type) => {
+            Ast::TypedString(text)
+                if text.data_type == DataType::Date || is_time_type(&text.data_type) =>
+            {
                 let Value::SingleQuotedString(said) = &text.value.value else {
                     return refused(
                         "a time stands in quotes, as in TIMESTAMP '2022-07-13T21:04:08Z'",
                     );
                 };
-                instant(said, span)
+                if text.data_type == DataType::Date { day(said, span) } else { instant(said, span) }
             }
             Ast::Interval(interval) => interval_of(interval, span),
+            Ast::UnaryOp { op: UnaryOperator::Minus, expr }
+                if let Some(text) = number_text(expr) =>
+            {
+                negative_literal(text, span)
+            }
             Ast::UnaryOp { op, expr } => {
                 let inner = self.compile(expr, span)?;
                 match op {
@@ -328,31 +336,30 @@ impl<'a> Scope<'a> {
     }
 
     fn name(&mut self, name: &Ident) -> Compiled {
-        let is_plain = name.quote_style.is_none();
-        if let Some(index) = self.find(&name.value) {
-            if self.grouping.is_some() {
-                let message = format!(
-                    "{0} is neither in GROUP BY nor in an aggregate: add it to GROUP BY, or write max({0})",
-                    name.value
-                );
-                return Err(QueryError::at(name.span, message));
-            }
-            return Ok(self.column(index));
+        let is = |other: &str| name.quote_style.is_none() && name.value.eq_ignore_ascii_case(other);
+        let bound = match () {
+            () if is("window_start") => Some(Expr::WindowStart),
+            () if is("window_end") => Some(Expr::WindowEnd),
+            () => None,
+        };
+        // The rows of a query with windows may have columns of these names: theirs need the topic before them.
+        if let Some(bound) = &bound
+            && self.has_window
+            && !self.is_filter
+        {
+            return Ok(typed(bound.clone(), Kind::Time));
         }
-        let is = |other: &str| is_plain && name.value.eq_ignore_ascii_case(other);
-        if is("window_start") || is("window_end") {
-            let expr = if is("window_start") { Expr::WindowStart } else { Expr::WindowEnd };
-            if self.is_filter {
-                let message = "WHERE is about events, which are in no window yet: compare their time, or use HAVING";
-                return Err(QueryError::at(name.span, message));
-            }
-            return match self.has_window {
-                true => Ok(typed(expr, Kind::Time)),
-                false => Err(QueryError::at(
-                    name.span,
-                    "there is no window: write FROM tumble(topic, 1s)",
-                )),
+        if let Some(column) = self.column_named(name) {
+            return column;
+        }
+        if bound.is_some() {
+            let message = match self.is_filter && self.has_window {
+                true => {
+                    "WHERE is about events, which are in no window yet: compare their time, or use HAVING"
+                }
+                false => "there is no window: write FROM tumble(topic, 1s)",
             };
+            return Err(QueryError::at(name.span, message));
         }
         if let Some(at) =
             self.names.iter().position(|(known, _)| known.eq_ignore_ascii_case(&name.value))
@@ -363,9 +370,26 @@ impl<'a> Scope<'a> {
             self.names = names;
             return found;
         }
+        Err(self.no_column(name))
+    }
+
+    /// The column of this name, if there is one.
+    fn column_named(&mut self, name: &Ident) -> Option<Compiled> {
+        let index = self.find(&name.value)?;
+        if self.grouping.is_some() {
+            let message = format!(
+                "{0} is neither in GROUP BY nor in an aggregate: add it to GROUP BY, or write max({0})",
+                name.value
+            );
+            return Some(Err(QueryError::at(name.span, message)));
+        }
+        Some(Ok(self.column(index)))
+    }
+
+    fn no_column(&self, name: &Ident) -> QueryError {
         let known: Vec<&str> = self.columns.iter().map(|column| &*column.name).collect();
         let message = format!("there is no column {}: there are {}", name.value, known.join(", "));
-        Err(QueryError::at(name.span, message))
+        QueryError::at(name.span, message)
     }
 
     fn is_null(&mut self, inner: &Ast, span: Span) -> Compiled {
@@ -403,16 +427,25 @@ impl<'a> Scope<'a> {
             return Err(QueryError::at(span, message));
         }
         let mut text = |ast: &Ast| match self.compile(ast, span) {
-            Ok(Typed { expr: Expr::Constant(Cell::String(text)), .. }) => Ok(text.into_owned()),
+            Ok(Typed { expr: Expr::Constant(Cell::String(text)), .. }) => Ok(Some(text)),
+            Ok(Typed { expr: Expr::Constant(Cell::Null), .. }) => Ok(None),
             _ => Err(QueryError::at(span_of(ast, span), "a pattern of LIKE is a text in quotes")),
         };
-        let pattern = text(pattern)?;
-        let escape = escape.map(&mut text).transpose()?;
-        let pattern = LikePattern::new(
-            &pattern,
-            escape.and_then(|escape| escape.chars().next()),
-            ignores_case,
-        );
+        let (pattern_at, escape_at) =
+            (span_of(pattern, span), escape.map_or(span, |escape| span_of(escape, span)));
+        let (pattern, escape) = (text(pattern)?, escape.map(&mut text).transpose()?);
+        let (Some(pattern), Some(escape)) = (pattern, escape.unwrap_or(Some("".into()))) else {
+            return Ok(typed(Expr::Constant(Cell::Null), Kind::Bool));
+        };
+        let mut escapes = escape.chars();
+        let (escape, None) = (escapes.next(), escapes.next()) else {
+            return Err(QueryError::at(escape_at, "ESCAPE takes one character, as in ESCAPE '!'"));
+        };
+        let pattern = LikePattern::new(&pattern, escape, ignores_case).ok_or_else(|| {
+            let message =
+                "the pattern ends with the character of ESCAPE: write it twice to mean itself";
+            QueryError::at(pattern_at, message)
+        })?;
         Ok(typed(Expr::Like(Box::new(value.expr), Box::new(pattern)), Kind::Bool))
     }
 
@@ -510,7 +543,7 @@ impl<'a> Scope<'a> {
             );
             QueryError::at(span, message)
         })?;
-        check_part(signature.function, &found, span)?;
+        let (found, result) = with_part(signature.function, found, result, span)?;
         let is_one_type = matches!(
             signature.function,
             Function::Coalesce | Function::Least | Function::Greatest | Function::NullIf
@@ -532,19 +565,40 @@ fn stand_ins(signature: &Signature, kinds: &[Kind]) -> Vec<Kind> {
     found.unwrap_or_else(|| kinds.to_vec())
 }
 
-/// The parts of a time that there are.
-fn check_part(function: Function, arguments: &[Typed], span: Span) -> Result<(), QueryError> {
-    let known: &[&str] = match function {
+/// The arguments and the type of a call that is about a part of a time, with its name in small letters. Others stay as they are.
+fn with_part(
+    function: Function,
+    mut arguments: Vec<Typed>,
+    result: Kind,
+    span: Span,
+) -> Result<(Vec<Typed>, Kind), QueryError> {
+    let known: &[&'static str] = match function {
         Function::DateTrunc => &civil::UNITS,
         Function::Extract => &civil::PARTS,
-        _ => return Ok(()),
+        _ => return Ok((arguments, result)),
     };
-    match arguments.first().map(|first| &first.expr) {
-        Some(Expr::Constant(Cell::String(part))) if known.contains(&&**part) => Ok(()),
-        _ => {
-            let message = format!("it is one of {}, in small letters", known.join(", "));
-            Err(QueryError::at(span, message))
+    let named = match arguments.first().map(|first| &first.expr) {
+        Some(Expr::Constant(Cell::String(said))) => {
+            known.iter().find(|part| part.eq_ignore_ascii_case(said))
         }
+        _ => None,
+    };
+    let no_part = || QueryError::at(span, format!("it is one of {}", known.join(", ")));
+    let part: &'static str = named.ok_or_else(no_part)?;
+    arguments[0].expr = Expr::Constant(Cell::String(part.into()));
+    let result = if part == civil::EPOCH { Kind::Double } else { result };
+    Ok((arguments, result))
+}
+
+/// The number that an expression is, in brackets or not.
+fn number_text(ast: &Ast) -> Option<&str> {
+    match ast {
+        Ast::Nested(inner) => number_text(inner),
+        Ast::Value(value) => match &value.value {
+            Value::Number(text, _) => Some(text),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

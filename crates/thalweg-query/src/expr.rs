@@ -7,10 +7,11 @@ use smallvec::SmallVec;
 use thalweg_columns::Cell;
 
 use crate::{
+    cast::Target,
     functions::Function,
     like::LikePattern,
     limits::VALUE_BYTES_MAX,
-    value::{borrowed, compare, finite, text, text_of, time, truth, whole},
+    value::{borrowed, compare, finite, text, truth},
 };
 
 /// What an expression is evaluated for.
@@ -66,16 +67,6 @@ pub(crate) enum Operator {
     Multiply,
     Divide,
     Remainder,
-}
-
-/// What something is cast to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
-    Bool,
-    Int,
-    Double,
-    Time,
-    String,
 }
 
 impl Expr {
@@ -266,33 +257,6 @@ impl Operator {
             Self::Multiply => left * right,
             Self::Divide => left / right,
             Self::Remainder => left % right,
-        }
-    }
-}
-
-impl Target {
-    fn cast(self, cell: Cell<'_>) -> Cell<'_> {
-        let cell = match cell {
-            Cell::Json(text) => Cell::String(text),
-            cell => cell,
-        };
-        match (self, cell) {
-            (_, Cell::Null) => Cell::Null,
-            (Self::String, cell) => text_of(cell).map_or(Cell::Null, Cell::String),
-            (Self::Int, Cell::Double(number)) => whole(number),
-            (Self::Int, Cell::Bool(value)) => Cell::Int(value.into()),
-            (Self::Int, Cell::Time(ms)) => Cell::Int(ms),
-            (Self::Int, Cell::String(text)) => text.trim().parse().map_or(Cell::Null, Cell::Int),
-            (Self::Double, Cell::Int(number)) => Cell::Double(number as f64),
-            (Self::Double, Cell::Bool(value)) => Cell::Double(value.into()),
-            (Self::Double, Cell::String(text)) => text.trim().parse().map_or(Cell::Null, finite),
-            (Self::Bool, Cell::Int(number)) => Cell::Bool(number != 0),
-            (Self::Bool, Cell::Double(number)) => Cell::Bool(number != 0.0),
-            (Self::Bool, Cell::String(text)) => text.trim().parse().map_or(Cell::Null, Cell::Bool),
-            (Self::Time, Cell::Int(ms)) => Cell::Time(ms),
-            (Self::Time, Cell::String(text)) => time(&text).map_or(Cell::Null, Cell::Time),
-            // What is of the type already.
-            (_, cell) => cell,
         }
     }
 }

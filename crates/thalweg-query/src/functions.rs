@@ -8,7 +8,8 @@ use thalweg_columns::{Cell, Kind};
 use crate::{
     civil,
     limits::VALUE_BYTES_MAX,
-    value::{compare, finite, text, truth, whole},
+    rounding::{rounded, rounded_int},
+    value::{compare, finite, text, truth},
 };
 
 /// A function, and its arguments' types.
@@ -95,9 +96,16 @@ pub const FUNCTIONS: &[Signature] = &[
     ),
     of(Function::Exp, &["exp"], "exp(number)", "e to this power", to_double),
     of(Function::Ln, &["ln"], "ln(number)", "the natural logarithm", to_double),
-    of(Function::Mod, &["mod"], "mod(int, int)", "the rest of a division, as with %", |types| {
-        matches!(types, [Kind::Int, Kind::Int]).then_some(Kind::Int)
-    }),
+    of(
+        Function::Mod,
+        &["mod"],
+        "mod(number, number)",
+        "the rest of a division, as with %",
+        |types| match types {
+            [one, other] if is_number(*one) && is_number(*other) => common(*one, *other),
+            _ => None,
+        },
+    ),
     of(
         Function::Least,
         &["least"],
@@ -141,7 +149,7 @@ pub const FUNCTIONS: &[Signature] = &[
         Function::Substr,
         &["substr", "substring"],
         "substr(string, from [, count])",
-        "characters from a place on, the first is 1",
+        "characters from a place on: the first is 1, the last -1; a negative count is of those before",
         |types| {
             matches!(types, [Kind::String, Kind::Int] | [Kind::String, Kind::Int, Kind::Int])
                 .then_some(Kind::String)
@@ -194,14 +202,14 @@ pub const FUNCTIONS: &[Signature] = &[
         Function::DateTrunc,
         &["date_trunc"],
         "date_trunc('hour', time)",
-        "the time without what is smaller: second, minute, hour, day, week, month, year",
+        "the time without what is smaller: second, minute, hour, day, week, month, quarter, year",
         |types| matches!(types, [Kind::String, Kind::Time]).then_some(Kind::Time),
     ),
     of(
         Function::Extract,
         &["date_part"],
         "extract(hour FROM time)",
-        "a part of a time (UTC): millisecond, second, minute, hour, day, month, year, dow (Sunday is 0), doy, epoch",
+        "a part of a time (UTC): millisecond (of the minute), second, minute, hour, day, week and isoyear (ISO 8601), month, quarter, year, dow (Sunday is 0), isodow (Sunday is 7), doy, epoch (a double)",
         |types| matches!(types, [Kind::String, Kind::Time]).then_some(Kind::Int),
     ),
     of(Function::EpochMs, &["epoch_ms"], "epoch_ms(time)", "milliseconds since 1970", |types| {
@@ -336,16 +344,14 @@ impl Function {
         match (self, arguments) {
             (Self::Abs, [Cell::Int(number)]) => number.checked_abs().map_or(Cell::Null, Cell::Int),
             (Self::Floor | Self::Ceil, [Cell::Int(number)]) => Cell::Int(*number),
-            (Self::Round, [Cell::Int(number), rest @ ..]) => match rest {
-                [Cell::Int(digits)] if *digits < 0 => {
-                    let rounded = rounded(*number as f64, *digits);
-                    whole(rounded)
-                }
-                _ => Cell::Int(*number),
-            },
+            (Self::Round, [Cell::Int(number)]) => Cell::Int(*number),
+            (Self::Round, [Cell::Int(number), Cell::Int(digits)]) => {
+                rounded_int(*number, *digits).map_or(Cell::Null, Cell::Int)
+            }
             (Self::Mod, [Cell::Int(left), Cell::Int(right)]) => {
                 left.checked_rem(*right).map_or(Cell::Null, Cell::Int)
             }
+            (Self::Mod, _) => finite(double(0) % double(1)),
             (Self::Sign, [Cell::Int(number)]) => Cell::Int(number.signum()),
             (Self::Sign, _) if double(0) == 0.0 => Cell::Int(0),
             (Self::Sign, _) => Cell::Int(double(0).signum() as i64),
@@ -403,6 +409,9 @@ impl Function {
             (Self::DateTrunc, [Cell::String(unit), Cell::Time(ms)]) => {
                 civil::truncated(unit, *ms).map_or(Cell::Null, Cell::Time)
             }
+            (Self::Extract, [Cell::String(part), Cell::Time(ms)]) if part == civil::EPOCH => {
+                Cell::Double(civil::epoch(*ms))
+            }
             (Self::Extract, [Cell::String(part), Cell::Time(ms)]) => {
                 civil::part(part, *ms).map_or(Cell::Null, Cell::Int)
             }
@@ -416,24 +425,14 @@ fn two(arguments: Arguments<'_>) -> [Cell<'_>; 2] {
     std::array::from_fn(|_| arguments.next().unwrap_or(Cell::Null))
 }
 
-/// Halves go away from zero.
-fn rounded(number: f64, digits: i64) -> f64 {
-    let scale = 10_f64.powi(digits.clamp(-300, 300) as i32);
-    let scaled = number * scale;
-    // Beyond 2^52 there are no fractions.
-    if scaled.is_finite() && scaled.abs() < 4_503_599_627_370_496.0 {
-        scaled.round() / scale
-    } else {
-        number
-    }
-}
-
-/// Characters from a place on, the first is 1; places before that have none.
+/// So many characters from a place on; if they are less than none, those before it. The first place is 1, the last -1; places
+/// that the text does not have are empty.
 fn substring(text: &str, from: i64, count: i64) -> String {
-    let end = from.saturating_add(count.max(0));
-    let skip = from.saturating_sub(1).max(0);
-    let take = end.saturating_sub(skip + 1).max(0);
-    text.chars().skip(skip as usize).take(take as usize).collect()
+    let characters = if from < 0 { text.chars().count() as i64 } else { -1 };
+    let from = from.saturating_add(characters);
+    let to = from.saturating_add(count);
+    let (begin, end) = (from.min(to).max(0), from.max(to).max(0));
+    text.chars().skip(begin as usize).take((end - begin) as usize).collect()
 }
 
 /// `None`: a few bytes would become too many.

@@ -9,8 +9,10 @@
 //! syntax      tokens → clauses
 //! value       values, and what they are to each other
 //! expr        expressions, and what they are for a row
+//! cast        CAST
 //! like        LIKE
 //! civil       parts of times
+//! rounding    ROUND
 //! functions   functions of a row's values
 //! aggregate   what becomes of the values of a group
 //! typed       types of expressions
@@ -58,6 +60,7 @@
 //! ```
 
 mod aggregate;
+mod cast;
 mod civil;
 mod compile;
 mod error;
@@ -73,6 +76,7 @@ pub mod limits;
 mod places;
 mod plan;
 mod query;
+mod rounding;
 mod running;
 mod syntax;
 mod tokens;

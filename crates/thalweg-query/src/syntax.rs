@@ -110,8 +110,7 @@ impl Statement {
             Some(clauses.remove(at))
         };
         let (items, from) = (take("select"), take("from"));
-        let from =
-            from.ok_or_else(|| QueryError::at(end(tokens), format!("FROM is missing: {LOOKS}")))?;
+        let from = from.ok_or_else(|| no_from(tokens))?;
         let filter =
             take("where").map(|clause| expression(clause.tokens, clause.word.span)).transpose()?;
         let having =
@@ -129,6 +128,32 @@ impl Statement {
             texts: tokens.iter().filter_map(quoted_text).collect(),
         })
     }
+}
+
+/// Without FROM, or with one that a bracket holds which is closed too late.
+fn no_from(tokens: &[TokenWithSpan]) -> QueryError {
+    // `extract(hour FROM time)`, `IS DISTINCT FROM`
+    const TAKE_FROM: [&str; 4] = ["extract", "substring", "trim", "distinct"];
+    let mut open: Vec<(&TokenWithSpan, bool)> = Vec::new();
+    let mut before = None;
+    for token in tokens {
+        let is_behind = |word: &str| before.is_some_and(|before| is_word(before, word));
+        let is_taken = TAKE_FROM.iter().any(|word| is_behind(word));
+        match depth_change(&token.token) {
+            1 => open.push((token, is_taken)),
+            -1 => drop(open.pop()),
+            _ => {}
+        }
+        if let Some((bracket, false)) = open.last()
+            && is_word(token, "from")
+            && !is_taken
+        {
+            let message = format!("FROM stands in this bracket: close it before, {LOOKS}");
+            return QueryError::at(bracket.span, message);
+        }
+        before = Some(token);
+    }
+    QueryError::at(end(tokens), format!("FROM is missing: {LOOKS}"))
 }
 
 fn quoted_text(token: &TokenWithSpan) -> Option<String> {

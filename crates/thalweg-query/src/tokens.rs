@@ -53,7 +53,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
     while tokens.last().is_some_and(|last| matches!(last.token, Token::SemiColon | Token::EOF)) {
         tokens.pop();
     }
-    check_depth(&tokens)?;
+    check_brackets(&tokens)?;
     let end = tokens.last().map_or(Location::new(1, 1), |last| last.span.end);
     tokens.push(TokenWithSpan::at(Token::EOF, end, end));
     Ok(tokens)
@@ -95,22 +95,49 @@ pub(crate) fn unexpected(token: &TokenWithSpan, instead: &str) -> QueryError {
     QueryError::at(token.span, message)
 }
 
-fn check_depth(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
-    let mut depth = 0;
+/// Checks that brackets are closed, and not nested too deeply.
+fn check_brackets(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
+    let (mut open, mut cases) = (Vec::new(), 0_usize);
     for TokenWithSpan { token, span } in tokens {
-        // What words nest is as deep for the parser.
-        let is_case =
-            matches!(token, Token::Word(Word { keyword: Keyword::CASE, quote_style: None, .. }));
-        let is_end =
-            matches!(token, Token::Word(Word { keyword: Keyword::END, quote_style: None, .. }));
-        depth += depth_change(token) + i32::from(is_case) - i32::from(is_end);
-        if depth > DEPTH_MAX as i32 {
+        match token {
+            // What words nest is as deep for the parser.
+            Token::Word(Word { keyword: Keyword::CASE, quote_style: None, .. }) => cases += 1,
+            Token::Word(Word { keyword: Keyword::END, quote_style: None, .. }) => {
+                cases = cases.saturating_sub(1);
+            }
+            _ => {}
+        }
+        match depth_change(token) {
+            1 => open.push((token, *span)),
+            -1 if open.pop().is_none_or(|(opening, _)| !closes(opening, token)) => {
+                let message =
+                    format!("{token} closes no bracket: remove it, or open one before it");
+                return Err(QueryError::at(*span, message));
+            }
+            _ => {}
+        }
+        if open.len() + cases > DEPTH_MAX {
             let message =
                 format!("brackets are nested more than {DEPTH_MAX} times: write it flatter");
             return Err(QueryError::at(*span, message));
         }
     }
-    Ok(())
+    match open.last() {
+        None => Ok(()),
+        Some((opening, span)) => {
+            let message = format!("{opening} is not closed: write the other bracket");
+            Err(QueryError::at(*span, message))
+        }
+    }
+}
+
+fn closes(opening: &Token, closing: &Token) -> bool {
+    matches!(
+        (opening, closing),
+        (Token::LParen, Token::RParen)
+            | (Token::LBracket, Token::RBracket)
+            | (Token::LBrace, Token::RBrace)
+    )
 }
 
 /// Brings `1s`, `INTERVAL 1 s` and `INTERVAL '1 second'` into one form.

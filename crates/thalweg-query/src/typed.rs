@@ -1,14 +1,16 @@
 //! Types of expressions: which operators take what, and what they give.
 
 use sqlparser::{
-    ast::{BinaryOperator, DataType, Expr as Ast, Interval, TimezoneInfo, Value},
+    ast::{BinaryOperator, DataType, ExactNumberInfo, Expr as Ast, Interval, TimezoneInfo, Value},
     tokenizer::Span,
 };
 use thalweg_columns::{Cell, Kind};
 
 use crate::{
     QueryError,
-    expr::{Comparison, Expr, Operator, Row, Target},
+    cast::Target,
+    civil::day_start,
+    expr::{Comparison, Expr, Operator, Row},
     functions::common,
     limits::CONSTANT_BYTES_MAX,
     value::{owned, time},
@@ -94,8 +96,23 @@ pub(crate) fn interval_of(interval: &Interval, span: Span) -> Compiled {
     }
 }
 
+/// A number with a minus before it: the least of 64 bits is no negative of one that they hold.
+pub(crate) fn negative_literal(text: &str, span: Span) -> Compiled {
+    literal(&Value::Number(format!("-{text}"), false), span)
+}
+
+/// A time that is written in a query.
 pub(crate) fn instant(text: &str, span: Span) -> Compiled {
-    match time(text) {
+    constant_time(time(text), span)
+}
+
+/// A day that is written in a query.
+pub(crate) fn day(text: &str, span: Span) -> Compiled {
+    constant_time(time(text).and_then(day_start), span)
+}
+
+fn constant_time(ms: Option<i64>, span: Span) -> Compiled {
+    match ms {
         Some(ms) => Ok(typed(Expr::Constant(Cell::Time(ms)), Kind::Time)),
         None => {
             Err(QueryError::at(span, "this is no time: write it as in '2022-07-13T21:04:08.419Z'"))
@@ -173,22 +190,27 @@ pub(crate) fn binary(left: Typed, op: &BinaryOperator, right: Typed, span: Span)
 }
 
 fn arithmetic(left: Typed, operator: Operator, right: Typed, span: Span) -> Compiled {
-    let sum = matches!(operator, Operator::Add | Operator::Subtract);
-    let (kind, is_interval) = match ((left.kind, left.is_interval), (right.kind, right.is_interval))
-    {
-        ((Kind::Time, _), (_, true)) if sum => (Kind::Time, false),
-        ((_, true), (Kind::Time, _)) if operator == Operator::Add => (Kind::Time, false),
-        ((_, true), (_, true)) if sum => (Kind::Int, true),
-        ((_, true), (Kind::Int, false)) if !sum && operator != Operator::Remainder => {
+    let is_sum = matches!(operator, Operator::Add | Operator::Subtract);
+    let is_product = matches!(operator, Operator::Multiply | Operator::Divide);
+    let is_added = operator == Operator::Add;
+    let kinds = [&left, &right].map(|side| (side.kind, side.is_interval));
+    let (kind, is_interval) = match kinds {
+        // NULL is a time or a length of time, whichever makes the operation right.
+        [(Kind::Null, false), (_, true)] if is_sum => (Kind::Null, false),
+        [(_, true), (Kind::Null, false)] if is_added => (Kind::Null, false),
+        [(Kind::Time, _), (_, true) | (Kind::Null, _)] if is_sum => (Kind::Time, false),
+        [(_, true) | (Kind::Null, _), (Kind::Time, _)] if is_added => (Kind::Time, false),
+        [(_, true), (_, true) | (Kind::Null, _)] if is_sum => (Kind::Int, true),
+        [(_, true), (Kind::Int, false) | (Kind::Null, _)] if is_product => (Kind::Int, true),
+        [(Kind::Int, false) | (Kind::Null, _), (_, true)] if operator == Operator::Multiply => {
             (Kind::Int, true)
         }
-        ((Kind::Int, false), (_, true)) if operator == Operator::Multiply => (Kind::Int, true),
-        ((Kind::Time, _), (Kind::Time, _)) if operator == Operator::Subtract => {
+        [(Kind::Time, _), (Kind::Time, _)] if operator == Operator::Subtract => {
             let message =
                 "times are subtracted as milliseconds: write epoch_ms(one) - epoch_ms(other)";
             return Err(QueryError::at(span, message));
         }
-        ((Kind::Time, _), _) | (_, (Kind::Time, _)) | ((_, true), _) | (_, (_, true)) => {
+        [(Kind::Time, _) | (_, true), _] | [_, (Kind::Time, _) | (_, true)] => {
             let message = "a time takes an interval: write time + INTERVAL 1 SECOND";
             return Err(QueryError::at(span, message));
         }
@@ -249,13 +271,16 @@ pub(crate) fn as_kind(found: Typed, kind: Kind) -> Expr {
 pub(crate) fn cast(inner: Typed, data_type: &DataType, span: Span) -> Compiled {
     let (target, kind) = match data_type {
         DataType::Boolean | DataType::Bool => (Target::Bool, Kind::Bool),
-        DataType::Int(_)
-        | DataType::Integer(_)
-        | DataType::BigInt(_)
-        | DataType::SmallInt(_)
-        | DataType::Int64 => (Target::Int, Kind::Int),
+        DataType::TinyInt(_) => (Target::Int(8), Kind::Int),
+        DataType::SmallInt(_) => (Target::Int(16), Kind::Int),
+        DataType::Int(_) | DataType::Integer(_) => (Target::Int(32), Kind::Int),
+        DataType::BigInt(_) | DataType::Int64 => (Target::Int(64), Kind::Int),
+        DataType::Real => (Target::Real, Kind::Double),
+        // Of so many bits.
+        DataType::Float(ExactNumberInfo::None | ExactNumberInfo::Precision(..=24)) => {
+            (Target::Real, Kind::Double)
+        }
         DataType::Float(_)
-        | DataType::Real
         | DataType::Double(_)
         | DataType::DoublePrecision
         | DataType::Float64 => (Target::Double, Kind::Double),
@@ -263,17 +288,18 @@ pub(crate) fn cast(inner: Typed, data_type: &DataType, span: Span) -> Compiled {
         | DataType::Text
         | DataType::String(None)
         | DataType::Char(None) => (Target::String, Kind::String),
+        DataType::Date => (Target::Date, Kind::Time),
         other if is_time_type(other) => (Target::Time, Kind::Time),
         _ => {
             let message = format!(
-                "there is no type {data_type}: cast to BOOLEAN, BIGINT, DOUBLE, STRING or TIMESTAMP"
+                "there is no type {data_type}: cast to BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, REAL, DOUBLE, STRING, TIMESTAMP or DATE"
             );
             return Err(QueryError::at(span, message));
         }
     };
     let fits = match (inner.kind, target) {
-        (Kind::Time, Target::Bool | Target::Double) | (Kind::Bool, Target::Time) => false,
-        (Kind::Double, Target::Time) => false,
+        (Kind::Time, Target::Bool | Target::Real | Target::Double) => false,
+        (Kind::Bool | Kind::Double, Target::Time | Target::Date) => false,
         _ => !inner.is_interval,
     };
     if !fits {
@@ -293,7 +319,6 @@ pub(crate) fn is_time_type(data_type: &DataType) -> bool {
             None,
             TimezoneInfo::None | TimezoneInfo::Tz | TimezoneInfo::WithTimeZone
         ) | DataType::Datetime(None)
-            | DataType::Date
     )
 }
 

@@ -39,13 +39,6 @@ fn compare_mixed(left: i64, right: f64) -> Option<Ordering> {
     Some(left.cmp(&whole).then_with(|| 0.0_f64.total_cmp(&(right.fract() + 0.0))))
 }
 
-/// A double without its fraction, if 64 bits hold that.
-pub(crate) fn whole<'r>(number: f64) -> Cell<'r> {
-    let whole = number.trunc();
-    let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole);
-    if fits { Cell::Int(whole as i64) } else { Cell::Null }
-}
-
 /// A double, if JSON has it.
 pub(crate) fn finite<'r>(number: f64) -> Cell<'r> {
     if number.is_finite() { Cell::Double(number) } else { Cell::Null }
@@ -76,10 +69,22 @@ pub(crate) fn text_of(cell: Cell<'_>) -> Option<Cow<'_, str>> {
         Cell::Null => return None,
         Cell::Bool(value) => Cow::Borrowed(if value { "true" } else { "false" }),
         Cell::Int(number) => Cow::Owned(number.to_string()),
-        Cell::Double(number) => Cow::Owned(format!("{number:?}")),
+        Cell::Double(number) => Cow::Owned(double_text(number)),
         Cell::Time(ms) => Cow::Owned(thalweg_columns::time_text(ms)?),
         Cell::String(text) | Cell::Json(text) => text,
     })
+}
+
+/// The shortest text that is read as the same double: `0.1`, `1e+300`, `1e-05`.
+fn double_text(number: f64) -> String {
+    let text = format!("{number:?}");
+    match text.split_once('e') {
+        None => text,
+        Some((digits, exponent)) => match exponent.strip_prefix('-') {
+            Some(exponent) => format!("{digits}e-{exponent:0>2}"),
+            None => format!("{digits}e+{exponent:0>2}"),
+        },
+    }
 }
 
 /// The same value, not copied.

@@ -5,6 +5,7 @@ mod cuts;
 mod documented;
 mod errors;
 mod explained;
+mod like_duckdb;
 mod published;
 mod running;
 mod texts;
