@@ -1,11 +1,12 @@
 use std::collections::HashMap;
 
 use crate::{
-    Columns, Kind,
-    cells::{Cell, as_declared, unescaped},
+    Column, Columns, Kind,
+    cells::{Cell, as_declared},
     json::Reader,
-    schema::Shape,
+    schema::{ColumnType, Shape},
     time::Minute,
+    unescape::unescape,
 };
 
 /// Reads some columns of rows, one row after the other, as declared types have them.
@@ -13,7 +14,7 @@ use crate::{
 pub struct CellReader {
     /// For each column of the schema, where its value goes, if it is wanted.
     places: Vec<Option<usize>>,
-    kinds: Vec<Kind>,
+    types: Vec<ColumnType>,
     /// Of rows that are objects: the column of each member.
     by_member: HashMap<Box<[u8]>, usize>,
     /// Behind the last one that is wanted, an array need not be read.
@@ -30,7 +31,7 @@ impl CellReader {
         }
         Self {
             places,
-            kinds: schema.columns.iter().map(|column| column.kind).collect(),
+            types: schema.columns.iter().map(Column::column_type).collect(),
             by_member: schema.by_member.clone(),
             end: wanted.iter().max().map_or(0, |last| last + 1),
             minute: Minute::default(),
@@ -74,7 +75,7 @@ impl CellReader {
             reader.take(b':');
             let column = match has_escapes {
                 false => self.by_member.get(name),
-                true => self.by_member.get(unescaped(name).as_bytes()),
+                true => unescape(name).and_then(|name| self.by_member.get(name.as_bytes())),
             };
             match column.copied().and_then(|column| Some((column, self.places[column]?))) {
                 // Of a member that comes twice the last one counts.
@@ -96,8 +97,8 @@ impl CellReader {
         column: usize,
         cell: &mut Cell<'a>,
     ) -> u64 {
-        let kind = self.kinds[column];
-        let found = match kind {
+        let declared = self.types[column];
+        let found = match declared.kind {
             _ if reader.take_null() => Some(Cell::Null),
             Kind::Int => reader.int(true).map(Cell::Int),
             Kind::Double => reader.double(true).map(Cell::Double),
@@ -108,7 +109,7 @@ impl CellReader {
         let found = found.or_else(|| {
             let from = reader.at();
             let value = reader.value();
-            as_declared(kind, value, reader.since(from)).ok()
+            as_declared(declared, value, reader.since(from)).ok()
         });
         let is_unreadable = found.is_none();
         *cell = found.unwrap_or(Cell::Null);

@@ -1,6 +1,13 @@
 use std::borrow::Cow;
 
-use crate::{Kind, decimal::EXACT_MAX, json::Value, time, unescape::unescape};
+use crate::{
+    Kind,
+    decimal::EXACT_MAX,
+    json::Value,
+    schema::ColumnType,
+    time::{self, TimeUnit},
+    unescape::unescape,
+};
 
 /// One value of a row, of its column's type or null.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,24 +45,27 @@ pub(crate) fn of_type<'a>(
         (Kind::Double, Value::Int(number)) if number.unsigned_abs() <= EXACT_MAX => {
             Cell::Double(number as f64)
         }
-        (Kind::Time, Value::String(text, false)) => {
-            Cell::Time(time::parse_ms(text).ok_or(Unreadable)?)
+        (Kind::Time, Value::String(text, has_escapes)) => {
+            Cell::Time(instant(text, has_escapes).ok_or(Unreadable)?)
         }
         (Kind::String, Value::String(text, false)) => Cell::String(utf8(text)),
-        (Kind::String, Value::String(text, true)) => Cell::String(unescaped(text).into()),
+        (Kind::String, Value::String(text, true)) => {
+            Cell::String(unescape(text).ok_or(Unreadable)?)
+        }
         (Kind::Bool, Value::Bool(value)) => Cell::Bool(value),
         (Kind::Json, _) => Cell::Json(utf8(text)),
         _ => return Err(Unreadable),
     })
 }
 
-/// The same as declared types have it: a number in a string is a number, and what is no string
-/// is one as JSON.
+/// The same as declared types have it: a number in a string is a number, a number of a column of times counts its
+/// unit, and anything but a string is a string as JSON.
 pub(crate) fn as_declared<'a>(
-    kind: Kind,
+    declared: ColumnType,
     value: Value<'a>,
     text: &'a [u8],
 ) -> Result<Cell<'a>, Unreadable> {
+    let kind = declared.kind;
     Ok(match (kind, value) {
         (_, Value::Null) => Cell::Null,
         (Kind::Int, Value::Double(_) | Value::Huge) => Cell::Int(integer(text).ok_or(Unreadable)?),
@@ -64,15 +74,39 @@ pub(crate) fn as_declared<'a>(
         (Kind::Double, Value::String(text, false)) => Cell::Double(double(text)?),
         (Kind::Int, Value::String(text, false)) => Cell::Int(parsed(text)?),
         (Kind::Bool, Value::Int(number @ 0..=1)) => Cell::Bool(number == 1),
-        (Kind::Time, Value::Int(ms)) => Cell::Time(ms),
+        (Kind::Time, _) => Cell::Time(declared_ms(declared.unit, value, text).ok_or(Unreadable)?),
         (Kind::String, Value::String(..)) => return of_type(kind, value, text),
         (Kind::String, _) => Cell::String(utf8(text)),
         _ => return of_type(kind, value, text),
     })
 }
 
+/// The instant of a JSON string. Some serialisers escape the sign of its offset.
+pub(crate) fn instant(text: &[u8], has_escapes: bool) -> Option<i64> {
+    /// Bytes of an instant of which each character is escaped, with more decimals than there are.
+    const ESCAPED_BYTES_MAX: usize = 256;
+    match has_escapes {
+        false => time::parse_ms(text),
+        true if text.len() <= ESCAPED_BYTES_MAX => time::parse_ms(unescape(text)?.as_bytes()),
+        true => None,
+    }
+}
+
+/// The instant of a value of a column that is declared as one of times. `text` is the value's JSON.
+fn declared_ms(unit: TimeUnit, value: Value<'_>, text: &[u8]) -> Option<i64> {
+    match value {
+        Value::Int(number) => unit.ms(number),
+        Value::Double(_) => unit.ms_of_text(text),
+        Value::String(text, false) => {
+            time::parse_instant_or_date(text).or_else(|| unit.ms(parsed(text).ok()?))
+        }
+        Value::String(text, true) => instant(text, true),
+        Value::Null | Value::Bool(_) | Value::Huge | Value::Nested => None,
+    }
+}
+
 /// Events are known to be UTF-8; what is not as promised is read all the same.
-fn utf8(text: &[u8]) -> Cow<'_, str> {
+pub(crate) fn utf8(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(text)
 }
 
@@ -103,11 +137,4 @@ fn integer(text: &[u8]) -> Option<i64> {
 fn parsed<N: std::str::FromStr>(text: &[u8]) -> Result<N, Unreadable> {
     let text = std::str::from_utf8(text).map_err(|_| Unreadable)?;
     text.trim().parse().map_err(|_| Unreadable)
-}
-
-/// What a JSON string says. `text` is without its quotes.
-pub(crate) fn unescaped(text: &[u8]) -> String {
-    let mut said = Vec::new();
-    unescape(text, &mut said);
-    String::from_utf8_lossy(&said).into_owned()
 }

@@ -3,13 +3,14 @@ use crate::{
     cells::{Cell, Unreadable, as_declared, of_type},
     dictionary::Dictionary,
     json::{Reader, Value},
+    schema::ColumnType,
     time::Minute,
 };
 
 /// The values of one column, as Arrow's memory has them.
 #[derive(Debug)]
 pub(crate) struct Values {
-    kind: Kind,
+    declared: ColumnType,
     rows: usize,
     data: Data,
     /// A bit for each row: whether it has a value. Nothing as long as all rows have one.
@@ -36,8 +37,8 @@ enum Data {
 
 impl Values {
     /// None yet; `rows` is about how many there will be.
-    pub(crate) fn new(kind: Kind, rows: usize) -> Self {
-        let data = match kind {
+    pub(crate) fn new(declared: ColumnType, rows: usize) -> Self {
+        let data = match declared.kind {
             Kind::Null => Data::Nothing,
             Kind::Bool => Data::Bits(Vec::with_capacity(rows / 8 + 1)),
             Kind::Int => Data::Ints(Vec::with_capacity(rows * 8)),
@@ -46,7 +47,7 @@ impl Values {
             Kind::String => Data::Dictionary(Box::new(Dictionary::new(rows))),
             Kind::Json => Data::Texts { offsets: vec![0; 4], bytes: Vec::new() },
         };
-        Self { kind, rows: 0, data, validity: Vec::new(), nulls: 0 }
+        Self { declared, rows: 0, data, validity: Vec::new(), nulls: 0 }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -137,13 +138,13 @@ impl Values {
     /// Appends a row's value as inferred types have it: only what is of the column's type. `text` is
     /// the value's JSON.
     fn push(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
-        let cell = of_type(self.kind, value, text)?;
+        let cell = of_type(self.declared.kind, value, text)?;
         self.push_cell(&cell);
         Ok(())
     }
 
     fn push_as_declared(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
-        let cell = as_declared(self.kind, value, text)?;
+        let cell = as_declared(self.declared, value, text)?;
         self.push_cell(&cell);
         Ok(())
     }

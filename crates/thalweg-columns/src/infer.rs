@@ -2,12 +2,12 @@ use std::collections::HashMap;
 
 use crate::{
     Column, Columns, Kind,
+    cells::{instant, utf8},
     decimal::EXACT_MAX,
     json::{Reader, Value},
     limits::{CHANGES_MAX, COLUMNS_MAX, INFERRED_BYTES},
     rows::is_like_offset,
     schema::{Shape, VALUE, fits_cells, fits_limits},
-    time,
     unescape::unescape,
     visit::{Place, Visitor, visit},
 };
@@ -15,10 +15,10 @@ use crate::{
 impl Columns {
     /// Columns that rows fit: JSON values joined by commas, at least one.
     ///
-    /// An integer of 64 bits is an int, another number a double, a string that is an instant in RFC
-    /// 3339 (in UTC, with at most three decimals) a time. What is of several types is the least type
-    /// that has all of them: int and double are double, time and string are string, anything else
-    /// is JSON.
+    /// An integer of 64 bits is an int, another number a double, a string that is an instant ([`crate::parse_time_ms`])
+    /// a time. A column of several types is of the least type that has all of them: int and double are double, time and
+    /// string are string, anything else is JSON. So are numbers that no double holds, and strings with half a surrogate
+    /// pair, which are no text.
     pub fn infer(rows: &[u8]) -> Self {
         let mut seen = Seen::default();
         match seen.take(rows) {
@@ -72,7 +72,7 @@ impl Columns {
     }
 }
 
-/// Rows are not all objects, or not all arrays.
+/// Rows are not all objects, or not all arrays, or have a member whose name is no text.
 struct Mixed;
 
 /// What was seen of rows.
@@ -116,35 +116,33 @@ impl Seen {
         }
     }
 
-    fn index_of(&mut self, place: Place<'_>) -> usize {
+    /// The column of a value; `None`: its member's name is no text, so that it cannot be a column's.
+    fn index_of(&mut self, place: Place<'_>) -> Option<usize> {
         let add = |columns: &mut Vec<SeenColumn>, name| {
-            columns.push(SeenColumn { column: Column { name, kind: Kind::Null }, is_large: false });
+            columns.push(SeenColumn { column: Column::new(name, Kind::Null), is_large: false });
             columns.len() - 1
         };
         match place {
-            Place::Whole if self.columns.is_empty() => add(&mut self.columns, VALUE.to_owned()),
-            Place::Whole => 0,
+            Place::Whole if self.columns.is_empty() => {
+                Some(add(&mut self.columns, VALUE.to_owned()))
+            }
+            Place::Whole => Some(0),
             Place::Element(index) => {
                 while self.columns.len() <= index {
                     let name = format!("column{}", self.columns.len());
                     add(&mut self.columns, name);
                 }
-                index
+                Some(index)
             }
             Place::Member(name, has_escapes) => {
-                let mut said = Vec::new();
-                match has_escapes {
-                    true => unescape(name, &mut said),
-                    false => said.extend_from_slice(name),
+                let said = if has_escapes { unescape(name)? } else { utf8(name) };
+                if let Some(index) = self.by_member.get(said.as_bytes()) {
+                    return Some(*index);
                 }
-                if let Some(index) = self.by_member.get(&*said) {
-                    return *index;
-                }
-                let offset = if is_like_offset(&said) { "_" } else { "" };
-                let name = format!("{offset}{}", String::from_utf8_lossy(&said));
-                let index = add(&mut self.columns, name);
-                self.by_member.insert(said.into(), index);
-                index
+                let offset = if is_like_offset(said.as_bytes()) { "_" } else { "" };
+                let index = add(&mut self.columns, format!("{offset}{said}"));
+                self.by_member.insert(said.as_bytes().into(), index);
+                Some(index)
             }
         }
     }
@@ -159,7 +157,7 @@ impl Visitor for Seen {
     }
 
     fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Mixed> {
-        let index = self.index_of(place);
+        let index = self.index_of(place).ok_or(Mixed)?;
         if self.columns.len() > COLUMNS_MAX {
             // It will be one column of JSON, whatever else is in it.
             return Err(Mixed);
@@ -194,7 +192,8 @@ fn kind_of(value: Value<'_>) -> (Kind, bool) {
         Value::Bool(_) => Kind::Bool,
         Value::Int(number) => return (Kind::Int, number.unsigned_abs() > EXACT_MAX),
         Value::Double(_) => Kind::Double,
-        Value::String(text, false) if time::parse_ms(text).is_some() => Kind::Time,
+        Value::String(text, has_escapes) if instant(text, has_escapes).is_some() => Kind::Time,
+        Value::String(text, true) if unescape(text).is_none() => Kind::Json,
         Value::String(..) => Kind::String,
         Value::Huge | Value::Nested => Kind::Json,
     };
@@ -233,6 +232,16 @@ mod tests {
         check("9007199254740993", "value:int");
         check("9007199254740993,0.5", "value:json");
         check("123456789012345678901234567890", "value:json");
+        check(r#"{"a":1.5},{"a":1e400}"#, "a:json");
+        check(r#"{"a":"x"},{"a":"\ud800"},{"b":"\ud83d\ude00"}"#, "a:json b:string");
+        // Names that are no text are not those of columns: two of them would be one.
+        check(r#"{"\ud800":1,"\ud801":2}"#, "value:json");
+        check(
+            r#"["2022-07-13 21:04:08.419123+00","2022-07-13T21:04:08\u002b00:00"]"#,
+            "column0:time column1:time",
+        );
+        // No year before 1 or behind 9999 is one that all readers have.
+        check(r#"["0000-07-13T21:04:08Z"]"#, "column0:string");
         check(
             r#"{"_offset":1,"__offset":2,"a\u0062":3,"ab":4}"#,
             "__offset:int ___offset:int ab:int",
@@ -251,6 +260,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_fitted() {
         widens(r#"{"a":1}"#, r#"{"a":"x","b":2}"#, Some("a:json b:int"));
+        widens("[1.5]", "[1e400]", Some("column0:json"));
+        widens(r#"["x"]"#, r#"["\udc00"]"#, Some("column0:json"));
+        widens(r#"{"a":1}"#, r#"{"\udc00":1}"#, Some("value:json"));
         widens("[1]", "[2,3]", Some("column0:int column1:int"));
         widens("[1]", r#"{"a":1}"#, Some("value:json"));
         widens("1", "[1]", Some("value:json"));

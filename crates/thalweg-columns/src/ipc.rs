@@ -6,6 +6,7 @@ use crate::{
     column::Values,
     message::{self, Layout},
     rows::Rows,
+    schema::ColumnType,
 };
 
 /// Begins every message, and the end of a stream.
@@ -24,7 +25,7 @@ impl Columns {
         append(&message::schema(self, metadata), out);
         for (id, column) in self.iter().enumerate() {
             if column.kind == Kind::String {
-                write_dictionary(id, &Values::new(Kind::String, 0), out);
+                write_dictionary(id, &Values::new(ColumnType::from(Kind::String), 0), out);
             }
         }
     }
@@ -57,7 +58,8 @@ impl Columns {
 
     /// Appends a batch without rows: it says that the stream lives, and where `metadata` is, that.
     pub fn write_no_rows(&self, metadata: Option<(&str, &str)>, out: &mut Vec<u8>) {
-        let values: Vec<Values> = self.iter().map(|column| Values::new(column.kind, 0)).collect();
+        let values: Vec<Values> =
+            self.iter().map(|column| Values::new(column.column_type(), 0)).collect();
         let mut body = Body::default();
         body.column(0, 0, [[].as_slice(); 2].into_iter());
         for values in &values {

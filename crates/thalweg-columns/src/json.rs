@@ -16,7 +16,7 @@ pub(crate) enum Value<'a> {
     Int(i64),
     /// Another number.
     Double(f64),
-    /// A number that neither of them holds exactly: an integer of more than 64 bits.
+    /// A number that neither of them holds: an integer of more than 64 bits, or one beyond all doubles.
     Huge,
     /// A string, without its quotes. `true`: it has escapes.
     String(&'a [u8], bool),
@@ -189,11 +189,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The string that comes next, if it is an instant. Otherwise nothing is read.
+    /// The string that comes next, if it is an instant of a usual length. Otherwise nothing is read: [`Self::value`]
+    /// knows the string.
     #[inline]
     pub(crate) fn time(&mut self, minute: &mut Minute) -> Option<i64> {
-        // With milliseconds or without decimals.
-        [24, 20].into_iter().find_map(|len| {
+        // In UTC with milliseconds, and without decimals; then with microseconds, as Java and Python write them.
+        [24, 20, 27, 32, 26].into_iter().find_map(|len| {
             let ([b'"', text @ .., b'"'], _) =
                 self.bytes.get(self.at..)?.split_at_checked(len + 2)?
             else {

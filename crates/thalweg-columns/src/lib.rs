@@ -9,7 +9,7 @@
 //! json        JSON that was checked before, value by value; json/number its numbers
 //! words       text, eight bytes at a time
 //! decimal     decimal fractions, as the nearest double
-//! time        instants in RFC 3339
+//! time        instants: RFC 3339, and numbers of a unit
 //! unescape    JSON strings with escapes
 //! column      the values of one column
 //! cells       one value of a row
@@ -57,4 +57,7 @@ pub use cell_reader::CellReader;
 pub use cells::Cell;
 pub use rows::Misfit;
 pub use schema::{Column, Columns, DeclarationError, Kind};
-pub use time::{date, days_since_1970, parse_ms as parse_time_ms, text as time_text};
+pub use time::{
+    TimeUnit, date, days_since_1970, in_range as time_in_range,
+    parse_instant_or_date as parse_time_or_date_ms, parse_ms as parse_time_ms, text as time_text,
+};

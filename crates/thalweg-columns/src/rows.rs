@@ -34,7 +34,7 @@ impl<'a> Rows<'a> {
     pub(crate) fn read(columns: &'a Columns, rows: &[u8]) -> Result<Self, Misfit> {
         // A row of a value for each column has about so many bytes.
         let about = rows.len() / (columns.columns.len() * 8).max(1) + 1;
-        let values = columns.columns.iter().map(|column| Values::new(column.kind, about));
+        let values = columns.columns.iter().map(|column| Values::new(column.column_type(), about));
         let values = values.collect();
         let names = match columns.shape {
             Shape::Objects => columns.iter().map(plain_name).collect(),
@@ -179,9 +179,7 @@ impl Columns {
         if !has_escapes {
             return self.by_member.get(name).copied();
         }
-        let mut said = Vec::new();
-        unescape(name, &mut said);
-        self.by_member.get(&*said).copied()
+        self.by_member.get(unescape(name)?.as_bytes()).copied()
     }
 }
 

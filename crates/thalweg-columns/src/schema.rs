@@ -1,6 +1,9 @@
 use std::{collections::HashMap, fmt};
 
-use crate::limits::{CELLS_MAX, COLUMNS_MAX, NAMES_BYTES_MAX};
+use crate::{
+    TimeUnit,
+    limits::{CELLS_MAX, COLUMNS_MAX, NAMES_BYTES_MAX},
+};
 
 /// The schema of a topic's rows: a name and a type for each column.
 ///
@@ -25,7 +28,61 @@ pub struct Column {
     pub name: String,
     /// What its values are.
     pub kind: Kind,
+    /// The unit that integers of a column of times count.
+    pub unit: TimeUnit,
 }
+
+/// What is declared of a column's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ColumnType {
+    pub(crate) kind: Kind,
+    pub(crate) unit: TimeUnit,
+}
+
+impl From<Kind> for ColumnType {
+    fn from(kind: Kind) -> Self {
+        Self { kind, unit: TimeUnit::default() }
+    }
+}
+
+impl Column {
+    /// A column of which no unit is declared.
+    pub fn new(name: String, kind: Kind) -> Self {
+        Self { name, kind, unit: TimeUnit::default() }
+    }
+
+    pub(crate) fn column_type(&self) -> ColumnType {
+        ColumnType { kind: self.kind, unit: self.unit }
+    }
+
+    /// The name of its type, as in a declaration: `time_us` for a column of times whose integers are microseconds.
+    pub fn type_name(&self) -> &'static str {
+        let named = DECLARED.iter().find(|(_, declared)| *declared == self.column_type());
+        named.map_or("null", |(name, _)| name)
+    }
+}
+
+/// The types that can be declared, and what they are called. The first of two names of a type is that which is told.
+const DECLARED: [(&str, ColumnType); 10] = {
+    const fn of(kind: Kind) -> ColumnType {
+        ColumnType { kind, unit: TimeUnit::Milliseconds }
+    }
+    const fn time(unit: TimeUnit) -> ColumnType {
+        ColumnType { kind: Kind::Time, unit }
+    }
+    [
+        ("bool", of(Kind::Bool)),
+        ("int", of(Kind::Int)),
+        ("double", of(Kind::Double)),
+        ("time", of(Kind::Time)),
+        ("time_s", time(TimeUnit::Seconds)),
+        ("time_ms", time(TimeUnit::Milliseconds)),
+        ("time_us", time(TimeUnit::Microseconds)),
+        ("time_ns", time(TimeUnit::Nanoseconds)),
+        ("string", of(Kind::String)),
+        ("json", of(Kind::Json)),
+    ]
+};
 
 /// The type of a column. Each may be null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,7 +95,7 @@ pub enum Kind {
     Int,
     /// A double.
     Double,
-    /// An instant, in ms since 1970 (UTC). In JSON a string in RFC 3339.
+    /// An instant, in ms since 1970 (UTC). In JSON a string in RFC 3339; declared, also an integer of a [`TimeUnit`].
     Time,
     /// A string.
     String,
@@ -64,7 +121,9 @@ pub enum DeclarationError {
     #[error("{0} is no column: write name:type, as in speed:double")]
     NoType(String),
     /// Not a type.
-    #[error("{0} is no type of a column: it is one of bool, int, double, time, string and json")]
+    #[error(
+        "{0} is no type of a column: it is one of bool, int, double, time, time_s, time_ms, time_us, time_ns, string and json"
+    )]
     UnknownType(String),
     /// A name that there is already, or that the offsets have.
     #[error(
@@ -101,12 +160,13 @@ impl Columns {
             if name.is_empty() {
                 return Err(no_type());
             }
-            let kind =
-                Kind::named(kind).ok_or_else(|| DeclarationError::UnknownType(kind.to_owned()))?;
+            let declared = DECLARED.iter().find(|(known, _)| *known == kind);
+            let (_, ColumnType { kind, unit }) =
+                declared.ok_or_else(|| DeclarationError::UnknownType(kind.to_owned()))?;
             if name == OFFSET || columns.iter().any(|column| column.name == name) {
                 return Err(DeclarationError::Twice(name.to_owned()));
             }
-            columns.push(Column { name: name.to_owned(), kind });
+            columns.push(Column { name: name.to_owned(), kind: *kind, unit: *unit });
         }
         if columns.is_empty() || !fits_limits(&columns) {
             return Err(DeclarationError::TooMany);
@@ -125,7 +185,7 @@ impl Columns {
 
     /// One column of JSON: it fits every event.
     pub(crate) fn of_json(changes: u32) -> Self {
-        let columns = vec![Column { name: VALUE.to_owned(), kind: Kind::Json }];
+        let columns = vec![Column::new(VALUE.to_owned(), Kind::Json)];
         let by_member = HashMap::new();
         Self { shape: Shape::Values, columns, by_member, is_declared: false, changes }
     }
@@ -176,25 +236,9 @@ pub(crate) fn fits_cells(rows: usize, columns: usize) -> bool {
     columns <= 1 || rows.saturating_mul(columns) <= CELLS_MAX
 }
 
-impl Kind {
-    /// Those that can be declared.
-    const NAMES: [(&str, Self); 6] = [
-        ("bool", Self::Bool),
-        ("int", Self::Int),
-        ("double", Self::Double),
-        ("time", Self::Time),
-        ("string", Self::String),
-        ("json", Self::Json),
-    ];
-
-    fn named(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-    }
-}
-
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Self::NAMES.iter().find(|(_, kind)| kind == self);
+        let named = DECLARED.iter().find(|(_, declared)| declared.kind == *self);
         out.write_str(named.map_or("null", |(name, _)| name))
     }
 }
@@ -205,13 +249,15 @@ mod tests {
 
     fn declared(declarations: &[&str]) -> Result<Vec<String>, DeclarationError> {
         let columns = Columns::declared(declarations.iter().copied())?;
-        Ok(columns.iter().map(|column| format!("{}={}", column.name, column.kind)).collect())
+        Ok(columns.iter().map(|column| format!("{}={}", column.name, column.type_name())).collect())
     }
 
     #[test]
     fn columns_are_declared_by_name_and_type() {
         let columns = declared(&["in_use:int", "speed:double", "a:b:time"]).unwrap();
         assert_eq!(columns, ["in_use=int", "speed=double", "a:b=time"]);
+        let times = declared(&["a:time_s", "b:time_ms", "c:time_us", "d:time_ns"]).unwrap();
+        assert_eq!(times, ["a=time_s", "b=time", "c=time_us", "d=time_ns"]);
     }
 
     #[test]

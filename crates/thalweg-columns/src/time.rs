@@ -1,44 +1,141 @@
-//! Instants in RFC 3339, as far as a timestamp of milliseconds holds them exactly: in UTC (`Z`), with at
-//! most three decimals of a second.
+//! Instants: date and time of RFC 3339 §5.6, and numbers of a unit since 1970. Both are milliseconds here.
 
 const MS_PER_DAY: i64 = 86_400_000;
 const MS_PER_MINUTE: i64 = 60_000;
 
-/// Milliseconds since 1970 of `2022-07-13T21:04:08.419Z`. `None` if `text` is anything else.
+/// The first instant of a column of times, in ms since 1970: the year 1. Python and others have no year before it.
+const MS_MIN: i64 = -62_135_596_800_000;
+
+/// The last instant: the end of the year 9999, which is the last one that RFC 3339 and Python have.
+const MS_MAX: i64 = 253_402_300_799_999;
+
+/// The unit that integers of a column of times count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum TimeUnit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds, if nothing else is declared.
+    #[default]
+    Milliseconds,
+    /// Microseconds.
+    Microseconds,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+impl TimeUnit {
+    /// Decimal places from the unit to milliseconds.
+    fn places(self) -> i32 {
+        match self {
+            Self::Seconds => 3,
+            Self::Milliseconds => 0,
+            Self::Microseconds => -3,
+            Self::Nanoseconds => -6,
+        }
+    }
+
+    /// The instant of an integer of this unit; `None`: no calendar year has it.
+    pub(crate) fn ms(self, number: i64) -> Option<i64> {
+        let power = 10_i64.pow(self.places().unsigned_abs());
+        let ms = match self.places() >= 0 {
+            true => number.checked_mul(power)?,
+            false => number.div_euclid(power),
+        };
+        in_range(ms)
+    }
+
+    /// The instant of a number of this unit as it is written, a fraction or an exponent included. It is exact, where
+    /// a double would be a millisecond off.
+    pub(crate) fn ms_of_text(self, number: &[u8]) -> Option<i64> {
+        in_range(floor_scaled(str::from_utf8(number).ok()?, self.places())?)
+    }
+}
+
+/// The same instant, if a column of times has it.
+#[inline]
+pub fn in_range(ms: i64) -> Option<i64> {
+    (MS_MIN..=MS_MAX).contains(&ms).then_some(ms)
+}
+
+/// A decimal number times ten to the power of `places`, rounded down; `None` where 64 bits do not hold it.
+fn floor_scaled(text: &str, places: i32) -> Option<i64> {
+    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (is_negative, number) = match number.strip_prefix('-') {
+        Some(number) => (true, number),
+        None => (false, number),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = [whole, fraction].concat();
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        // "-" and "." are no numbers.
+        return (!number.is_empty() && digits.is_empty() && whole.ends_with('0')).then_some(0);
+    }
+    let exponent: i64 = exponent.parse().ok()?;
+    let shift = exponent.checked_add(i64::from(places))?.checked_sub(fraction.len() as i64)?;
+    let kept = i64::try_from(digits.len()).ok()?.checked_add(shift.min(0))?;
+    let kept = usize::try_from(kept.max(0)).ok()?;
+    let magnitude: i64 = if kept == 0 { 0 } else { digits[..kept].parse().ok()? };
+    let power = 10_i64.checked_pow(u32::try_from(shift.max(0)).ok()?)?;
+    let magnitude = magnitude.checked_mul(power)?;
+    let is_cut = digits[kept..].bytes().any(|digit| digit != b'0');
+    Some(if is_negative { -magnitude - i64::from(is_cut) } else { magnitude })
+}
+
+/// Milliseconds since 1970 of `2022-07-13T21:04:08.419Z`, and of all that RFC 3339 §5.6 calls `date-time`:
+///
+/// - Letters may be small, and a space may stand for the `T`.
+/// - Decimals of a second are as many as there are; those behind the third are cut off.
+/// - Offsets are `+02:00`, or `+0200` and `+02` as Python and PostgreSQL write them. Without one it is UTC.
+/// - Seconds may be missing, as Java leaves them out where they are zero.
+/// - A leap second, `23:59:60` (UTC) on the last day of a month, is the first second of the next day.
+///
+/// `None` if `text` is anything else, or not in the years 1 to 9999 (UTC).
 #[inline]
 pub fn parse_ms(text: &[u8]) -> Option<i64> {
-    if !(20..=24).contains(&text.len()) || text[text.len() - 1] != b'Z' {
+    let (minute, rest) = text.split_first_chunk::<16>()?;
+    after_minute(minute_ms(minute)?, rest)
+}
+
+/// Milliseconds since 1970 of a text that is an instant, or a date, which begins at midnight (UTC).
+pub fn parse_instant_or_date(text: &[u8]) -> Option<i64> {
+    match <&[u8; 10]>::try_from(text) {
+        Ok(date) => in_range(date_days(date)? * MS_PER_DAY),
+        Err(_) => parse_ms(text),
+    }
+}
+
+/// Days since 1970 of `2022-07-13`.
+#[inline]
+fn date_days(text: &[u8; 10]) -> Option<i64> {
+    if text[4] != b'-' || text[7] != b'-' {
         return None;
     }
-    let marks = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    if marks.iter().any(|(at, mark)| text[*at] != *mark) {
-        return None;
-    }
-    let (year, month, day) = (number(&text[..4])?, number(&text[5..7])?, number(&text[8..10])?);
-    let (hour, minute, second) =
-        (number(&text[11..13])?, number(&text[14..16])?, number(&text[17..19])?);
+    let (year, month, day) = (number(&text[..4])?, number(&text[5..7])?, number(&text[8..])?);
     if month == 0 || month > 12 || day == 0 || day > days_of(year, month) {
         return None;
     }
-    // A leap second has no place among milliseconds since 1970.
-    if hour > 23 || minute > 59 || second > 59 {
+    Some(days_since_1970(year, month, day))
+}
+
+/// Milliseconds of `2022-07-13T21:04`, as if it were UTC.
+#[inline]
+fn minute_ms(text: &[u8; 16]) -> Option<i64> {
+    let (date, time) = text.split_first_chunk::<10>()?;
+    if !matches!(time[0], b'T' | b't' | b' ') || time[3] != b':' {
         return None;
     }
-    let ms = match &text[19..text.len() - 1] {
-        [] => 0,
-        [b'.', decimals @ ..] if !decimals.is_empty() => {
-            number(decimals)? * [100, 10, 1][decimals.len() - 1]
-        }
-        _ => return None,
-    };
-    let in_day = ((hour * 60 + minute) * 60 + second) * 1000 + ms;
-    Some(days_since_1970(year, month, day) * MS_PER_DAY + in_day)
+    let (hour, minute) = (number(&time[1..3])?, number(&time[4..])?);
+    if hour > 23 || minute > 59 {
+        return None;
+    }
+    Some(date_days(date)? * MS_PER_DAY + (hour * 60 + minute) * MS_PER_MINUTE)
 }
 
 /// A minute that an instant of a column was in. The next one is probably in the same.
 #[derive(Debug)]
 pub(crate) struct Minute {
-    /// As in `2022-07-13T21:04`.
+    /// As in `2022-07-13T21:04`, before its offset.
     text: [u8; 16],
     ms: i64,
 }
@@ -54,18 +151,22 @@ impl Minute {
     #[inline]
     pub(crate) fn parse_ms(&mut self, text: &[u8]) -> Option<i64> {
         let (minute, rest) = text.split_first_chunk::<16>()?;
-        if *minute == self.text
-            && let Some(ms) = ms_of_minute(rest)
-        {
-            return Some(self.ms + ms);
+        if *minute != self.text {
+            let ms = minute_ms(minute)?;
+            if in_range(ms).is_none() {
+                // An offset may bring it into the range.
+                return after_minute(ms, rest);
+            }
+            *self = Self { text: *minute, ms };
         }
-        let ms = parse_ms(text)?;
-        *self = Self { text: *minute, ms: ms - ms.rem_euclid(MS_PER_MINUTE) };
-        Some(ms)
+        match ms_of_minute(rest) {
+            Some(ms) => Some(self.ms + ms),
+            None => after_minute(self.ms, rest),
+        }
     }
 }
 
-/// Milliseconds of `:08.419Z` or `:08Z`. Others are for [`parse_ms`].
+/// Milliseconds of `:08.419Z` or `:08Z`. Others are for [`after_minute`].
 #[inline]
 fn ms_of_minute(rest: &[u8]) -> Option<i64> {
     let (seconds, decimals) = match *rest {
@@ -77,12 +178,60 @@ fn ms_of_minute(rest: &[u8]) -> Option<i64> {
     Some(seconds * 1000 + number(&decimals)?)
 }
 
-/// An instant in RFC 3339, in UTC, with milliseconds if it has some; `None`: RFC 3339 does not have its year.
-pub fn text(ms: i64) -> Option<String> {
-    let (year, month, day) = date(ms.div_euclid(MS_PER_DAY));
-    if !(0..=9999).contains(&year) {
+/// The instant of a minute and what follows it: seconds, decimals and offset, as far as they are there.
+fn after_minute(minute_ms: i64, rest: &[u8]) -> Option<i64> {
+    let (second, rest) = match rest {
+        [b':', tens, ones, rest @ ..] => (number(&[*tens, *ones])?, rest),
+        _ => (0, rest),
+    };
+    let (ms, rest) = match rest {
+        [b'.', rest @ ..] if !matches!(rest.first(), Some(b'0'..=b'9')) => return None,
+        [b'.', rest @ ..] => decimals(rest),
+        _ => (0, rest),
+    };
+    let minute_ms = minute_ms - offset_minutes(rest)? * MS_PER_MINUTE;
+    let is_leap = second == 60 && is_last_of_month(minute_ms);
+    if second > 59 && !is_leap {
         return None;
     }
+    in_range(minute_ms + second * 1000 + ms)
+}
+
+/// Milliseconds of decimals, and what comes behind them.
+fn decimals(text: &[u8]) -> (i64, &[u8]) {
+    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(count);
+    let digit = |place: usize| digits.get(place).map_or(0, |digit| i64::from(digit - b'0'));
+    (digit(0) * 100 + digit(1) * 10 + digit(2), rest)
+}
+
+/// Minutes of an offset from UTC.
+fn offset_minutes(text: &[u8]) -> Option<i64> {
+    let (sign, hours, minutes) = match text {
+        [] | [b'Z' | b'z'] => return Some(0),
+        [sign @ (b'+' | b'-'), a, b] => (sign, [*a, *b], [b'0'; 2]),
+        [sign @ (b'+' | b'-'), a, b, c, d] | [sign @ (b'+' | b'-'), a, b, b':', c, d] => {
+            (sign, [*a, *b], [*c, *d])
+        }
+        _ => return None,
+    };
+    let (hours, minutes) = (number(&hours)?, number(&minutes)?);
+    if hours > 23 || minutes > 59 {
+        return None;
+    }
+    let offset = hours * 60 + minutes;
+    Some(if *sign == b'-' { -offset } else { offset })
+}
+
+/// Whether a minute is the last one of its month (UTC), where leap seconds are (RFC 3339 §5.7).
+fn is_last_of_month(minute_ms: i64) -> bool {
+    let next = minute_ms + MS_PER_MINUTE;
+    next.rem_euclid(MS_PER_DAY) == 0 && date(next.div_euclid(MS_PER_DAY)).2 == 1
+}
+
+/// An instant in RFC 3339, in UTC, with milliseconds if it has some; `None`: it is not in the years 1 to 9999.
+pub fn text(ms: i64) -> Option<String> {
+    let (year, month, day) = date(in_range(ms)?.div_euclid(MS_PER_DAY));
     let of_day = ms.rem_euclid(MS_PER_DAY);
     let (hour, minute) = (of_day / 3_600_000, of_day / MS_PER_MINUTE % 60);
     let (second, ms) = (of_day / 1000 % 60, of_day % 1000);
@@ -152,28 +301,130 @@ mod tests {
         assert_eq!(ms("2022-07-13T21:04:08.4Z"), Some(1_657_746_248_400));
         assert_eq!(ms("2000-02-29T23:59:59.999Z"), Some(951_868_799_999));
         assert_eq!(ms("1969-12-31T23:59:59Z"), Some(-1000));
-        assert_eq!(ms("0000-01-01T00:00:00Z"), Some(-62_167_219_200_000));
-        assert_eq!(ms("9999-12-31T23:59:59.999Z"), Some(253_402_300_799_999));
+        assert_eq!(ms("0001-01-01T00:00:00Z"), Some(MS_MIN));
+        assert_eq!(ms("9999-12-31T23:59:59.999Z"), Some(MS_MAX));
     }
 
     #[test]
-    fn what_milliseconds_do_not_hold_is_text() {
+    fn instants_are_as_publishers_write_them() {
+        let second = 1_657_746_248_000;
+        for (text, after_ms) in [
+            // Python: datetime.isoformat() and str().
+            ("2022-07-13T21:04:08", 0),
+            ("2022-07-13T21:04:08.419123", 419),
+            ("2022-07-13T21:04:08.419123+00:00", 419),
+            ("2022-07-13T23:04:08+02:00", 0),
+            ("2022-07-13 21:04:08.419123+00:00", 419),
+            ("2022-07-13T21:04:08+0000", 0),
+            // Go: RFC3339Nano leaves zeros out.
+            ("2022-07-13T21:04:08.419123456Z", 419),
+            ("2022-07-13T21:04:08.4Z", 400),
+            ("2022-07-13T14:04:08.419123456-07:00", 419),
+            // Java: Instant and OffsetDateTime.
+            ("2022-07-13T21:04:08.419123Z", 419),
+            ("2022-07-13T21:04Z", -8000),
+            ("2022-07-13T23:04+02:00", -8000),
+            // PostgreSQL: timestamptz and timestamp as text.
+            ("2022-07-13 21:04:08.419123+00", 419),
+            ("2022-07-14 02:34:08.5+05:30", 500),
+            ("2022-07-13 21:04:08", 0),
+            // RFC 3339 §5.6 and §4.3.
+            ("2022-07-13t21:04:08z", 0),
+            ("2022-07-13T21:04:08-00:00", 0),
+            ("2022-07-13T21:04:08.9999999999999999999999Z", 999),
+            ("2022-07-12T21:05:08.000-23:59", 0),
+        ] {
+            assert_eq!(ms(text), Some(second + after_ms), "{text}");
+        }
+        // Before 1970 decimals count forward, too.
+        assert_eq!(ms("1969-12-31T23:59:59.9999Z"), Some(-1));
+    }
+
+    #[test]
+    fn a_leap_second_is_the_first_of_the_next_day() {
+        let next = ms("2017-01-01T00:00:00.500Z");
+        assert_eq!(ms("2016-12-31T23:59:60.5Z"), next);
+        assert_eq!(ms("2016-12-31T15:59:60.5-08:00"), next);
+        for none in [
+            "2016-12-31T23:59:61Z",
+            "2016-12-31T23:58:60Z",
+            "2016-12-30T23:59:60Z",
+            "2016-12-31T23:59:60-08:00",
+        ] {
+            assert_eq!(ms(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_instants() {
         for text in [
             "",
             "2022-07-13",
-            "2022-07-13T21:04:08.4191Z",
-            "2022-07-13T21:04:08.419+00:00",
+            "2022-07-13T21",
             "2022-07-13T21:04:08.Z",
+            "2022-07-13T21:04:08,419Z",
+            "2022-07-13T21:04:8Z",
+            "2022-07-13T21:04:08ZZ",
+            "2022-07-13T21:04:08 Z",
+            "2022-07-13T21:04:08+24:00",
+            "2022-07-13T21:04:08+02:60",
+            "2022-07-13T21:04:08+2",
+            "2022-07-13T21:04:08+02:0",
+            "2022-07-13_21:04:08Z",
             "2022-02-29T00:00:00Z",
             "1900-02-29T00:00:00Z",
             "2022-13-01T00:00:00Z",
             "2022-00-01T00:00:00Z",
             "2022-07-13T24:00:00Z",
-            "2016-12-31T23:59:60Z",
-            "2022-07-13t21:04:08Z",
+            "2022-07-13T21:60:00Z",
             "2022-07-13T21:04:0xZ",
+            "0000-12-31T23:59:59Z",
+            "0001-01-01T00:00:00+00:01",
+            "9999-12-31T23:59:59-00:01",
         ] {
             assert_eq!(ms(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn dates_are_midnights() {
+        assert_eq!(parse_instant_or_date(b"2022-07-13"), ms("2022-07-13T00:00:00Z"));
+        assert_eq!(parse_instant_or_date(b"2022-07-13 00:00"), ms("2022-07-13T00:00:00Z"));
+        assert_eq!(parse_instant_or_date(b"2022-02-29"), None);
+        assert_eq!(parse_instant_or_date(b"0000-12-31"), None);
+    }
+
+    #[test]
+    fn numbers_are_of_their_unit() {
+        use TimeUnit::{Microseconds, Milliseconds, Nanoseconds, Seconds};
+        for (unit, number, expected) in [
+            (Seconds, "1657746248", Some(1_657_746_248_000)),
+            (Seconds, "1657746248.419", Some(1_657_746_248_419)),
+            (Seconds, "1.657746248419e9", Some(1_657_746_248_419)),
+            (Seconds, "-0.0001", Some(-1)),
+            (Milliseconds, "1657746248419", Some(1_657_746_248_419)),
+            (Milliseconds, "1657746248419.999", Some(1_657_746_248_419)),
+            (Microseconds, "1657746248419999", Some(1_657_746_248_419)),
+            (Microseconds, "-1", Some(-1)),
+            (Nanoseconds, "1657746248419999999", Some(1_657_746_248_419)),
+            (Nanoseconds, "-1000000", Some(-1)),
+            (Nanoseconds, "16577462484199999990e-1", Some(1_657_746_248_419)),
+            (Seconds, "0", Some(0)),
+            (Seconds, "-0.0e5", Some(0)),
+            (Seconds, "253402300800", None),
+            (Seconds, "9223372036854775807", None),
+            (Milliseconds, "-62135596800001", None),
+            (Milliseconds, "1e400", None),
+            (Milliseconds, "1e-400", Some(0)),
+            (Milliseconds, "-", None),
+            (Milliseconds, "", None),
+            (Milliseconds, ".", None),
+            (Milliseconds, "x1", None),
+        ] {
+            assert_eq!(unit.ms_of_text(number.as_bytes()), expected, "{unit:?} {number}");
+            if let Ok(int) = number.parse() {
+                assert_eq!(unit.ms(int), expected, "{unit:?} {number}");
+            }
         }
     }
 
@@ -187,23 +438,40 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_says_the_same_instant(ms in -62_167_219_200_000..253_402_300_800_000_i64) {
+        fn a_text_says_the_same_instant(ms in MS_MIN..=MS_MAX) {
             let text = super::text(ms).unwrap();
             prop_assert_eq!(parse_ms(text.as_bytes()), Some(ms), "{}", text);
         }
 
         #[test]
         fn an_instant_is_the_same_after_any_other(
-            texts in proptest::collection::vec((0..3_usize, 0..70, "(\\.[0-9]{0,4})?", 0..40_usize, "[0-9Zx:.]"), 1..20),
+            texts in proptest::collection::vec(
+                (0..5_usize, "(:[0-6][0-9](\\.[0-9]{0,7})?)?", "Z|z||[+-](0[0-9]|[0-9]{2}):?[0-9]{2}", 0..40_usize, "[0-9Zx:.]"),
+                1..20,
+            ),
         ) {
             let mut minute = Minute::default();
-            for (of, seconds, decimals, at, byte) in texts {
-                let before = ["2022-07-13T21:04", "1970-01-01T00:00", "1969-12-31T23:59"][of];
-                let mut text = format!("{before}:{seconds:02}{decimals}Z");
+            for (at_minute, seconds, offset, at, byte) in texts {
+                let minutes = [
+                    "2022-07-13T21:04",
+                    "1970-01-01T00:00",
+                    "1969-12-31 23:59",
+                    "0001-01-01T00:00",
+                    "9999-12-31T23:59",
+                ];
+                let mut text = format!("{}{seconds}{offset}", minutes[at_minute]);
                 if at < text.len() {
                     text.replace_range(at..=at, &byte);
                 }
                 prop_assert_eq!(minute.parse_ms(text.as_bytes()), parse_ms(text.as_bytes()), "{}", text);
+            }
+        }
+
+        #[test]
+        fn a_number_is_as_an_integer_of_its_unit(number: i64, shift in 0..64_u32) {
+            let number = number >> shift;
+            for unit in [TimeUnit::Seconds, TimeUnit::Milliseconds, TimeUnit::Microseconds, TimeUnit::Nanoseconds] {
+                prop_assert_eq!(unit.ms_of_text(number.to_string().as_bytes()), unit.ms(number));
             }
         }
     }

@@ -1,18 +1,27 @@
-/// Appends what a JSON string says (RFC 8259 §7); `text` is without its quotes. Half a surrogate pair
-/// stands for no character: it becomes U+FFFD.
-pub(crate) fn unescape(text: &[u8], out: &mut Vec<u8>) {
-    let mut rest = text;
+use std::borrow::Cow;
+
+/// Returns the text of a JSON string (RFC 8259 §7); `text` is without its quotes. `None`: it has half a surrogate
+/// pair, which is no character, so that no text is the same.
+pub(crate) fn unescape(text: &[u8]) -> Option<Cow<'_, str>> {
+    let Some(first) = memchr::memchr(b'\\', text) else {
+        // Events are known to be UTF-8; other bytes are read all the same.
+        return Some(String::from_utf8_lossy(text));
+    };
+    let (before, mut rest) = text.split_at(first);
+    let mut out = Vec::with_capacity(text.len());
+    out.extend_from_slice(before);
     while let Some(at) = memchr::memchr(b'\\', rest) {
         out.extend_from_slice(&rest[..at]);
-        let (character, len) = escaped(&rest[at + 1..]);
+        let (character, len) = escaped(&rest[at + 1..])?;
         out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         rest = &rest[(at + 1 + len).min(rest.len())..];
     }
     out.extend_from_slice(rest);
+    Some(String::from_utf8_lossy(&out).into_owned().into())
 }
 
 /// The character that follows a backslash, and how many bytes name it.
-fn escaped(rest: &[u8]) -> (char, usize) {
+fn escaped(rest: &[u8]) -> Option<(char, usize)> {
     let simple = match rest.first() {
         Some(b'b') => '\u{8}',
         Some(b'f') => '\u{c}',
@@ -21,24 +30,24 @@ fn escaped(rest: &[u8]) -> (char, usize) {
         Some(b't') => '\t',
         Some(b'u') => return unicode(rest),
         Some(byte) => char::from(*byte),
-        None => char::REPLACEMENT_CHARACTER,
+        None => return None,
     };
-    (simple, 1)
+    Some((simple, 1))
 }
 
-fn unicode(rest: &[u8]) -> (char, usize) {
+fn unicode(rest: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = rest.get(at..at + 5)?.strip_prefix(b"u")?;
         u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     };
-    let Some(first) = unit(0) else { return (char::REPLACEMENT_CHARACTER, 1) };
+    let first = unit(0)?;
     let second = rest.get(5).filter(|byte| **byte == b'\\').and_then(|_| unit(6));
     match (first, second) {
         (0xd800..=0xdbff, Some(second @ 0xdc00..=0xdfff)) => {
             let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-            (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 11)
+            Some((char::from_u32(code)?, 11))
         }
-        _ => (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 5),
+        _ => Some((char::from_u32(first)?, 5)),
     }
 }
 
@@ -48,29 +57,27 @@ mod tests {
 
     use super::*;
 
-    fn said(text: &str) -> String {
-        let mut out = Vec::new();
-        unescape(text.as_bytes(), &mut out);
-        String::from_utf8(out).unwrap()
-    }
-
     #[test]
-    fn half_a_pair_is_a_replacement_character() {
-        assert_eq!(said(r"a\ud83d\ude00b"), "a😀b");
-        assert_eq!(said(r"a\ud83db\ude00"), "a\u{fffd}b\u{fffd}");
-        assert_eq!(said(r"\ud83d\u0041"), "\u{fffd}A");
+    fn half_a_pair_is_no_text() {
+        assert_eq!(unescape(br"a\ud83d\ude00b").as_deref(), Some("a😀b"));
+        for half in [r"a\ud83db", r"a\ude00", r"\ud83d\u0041", r"\ude00\ud83d", r"\ud83d\\ude00"] {
+            assert_eq!(unescape(half.as_bytes()), None, "{half}");
+        }
+        // U+FFFD itself is a character.
+        assert_eq!(unescape("\u{fffd}\\ufffd".as_bytes()).as_deref(), Some("\u{fffd}\u{fffd}"));
     }
 
     proptest! {
         #[test]
         fn every_string_is_said_as_it_was(text: String) {
             let json = serde_json::to_string(&text).unwrap();
-            prop_assert_eq!(said(&json[1..json.len() - 1]), text);
+            let said = unescape(&json.as_bytes()[1..json.len() - 1]);
+            prop_assert_eq!(said.as_deref(), Some(&*text));
         }
 
         #[test]
-        fn what_is_no_json_is_text_all_the_same(bytes: Vec<u8>) {
-            unescape(&bytes, &mut Vec::new());
+        fn what_is_no_json_does_not_panic(bytes: Vec<u8>) {
+            let _ = unescape(&bytes);
         }
     }
 }

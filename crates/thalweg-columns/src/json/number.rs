@@ -156,7 +156,10 @@ fn parsed(text: &[u8], is_integer: bool) -> Value<'static> {
     if is_integer && text != "-0" {
         return text.parse().map_or(Value::Huge, Value::Int);
     }
-    Value::Double(text.parse().unwrap_or(f64::NAN))
+    match text.parse() {
+        Ok(number) if f64::is_finite(number) => Value::Double(number),
+        _ => Value::Huge,
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +183,9 @@ mod tests {
         assert_eq!(value("9223372036854775808"), Value::Huge);
         assert_eq!(value("123456789012345678901234567890"), Value::Huge);
         assert_eq!(value("1e3"), Value::Double(1000.0));
+        assert_eq!(value("1.7976931348623157e308"), Value::Double(f64::MAX));
+        assert_eq!(value("-1e400"), Value::Huge);
+        assert_eq!(value(&format!("{}.5", "9".repeat(400))), Value::Huge);
         assert_eq!(value("16.64609333871044"), Value::Double(16.646_093_338_710_44));
         assert!(matches!(value("-0"), Value::Double(zero) if zero.is_sign_negative()));
     }

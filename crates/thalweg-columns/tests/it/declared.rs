@@ -35,6 +35,54 @@ fn values_are_read_as_declared() {
 }
 
 #[test]
+fn numbers_of_times_count_their_unit() {
+    let expected = json!({ "ms": 1657746248419_u64 });
+    for (declared, number) in [
+        ("t:time_s", "1657746248.419"),
+        ("t:time_s", "1657746248.4199999"),
+        ("t:time", "1657746248419"),
+        ("t:time", r#""1657746248419""#),
+        ("t:time_ms", "1657746248419"),
+        ("t:time_us", "1657746248419999"),
+        ("t:time_ns", "1657746248419999999"),
+        ("t:time_ns", r#""2022-07-13T21:04:08.419999+00:00""#),
+    ] {
+        check(&[declared], &format!("[{number}]"), &[json!([expected])], 0);
+    }
+    let day = json!({ "ms": 1657670400000_u64 });
+    check(&["t:time"], r#"["2022-07-13"]"#, &[json!([day])], 0);
+}
+
+#[test]
+fn times_that_readers_do_not_have_are_null_and_counted() {
+    // Outside of the years 1 to 9999 DuckDB, pyarrow and apache-arrow fail over the whole batch.
+    let first = json!({ "ms": -62135596800000_i64 });
+    let last = json!({ "ms": 253402300799999_i64 });
+    for (declared, rows, expected, unreadable) in [
+        ("t:time", "[9223372036854775807],[-9223372036854775808]", [json!(null), json!(null)], 2),
+        ("t:time", "[-62135596800001],[253402300800000]", [json!(null), json!(null)], 2),
+        ("t:time", "[-62135596800000],[253402300799999]", [first.clone(), last.clone()], 0),
+        ("t:time_s", "[253402300800],[-62135596800]", [json!(null), first.clone()], 1),
+        ("t:time", r#"["0000-01-01T00:00:00Z"],[1e400]"#, [json!(null), json!(null)], 2),
+    ] {
+        check(&[declared], rows, &expected.map(|cell| json!([cell])), unreadable);
+    }
+}
+
+#[test]
+fn values_that_no_type_holds_are_null_and_counted() {
+    check(&["a:double"], r#"[1e400],[-1e400],["1e400"]"#, &[(); 3].map(|()| json!([null])), 3);
+    let half = r#"["\ud800"],["a\udc00b"],["\ud83d\ude00"]"#;
+    check(&["a:string"], half, &[json!([null]), json!([null]), json!(["😀"])], 2);
+    check(
+        &["a:string", "\u{fffd}:int"],
+        r#"{"a":"x","\ud800":1}"#,
+        &[json!(["x", null])],
+        0,
+    );
+}
+
+#[test]
 fn what_cannot_be_read_is_null_and_counted() {
     check(&["a:double"], r#"["NaN"],["-inf"]"#, &[json!([null]), json!([null])], 2);
     // As doubles these would be rounded to integers.

@@ -54,6 +54,8 @@ fn cells(kind: &'static str) -> BoxedStrategy<Cell> {
             (0..4_000_000_000_000_u64).prop_map(instant),
             (0..4_000_000_000_u64).prop_map(|second| instant(second * 1000)),
             (0..1000_u64).prop_map(|ms| (ms.to_string(), json!({ "ms": ms }))),
+            (0..4_000_000_000_000_u64, 0..6_usize).prop_map(written_elsewhere),
+            Just(("253402300800000".to_owned(), Value::Null)),
             Just((r#""1970-01-01T00:00:60Z""#.to_owned(), Value::Null)),
             Just((r#""1970-01-01T00:00:0\"Z""#.to_owned(), Value::Null)),
         ]
@@ -82,6 +84,22 @@ fn instant(ms: u64) -> Cell {
     let text = match ms % 1000 {
         0 => humantime::format_rfc3339_seconds(instant).to_string(),
         _ => humantime::format_rfc3339_millis(instant).to_string(),
+    };
+    (json!(text).to_string(), json!({ "ms": ms }))
+}
+
+/// An instant as other languages write it.
+fn written_elsewhere((ms, writer): (u64, usize)) -> Cell {
+    let instant = std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms);
+    let utc = humantime::format_rfc3339_micros(instant).to_string();
+    let bare = utc.trim_end_matches('Z');
+    let text = match writer {
+        0 => utc,
+        1 => format!("{bare}+00:00"),
+        2 => format!("{}999-00:00", bare.to_lowercase()),
+        3 => bare.to_owned(),
+        4 => format!("{}+00", bare.replace('T', " ")),
+        _ => return (format!(r#""{bare}\u002b00:00""#), json!({ "ms": ms })),
     };
     (json!(text).to_string(), json!({ "ms": ms }))
 }
