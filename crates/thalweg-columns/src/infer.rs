@@ -6,8 +6,7 @@ use crate::{
     decimal::EXACT_MAX,
     json::{Reader, Value},
     limits::{CHANGES_MAX, COLUMNS_MAX, INFERRED_BYTES},
-    rows::is_like_offset,
-    schema::{Shape, VALUE, fits_cells, fits_limits},
+    schema::{Shape, VALUE, fits_cells, fits_limits, member_name, place_name},
     unescape::unescape,
     visit::{Place, Visitor, visit},
 };
@@ -129,7 +128,7 @@ impl Seen {
             Place::Whole => Some(0),
             Place::Element(index) => {
                 while self.columns.len() <= index {
-                    let name = format!("column{}", self.columns.len());
+                    let name = place_name(self.columns.len());
                     add(&mut self.columns, name);
                 }
                 Some(index)
@@ -139,8 +138,7 @@ impl Seen {
                 if let Some(index) = self.by_member.get(said.as_bytes()) {
                     return Some(*index);
                 }
-                let offset = if is_like_offset(said.as_bytes()) { "_" } else { "" };
-                let index = add(&mut self.columns, format!("{offset}{said}"));
+                let index = add(&mut self.columns, member_name(&said));
                 self.by_member.insert(said.as_bytes().into(), index);
                 Some(index)
             }
@@ -174,7 +172,7 @@ impl Visitor for Seen {
 
 impl Kind {
     /// The least type that has the values of both.
-    fn or(self, other: Self) -> Self {
+    pub(crate) fn or(self, other: Self) -> Self {
         match (self, other) {
             (one, other) if one == other => one,
             (Self::Null, kind) | (kind, Self::Null) => kind,
@@ -186,7 +184,7 @@ impl Kind {
 }
 
 /// A value's own type, and whether it is an integer that a double does not hold exactly.
-fn kind_of(value: Value<'_>) -> (Kind, bool) {
+pub(crate) fn kind_of(value: Value<'_>) -> (Kind, bool) {
     let kind = match value {
         Value::Null => Kind::Null,
         Value::Bool(_) => Kind::Bool,

@@ -15,6 +15,9 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 /// Every message and every buffer begins at a multiple of so many bytes.
 const ALIGNMENT: usize = 8;
 
+/// In the metadata of a batch: how many of its values could not be read as their columns are declared.
+const UNREADABLE: &str = "thalweg.unreadable";
+
 /// What is before a message's metadata: [`CONTINUATION`] and its length.
 const PREFIX_BYTES: usize = 8;
 
@@ -32,7 +35,7 @@ impl Columns {
 
     /// Appends rows: JSON values joined by commas, of which the first has offset `first`. The
     /// dictionaries that they need come before them and replace those before. Returns how many values
-    /// could not be read as their columns are declared; they are null.
+    /// could not be read as their columns are declared; they are null, and the batch's metadata says how many.
     ///
     /// # Errors
     /// When a row does not fit, with nothing appended: [`Columns::widened`] has columns that fit.
@@ -52,7 +55,9 @@ impl Columns {
         for values in &read.values {
             body.column(values.rows(), values.nulls(), values.buffers());
         }
-        body.append(read.count, None, None, out);
+        let unreadable = read.unreadable.to_string();
+        let metadata = (read.unreadable > 0).then_some((UNREADABLE, &*unreadable));
+        body.append(read.count, None, metadata, out);
         Ok(read.unreadable)
     }
 

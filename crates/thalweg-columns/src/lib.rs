@@ -5,6 +5,7 @@
 //! limits      every bound, with why
 //! schema      names and types: declared, or inferred from rows
 //! infer       what rows are
+//! change      what one more row changes of that
 //! visit       the values of rows, of whatever type
 //! json        JSON that was checked before, value by value; json/number its numbers
 //! words       text, eight bytes at a time
@@ -38,6 +39,7 @@
 
 mod cell_reader;
 mod cells;
+mod change;
 mod column;
 mod decimal;
 mod dictionary;
@@ -53,8 +55,9 @@ mod unescape;
 mod visit;
 mod words;
 
-pub use cell_reader::CellReader;
+pub use cell_reader::{CellReader, Wanted};
 pub use cells::Cell;
+pub use change::Change;
 pub use rows::Misfit;
 pub use schema::{Column, Columns, DeclarationError, Kind};
 pub use time::{

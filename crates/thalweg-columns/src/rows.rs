@@ -5,7 +5,7 @@ use crate::{
     cells::Unreadable,
     column::Values,
     json::Reader,
-    schema::{Shape, fits_cells},
+    schema::{Shape, fits_cells, is_like_offset},
     unescape::unescape,
 };
 
@@ -189,10 +189,4 @@ fn plain_name(column: &Column) -> Option<&[u8]> {
     let name = column.name.as_bytes();
     let has_escapes = memchr2(b'"', b'\\', name).is_some();
     (!has_escapes && !is_like_offset(name)).then_some(name)
-}
-
-/// Whether a member's name could be taken for the column of the offsets: underscores and `offset`.
-pub(crate) fn is_like_offset(name: &[u8]) -> bool {
-    name.strip_suffix(b"offset")
-        .is_some_and(|before| !before.is_empty() && before.iter().all(|byte| *byte == b'_'))
 }

@@ -236,6 +236,23 @@ pub(crate) fn fits_cells(rows: usize, columns: usize) -> bool {
     columns <= 1 || rows.saturating_mul(columns) <= CELLS_MAX
 }
 
+/// The name of the column of an array's place.
+pub(crate) fn place_name(place: usize) -> String {
+    format!("column{place}")
+}
+
+/// The name of the column of a member.
+pub(crate) fn member_name(member: &str) -> String {
+    let offset = if is_like_offset(member.as_bytes()) { "_" } else { "" };
+    format!("{offset}{member}")
+}
+
+/// Whether a member's name could be taken for the column of the offsets: underscores and `offset`.
+pub(crate) fn is_like_offset(name: &[u8]) -> bool {
+    name.strip_suffix(b"offset")
+        .is_some_and(|before| !before.is_empty() && before.iter().all(|byte| *byte == b'_'))
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = DECLARED.iter().find(|(_, declared)| declared.kind == *self);

@@ -88,7 +88,7 @@ fn double(cell: &Cell<'_>) -> Option<f64> {
 
 fn instant(cell: &Cell<'_>) -> Option<i64> {
     match cell {
-        Cell::Int(ms) | Cell::Time(ms) => Some(*ms),
+        Cell::Int(ms) | Cell::Time(ms) => thalweg_columns::time_in_range(*ms),
         Cell::String(text) => time(text),
         _ => None,
     }

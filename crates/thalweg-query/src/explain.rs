@@ -2,8 +2,11 @@
 
 use std::fmt::Write;
 
+use sqlparser::ast::Expr as Ast;
+
 use crate::{
     Plan,
+    expr::Expr,
     interval::text as length,
     plan::Shape,
     syntax::{Item, Statement},
@@ -12,7 +15,7 @@ use crate::{
 impl Statement {
     /// Its clauses in one form.
     pub(crate) fn canonical(&self) -> String {
-        let list = |exprs: &[sqlparser::ast::Expr]| -> String {
+        let list = |exprs: &[Ast]| -> String {
             exprs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         };
         let item = |item: &Item| match item {
@@ -46,7 +49,10 @@ impl Statement {
         let table = match &self.source.window {
             None => topic,
             Some(window) => {
-                let time = window.time.as_ref().map(|time| format!(", {}", quoted(&time.value)));
+                let time = window.time.as_ref().map(|time| match &**time {
+                    Ast::Identifier(name) => format!(", {}", quoted(&name.value)),
+                    other => format!(", {other}"),
+                });
                 let step = (window.step_ms != window.size_ms)
                     .then(|| format!(", {}", length(window.step_ms)));
                 let name = if step.is_some() { "hop" } else { "tumble" };
@@ -76,7 +82,7 @@ pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
     };
     let column = |index: &usize| {
         let column = plan.schema.iter().nth(*index)?;
-        Some(format!("{}:{}", column.name, column.kind))
+        Some(format!("{}:{}", column.name, column.type_name()))
     };
     line("query", statement.canonical());
     line("reads", format!("each event of {} in order, once", statement.source.topic.value));
@@ -89,7 +95,12 @@ pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
         line("filter", filter.to_string());
     }
     if let Some(window) = plan.window {
-        let time = column(&plan.wanted[window.time]).unwrap_or_default();
+        let written = statement.source.window.as_ref().and_then(|window| window.time.as_ref());
+        let time = match (&plan.time, written) {
+            (Some(Expr::Cell(cell)), _) => column(&plan.wanted[*cell]).unwrap_or_default(),
+            (_, Some(written)) => written.to_string(),
+            _ => String::new(),
+        };
         let what = match window.size_ms == window.step_ms {
             true => format!("{} each, by {time}", length(window.size_ms)),
             false => format!(

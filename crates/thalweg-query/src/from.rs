@@ -2,14 +2,15 @@
 //! emitted.
 
 use sqlparser::{
-    ast::Ident,
+    ast::{Expr, Ident},
     tokenizer::{Span, Token, TokenWithSpan},
 };
 
 use crate::{
     QueryError,
     limits::{INTERVAL_MS_MAX, OVERLAP_MAX},
-    tokens::{Clause, is_word, unexpected, word},
+    parse::expression,
+    tokens::{Clause, depth_change, is_word, unexpected, word},
 };
 
 /// What stands behind `FROM`.
@@ -23,8 +24,8 @@ pub(crate) struct Source {
 /// `tumble(topic, …)` or `hop(topic, …)`.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
-    /// The column of the events' time, if it is named.
-    pub(crate) time: Option<Ident>,
+    /// The events' time, if it is written: a column, or an expression.
+    pub(crate) time: Option<Box<Expr>>,
     pub(crate) size_ms: i64,
     /// How far one window's start is from the next one's; of a tumbling window its size.
     pub(crate) step_ms: i64,
@@ -66,6 +67,23 @@ impl<'a> Tokens<'a> {
     fn take_word(&mut self, expected: &str) -> bool {
         let is_next = self.rest.first().is_some_and(|next| is_word(next, expected));
         is_next && self.next().is_some()
+    }
+
+    /// An argument of a call that is no interval: all up to the next comma, or the bracket that closes the call.
+    fn argument(&mut self) -> &'a [TokenWithSpan] {
+        let mut depth = 0;
+        let ends = |next: &TokenWithSpan| {
+            let is_end = depth == 0 && matches!(next.token, Token::Comma | Token::RParen);
+            depth += depth_change(&next.token);
+            is_end
+        };
+        let count = self.rest.iter().position(ends).unwrap_or(self.rest.len());
+        let (argument, rest) = self.rest.split_at(count);
+        if let Some(last) = argument.last() {
+            self.span = last.span;
+        }
+        self.rest = rest;
+        argument
     }
 
     /// An interval, in ms.
@@ -141,9 +159,9 @@ fn qualified(topic: Ident, tokens: &mut Tokens<'_>) -> Result<Ident, QueryError>
 fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), QueryError> {
     let is_hop = function.value.eq_ignore_ascii_case("hop");
     let looks = if is_hop {
-        "write hop(topic, step, size), hop(topic, time, step, size) or HOP(TABLE topic, DESCRIPTOR(time), step, size)"
+        "write hop(topic, step, size), hop(topic, time, step, size) with a column or an expression as time, or HOP(TABLE topic, DESCRIPTOR(time), step, size)"
     } else {
-        "write tumble(topic, size), tumble(topic, time, size) or TUMBLE(TABLE topic, DESCRIPTOR(time), size)"
+        "write tumble(topic, size), tumble(topic, time, size) with a column or an expression as time, or TUMBLE(TABLE topic, DESCRIPTOR(time), size)"
     };
     if !is_hop && !function.value.eq_ignore_ascii_case("tumble") {
         let message =
@@ -162,12 +180,17 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
                 return Err(QueryError::at(tokens.span, "a window has 1ms to ten years"));
             }
         } else if time.is_none() && lengths.is_empty() {
-            let is_descriptor = tokens.take_word("descriptor");
-            let in_brackets = is_descriptor && tokens.take(&Token::LParen);
-            time = Some(tokens.name().ok_or_else(|| tokens.error(looks))?);
-            if in_brackets && !tokens.take(&Token::RParen) {
-                return Err(tokens.error(looks));
-            }
+            let before = tokens.span;
+            let written = match tokens.argument() {
+                [descriptor, TokenWithSpan { token: Token::LParen, .. }, inner @ .., _]
+                    if is_word(descriptor, "descriptor") =>
+                {
+                    inner
+                }
+                [] => return Err(tokens.error(looks)),
+                written => written,
+            };
+            time = Some(Box::new(expression(written, before)?));
         } else {
             return Err(tokens.error(looks));
         }

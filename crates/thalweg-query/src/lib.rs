@@ -5,6 +5,7 @@
 //! error       what is wrong with a query, and where
 //! interval    lengths of time
 //! tokens      a query's text as tokens
+//! parse       tokens → one expression
 //! from        what stands behind FROM and EMIT
 //! syntax      tokens → clauses
 //! value       values, and what they are to each other
@@ -73,6 +74,7 @@ mod interval;
 mod json;
 mod like;
 pub mod limits;
+mod parse;
 mod places;
 mod plan;
 mod query;
@@ -88,6 +90,6 @@ pub use aggregate::AGGREGATES;
 pub use error::QueryError;
 pub use functions::{FUNCTIONS, Signature};
 pub use limits::Bounds;
-pub use plan::{Plan, ResultColumn};
+pub use plan::Plan;
 pub use query::Query;
 pub use running::{Beginning, Counts, Running, Sink};

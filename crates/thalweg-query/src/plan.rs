@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use sqlparser::{ast::Expr as Ast, tokenizer::Span};
-use thalweg_columns::{Cell, CellReader, Columns, Kind};
+use thalweg_columns::{Cell, CellReader, Column, Columns, Kind};
 
 use crate::{
     QueryError,
     aggregate::Aggregate,
     compile::Scope,
-    expr::Expr,
+    expr::{Expr, Row},
     from::Window,
     limits::{NODES_MAX, TIMEOUT_MS},
     syntax::{Item, Statement, span_of},
@@ -24,24 +24,15 @@ pub struct Plan {
     pub(crate) wanted: Vec<usize>,
     pub(crate) filter: Option<Expr>,
     pub(crate) window: Option<PlannedWindow>,
+    /// The events' time in their windows.
+    pub(crate) time: Option<Expr>,
     pub(crate) shape: Shape,
-    pub(crate) results: Vec<ResultColumn>,
-}
-
-/// A column of the result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResultColumn {
-    /// Its name.
-    pub name: String,
-    /// What its values are.
-    pub kind: Kind,
+    pub(crate) results: Vec<Column>,
 }
 
 /// Windows over the events of a topic, by their own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlannedWindow {
-    /// The cell of the events' time.
-    pub(crate) time: usize,
     pub(crate) size_ms: i64,
     pub(crate) step_ms: i64,
     /// How long events may be late.
@@ -69,7 +60,7 @@ pub(crate) enum Shape {
 
 impl Plan {
     /// The columns of the result.
-    pub fn results(&self) -> &[ResultColumn] {
+    pub fn results(&self) -> &[Column] {
         &self.results
     }
 
@@ -90,8 +81,10 @@ impl Plan {
 
     /// What it takes and makes: two plans of one query that differ in this may make different rows.
     pub fn signature(&self) -> String {
-        let taken = self.schema.iter().map(|column| format!("{}:{}", column.name, column.kind));
-        let made = self.results.iter().map(|column| format!("{}:{}", column.name, column.kind));
+        let taken =
+            self.schema.iter().map(|column| format!("{}:{}", column.name, column.type_name()));
+        let made =
+            self.results.iter().map(|column| format!("{}:{}", column.name, column.type_name()));
         let (taken, made): (Vec<String>, Vec<String>) = (taken.collect(), made.collect());
         format!("{}\n{}", taken.join(" "), made.join(" "))
     }
@@ -105,11 +98,16 @@ impl Plan {
 
     /// The time of an event in its windows, in ms since 1970.
     pub fn time_ms(&self, event: &[u8]) -> Option<i64> {
-        let window = self.window?;
-        let mut cells = [Cell::Null];
-        CellReader::new(&self.schema, &[self.wanted[window.time]]).read(event, &mut cells);
-        match cells {
-            [Cell::Time(ms)] => Some(ms),
+        let mut cells = vec![Cell::Null; self.wanted.len()];
+        CellReader::new(&self.schema, &self.wanted).read(event, &mut cells);
+        self.time_of(Row { cells: &cells, window: (0, 0), now_ms: 0 })
+    }
+
+    /// The same of an event that was read; `None`: it has no time that a calendar has.
+    #[inline]
+    pub(crate) fn time_of(&self, row: Row<'_>) -> Option<i64> {
+        match self.time.as_ref()?.eval(row) {
+            Cell::Time(ms) => thalweg_columns::time_in_range(ms),
             _ => None,
         }
     }
@@ -134,12 +132,11 @@ impl Plan {
         let filter = statement.filter.as_ref();
         scope.is_filter = true;
         let filter = filter.map(|filter| scope.condition(filter, "WHERE")).transpose()?;
-        scope.is_filter = false;
-        let time = source.window.as_ref().map(|window| time_cell(window, schema, &mut scope));
+        let time = source.window.as_ref().map(|window| window_time(window, schema, &mut scope));
         let time = time.transpose()?;
+        scope.is_filter = false;
         check_emit(statement)?;
-        let window = source.window.as_ref().zip(time).map(|(window, time)| PlannedWindow {
-            time,
+        let window = source.window.as_ref().map(|window| PlannedWindow {
             size_ms: window.size_ms,
             step_ms: window.step_ms,
             delay_ms: statement.emit.delay_ms.unwrap_or(0),
@@ -154,14 +151,15 @@ impl Plan {
             }
             false => rows(statement, scope)?,
         };
-        let plan = Self { schema: Arc::clone(schema), wanted, filter, window, shape, results };
+        let schema = Arc::clone(schema);
+        let plan = Self { schema, wanted, filter, window, time, shape, results };
         plan.check_nodes()?;
         Ok(plan)
     }
 
     /// All expressions that are evaluated.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
-        let mut found: Vec<&Expr> = self.filter.iter().collect();
+        let mut found: Vec<&Expr> = self.filter.iter().chain(&self.time).collect();
         match &self.shape {
             Shape::Whole => {}
             Shape::Rows(items) => found.extend(items),
@@ -190,61 +188,69 @@ impl Plan {
     }
 }
 
-/// The time of a window: the column that is named, or else `_tp_time`, `time`, or the only one that is a time.
-fn time_cell(
+/// The time of a window's events: what is written, or else the column `_tp_time`, `time`, or the only one that is a time.
+fn window_time(
     window: &Window,
     schema: &Columns,
     scope: &mut Scope<'_>,
-) -> Result<usize, QueryError> {
+) -> Result<Expr, QueryError> {
     let times: Vec<(usize, &str)> = schema
         .iter()
         .enumerate()
         .filter(|(_, column)| column.kind == Kind::Time)
         .map(|(index, column)| (index, &*column.name))
         .collect();
-    let index = match &window.time {
-        Some(name) => {
-            let kind = |index: usize| schema.iter().nth(index).map(|column| column.kind);
-            match scope.find(&name.value) {
-                Some(index) if kind(index) == Some(Kind::Time) => index,
-                Some(_) => {
-                    let message =
-                        format!("{0} is no time: declare it as one, {0}:time", name.value);
-                    return Err(QueryError::at(name.span, message));
-                }
-                None => {
-                    let names: Vec<&str> = times.iter().map(|(_, name)| *name).collect();
-                    let message = format!(
-                        "there is no column {}: the times are {}",
-                        name.value,
-                        names.join(", ")
-                    );
-                    return Err(QueryError::at(name.span, message));
-                }
-            }
-        }
-        None => {
-            let named = |wanted: &str| times.iter().find(|(_, name)| *name == wanted);
-            match (named("_tp_time").or_else(|| named("time")), &*times) {
-                (Some((index, _)), _) | (None, [(index, _)]) => *index,
-                (None, []) => {
-                    let message =
-                        "the topic has no column that is a time: declare one, as in time:time";
-                    return Err(QueryError::at(window.span, message));
-                }
-                (None, [(_, first), ..]) => {
-                    let message = format!(
-                        "there are several times: say which, as in tumble(topic, {first}, 1s)"
-                    );
-                    return Err(QueryError::at(window.span, message));
-                }
-            }
-        }
-    };
-    match scope.column(index).expr {
-        Expr::Cell(cell) => Ok(cell),
-        _ => Err(QueryError::at(window.span, "this is no column")),
+    if let Some(written) = &window.time {
+        return written_time(written, window.span, &times, scope);
     }
+    let named = |wanted: &str| times.iter().find(|(_, name)| *name == wanted);
+    match (named("_tp_time").or_else(|| named("time")), &*times) {
+        (Some((index, _)), _) | (None, [(index, _)]) => Ok(scope.column(*index).expr),
+        (None, []) => {
+            let message = "the topic has no column that is a time: declare one, as in time:time, or make one, as in tumble(topic, CAST(ts AS TIMESTAMP), 1s)";
+            Err(QueryError::at(window.span, message))
+        }
+        (None, [(_, first), ..]) => {
+            let message =
+                format!("there are several times: say which, as in tumble(topic, {first}, 1s)");
+            Err(QueryError::at(window.span, message))
+        }
+    }
+}
+
+fn written_time(
+    written: &Ast,
+    around: Span,
+    times: &[(usize, &str)],
+    scope: &mut Scope<'_>,
+) -> Result<Expr, QueryError> {
+    let span = span_of(written, around);
+    if let Ast::Identifier(name) = written
+        && scope.find(&name.value).is_none()
+    {
+        let names: Vec<&str> = times.iter().map(|(_, name)| *name).collect();
+        let message =
+            format!("there is no column {}: the times are {}", name.value, names.join(", "));
+        return Err(QueryError::at(span, message));
+    }
+    let found = scope.compile(written, span)?;
+    let (mut has_column, mut has_clock) = (false, false);
+    found.expr.visit(&mut |expr| {
+        has_column |= matches!(expr, Expr::Cell(_));
+        has_clock |= matches!(expr, Expr::Now);
+    });
+    let refused = match found.kind {
+        Kind::Time if has_clock => {
+            "now() is another time on each node and in each run: windows go by the events' own time"
+                .to_owned()
+        }
+        Kind::Time if has_column => return Ok(found.expr),
+        Kind::Time => "this is one time for all events: name a column".to_owned(),
+        _ => format!(
+            "{written} is no time: declare it as one, {written}:time, or cast it, as in CAST({written} AS TIMESTAMP)"
+        ),
+    };
+    Err(QueryError::at(span, refused))
 }
 
 fn check_emit(statement: &Statement) -> Result<(), QueryError> {
@@ -324,7 +330,7 @@ fn check_window(statement: &Statement, keys: &[Typed]) -> Result<(), QueryError>
     Ok(())
 }
 
-type Shaped = (Shape, Vec<ResultColumn>, Vec<usize>);
+type Shaped = (Shape, Vec<Column>, Vec<usize>);
 
 fn grouped(
     statement: &Statement,
@@ -369,8 +375,10 @@ fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryErro
                         column.kind,
                         statement.source.topic.span,
                     )?;
-                    if !is_whole {
-                        items.push(scope.column(index).expr);
+                    match results.last_mut().filter(|_| is_whole) {
+                        // The event's own value, which may be a number of a unit.
+                        Some(result) => result.unit = column.unit,
+                        None => items.push(scope.column(index).expr),
                     }
                 }
                 let bounds = [("window_start", Expr::WindowStart), ("window_end", Expr::WindowEnd)];
@@ -392,7 +400,7 @@ fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryErro
 }
 
 fn add_result(
-    results: &mut Vec<ResultColumn>,
+    results: &mut Vec<Column>,
     name: &str,
     kind: Kind,
     span: Span,
@@ -415,6 +423,6 @@ fn add_result(
     }
     // What is only NULL may be anything.
     let kind = if kind == Kind::Null { Kind::Json } else { kind };
-    results.push(ResultColumn { name: name.to_owned(), kind });
+    results.push(Column::new(name.to_owned(), kind));
     Ok(())
 }

@@ -182,7 +182,7 @@ impl Running {
         let passes = || plan.filter.as_ref().is_none_or(|filter| filter.is_true(row) == Some(true));
         match (&plan.shape, plan.window) {
             (Shape::Groups { .. }, Some(window)) => {
-                let Some(time_ms) = self.time_of(row, window) else { return };
+                let Some(time_ms) = self.time_of(&plan, row) else { return };
                 if !self.watermark.admits(time_ms, self.bounds.lead_ms) {
                     self.counts.ahead += 1;
                     return;
@@ -207,7 +207,7 @@ impl Running {
                     return;
                 }
                 let Some(window) = window else { return self.emit_row(items, row, sink) };
-                let Some(time_ms) = self.time_of(row, window) else { return };
+                let Some(time_ms) = self.time_of(&plan, row) else { return };
                 for start_ms in window.starts(time_ms) {
                     let of_window = Row { window: (start_ms, start_ms + window.size_ms), ..row };
                     self.emit_row(items, of_window, sink);
@@ -244,15 +244,10 @@ impl Running {
         }
     }
 
-    fn time_of(&mut self, row: Row<'_>, window: PlannedWindow) -> Option<i64> {
-        match row.cells.get(window.time) {
-            // Far from the ends of what 64 bits hold, windows are, too.
-            Some(Cell::Time(ms)) if ms.unsigned_abs() < 1 << 60 => Some(*ms),
-            _ => {
-                self.counts.without_time += 1;
-                None
-            }
-        }
+    fn time_of(&mut self, plan: &Plan, row: Row<'_>) -> Option<i64> {
+        let time_ms = plan.time_of(row);
+        self.counts.without_time += u64::from(time_ms.is_none());
+        time_ms
     }
 
     /// The first event behind unknown ones: an unknown one may be later by as much as events may be late, so windows

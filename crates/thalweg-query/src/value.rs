@@ -48,15 +48,9 @@ pub(crate) fn truth<'r>(is_true: Option<bool>) -> Cell<'r> {
     is_true.map_or(Cell::Null, Cell::Bool)
 }
 
-/// An instant of a text: RFC 3339 in UTC, the same with a space and without `Z`, or a date.
+/// An instant of a text: as in a column of times, or a date.
 pub(crate) fn time(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let full = match text.len() {
-        10 => format!("{text}T00:00:00Z"),
-        _ => text.replacen(' ', "T", 1),
-    };
-    let full = if full.ends_with('Z') { full } else { full + "Z" };
-    thalweg_columns::parse_time_ms(full.as_bytes())
+    thalweg_columns::parse_time_or_date_ms(text.trim().as_bytes())
 }
 
 /// A value as text; `None` for NULL.

@@ -72,7 +72,7 @@ pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, 
 /// The columns of a plan's rows.
 pub(crate) fn columns_of(plan: &Plan) -> Option<Columns> {
     let declarations =
-        plan.results().iter().map(|column| format!("{}:{}", column.name, column.kind));
+        plan.results().iter().map(|column| format!("{}:{}", column.name, column.type_name()));
     let declarations: Vec<String> = declarations.collect();
     // All that a plan may have can be declared.
     Columns::declared(declarations.iter().map(String::as_str)).ok()

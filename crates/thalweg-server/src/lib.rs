@@ -41,6 +41,7 @@ mod fetch;
 pub mod fuzzing;
 mod home;
 mod http;
+mod log_throttle;
 mod metrics;
 pub mod pages;
 pub mod patch;

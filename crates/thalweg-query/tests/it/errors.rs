@@ -118,6 +118,17 @@ fn names_and_types_are_checked() {
         ("SELECT CAST(⟨car⟩ AS UUID) FROM cars", "there is no type UUID"),
         ("SELECT car, ⟨gears⟩ AS car FROM cars", "two results are named car"),
         ("SELECT * FROM tumble(cars, ⟨car⟩, 1s)", "car is no time: declare it as one"),
+        (
+            "SELECT * FROM tumble(cars, ⟨gears + 1⟩, 1s)",
+            "cast it, as in CAST(gears + 1 AS TIMESTAMP)",
+        ),
+        ("SELECT * FROM tumble(cars, DESCRIPTOR(⟨missing⟩), 1s)", "there is no column missing"),
+        ("SELECT * FROM tumble(cars, ⟨now(⟩), 1s)", "windows go by the events' own time"),
+        (
+            "SELECT * FROM tumble(cars, TIMESTAMP ⟨'2022-07-13T21:04:08Z'⟩, 1s)",
+            "one time for all events",
+        ),
+        ("SELECT * FROM tumble(cars, time, ⟨car⟩, 1s)", "write tumble(topic, size)"),
         ("SELECT * FROM ⟨hop(cars, 1s, 90s)⟩", "1 to 64 times its step"),
         ("SELECT * FROM ⟨tumble(cars, 1s, 2s)⟩", "write tumble(topic, size)"),
         ("SELECT * FROM tumble(cars, ⟨INTERVAL 1 month⟩)", "this is no interval"),

@@ -76,6 +76,47 @@ fn an_event_is_in_each_hopping_window_that_has_its_time() {
 }
 
 #[test]
+fn the_time_of_a_window_is_an_expression() {
+    let events = [
+        r#"["2022-07-13 21:00:00.100+00",1657746000100,1]"#,
+        r#"["2022-07-13T23:00:00.9+02:00",1657746000900,2]"#,
+        r#"["yesterday",null,3]"#,
+        r#"["2022-07-13T21:00:01",1657746001000,4]"#,
+    ];
+    let columns = ["text:string", "ms:int", "v:int"];
+    for time in [
+        "CAST(text AS TIMESTAMP)",
+        "text::timestamp",
+        "CAST(ms AS TIMESTAMP)",
+        "CAST(ms / 1000 * 1000 AS TIMESTAMP) + INTERVAL 1 ms",
+        "DESCRIPTOR(CAST(ms AS TIMESTAMP))",
+        "coalesce(CAST(text AS TIMESTAMP), CAST(ms AS TIMESTAMP))",
+    ] {
+        let query =
+            format!("SELECT window_start, sum(v) FROM tumble(t, {time}, 1s) GROUP BY window_start");
+        let expected = [format!("[{},3]", start(0)), format!("[{},4]", start(1))];
+        check(&query, &columns, &events, &texts(&expected));
+        let plan = Query::parse(&query).unwrap().plan(&crate::running::columns(&columns)).unwrap();
+        assert_eq!(plan.time_ms(events[0].as_bytes()).map(|ms| ms / 1000), Some(1_657_746_000));
+        assert_eq!(plan.time_ms(events[2].as_bytes()), None);
+    }
+    let hop = "SELECT window_start, sum(v) FROM hop(t, CAST(ms AS TIMESTAMP), 1s, 2s) GROUP BY window_start";
+    let hopping = [(0, 7), (1, 4)].map(|(second, sum)| format!("[{},{sum}]", start(second)));
+    let before = "[\"2022-07-13T20:59:59Z\",3]".to_owned();
+    check(hop, &columns, &events, &texts(&[&[before][..], &hopping].concat()));
+}
+
+#[test]
+fn an_event_without_a_time_is_in_no_window_and_counted() {
+    let query = "SELECT window_start, count(*) FROM tumble(t, CAST(ms AS TIMESTAMP), 1s) GROUP BY window_start";
+    let mut running = begin(query, &["ms:int"], Bounds::default());
+    for (offset, ms) in ["null", "253402300800000", "9223372036854775807"].iter().enumerate() {
+        running.take(offset as u64 + 1, format!("[{ms}]").as_bytes(), 0, &mut Made::default());
+    }
+    assert_eq!((running.counts().without_time, running.open_windows()), (3, 0));
+}
+
+#[test]
 fn rows_of_a_window_come_in_the_order_of_their_keys() {
     let event = |key: &str, v: i32| format!(r#"["2022-07-13T21:00:00Z",{key},{v}]"#);
     let events = [

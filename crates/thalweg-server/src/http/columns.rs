@@ -1,6 +1,6 @@
 use http::{Method, StatusCode, request::Parts};
 use serde_json::json;
-use thalweg_columns::Kind;
+use thalweg_columns::Column;
 use thalweg_wire::Topic;
 
 use super::{
@@ -31,16 +31,13 @@ pub(super) async fn answer(
     let columns = http.shard.topic_columns(&reading).await?;
     let Reading(topic) = reading.into_inner();
     let columns = columns.iter().flat_map(|columns| columns.iter());
-    let line = described(&topic, columns.map(|column| (&*column.name, column.kind)));
+    let line = described(&topic, columns);
     Ok(json_line(StatusCode::OK, line))
 }
 
 /// A topic and its columns, as JSON.
-pub(super) fn described<'a>(
-    topic: &Topic,
-    columns: impl Iterator<Item = (&'a str, Kind)>,
-) -> Vec<u8> {
-    let columns = columns.map(|(name, kind)| json!({ "name": name, "type": kind.to_string() }));
+pub(super) fn described<'a>(topic: &Topic, columns: impl Iterator<Item = &'a Column>) -> Vec<u8> {
+    let columns = columns.map(|column| json!({ "name": column.name, "type": column.type_name() }));
     let columns: Vec<_> = columns.collect();
     let mut line = json!({ "topic": topic.as_str(), "columns": columns }).to_string();
     line.push('\n');

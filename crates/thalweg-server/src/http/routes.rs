@@ -450,7 +450,7 @@ async fn read_query(
     }
     let client = Client::new(&holder, requester);
     let plan = http.shard.ask(&asked, client.counted()).await?;
-    let results = plan.results().iter().map(|column| (&*column.name, column.kind));
+    let results = plan.results().iter();
     Ok(json_line(StatusCode::OK, columns::described(&asked.topic, results)))
 }
 

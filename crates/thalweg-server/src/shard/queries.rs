@@ -221,7 +221,7 @@ impl Queries {
         let has_more = query.read(topics, key, now_us, until_us)?;
         self.counts.queries_failed.add(u64::from(query.has_failed() && !had_failed));
         self.set_timer(index, now_us);
-        self.has_made(topics, index, before);
+        self.has_made(topics, index, before, now_us);
         Some(has_more)
     }
 
@@ -242,7 +242,7 @@ impl Queries {
             let before = query.counts();
             query.close_all(topics, output, now_us);
             self.set_timer(index, now_us);
-            self.has_made(topics, index, before);
+            self.has_made(topics, index, before, now_us);
         }
     }
 
@@ -259,8 +259,15 @@ impl Queries {
     }
 
     /// A query has read, or closed windows: has its rows sealed in this turn.
-    fn has_made(&self, topics: &mut Topics, index: usize, before: thalweg_query::Counts) {
-        let query = &self.running[index];
+    fn has_made(
+        &mut self,
+        topics: &mut Topics,
+        index: usize,
+        before: thalweg_query::Counts,
+        now_us: u64,
+    ) {
+        let query = &mut self.running[index];
+        query.log_missing(before, now_us);
         let (now, counts) = (query.counts(), &self.counts);
         counts.query_events.add(now.events.saturating_sub(before.events));
         counts.query_rows.add(now.rows.saturating_sub(before.rows));

@@ -17,9 +17,10 @@ use super::{
 };
 use crate::{
     clock,
-    config::PAUSE_MS_MIN,
+    config::{ASKED_TOPICS, PAUSE_MS_MIN},
     derived::{self, DerivedTopic},
     fanout::FeedKey,
+    log_throttle::LogThrottle,
     stream::{Batch, DerivedBatches, Feed},
 };
 
@@ -48,6 +49,9 @@ pub(super) struct RunningQuery {
     pub(super) is_timed: bool,
     /// Its columns are those of its source's events.
     is_inferred: bool,
+    /// Lines about values that cannot be read, and about events without a time.
+    unreadable: LogThrottle,
+    without_time: LogThrottle,
 }
 
 enum State {
@@ -114,6 +118,26 @@ impl RunningQuery {
             number,
             is_timed: false,
             is_inferred: false,
+            unreadable: LogThrottle::default(),
+            without_time: LogThrottle::default(),
+        }
+    }
+
+    /// Writes to the log what rows are missing since `before`, for queries of the configuration: clients see what
+    /// they have asked for.
+    pub(super) fn log_missing(&mut self, before: Counts, now_us: u64) {
+        if self.topic.output.as_str().starts_with(ASKED_TOPICS) {
+            return;
+        }
+        let now = self.counts();
+        let (topic, source) = (&self.topic.output, &self.topic.source);
+        let unreadable = now.unreadable.saturating_sub(before.unreadable);
+        if let Some(values) = self.unreadable.take(unreadable, now_us) {
+            tracing::warn!(%topic, %source, values, "values are NULL in the query, because they are not of their columns' types");
+        }
+        let without_time = now.without_time.saturating_sub(before.without_time);
+        if let Some(events) = self.without_time.take(without_time, now_us) {
+            tracing::warn!(%topic, %source, events, "events are in no window, because they have no time: a text as in RFC 3339, or a number in a column that is declared as time_s, time_ms, time_us or time_ns");
         }
     }
 

@@ -90,7 +90,8 @@ pub(super) struct Settings {
     ///
     /// In a pattern * is one segment, and ** at the end is all that follow; of several patterns
     /// the first that fits counts. Of a topic of kind=value the newest event replaces the others.
-    /// columns=name:type name:type says what rows have (bool, int, double, time, string, json).
+    /// columns=name:type name:type says what rows have (bool, int, double, time, string, json;
+    /// time_s, time_us and time_ns are times whose numbers are seconds, microseconds or nanoseconds).
     #[arg(long, value_name = "PATTERN,…", help_heading = TOPICS)]
     pub(super) topic: Vec<TopicBounds>,
     /// To which topics one may subscribe: any, or existing, which have events or a source

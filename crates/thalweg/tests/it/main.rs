@@ -58,6 +58,7 @@ mod sources;
 mod sse;
 mod subscribing;
 mod tickets;
+mod timestamps;
 mod tls;
 mod tokens;
 mod unread;

@@ -1,0 +1,75 @@
+//! Tokens → one expression of sqlparser's.
+
+use sqlparser::{
+    ast::Expr,
+    parser::{Parser, ParserError},
+    tokenizer::{Location, Span, Token, TokenWithSpan},
+};
+
+use crate::{
+    QueryError,
+    limits::{DEPTH_MAX, OPERATORS_MAX},
+    tokens::{Sql, depth_change, is_word, unexpected},
+};
+
+/// The form of a query, for messages.
+pub(crate) const LOOKS: &str =
+    "a query is SELECT … FROM topic [WHERE …] [GROUP BY …] [HAVING …] [EMIT AFTER WINDOW CLOSE …]";
+
+/// Operators that are words.
+pub(crate) const OPERATORS: [&str; 10] =
+    ["and", "or", "not", "is", "in", "like", "ilike", "between", "case", "when"];
+
+/// The one expression that these tokens are, which stand behind `before`.
+pub(crate) fn expression(tokens: &[TokenWithSpan], before: Span) -> Result<Expr, QueryError> {
+    let Some(last) = tokens.last() else {
+        return Err(QueryError::at(before, format!("something is missing behind this: {LOOKS}")));
+    };
+    check_operators(tokens)?;
+    let end = TokenWithSpan::at(Token::EOF, last.span.end, last.span.end);
+    let with_end = tokens.iter().cloned().chain([end]).collect();
+    let mut parser = Parser::new(&Sql)
+        .with_recursion_limit(2 * DEPTH_MAX + 16)
+        .with_tokens_with_locations(with_end);
+    let expr = parser.parse_expr().map_err(|error| parse_error(&error, last))?;
+    let next = parser.peek_token();
+    match next.token {
+        Token::EOF => Ok(expr),
+        _ => Err(unexpected(&next, "an operator, a comma or the next clause comes before it")),
+    }
+}
+
+/// What is read and evaluated by recursion must not be deep.
+fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
+    let is_operator = |token: &&TokenWithSpan| match &token.token {
+        Token::Word(_) => OPERATORS.iter().any(|operator| is_word(token, operator)),
+        Token::Number(..) | Token::SingleQuotedString(_) => false,
+        other => !matches!(other, Token::Comma | Token::Period) && depth_change(other) == 0,
+    };
+    match tokens.iter().filter(is_operator).nth(OPERATORS_MAX) {
+        Some(first) => {
+            let message = format!(
+                "an expression has {OPERATORS_MAX} operators at most: shorten it, or use IN"
+            );
+            Err(QueryError::at(first.span, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// sqlparser says where something is at the end of its message.
+fn parse_error(error: &ParserError, last: &TokenWithSpan) -> QueryError {
+    let said = match error {
+        ParserError::TokenizerError(said) | ParserError::ParserError(said) => said.as_str(),
+        ParserError::RecursionLimitExceeded => "it is nested too deeply",
+    };
+    let (said, place) = match said.rsplit_once(" at Line: ") {
+        Some((said, place)) => (said, place.split_once(", Column: ")),
+        None => (said, None),
+    };
+    let place = place.and_then(|(line, column)| {
+        Some(Location::new(line.trim().parse().ok()?, column.trim().parse().ok()?))
+    });
+    let span = place.map_or(last.span, |place| Span::new(place, place));
+    QueryError::at(span, format!("{}: correct the expression", said.trim_end_matches('.')))
+}

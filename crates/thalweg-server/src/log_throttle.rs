@@ -1,0 +1,38 @@
+//! A line in the log for something that happens often, written seldom.
+
+/// Between two lines, in µs.
+const INTERVAL_US: u64 = 10_000_000;
+
+/// When the next line of one kind is written.
+#[derive(Debug, Default)]
+pub(crate) struct LogThrottle {
+    last_us: Option<u64>,
+    unsaid: u64,
+}
+
+impl LogThrottle {
+    /// Something happened so often. If a line is due: how often it happened since the last one.
+    pub(crate) fn take(&mut self, count: u64, now_us: u64) -> Option<u64> {
+        self.unsaid += count;
+        let is_due = self.last_us.is_none_or(|last| now_us.saturating_sub(last) >= INTERVAL_US);
+        if self.unsaid == 0 || !is_due {
+            return None;
+        }
+        self.last_us = Some(now_us);
+        Some(std::mem::take(&mut self.unsaid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_often_it_happened() {
+        let mut throttle = LogThrottle::default();
+        let lines = (0..25).filter_map(|second| throttle.take(2, second * 1_000_000));
+        assert_eq!(lines.collect::<Vec<_>>(), [2, 20, 20]);
+        assert_eq!(throttle.take(0, 100_000_000), Some(8));
+        assert_eq!(throttle.take(0, 200_000_000), None);
+    }
+}
