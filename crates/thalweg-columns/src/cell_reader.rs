@@ -152,8 +152,8 @@ impl CellReader {
         let Some(name) = (if has_escapes { unescape(name) } else { Some(utf8(name)) }) else {
             return false;
         };
-        let is_absent = |absent: &Box<[u8]>| absent.eq_ignore_ascii_case(name.as_bytes());
-        self.wanted.has_others || self.absent.iter().any(is_absent)
+        let is_it = |absent: &[u8]| absent.eq_ignore_ascii_case(name.as_bytes());
+        self.wanted.has_others || self.absent.iter().any(|absent| is_it(absent))
     }
 
     /// Reads a value. Returns whether it could not be read.

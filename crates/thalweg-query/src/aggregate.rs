@@ -56,6 +56,11 @@ impl AggregateFunction {
         Some(Self::ALL[AGGREGATES.iter().position(is_it)?])
     }
 
+    /// Whether what it does depends on the type of its argument.
+    pub(crate) fn has_type(self) -> bool {
+        self != Self::Count
+    }
+
     /// How it is called.
     pub(crate) fn usage(self) -> &'static str {
         AGGREGATES[self as usize].1
@@ -159,6 +164,29 @@ impl Accumulator {
             Self::Last(last) => return replace(last, cell, room),
         }
         Some(0)
+    }
+
+    /// It has had nothing but NULL, and goes on with values of this type.
+    pub(crate) fn begin_with(&mut self, kind: Kind) {
+        match self {
+            Self::SumDouble(..) if kind == Kind::Int => *self = Self::SumInt(0, false),
+            Self::MeanDouble(..) if kind == Kind::Int => *self = Self::MeanInt(0, 0),
+            _ => {}
+        }
+    }
+
+    /// Its values were ints, and go on as doubles.
+    pub(crate) fn make_double(&mut self) {
+        match self {
+            Self::SumInt(sum, is_any) => *self = Self::SumDouble(*sum as f64, *is_any),
+            Self::MeanInt(sum, count) => *self = Self::MeanDouble(*sum as f64, *count),
+            Self::Min(cell) | Self::Max(cell) | Self::Last(cell) | Self::First(Some(cell)) => {
+                if let Cell::Int(number) = cell {
+                    *cell = Cell::Double(*number as f64);
+                }
+            }
+            Self::Count(_) | Self::SumDouble(..) | Self::MeanDouble(..) | Self::First(None) => {}
+        }
     }
 
     pub(crate) fn result(self) -> Cell<'static> {

@@ -389,7 +389,7 @@ impl<'a> Scope<'a> {
     fn no_column(&self, name: &Ident) -> QueryError {
         let known: Vec<&str> = self.columns.iter().map(|column| &*column.name).collect();
         let message = format!("there is no column {}: there are {}", name.value, known.join(", "));
-        QueryError::at(name.span, message)
+        QueryError::of_column(name, message)
     }
 
     fn is_null(&mut self, inner: &Ast, span: Span) -> Compiled {

@@ -1,4 +1,4 @@
-use sqlparser::tokenizer::Span;
+use sqlparser::{ast::Ident, tokenizer::Span};
 
 /// Why a text is no query that can run: what is wrong, where, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +12,8 @@ pub struct QueryError {
     pub length: u32,
     /// One sentence with the remedy.
     pub message: String,
+    /// The column that it misses, if that is what is wrong.
+    pub(crate) missing: Option<String>,
 }
 
 impl QueryError {
@@ -24,6 +26,12 @@ impl QueryError {
             column: start.column.max(1) as u32,
             length: length.max(1) as u32,
             message: message.into(),
+            missing: None,
         }
+    }
+
+    /// A column is not there.
+    pub(crate) fn of_column(name: &Ident, message: String) -> Self {
+        Self { missing: Some(name.value.clone()), ..Self::at(name.span, message) }
     }
 }

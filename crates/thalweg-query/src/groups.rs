@@ -68,6 +68,20 @@ impl Groups {
         is_whole
     }
 
+    /// Changes each group, whose bytes of its keys `change` returns. They take as much as before. `None`: it could not be done,
+    /// and the groups are worth nothing now.
+    pub(crate) fn change(
+        &mut self,
+        mut change: impl FnMut(&mut [Cell<'static>], &mut [Accumulator]) -> Option<Box<[u8]>>,
+    ) -> Option<()> {
+        let changed = std::mem::take(&mut self.by_key).into_values().map(|mut group| {
+            let key = change(&mut group.keys, &mut group.values)?;
+            Some((key, group))
+        });
+        self.by_key = changed.collect::<Option<_>>()?;
+        Some(())
+    }
+
     /// Its groups in the order of their keys. What they took is taken off `held`.
     pub(crate) fn finish(self, held: &mut Held) -> Vec<FinishedGroup> {
         let mut groups: Vec<(Box<[u8]>, Group)> = self.by_key.into_iter().collect();

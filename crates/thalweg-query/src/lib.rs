@@ -24,6 +24,8 @@
 //! groups      the groups of a window
 //! places      offsets of rows
 //! json        rows as JSON
+//! widen       columns that were inferred, and a query over them, when other values come
+//! waiting     a query whose columns are not known yet
 //! running     a query that runs
 //! ```
 //!
@@ -84,7 +86,9 @@ mod syntax;
 mod tokens;
 mod typed;
 mod value;
+mod waiting;
 mod watermark;
+mod widen;
 
 pub use aggregate::AGGREGATES;
 pub use error::QueryError;
@@ -93,3 +97,4 @@ pub use limits::Bounds;
 pub use plan::Plan;
 pub use query::Query;
 pub use running::{Beginning, Counts, Running, Sink};
+pub use waiting::Waiting;

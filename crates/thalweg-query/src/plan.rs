@@ -19,6 +19,9 @@ use crate::{
 /// A query over a topic with known columns.
 #[derive(Debug)]
 pub struct Plan {
+    pub(crate) statement: Arc<Statement>,
+    /// Columns that the query names and no row had yet.
+    pub(crate) absent: Vec<usize>,
     pub(crate) schema: Arc<Columns>,
     /// The columns that are read, in the order of their cells.
     pub(crate) wanted: Vec<usize>,
@@ -51,6 +54,7 @@ pub(crate) enum Shape {
     /// A row for each group, when its window closes.
     Groups {
         keys: Vec<Expr>,
+        key_kinds: Vec<Kind>,
         aggregates: Vec<Aggregate>,
         /// Over keys and, behind them, aggregates.
         items: Vec<Expr>,
@@ -112,7 +116,54 @@ impl Plan {
         }
     }
 
-    pub(crate) fn new(statement: &Statement, schema: &Arc<Columns>) -> Result<Self, QueryError> {
+    /// The columns that it reads.
+    pub fn schema(&self) -> &Arc<Columns> {
+        &self.schema
+    }
+
+    /// The names of columns that no row had yet.
+    pub fn absent(&self) -> impl Iterator<Item = &str> {
+        self.absent.iter().filter_map(|index| Some(&*self.schema.iter().nth(*index)?.name))
+    }
+
+    /// Whether rows have all columns that there are, each by itself.
+    pub(crate) fn takes_others(&self) -> bool {
+        let has_all = self.statement.items.iter().any(|item| matches!(item, Item::All));
+        has_all && !matches!(self.shape, Shape::Whole)
+    }
+
+    /// A plan over columns that were inferred: a column that no row had yet is NULL until one has it. `absent` are those
+    /// that are known to be such.
+    pub(crate) fn inferred(
+        statement: &Arc<Statement>,
+        columns: Columns,
+        mut absent: Vec<usize>,
+    ) -> Result<Self, QueryError> {
+        let mut columns = Arc::new(columns);
+        loop {
+            let error = match Self::new(statement, &columns) {
+                Ok(plan) => {
+                    absent.retain(|index| {
+                        plan.schema.iter().nth(*index).is_some_and(|it| it.kind == Kind::Null)
+                    });
+                    return Ok(Self { absent, ..plan });
+                }
+                Err(error) => error,
+            };
+            let with = error.missing.as_deref().and_then(|name| columns.with_absent(name));
+            let known = columns.iter().count();
+            let Some((with, index)) = with.filter(|(_, index)| *index >= known) else {
+                return Err(error);
+            };
+            columns = Arc::new(with);
+            absent.push(index);
+        }
+    }
+
+    pub(crate) fn new(
+        statement: &Arc<Statement>,
+        schema: &Arc<Columns>,
+    ) -> Result<Self, QueryError> {
         let source = &statement.source;
         if !schema.are_named() {
             let message = format!(
@@ -152,7 +203,8 @@ impl Plan {
             false => rows(statement, scope)?,
         };
         let schema = Arc::clone(schema);
-        let plan = Self { schema, wanted, filter, window, time, shape, results };
+        let (statement, absent) = (Arc::clone(statement), Vec::new());
+        let plan = Self { statement, absent, schema, wanted, filter, window, time, shape, results };
         plan.check_nodes()?;
         Ok(plan)
     }
@@ -163,7 +215,7 @@ impl Plan {
         match &self.shape {
             Shape::Whole => {}
             Shape::Rows(items) => found.extend(items),
-            Shape::Groups { keys, aggregates, items, having } => {
+            Shape::Groups { keys, aggregates, items, having, .. } => {
                 found.extend(keys.iter().chain(items).chain(having));
                 for aggregate in aggregates {
                     found.extend(aggregate.argument.iter().chain(&aggregate.filter));
@@ -231,7 +283,7 @@ fn written_time(
         let names: Vec<&str> = times.iter().map(|(_, name)| *name).collect();
         let message =
             format!("there is no column {}: the times are {}", name.value, names.join(", "));
-        return Err(QueryError::at(span, message));
+        return Err(QueryError::of_column(name, message));
     }
     let found = scope.compile(written, span)?;
     let (mut has_column, mut has_clock) = (false, false);
@@ -356,8 +408,9 @@ fn grouped(
     let having = having.map(|having| scope.condition(having, "HAVING")).transpose()?;
     let (wanted, grouping) = scope.into_parts();
     let grouping = grouping.unwrap_or_default();
-    let keys = grouping.keys.into_iter().map(|key| key.expr).collect();
-    Ok((Shape::Groups { keys, aggregates: grouping.aggregates, items, having }, results, wanted))
+    let (keys, key_kinds) = grouping.keys.into_iter().map(|key| (key.expr, key.kind)).unzip();
+    let aggregates = grouping.aggregates;
+    Ok((Shape::Groups { keys, key_kinds, aggregates, items, having }, results, wanted))
 }
 
 fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryError> {
@@ -368,7 +421,11 @@ fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryErro
     for item in &statement.items {
         match item {
             Item::All => {
-                for (index, column) in schema.iter().enumerate() {
+                // What nobody knows anything of yet comes when it is known.
+                let is_known = |column: &Column| {
+                    is_whole || !schema.are_inferred() || column.kind != Kind::Null
+                };
+                for (index, column) in schema.iter().enumerate().filter(|(_, it)| is_known(it)) {
                     add_result(
                         &mut results,
                         &column.name,

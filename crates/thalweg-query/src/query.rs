@@ -7,7 +7,7 @@ use crate::{Plan, QueryError, explain, syntax::Statement};
 /// A query that was read. What its columns are is not known before it is planned.
 #[derive(Debug, Clone)]
 pub struct Query {
-    statement: Statement,
+    statement: Arc<Statement>,
 }
 
 impl Query {
@@ -16,7 +16,7 @@ impl Query {
     /// # Errors
     /// When it is none, or has something in it that cannot run.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
-        Ok(Self { statement: Statement::parse(text)? })
+        Ok(Self { statement: Arc::new(Statement::parse(text)?) })
     }
 
     /// The name of the topic that it reads.
@@ -52,6 +52,15 @@ impl Query {
     /// When it names what is not there, or types do not fit.
     pub fn plan(&self, columns: &Arc<Columns>) -> Result<Plan, QueryError> {
         Plan::new(&self.statement, columns)
+    }
+
+    /// The same for columns that were inferred from events and may change with others: a column that it names and no
+    /// event had yet is NULL until one has it ([`Plan::absent`]).
+    ///
+    /// # Errors
+    /// When types do not fit.
+    pub fn plan_inferred(&self, columns: &Columns) -> Result<Plan, QueryError> {
+        Plan::inferred(&self.statement, columns.clone(), Vec::new())
     }
 
     /// What it does with events of these columns, in words, a line for each part.

@@ -14,6 +14,7 @@ use crate::{
     places::Places,
     plan::{PlannedWindow, Shape},
     watermark::Watermark,
+    widen::{self, Refused, Widening},
 };
 
 /// Takes what a query makes. Offsets increase.
@@ -66,6 +67,8 @@ pub struct Counts {
     pub windows_partial: u64,
     /// Rows.
     pub rows: u64,
+    /// How often columns that were inferred became wider, because an event did not fit them.
+    pub changes: u64,
 }
 
 /// A running query.
@@ -74,6 +77,7 @@ pub struct Running {
     plan: Arc<Plan>,
     bounds: Bounds,
     reader: CellReader,
+    refused: Refused,
     watermark: Watermark,
     /// Windows that end here or before are over.
     over_ms: i64,
@@ -116,7 +120,8 @@ impl Running {
             Shape::Groups { .. } => false,
         };
         Self {
-            reader: CellReader::new(&plan.schema, &plan.wanted),
+            reader: widen::reader(&plan, &Refused::default()),
+            refused: Refused::default(),
             places: Places::new(is_one_each),
             bounds,
             watermark: Watermark::default(),
@@ -171,10 +176,21 @@ impl Running {
     pub fn take(&mut self, offset: u64, event: &[u8], now_ms: i64, sink: &mut impl Sink) {
         self.offset = offset;
         self.counts.events += 1;
-        let plan = Arc::clone(&self.plan);
+        let mut plan = Arc::clone(&self.plan);
         let mut cells: SmallVec<[Cell<'_>; 8]> = SmallVec::new();
         cells.resize(plan.wanted.len(), Cell::Null);
-        self.counts.unreadable += self.reader.read(event, &mut cells);
+        let mut unreadable = self.reader.read(event, &mut cells);
+        while !self.reader.fits() {
+            if !self.widen(event) {
+                unreadable += 1;
+                break;
+            }
+            plan = Arc::clone(&self.plan);
+            cells.clear();
+            cells.resize(plan.wanted.len(), Cell::Null);
+            unreadable = self.reader.read(event, &mut cells);
+        }
+        self.counts.unreadable += unreadable;
         let row = Row { cells: &cells, window: (0, 0), now_ms };
         if !plan.has_windows() && self.cut.take() == Some(Cut::Lost) {
             sink.lost(self.places.next(offset));
@@ -215,6 +231,43 @@ impl Running {
             }
             (Shape::Groups { .. }, None) => {}
         }
+    }
+
+    /// The plan by which it runs. One over columns that were inferred may become another one with any event.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Widens the columns so that an event fits them, or refuses to. Returns whether anything has changed.
+    #[cold]
+    fn widen(&mut self, event: &[u8]) -> bool {
+        let refused = self.refused.count();
+        let wider = widen::wider(&self.plan, event, &mut self.refused);
+        let has_changed = wider.is_some() || self.refused.count() > refused;
+        if let Some(wider) = wider {
+            self.counts.changes += 1;
+            let widening = Widening::of(&self.plan, &wider);
+            let is_kept = widening.is_some_and(|widening| {
+                let change = |groups: &mut Groups| {
+                    groups.change(|keys, values| widening.group(keys, values))
+                };
+                self.open.values_mut().all(|groups| change(groups).is_some())
+            });
+            if !is_kept {
+                self.lose_groups();
+            }
+            self.plan = Arc::new(wider);
+        }
+        self.reader = widen::reader(&self.plan, &self.refused);
+        has_changed
+    }
+
+    /// The groups of open windows are of no use any more: these windows are lost, and the query goes on with the next ones.
+    fn lose_groups(&mut self) {
+        let Some((newest, _)) = self.open.last_key_value() else { return };
+        self.lost_until_ms = self.lost_until_ms.max(newest + 1);
+        self.open.values_mut().for_each(|groups| *groups = Groups::default());
+        self.held = Held::default();
     }
 
     /// Events are lost before the next one. Not for one that began at a block: it begins anew, for rows have other offsets

@@ -9,4 +9,5 @@ mod like_duckdb;
 mod published;
 mod running;
 mod texts;
+mod widening;
 mod windows;

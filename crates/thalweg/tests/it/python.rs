@@ -100,7 +100,7 @@ for stream in json.load(open(sys.argv[1]))["streams"]:
         try: batch, metadata = reader.read_next_batch_with_custom_metadata()
         except StopIteration: break
         batch.validate(full=True)
-        said = metadata and json.loads(metadata[b"thalweg.close"])
+        said = json.loads(metadata[b"thalweg.close"]) if metadata and b"thalweg.close" in metadata else None
         offsets += batch["_offset"].to_pylist()
         for row in range(batch.num_rows):
             cells = [batch.column(1 + at)[row] for at in range(len(columns))]

@@ -182,9 +182,18 @@ impl Columns {
         assert!(length > 0 && length.is_multiple_of(8), "the end comes after the last words");
         let metadata = self.socket.exact(length, "a message's metadata")?;
         let message = root_as_message(&metadata).expect("metadata of a message");
-        let close = message.custom_metadata().map(|pairs| {
-            assert_eq!((pairs.len(), pairs.get(0).key()), (1, Some("thalweg.close")));
-            pairs.get(0).value().unwrap_or_default().to_owned()
+        let close = message.custom_metadata().and_then(|pairs| {
+            assert_eq!(pairs.len(), 1);
+            let pair = pairs.get(0);
+            let value = pair.value().unwrap_or_default().to_owned();
+            match pair.key() {
+                Some("thalweg.close") => Some(value),
+                Some("thalweg.unreadable") => {
+                    assert!(value.parse::<u64>().is_ok_and(|count| count > 0), "{value}");
+                    None
+                }
+                other => panic!("{other:?}"),
+            }
         });
         let body = self.socket.exact(message.bodyLength() as usize, "a message's body")?;
         let rows = message.header_as_record_batch().map_or(0, |batch| batch.length());
