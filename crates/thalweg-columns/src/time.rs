@@ -94,7 +94,11 @@ fn floor_scaled(text: &str, places: i32) -> Option<i64> {
 #[inline]
 pub fn parse_ms(text: &[u8]) -> Option<i64> {
     let (minute, rest) = text.split_first_chunk::<16>()?;
-    after_minute(minute_ms(minute)?, rest)
+    let minute_ms = minute_ms(minute)?;
+    match ms_of_minute(rest) {
+        Some(ms) => in_range(minute_ms + ms),
+        None => after_minute(minute_ms, rest),
+    }
 }
 
 /// Milliseconds since 1970 of a text that is an instant, or a date, which begins at midnight (UTC).
@@ -151,6 +155,17 @@ impl Minute {
     #[inline]
     pub(crate) fn parse_ms(&mut self, text: &[u8]) -> Option<i64> {
         let (minute, rest) = text.split_first_chunk::<16>()?;
+        if *minute == self.text
+            && let Some(ms) = ms_of_minute(rest)
+        {
+            return Some(self.ms + ms);
+        }
+        self.parse_other(minute, rest)
+    }
+
+    /// The same of an instant in another minute, or with another offset.
+    #[inline(never)]
+    fn parse_other(&mut self, minute: &[u8; 16], rest: &[u8]) -> Option<i64> {
         if *minute != self.text {
             let ms = minute_ms(minute)?;
             if in_range(ms).is_none() {
@@ -159,10 +174,7 @@ impl Minute {
             }
             *self = Self { text: *minute, ms };
         }
-        match ms_of_minute(rest) {
-            Some(ms) => Some(self.ms + ms),
-            None => after_minute(self.ms, rest),
-        }
+        after_minute(self.ms, rest)
     }
 }
 
@@ -179,6 +191,7 @@ fn ms_of_minute(rest: &[u8]) -> Option<i64> {
 }
 
 /// The instant of a minute and what follows it: seconds, decimals and offset, as far as they are there.
+#[inline(never)]
 fn after_minute(minute_ms: i64, rest: &[u8]) -> Option<i64> {
     let (second, rest) = match rest {
         [b':', tens, ones, rest @ ..] => (number(&[*tens, *ones])?, rest),

@@ -116,6 +116,11 @@ impl Plan {
         }
     }
 
+    /// Whether its rows are the events as they are.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.shape, Shape::Whole)
+    }
+
     /// The columns that it reads.
     pub fn schema(&self) -> &Arc<Columns> {
         &self.schema

@@ -28,6 +28,9 @@ pub trait Sink {
 
     /// A window is not emitted, because events that were in it are lost. It has this offset all the same.
     fn lost(&mut self, offset: u64);
+
+    /// Columns that were inferred are wider now: rows from here on are those of this plan.
+    fn widened(&mut self, _plan: &Plan) {}
 }
 
 /// Where in its topic a query begins.
@@ -181,7 +184,7 @@ impl Running {
         cells.resize(plan.wanted.len(), Cell::Null);
         let mut unreadable = self.reader.read(event, &mut cells);
         while !self.reader.fits() {
-            if !self.widen(event) {
+            if !self.widen(event, sink) {
                 unreadable += 1;
                 break;
             }
@@ -240,7 +243,7 @@ impl Running {
 
     /// Widens the columns so that an event fits them, or refuses to. Returns whether anything has changed.
     #[cold]
-    fn widen(&mut self, event: &[u8]) -> bool {
+    fn widen(&mut self, event: &[u8], sink: &mut impl Sink) -> bool {
         let refused = self.refused.count();
         let wider = widen::wider(&self.plan, event, &mut self.refused);
         let has_changed = wider.is_some() || self.refused.count() > refused;
@@ -257,6 +260,7 @@ impl Running {
                 self.lose_groups();
             }
             self.plan = Arc::new(wider);
+            sink.widened(&self.plan);
         }
         self.reader = widen::reader(&self.plan, &self.refused);
         has_changed

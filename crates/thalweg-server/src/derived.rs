@@ -78,6 +78,13 @@ pub(crate) fn columns_of(plan: &Plan) -> Option<Columns> {
     Columns::declared(declarations.iter().map(String::as_str)).ok()
 }
 
+/// The columns of the rows of a query that a client has asked for, if they are those of its plan. Of events as they are
+/// they are inferred, like those of its source.
+pub(crate) fn columns_asked(plan: &Plan) -> Option<Columns> {
+    let is_inferred = plan.is_whole() && plan.schema().are_inferred();
+    if is_inferred { None } else { columns_of(plan) }
+}
+
 fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
     let QueryConfig { topic, text } = wanted;
     let query = Query::parse(text).map_err(|error: QueryError| error.to_string())?;

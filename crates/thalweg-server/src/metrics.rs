@@ -180,12 +180,14 @@ counts! {
         query_late: Counter,
         /// Events whose time was further ahead than it may be.
         query_ahead: Counter,
-        /// Events whose group or window would have been one more than there may be.
+        /// Events whose group or window would have been one more than there may be, and those over which a query cannot run.
         query_refused: Counter,
         /// Values that could not be read as their columns' types. They are NULL.
         query_unreadable: Counter,
         /// Events without a time, which are in no window.
         query_without_time: Counter,
+        /// How often columns of a query's source became wider, because an event did not fit them.
+        query_changes: Counter,
         /// Windows that were not emitted, because events that were in them are lost.
         query_windows_lost: Counter,
         /// Ticks of sources.

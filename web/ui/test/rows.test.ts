@@ -151,6 +151,24 @@ describe("columns", () => {
     expect(cell(null, column!)).toBeUndefined();
   });
 
+  test("timestamps are read as the server reads them", () => {
+    const second = Date.UTC(2022, 6, 13, 21, 4, 8);
+    for (const [text, ms] of [
+      ["2022-07-13T21:04:08Z", 0],
+      ["2022-07-13T21:04:08.419123", 419],
+      ["2022-07-13 23:04:08.5+02", 500],
+      ["2022-07-14t02:34:08.123456789+0530", 123],
+      ["2022-07-13T14:04:08-07:00", 0],
+      ["2022-07-13T21:04z", -8000],
+    ] as const) {
+      expect(numeric("time", text), text).toBe(second + ms);
+      expect(columnsOf({ at: text })[0]?.kind, text).toBe("time");
+    }
+    for (const none of ["2022-07-13", "2022-13-01T00:00:00Z", "21:04:08Z", "2022-07-13T21:04:08,5Z"]) {
+      expect(columnsOf({ at: none })[0]?.kind, none).not.toBe("time");
+    }
+  });
+
   test("cells as numbers and as text", () => {
     expect(numeric("time", "1970-01-01T00:00:01Z")).toBe(1000);
     expect(numeric("number", "2.5")).toBe(2.5);

@@ -77,8 +77,8 @@ fn times_that_readers_do_not_have_are_null_and_counted() {
     for (declared, rows, expected, unreadable) in [
         ("t:time", "[9223372036854775807],[-9223372036854775808]", [json!(null), json!(null)], 2),
         ("t:time", "[-62135596800001],[253402300800000]", [json!(null), json!(null)], 2),
-        ("t:time", "[-62135596800000],[253402300799999]", [first.clone(), last.clone()], 0),
-        ("t:time_s", "[253402300800],[-62135596800]", [json!(null), first.clone()], 1),
+        ("t:time", "[-62135596800000],[253402300799999]", [first.clone(), last], 0),
+        ("t:time_s", "[253402300800],[-62135596800]", [json!(null), first], 1),
         ("t:time", r#"["0000-01-01T00:00:00Z"],[1e400]"#, [json!(null), json!(null)], 2),
     ] {
         check(&[declared], rows, &expected.map(|cell| json!([cell])), unreadable);

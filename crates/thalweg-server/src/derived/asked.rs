@@ -8,7 +8,7 @@ use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query};
 use thalweg_wire::{ErrorCode, Topic};
 
-use super::{DerivedTopic, columns_of};
+use super::{DerivedTopic, columns_asked};
 use crate::{config::ASKED_TOPICS, connection_limits::Address, refusal::Refusal};
 
 /// How long a query is remembered that nobody reads, in µs: whoever asked for it has not subscribed yet, or comes again.
@@ -85,7 +85,14 @@ impl AskedQueries {
         }
         let asked = self.lock();
         let plan = asked.get(topic)?.topic.plan.as_ref()?;
-        columns_of(plan).map(Arc::new)
+        columns_asked(plan).map(Arc::new)
+    }
+
+    /// The columns of a query's source have become wider, and it has another plan.
+    pub(crate) fn set_plan(&self, topic: &Topic, plan: &Arc<Plan>) {
+        if let Some(asked) = self.lock().get_mut(topic) {
+            asked.topic.plan = Some(Arc::clone(plan));
+        }
     }
 
     /// The query whose rows are a topic.

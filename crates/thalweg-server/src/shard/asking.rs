@@ -119,7 +119,7 @@ impl Handle {
     async fn planned_columns(&self, text: &str) -> Option<Columns> {
         let query = Query::parse(text).ok()?;
         let (_, columns) = self.columns_of(&query).await.ok()?;
-        derived::columns_of(&query.plan(&columns).ok()?)
+        derived::columns_of(&query.plan_inferred(&columns).ok()?)
     }
 
     fn is_shared(&self, source: &Topic) -> bool {

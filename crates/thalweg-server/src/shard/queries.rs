@@ -220,6 +220,7 @@ impl Queries {
         let (had_failed, before) = (query.has_failed(), query.counts());
         let has_more = query.read(topics, key, now_us, until_us)?;
         self.counts.queries_failed.add(u64::from(query.has_failed() && !had_failed));
+        self.counts.queries_failed.sub(u64::from(had_failed && !query.has_failed()));
         self.set_timer(index, now_us);
         self.has_made(topics, index, before, now_us);
         Some(has_more)
@@ -276,6 +277,7 @@ impl Queries {
         counts.query_refused.add(now.refused.saturating_sub(before.refused));
         counts.query_unreadable.add(now.unreadable.saturating_sub(before.unreadable));
         counts.query_without_time.add(now.without_time.saturating_sub(before.without_time));
+        counts.query_changes.add(now.changes.saturating_sub(before.changes));
         counts.query_windows_lost.add(now.windows_lost.saturating_sub(before.windows_lost));
         counts.events_published.add(now.rows.saturating_sub(before.rows));
         if let Some(output) = query.output

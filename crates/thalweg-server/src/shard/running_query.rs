@@ -5,8 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use thalweg_columns::Columns;
-use thalweg_query::{Beginning, Bounds, Counts, Plan, Running, Sink, limits};
+use thalweg_query::{Beginning, Bounds, Counts, Plan, Running, Sink, Waiting, limits};
 use thalweg_wire::{Epoch, Offset};
 
 use super::{
@@ -49,7 +48,10 @@ pub(super) struct RunningQuery {
     pub(super) is_timed: bool,
     /// Its columns are those of its source's events.
     is_inferred: bool,
-    /// Lines about values that cannot be read, and about events without a time.
+    /// Events over which it could not run.
+    skipped: u64,
+    /// Lines about events over which it cannot run, values that cannot be read, and events without a time.
+    failed: LogThrottle,
     unreadable: LogThrottle,
     without_time: LogThrottle,
 }
@@ -57,6 +59,8 @@ pub(super) struct RunningQuery {
 enum State {
     /// It is not known where it begins, and maybe its columns are not known.
     New(QueryStart),
+    /// Its columns are not known; whether there were events over which it cannot run.
+    Waiting(Box<Waiting>, bool),
     Running(Box<Running>),
     /// It cannot run over the events that there are.
     Failed,
@@ -80,11 +84,13 @@ struct Rows<'a> {
     bytes: usize,
     /// The topic has all rows from here on.
     begins: Option<Offset>,
+    /// The topic's columns are those of the query's plan.
+    has_columns: bool,
 }
 
 impl<'a> Rows<'a> {
     fn of(batches: &'a mut DerivedBatches, now_us: u64) -> Self {
-        Self { batches, now_us, bytes: 0, begins: None }
+        Self { batches, now_us, bytes: 0, begins: None, has_columns: false }
     }
 }
 
@@ -102,6 +108,14 @@ impl Sink for Rows<'_> {
     fn lost(&mut self, offset: Offset) {
         self.batches.lose(offset, self.now_us);
     }
+
+    fn widened(&mut self, plan: &Plan) {
+        if self.has_columns
+            && let Some(columns) = derived::columns_asked(plan)
+        {
+            self.batches.set_columns(columns, self.now_us);
+        }
+    }
 }
 
 impl RunningQuery {
@@ -118,6 +132,8 @@ impl RunningQuery {
             number,
             is_timed: false,
             is_inferred: false,
+            skipped: 0,
+            failed: LogThrottle::default(),
             unreadable: LogThrottle::default(),
             without_time: LogThrottle::default(),
         }
@@ -126,7 +142,7 @@ impl RunningQuery {
     /// Writes to the log what rows are missing since `before`, for queries of the configuration: clients see what
     /// they have asked for.
     pub(super) fn log_missing(&mut self, before: Counts, now_us: u64) {
-        if self.topic.output.as_str().starts_with(ASKED_TOPICS) {
+        if self.is_asked() {
             return;
         }
         let now = self.counts();
@@ -142,15 +158,22 @@ impl RunningQuery {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        matches!(self.state, State::Failed)
+        matches!(self.state, State::Failed | State::Waiting(_, true))
+    }
+
+    /// Clients have asked for it.
+    fn is_asked(&self) -> bool {
+        self.topic.output.as_str().starts_with(ASKED_TOPICS)
     }
 
     /// What has happened to its events.
     pub(super) fn counts(&self) -> Counts {
-        match &self.state {
+        let counts = match &self.state {
             State::Running(running) => running.counts(),
-            State::New(_) | State::Failed => Counts::default(),
-        }
+            State::New(_) | State::Waiting(..) | State::Failed => Counts::default(),
+        };
+        let (events, refused) = (counts.events + self.skipped, counts.refused + self.skipped);
+        Counts { events, refused, ..counts }
     }
 
     /// The topic of its rows, if that has not ended.
@@ -233,9 +256,11 @@ impl RunningQuery {
             return Some(true);
         }
         if let (State::New(_), Some(first)) = (&self.state, unread.batches.first()) {
-            self.begin(first, &unread.batches);
+            self.begin(first);
         }
+        self.wait(&unread, now_us, until_us);
         let begins = self.take(topics.derived(output)?, &unread, now_us, until_us);
+        self.follow_plan(topics);
         self.follow_start(topics, output, begins, unread.head);
         if let Some(away) = unread.away.filter(|away| self.next == *away) {
             topics.recalls.want(input, away, None);
@@ -252,8 +277,13 @@ impl RunningQuery {
         now_us: u64,
         until_us: u64,
     ) -> Option<Offset> {
+        let is_asked = self.is_asked();
         let State::Running(running) = &mut self.state else { return None };
-        let mut rows = Rows::of(rows, now_us);
+        let has_columns = is_asked && running.plan().schema().are_inferred();
+        let mut rows = Rows { has_columns, ..Rows::of(rows, now_us) };
+        if !rows.batches.has_columns() {
+            rows.widened(running.plan());
+        }
         let mut pauses = unread.pauses.iter().copied().peekable();
         let (now_ms, mut taken) = (wall_ms(), 0);
         'all: for batch in &unread.batches {
@@ -339,41 +369,87 @@ impl RunningQuery {
         self.state = State::Running(Box::new(running));
     }
 
-    /// Plans it, if its columns were not known, and begins with the first events that are there.
-    fn begin(&mut self, first: &Batch, batches: &[Arc<Batch>]) {
-        let plan = match &self.topic.plan {
-            Some(plan) => Ok(Arc::clone(plan)),
+    /// Begins with the first events that are there, or waits for events that say what its columns are.
+    fn begin(&mut self, first: &Batch) {
+        self.next = first.start();
+        match self.topic.plan.clone() {
+            Some(plan) => self.run(plan),
             None => {
                 self.is_inferred = true;
-                self.infer(batches).map(Arc::new)
+                let waiting = Waiting::new(self.topic.query.clone());
+                self.state = State::Waiting(Box::new(waiting), false);
             }
-        };
-        self.state = match plan {
-            Ok(plan) => {
-                self.next = first.start();
-                self.timeout_us = Some(waits_us(&plan));
-                self.topic.plan = Some(Arc::clone(&plan));
-                // Its publishers may have begun before this server was started.
-                let running = Running::new(plan, Bounds::default(), Beginning::Anywhere);
-                State::Running(Box::new(running))
-            }
-            Err(error) => {
-                let (topic, source) = (&self.topic.output, &self.topic.source);
-                tracing::error!(%topic, %source, "the query does not run over these events: {error}");
-                State::Failed
-            }
-        };
+        }
     }
 
-    fn infer(&self, batches: &[Arc<Batch>]) -> Result<Plan, String> {
-        let events: Vec<Vec<u8>> = batches
-            .iter()
-            .map(|batch| batch.events_from(batch.first()).collect::<Vec<_>>().join(&b','))
-            .collect();
-        let columns = Columns::infer_from(events.iter().map(Vec::as_slice));
-        let columns = columns.ok_or("there are no events")?;
-        self.topic.query.plan(&Arc::new(columns)).map_err(|error| error.to_string())
+    fn run(&mut self, plan: Arc<Plan>) {
+        self.timeout_us = Some(waits_us(&plan));
+        let (topic, source) = (&self.topic.output, &self.topic.source);
+        let absent: Vec<&str> = plan.absent().collect();
+        if !absent.is_empty() {
+            let absent = absent.join(", ");
+            let known = known_names(&plan);
+            tracing::warn!(%topic, %source, "no event has a column {absent} yet, which is NULL in the query until one has it: there are {known}");
+        }
+        self.topic.plan = Some(Arc::clone(&plan));
+        // Its publishers may have begun before this server was started.
+        let running = Running::new(plan, Bounds::default(), Beginning::Anywhere);
+        self.state = State::Running(Box::new(running));
     }
+
+    /// Looks for an event over which the query can run, and begins with it.
+    fn wait(&mut self, unread: &Unread, now_us: u64, until_us: u64) {
+        let State::Waiting(waiting, has_failed) = &mut self.state else { return };
+        let mut taken = 0;
+        for batch in &unread.batches {
+            let events = (batch.first().max(self.next)..).zip(batch.events_from(self.next));
+            for (offset, event) in events {
+                match waiting.take(event) {
+                    Some(Ok(plan)) => {
+                        self.next = offset;
+                        return self.run(Arc::new(plan));
+                    }
+                    Some(Err(error)) => {
+                        let (topic, source) = (&self.topic.output, &self.topic.source);
+                        if self.failed.take(1, now_us).is_some() {
+                            tracing::error!(%topic, %source, "the query does not run over these events, and waits for others: {error}");
+                        }
+                        *has_failed = true;
+                    }
+                    None => {}
+                }
+                self.skipped += 1;
+                self.next = offset + 1;
+                taken += 1;
+                if taken % EVENTS_PER_LOOK == 0 && clock::now_us() >= until_us {
+                    return;
+                }
+            }
+            self.next = self.next.max(batch.end());
+        }
+        if unread.is_behind_loss(self.next) {
+            self.next = unread.head;
+        }
+    }
+
+    /// Its columns may have become wider: whoever asks for it now is told so.
+    fn follow_plan(&mut self, topics: &Topics) {
+        let State::Running(running) = &self.state else { return };
+        let plan = running.plan();
+        if self.topic.plan.as_ref().is_some_and(|known| Arc::ptr_eq(known, plan)) {
+            return;
+        }
+        let (topic, source, known) = (&self.topic.output, &self.topic.source, known_names(plan));
+        tracing::info!(%topic, %source, "the columns of the query's source are wider now: {known}");
+        topics.common.asked.set_plan(topic, plan);
+        self.topic.plan = Some(Arc::clone(plan));
+    }
+}
+
+/// The columns that a plan reads, in words.
+fn known_names(plan: &Plan) -> String {
+    let known = plan.schema().iter().map(|column| format!("{}:{}", column.name, column.kind));
+    known.collect::<Vec<_>>().join(", ")
 }
 
 impl Unread {

@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use thalweg_columns::Columns;
 use thalweg_wire::Offset;
 
 use super::{Batch, BatchBounds, Payloads};
@@ -12,17 +15,37 @@ pub struct DerivedBatches {
     first: Offset,
     open: Payloads,
     full: Vec<Batch>,
+    /// The columns of the events, if they may change.
+    columns: Option<Arc<Columns>>,
 }
 
 impl DerivedBatches {
     /// None yet.
     pub fn new(bounds: BatchBounds) -> Self {
-        Self { bounds, start: 1, first: 1, open: Payloads::default(), full: Vec::new() }
+        Self {
+            bounds,
+            start: 1,
+            first: 1,
+            open: Payloads::default(),
+            full: Vec::new(),
+            columns: None,
+        }
     }
 
     /// Nothing is missing from this offset on. What is before it is not known, if anything was made.
     pub fn begin(&mut self, offset: Offset) {
         self.start = self.start.max(offset);
+    }
+
+    /// Whether it is said what columns events have.
+    pub fn has_columns(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Events from here on have these columns.
+    pub fn set_columns(&mut self, columns: Columns, now_us: u64) {
+        self.seal_open(now_us);
+        self.columns = Some(Arc::new(columns));
     }
 
     /// Appends an event. Offsets increase.
@@ -68,6 +91,9 @@ impl DerivedBatches {
         }
         let batch = Batch::seal(self.start, self.first, std::mem::take(&mut self.open), now_us);
         self.start = batch.end();
+        if let Some(columns) = &self.columns {
+            batch.adopt_columns(columns);
+        }
         self.full.push(batch);
     }
 }

@@ -64,4 +64,5 @@ mod tokens;
 mod unread;
 mod values;
 mod websocket;
+mod widening;
 mod windows;

@@ -21,7 +21,8 @@ export interface Column {
 /** Columns beyond these are left out: a table is for people. */
 export const COLUMNS_MAX = 64;
 
-const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)$/;
+/** A timestamp as the server reads it (docs/wire.md, "Timestamps"): date, minute, seconds, zone. */
+const TIME = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?([Zz]|[+-]\d\d(?::?\d\d)?)?$/;
 /** From 2001 to 2096 in ms: a number in a column called like a time. */
 const MS_MIN = 1e12;
 const MS_MAX = 4e12;
@@ -93,11 +94,20 @@ function kindOf(name: string, cell: unknown): Kind {
     case "boolean":
       return "flag";
     case "string":
-      if (TIME.test(cell)) return "time";
+      if (!Number.isNaN(instant(cell))) return "time";
       return isNumber(cell) ? "number" : "text";
     default:
       return "json";
   }
+}
+
+/** The instant of a timestamp, in ms since 1970; `NaN` if it is none. Without a zone it is in UTC, and not in the browser's. */
+export function instant(text: string): number {
+  const [, date, minute, seconds = ":00", zone = "Z"] = TIME.exec(text) ?? [];
+  if (date === undefined) return Number.NaN;
+  const minutes = zone.length > 3 ? zone.slice(-2) : "00";
+  const offset = zone.length === 1 ? "Z" : `${zone.slice(0, 3)}:${minutes}`;
+  return Date.parse(`${date}T${minute}${seconds.slice(0, ":00.000".length)}${offset}`);
 }
 
 /** What an event has in a column. */
@@ -127,7 +137,7 @@ export function numeric(kind: Kind, cell: unknown): number {
     case "number":
       return cell;
     case "string":
-      if (kind === "time") return Date.parse(cell);
+      if (kind === "time") return instant(cell);
       return isNumber(cell) ? Number(cell) : Number.NaN;
     default:
       return typeof cell === "boolean" ? Number(cell) : Number.NaN;

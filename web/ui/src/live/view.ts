@@ -1,6 +1,6 @@
 /** What of the rows that are held is looked at: filtered and sorted. Pure. */
 
-import { type Column, cell, numeric, shown } from "./columns.js";
+import { type Column, cell, instant, numeric, shown } from "./columns.js";
 import type { Row } from "./rows.js";
 
 export interface Sorting {
@@ -35,7 +35,8 @@ function condition(text: string, columns: readonly Column[]): Filter | null {
   const column = columns.find((it) => it.name === name);
   if (!column) return null;
   if (sign === "=") return (event) => shown(cell(event, column)) === value;
-  const limit = column.kind === "time" ? Date.parse(value) : Number(value);
+  // A date alone is its midnight.
+  const limit = column.kind === "time" ? instant(value.includes(":") ? value : `${value}T00:00`) : Number(value);
   const of: (event: unknown) => number = (event) => numeric(column.kind, cell(event, column));
   switch (sign) {
     case "<":

@@ -94,6 +94,29 @@ fn a_position_that_is_still_to_come_is_waited_for() {
 }
 
 #[test]
+fn wider_columns_of_a_query_end_its_streams_and_the_next_ones_have_them() {
+    for shards in ["1", "2"] {
+        let server = Server::start(&["--shards", shards]);
+        publish(&server, "values", "{\"v\":1,\"k\":\"a\"}\n");
+        let query = "/v1/topics?query=SELECT%20k,%20v%20FROM%20values";
+        let described = server.get(query).json();
+        let topic = described["topic"].as_str().expect("a topic");
+        let mut stream = Columns::open(&server, &format!("{topic}?cursor=earliest"));
+        assert_eq!(stream.rows_next(), vec![(1, json!({"k": "a", "v": 1}))]);
+        assert_eq!(stream.columns, ["k:Dictionary(Int32, Utf8)", "v:Int64"]);
+        // Of one batch, of which the first row fits.
+        publish(&server, "values", "{\"v\":2,\"k\":\"b\"}\n{\"v\":2.5,\"k\":\"c\"}\n");
+        assert_eq!(stream.rows_next(), vec![(2, json!({"k": "b", "v": 2}))]);
+        assert_eq!(stream.next(), Heard::Close(4003, "reload".into(), true));
+        let mut next = Columns::open(&server, &format!("{topic}?cursor={}", stream.cursor));
+        assert_eq!(next.resume(), Some("schema"));
+        assert_eq!(next.rows_next(), vec![(3, json!({"k": "c", "v": 2.5}))]);
+        assert_eq!(next.columns, ["k:Dictionary(Int32, Utf8)", "v:Float64"]);
+        server.has_counted("thalweg_columns_unreadable_total", 0);
+    }
+}
+
+#[test]
 fn another_schema_ends_the_stream_and_the_next_one_says_so() {
     for shards in ["1", "2"] {
         let server = Server::start(&["--shards", shards]);
