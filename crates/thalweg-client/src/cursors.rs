@@ -249,11 +249,15 @@ impl Cursor {
     }
 
     fn gap(&mut self, to: Position, gap: GapFields, updates: &mut VecDeque<Update>) {
-        // One that was announced before the connection was cut may come again.
-        let is_behind = matches!(self.at, StartAt::After(at)
+        let is_unknown = gap.reason == thalweg_wire::GapReason::Unknown;
+        // One that was announced before the connection was cut may come again. Where a value is unknown
+        // there is no version to go on from.
+        let is_behind = !is_unknown
+            && matches!(self.at, StartAt::After(at)
             if at.epoch == to.epoch && to.offset <= at.offset);
         if !is_behind {
             self.at = StartAt::After(to);
+            self.document = None;
             self.push_gap(to, gap.missed, gap.reason.into(), updates);
         }
     }

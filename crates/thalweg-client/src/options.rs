@@ -103,7 +103,7 @@ pub enum Policy {
     Skip,
     /// A gap is announced, and it goes on with the newest batch.
     Latest,
-    /// The server closes the connection, and the subscription comes back.
+    /// The topic ends ([`crate::Update::Ended`]), because it cannot go on without a gap.
     Close,
 }
 

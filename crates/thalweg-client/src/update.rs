@@ -102,6 +102,10 @@ pub enum GapReason {
     /// The stream is another one than the cursor's: the server has lost its history, or the topic was
     /// deleted and made again. Its offsets begin again. Everything that it still has follows.
     Epoch,
+    /// Of a value topic: the server does not have the newest version, for instance because it was
+    /// restarted. Nobody knows whether the version that came last is the newest, until the next one
+    /// comes.
+    Unknown,
     /// The offsets jumped, and the server said nothing. No server of this version does that.
     Unannounced,
 }
@@ -113,7 +117,8 @@ pub struct TopicEnd {
     pub topic: Topic,
     /// The last position that there was.
     pub position: Position,
-    /// Why: `deleted`, `gone`, or a code that this version does not know (`docs/wire.md`, "End").
+    /// Why: `deleted`, `gone`, `slow` or `trimmed` (the policy is [`crate::Policy::Close`], and events
+    /// are missing), or a code that this version does not know (`docs/wire.md`, "End").
     pub code: String,
     /// The same, as a short phrase for people.
     pub reason: String,
@@ -192,6 +197,7 @@ impl From<thalweg_wire::GapReason> for GapReason {
             thalweg_wire::GapReason::Slow => Self::Slow,
             thalweg_wire::GapReason::Trimmed => Self::Trimmed,
             thalweg_wire::GapReason::Epoch => Self::Epoch,
+            thalweg_wire::GapReason::Unknown => Self::Unknown,
         }
     }
 }
@@ -203,6 +209,7 @@ impl GapReason {
             Self::Slow => "the subscriber fell behind the history",
             Self::Trimmed => "they are older than the history",
             Self::Epoch => "the stream has begun again",
+            Self::Unknown => "the server does not have the newest version",
             Self::Unannounced => "the offsets jumped and the server said nothing",
         }
     }

@@ -350,13 +350,13 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
     let Takeover { mut request, feeds, client, holder, requester } = taken;
-    if let ResponseMode::Columns { is_head_open, .. } = &mut request.mode {
-        *is_head_open = true;
+    let mut first = head::to_bytes(&request.head, request.format);
+    if let ResponseMode::Columns { head, .. } = &mut request.mode {
+        *head = Some(std::mem::take(&mut first).into());
     }
     let permit = Some(via.permit.transferred_to(requester));
     let subscribed = stream.into_inner().into_writer().and_then(|writer| {
-        let head = head::to_bytes(&request.head, request.format);
-        let (head, request, feeds) = (&*head, &request, &*feeds);
+        let (head, request, feeds) = (&*first, &request, &*feeds);
         let new = NewSubscriber { writer, head, request, feeds, client, holder, permit };
         http.shard.subscribe(new, &read_buf)
     });

@@ -130,12 +130,14 @@ counts! {
         sent_bytes: Counter,
         /// Sends that a full socket cut short.
         full_sends: Counter,
-        /// Gaps announced because a subscriber fell behind.
+        /// Gaps announced, or topics ended under `policy=close`, because a subscriber fell behind.
         gaps_slow: Counter,
-        /// Gaps announced because a cursor was older than the history.
+        /// Gaps announced, or topics ended under `policy=close`, because a cursor was older than the history.
         gaps_trimmed: Counter,
         /// Gaps announced because a cursor was of another epoch.
         gaps_epoch: Counter,
+        /// Subscribers told that the newest version of a value topic is unknown.
+        gaps_unknown: Counter,
         /// Most events that a subscriber whose socket is full is behind.
         lag_events_max: Gauge,
         /// HTTP/2 streams and answers to long polls among the connections.

@@ -75,12 +75,12 @@ impl Runs {
     pub(crate) async fn list(&self) -> Result<Vec<u8>, Refusal> {
         self.read(|folder| {
             // `thalweg bench` creates the folder with its first run.
-            let Some(folder) = folder else { return Ok(listing(Vec::new())) };
-            let runs = listed(&folder).map_err(|error| {
+            let Some(folder) = folder else { return Ok(listing(Vec::new(), false)) };
+            let (runs, more) = listed(&folder).map_err(|error| {
                 tracing::warn!(%error, "the folder of runs cannot be listed");
                 gone()
             })?;
-            Ok(listing(runs))
+            Ok(listing(runs, more))
         })
         .await
     }
@@ -164,6 +164,9 @@ struct Listed {
 #[derive(Serialize)]
 struct Listing {
     runs: Vec<Listed>,
+    /// Whether there are others, which the list has no room for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
 }
 
 /// The values that are read from `manifest.json`.
@@ -190,24 +193,27 @@ struct Plan {
     title: Option<String>,
 }
 
-fn listing(runs: Vec<Listed>) -> Vec<u8> {
+fn listing(runs: Vec<Listed>, more: bool) -> Vec<u8> {
     // It contains nothing that JSON cannot represent.
-    serde_json::to_vec(&Listing { runs }).unwrap_or_default()
+    serde_json::to_vec(&Listing { runs, more }).unwrap_or_default()
 }
 
-fn listed(store: &Folder) -> std::io::Result<Vec<Listed>> {
+/// The newest runs, and whether there are others.
+fn listed(store: &Folder) -> std::io::Result<(Vec<Listed>, bool)> {
     let names = store.names(RUNS_LOOKED_AT)?;
+    let is_cut = names.len() >= RUNS_LOOKED_AT;
     let names = names.into_iter().filter(|name| is_name(name));
     let mut runs: Vec<Listed> = names.filter_map(|name| looked_at(store, name)).collect();
     // Runs without a known time come last.
     runs.sort_by(|a, b| (Reverse(&a.begun), &a.name).cmp(&(Reverse(&b.begun), &b.name)));
+    let more = is_cut || runs.len() > RUNS_LISTED;
     runs.truncate(RUNS_LISTED);
     for run in &mut runs {
         let Ok(folder) = store.folder(&run.name) else { continue };
         let Plan { name, title } = json(&folder, PLAN);
         (run.scenario, run.title) = (name.map(clipped), title.map(clipped));
     }
-    Ok(runs)
+    Ok((runs, more))
 }
 
 /// The list entry of a run, without its plan, which is the largest file. `None` if it is not a

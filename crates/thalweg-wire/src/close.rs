@@ -27,8 +27,6 @@ pub const TOO_SLOW: Close = Close { code: 1008, reason: "too slow", reconnect: f
 pub const TOO_BIG: Close = Close { code: 1009, reason: "too big", reconnect: false };
 /// Unfinished messages hold all the memory that they may.
 pub const BUSY: Close = Close { code: 1013, reason: "busy", reconnect: true };
-/// Fell behind the history under `policy=close`.
-pub const SLOW: Close = Close { code: 4001, reason: "slow", reconnect: true };
 /// A frame partly sent could not be finished in time.
 pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: true };
 /// It goes on in another response: a forever frame has grown large, or a stream of columns cannot go on
@@ -45,7 +43,7 @@ pub const DISCONNECTED: Close = Close { code: 4501, reason: "disconnected", reco
 pub const ENDED: Close = Close { code: 4500, reason: "ended", reconnect: false };
 
 /// All of them, for tables and tests.
-pub const ALL: [Close; 15] = [
+pub const ALL: [Close; 14] = [
     DONE,
     DRAINING,
     PROTOCOL_ERROR,
@@ -54,7 +52,6 @@ pub const ALL: [Close; 15] = [
     TOO_SLOW,
     TOO_BIG,
     BUSY,
-    SLOW,
     STALLED,
     RELOAD,
     EXPIRED,

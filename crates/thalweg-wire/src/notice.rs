@@ -25,11 +25,14 @@ pub enum GapReason {
     Trimmed,
     /// The cursor belongs to another epoch.
     Epoch,
+    /// The server does not have the newest version of a value topic: nobody knows whether the one that
+    /// the subscriber has is the newest.
+    Unknown,
 }
 
 impl GapReason {
     /// All of them, for tables with a place for each.
-    pub const ALL: [Self; 3] = [Self::Slow, Self::Trimmed, Self::Epoch];
+    pub const ALL: [Self; 4] = [Self::Slow, Self::Trimmed, Self::Epoch, Self::Unknown];
 
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
@@ -37,6 +40,7 @@ impl GapReason {
             Self::Slow => "slow",
             Self::Trimmed => "trimmed",
             Self::Epoch => "epoch",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -62,11 +66,16 @@ pub enum EndCode {
     Gone,
     /// The subscriber's new token gives no right to it.
     Forbidden,
+    /// The subscriber fell behind the history, and its policy is `close`.
+    Slow,
+    /// The subscriber's position is older than the history, and its policy is `close`.
+    Trimmed,
 }
 
 impl EndCode {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Deleted, Self::Gone, Self::Forbidden];
+    pub const ALL: [Self; 5] =
+        [Self::Deleted, Self::Gone, Self::Forbidden, Self::Slow, Self::Trimmed];
 
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
@@ -74,6 +83,8 @@ impl EndCode {
             Self::Deleted => "deleted",
             Self::Gone => "gone",
             Self::Forbidden => "forbidden",
+            Self::Slow => "slow",
+            Self::Trimmed => "trimmed",
         }
     }
 
@@ -83,6 +94,26 @@ impl EndCode {
             Self::Deleted => "the topic was deleted",
             Self::Gone => "the upstream has no such resource",
             Self::Forbidden => "the token gives no right to it any more",
+            Self::Slow => "the subscriber fell behind the history",
+            Self::Trimmed => "events after this position are no longer available",
+        }
+    }
+
+    /// Appends name and phrase, as an object.
+    fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"code":""#);
+        out.extend_from_slice(self.name().as_bytes());
+        out.extend_from_slice(br#"","reason":""#);
+        out.extend_from_slice(self.reason().as_bytes());
+        out.extend_from_slice(br#""}"#);
+    }
+
+    /// Whether the topic goes on for others: it ends for this subscriber alone, which gets nothing
+    /// more of it.
+    pub fn is_own(self) -> bool {
+        match self {
+            Self::Deleted | Self::Gone => false,
+            Self::Forbidden | Self::Slow | Self::Trimmed => true,
         }
     }
 }
@@ -109,11 +140,9 @@ impl End<'_> {
     /// Appends the end to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         write_head(self.topic, self.position.epoch, self.position.offset, out);
-        out.extend_from_slice(br#"","end":{"code":""#);
-        out.extend_from_slice(self.code.name().as_bytes());
-        out.extend_from_slice(br#"","reason":""#);
-        out.extend_from_slice(self.code.reason().as_bytes());
-        out.extend_from_slice(br#""}}"#);
+        out.extend_from_slice(br#"","end":"#);
+        self.code.write(out);
+        out.push(b'}');
     }
 }
 
@@ -126,12 +155,22 @@ impl Close {
     }
 
     /// Appends what it says, as an object.
-    pub fn write_members(&self, out: &mut Vec<u8>) {
+    fn write_members(&self, out: &mut Vec<u8>) {
+        self.write_with_end(None, out);
+    }
+
+    /// The same, with why the only topic has ended, if it has: where no message about a topic has a place.
+    pub fn write_with_end(&self, ended: Option<EndCode>, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"code":"#);
         write_decimal(u64::from(self.code), out);
         out.extend_from_slice(br#","reason":""#);
         out.extend_from_slice(self.reason.as_bytes());
         out.extend_from_slice(br#"","reconnect":"#);
-        out.extend_from_slice(if self.reconnect { b"true}" } else { b"false}" });
+        out.extend_from_slice(if self.reconnect { b"true" } else { b"false" });
+        if let Some(code) = ended {
+            out.extend_from_slice(br#","end":"#);
+            code.write(out);
+        }
+        out.push(b'}');
     }
 }

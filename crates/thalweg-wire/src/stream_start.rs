@@ -1,6 +1,6 @@
 //! Where a stream of columns begins, as header fields of its response: rows have no place for it.
 
-use crate::{GapReason, Offset, Position};
+use crate::{EndCode, GapReason, Offset, Position};
 
 /// Where a response begins that says so in its head. Specification: `docs/wire.md`, "Columns".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,11 @@ pub enum Resume {
         /// Why.
         reason: GapReason,
     },
+    /// Events are missing, and the subscription's policy allows no gap: no row comes.
+    End {
+        /// Why.
+        code: EndCode,
+    },
 }
 
 impl StreamStart {
@@ -43,6 +48,7 @@ impl StreamStart {
                     format!("gap; reason={}; missed={missed}", reason.name())
                 }
                 Resume::Gap { missed: None, reason } => format!("gap; reason={}", reason.name()),
+                Resume::End { code } => format!("end; code={}", code.name()),
             };
             (Self::RESUME, value)
         });

@@ -8,7 +8,8 @@ use std::{
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use thalweg_client::{
-    Error, Events, Gap, Policy, StartAt, Subscribe, Subscription, Topic, Transport, Update,
+    Error, Events, Gap, GapReason, Policy, StartAt, Subscribe, Subscription, Topic, Transport,
+    Update,
 };
 use thalweg_server::config::{parse_bytes, parse_duration};
 use tokio::{
@@ -241,6 +242,10 @@ fn lines(events: &Events, format: Format) -> Vec<u8> {
 }
 
 fn gap_sentence(gap: &Gap) -> String {
+    if gap.reason == GapReason::Unknown {
+        let why = gap.reason.text();
+        return format!("{}: the value is unknown from here on, because {why}", gap.topic);
+    }
     let missed = match gap.missed {
         Some(missed) => events(missed),
         None => "events, nobody knows how many,".to_owned(),

@@ -30,6 +30,8 @@ interface Kept {
   versions: { document: Match; changed: readonly string[] | undefined; bytes: number }[];
   /** Whether what has not changed was the same object each time. */
   isShared: boolean;
+  /** How often the server said that the value is unknown. */
+  unknown: number;
 }
 
 const kept = (page: Page, topic: string): Promise<Kept> =>
@@ -38,9 +40,11 @@ const kept = (page: Page, topic: string): Promise<Kept> =>
 /** Keeps all that comes of a topic. */
 async function keep(page: Page, topic: string): Promise<void> {
   await page.evaluate((topic) => {
-    const kept: Kept = { versions: [], isShared: true };
+    const kept: Kept = { versions: [], isShared: true, unknown: 0 };
     (globalThis as unknown as Record<string, Kept>)[topic] = kept;
     e2e.session.subscribe(topic, {}, (batch: Batch<unknown>) => {
+      if (batch.gap?.reason === "unknown") kept.unknown += 1;
+      if (!batch.events.length) return;
       const document = batch.events[0] as Match;
       const before = kept.versions.at(-1)?.document;
       if (batch.changed && before) {
@@ -101,16 +105,24 @@ for (const name of TRANSPORTS) {
   }
 }
 
-test.describe("and a server", () => {
-  test("that begins anew sends the document", async ({ page, server }) => {
+for (const [transports, isInWorker] of [
+  ...TRANSPORTS.map((name) => [[name], false] as const),
+  [undefined, true] as const,
+]) {
+  test(`${transports ?? "a Worker"}: a server that begins anew says that the value is unknown, then sends the document`, async ({
+    page,
+    server,
+  }) => {
     const topic = "matches/8";
     const publish = (minute: number): Promise<void> => post(server, topic, JSON.stringify(match(minute)));
     await publish(1);
-    await open(page);
+    await open(page, { ...(transports && { transports: [...transports] }), isInWorker });
     await keep(page, topic);
     await expect.poll(() => minute(page, topic)).toBe(1);
+    expect((await kept(page, topic)).unknown).toBe(0);
     await server.kill();
     await server.restart();
+    await expect.poll(async () => (await kept(page, topic)).unknown).toBe(1);
     await publish(2);
     await expect.poll(() => minute(page, topic)).toBe(2);
     const last = (await kept(page, topic)).versions.at(-1);
@@ -119,8 +131,9 @@ test.describe("and a server", () => {
     await publish(3);
     await expect.poll(() => minute(page, topic)).toBe(3);
     expect((await kept(page, topic)).versions.at(-1)?.changed).toContain("/minute");
+    expect((await kept(page, topic)).unknown).toBe(1);
   });
-});
+}
 
 test("what applies patches is loaded with the first one, and not for a log", async ({ page, server }) => {
   const asked: string[] = [];

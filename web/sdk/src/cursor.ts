@@ -40,8 +40,9 @@ export function advance(progress: Progress, message: Message): NewEvents | null 
   if (!position || !(gap || patch || message.events)) throw new TypeError("no envelope");
   const last = parsePosition(progress.cursor);
   const isSame = last?.epoch === position.epoch;
-  // Where the document has been asked for anew nothing is here that a patch could be of.
-  if (isSame ? position.offset <= last.offset : patch) return null;
+  // Where the document has been asked for anew nothing is here that a patch could be of. A value that
+  // is unknown goes on from no version.
+  if (gap?.reason !== "unknown" && (isSame ? position.offset <= last.offset : patch)) return null;
   if (events.length || previous !== last?.offset) progress.version = events[0];
   progress.cursor = message.position as Cursor;
   if (gap) return { first: position.offset + 1, events: [], gap };

@@ -11,6 +11,7 @@ import type { End } from "./transports/transport.js";
  * | one of docs/wire.md, e.g. `unauthorized` | the server refused a request or a command |
  * | `close_1008` and its like | the server ended the connection with this close code, and reconnecting would not help |
  * | `deleted`, `gone` | the topic has ended: a publisher deleted it, or it is fetched and there is no such thing |
+ * | `slow`, `trimmed` | events are missing, and the subscription's policy is `close`: it fell behind, or its position is too old |
  * | `closed` | the session is closed |
  * | `bad_topic`, `bad_cursor`, `already_subscribed` | what the page asked for cannot be; nothing was sent |
  * | `no_transport` | none of the transports, or not the one asked for, exists here |

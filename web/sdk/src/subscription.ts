@@ -15,7 +15,7 @@ import { type Cursor, type Ended, type Gap, isCursor, isTopic, type Message, typ
  * |---|---|
  * | `skip` | goes on in the middle of what is retained |
  * | `latest` | goes on with the newest batch |
- * | `close` | the server closes the connection, and the session reconnects |
+ * | `close` | the subscription ends with the error `slow` or `trimmed`; others go on |
  */
 export type Policy = "skip" | "latest" | "close";
 
@@ -33,7 +33,7 @@ export interface SubscribeOptions {
   policy?: Policy;
   /**
    * Called once if something else than the page ends a subscription that has a listener: the
-   * server refuses it, the topic has ended (`deleted`, `gone`), or the session has failed. Without
+   * server refuses it, the topic has ended (`deleted`, `gone`, or under the policy `close` `slow` and `trimmed`), or the session has failed. Without
    * it a refusal or an end is an uncaught error. A `for await` loop throws the error instead.
    */
   onError?: (error: ThalwegError) => void;
@@ -60,7 +60,10 @@ export interface Batch<T> {
   readonly events: readonly T[];
   /** The offset of each event, if they are not consecutive. */
   readonly offsets?: readonly number[] | undefined;
-  /** Events that were missed before these; `null` if none were. */
+  /**
+   * Events that were missed before these; `null` if none were. Of a value topic: its reason is `unknown`,
+   * and the version that came last may not be the newest any more.
+   */
   readonly gap: Gap | null;
   /** Of a value topic, and of no other: the offset of the version that this one replaces, 0 if there was none. */
   readonly previous?: number | undefined;

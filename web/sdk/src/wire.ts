@@ -50,10 +50,11 @@ export interface Envelope {
  * | `slow` | the subscriber fell behind the events that the server retains |
  * | `trimmed` | the server no longer retained them when the subscription began, or resumed |
  * | `epoch` | the server lost the topic's history |
+ * | `unknown` | of a value topic: the server does not have the newest version, for instance because it was restarted. Nobody knows whether the last one that came is the newest, until the next one comes |
  * | `unannounced` | events are missing, and the server has not said why |
  */
 export interface Gap {
-  /** How many events; `null` if that cannot be known: after `epoch`, and where offsets are not consecutive. */
+  /** How many events; `null` if that cannot be known: after `epoch` and `unknown`, and where offsets are not consecutive. */
   missed: number | null;
   /** As in the table above. */
   reason: string;
@@ -61,7 +62,7 @@ export interface Gap {
 
 /** Why a topic has ended. */
 export interface Ended {
-  /** `deleted` (a publisher deleted it), `gone` (it is fetched, and there is no such thing), `forbidden` (the page's next token gives no right to it), or another. */
+  /** `deleted` (a publisher deleted it), `gone` (it is fetched, and there is no such thing), `forbidden` (the page's next token gives no right to it), `slow` or `trimmed` (events are missing, and the policy is `close`), or another. */
   code: string;
   /** In words. */
   reason: string;
@@ -75,6 +76,8 @@ export interface Close {
   reason: string;
   /** Whether the client shall reconnect. If not, the session is closed. */
   reconnect: boolean;
+  /** In a stream of columns, where no message about a topic has a place: why its topic has ended. */
+  end?: Ended | undefined;
 }
 
 /**

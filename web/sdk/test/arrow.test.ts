@@ -182,6 +182,23 @@ describe("an end", () => {
     expect(page.batches.length).toBe(1);
   });
 
+  it("of the topic says why", async () => {
+    const said = '{"code": 1012, "reason": "draining", "reconnect": true}';
+    // The text of the vector has room for as many bytes.
+    const room = said.length;
+    const shorter = `{"code":4500,"reconnect":false,"end":{"code":"slow"}}`;
+    expect(shorter.length).toBeLessThanOrEqual(room);
+    const bytes = Buffer.from(CLOSE).toString("latin1").replace(said, shorter.padEnd(room));
+    const last = Uint8Array.from(Buffer.from(bytes, "latin1"));
+    const head = { "Thalweg-Position": AFTER[0], "Thalweg-Resume": "end; code=slow" };
+    const page = receive([answer([PREAMBLE, last], head)], { from: AFTER[0] });
+    await until(() => page.stream.status.state === "closed");
+    expect(page.errors).toMatchObject([{ code: "slow" }]);
+    // It does not ask again for what is gone.
+    expect(page.requests.length).toBe(1);
+    expect(page.batches).toEqual([]);
+  });
+
   it("by the page is one: nothing comes any more, and nothing is asked", async () => {
     const page = receive([answer([PREAMBLE, ...FRAMES], {}, "stay")], {}, () => page.stream.close());
     await until(() => page.stream.status.state === "closed");

@@ -76,7 +76,7 @@ describe.each(ALL)("over %s", (name) => {
     [1005, "", true],
     [1008, "too slow", false],
     [1013, "busy", true],
-    [4001, "slow", true],
+    [4002, "stalled", true],
     [4501, "not known", false],
   ])("close %i %s: to come back is %s", async (code, reason, reconnect) => {
     const session = begin(only);

@@ -66,6 +66,41 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect(batches.at(-1)?.changed).toBeUndefined();
   });
 
+  it("a server that has lost the newest version says that the value is unknown, and the next one comes whole", async () => {
+    const { batches } = follow(begin({ transports: [name] }));
+    world.publish("match", { score: [0, 0] });
+    await advance();
+    world.restart();
+    await advance(1000);
+    expect(batches.at(-1)).toMatchObject({ events: [], position: "e11.0", gap: { missed: null, reason: "unknown" } });
+    // It is told once, and not by each poll.
+    expect(batches).toHaveLength(2);
+    world.publish("match", { score: [3, 0] });
+    await advance(1000);
+    expect(batches.at(-1)).toMatchObject({ events: [{ score: [3, 0] }], previous: 0, gap: null });
+    expect(batches.at(-1)?.changed).toBeUndefined();
+    world.publish("match", { score: [4, 0] });
+    await advance(1000);
+    expect(batches.at(-1)).toMatchObject({ events: [{ score: [4, 0] }], changed: ["/score"] });
+  });
+
+  it("in one epoch, too, where the server has let go of the version", async () => {
+    const { batches } = follow(begin({ transports: [name] }));
+    world.publish("match", { score: [0, 0] });
+    await advance();
+    for (const listener of world.listeners) {
+      const gap = { missed: null, reason: "unknown" };
+      listener.cursors.set("match", 0);
+      listener.say(JSON.stringify({ topic: "match", position: "e1.0", gap }));
+    }
+    await advance(1000);
+    const told = batches.filter(({ gap }) => gap?.reason === "unknown");
+    expect(told.length).toBeGreaterThan(0);
+    world.publish("match", { score: [1, 0] });
+    await advance(1000);
+    expect(batches.at(-1)).toMatchObject({ events: [{ score: [1, 0] }], gap: null });
+  });
+
   it("a patch of a version that is not here: the document is asked for, and the others go on", async () => {
     const session = begin({ transports: [name] });
     const { documents } = follow(session);

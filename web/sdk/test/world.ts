@@ -222,8 +222,15 @@ export class World implements Network {
     let at = cursor === "latest" ? newest(stream) : cursor === "earliest" ? stream.trimmed : Number(offset);
     let gap: object | null = null;
     if (this.values.has(topic)) {
+      const hadOther = Number(offset) > 0 && epoch !== this.epoch;
       at = epoch === this.epoch ? at : 0;
       if (offset === undefined) at = 0;
+      if (hadOther && newest(stream) === 0) {
+        listener.cursors.set(topic, 0);
+        const gap = { missed: null, reason: "unknown" };
+        listener.say(JSON.stringify({ topic, position: `${this.epoch}.0`, gap }));
+        return;
+      }
       const position = `${this.epoch}.${at}`;
       listener.cursors.set(topic, at);
       listener.say(JSON.stringify({ topic, position, first: at + 1, previous: at, events: [] }));

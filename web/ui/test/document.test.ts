@@ -103,6 +103,25 @@ test("a feed of a value topic has its newest version, and counts documents whole
   expect(feed.savings).toMatchObject({ versions: 2, received: 20 });
 });
 
+test("a value is unknown from a gap to the next version", () => {
+  const feed = new Feed();
+  const batch = (more: Partial<Batch<unknown>>): Received =>
+    received({ topic: "t", position: "a.1", first: 1, events: [], gap: null, bytes: 10, ...more });
+  const gap = { missed: null, reason: "unknown" };
+  feed.take(batch({ gap }), 5);
+  expect([feed.version, feed.unknownSinceMs]).toEqual([null, 5]);
+  feed.take(batch({ events: [{ n: 1 }], previous: 0 }), 6);
+  expect(feed.unknownSinceMs).toBeNull();
+  feed.take(batch({ gap }), 7);
+  feed.take(batch({ gap }), 8);
+  expect(feed.unknownSinceMs).toBe(7);
+  expect(feed.version?.document).toEqual({ n: 1 });
+  // No version is missed.
+  expect(feed.stats(9)).toMatchObject({ gaps: 3, missed: 0, isMissedKnown: true });
+  feed.take(batch({ events: [{ n: 2 }], position: "b.1", previous: 0 }), 9);
+  expect([feed.unknownSinceMs, feed.version?.document]).toEqual([null, { n: 2 }]);
+});
+
 describe("a match", () => {
   const team = (name: string, score?: number) => ({ name, ...(score !== undefined && { score }) });
   const game = { id: "8", home: team("Reds", 2), away: team("Blues"), status: "first_half" };

@@ -223,3 +223,36 @@ fn patches_are_asked_for_where_they_are_of_use() {
     updates(&mut resumed, &[&envelope("9f.7", 8, ""), &envelope("9f.8", 8, "1")]);
     assert!(resumed.takes_patches(), "it is a log");
 }
+
+/// In another epoch, and in the same, where it is behind what was said before.
+#[test]
+fn an_unknown_value_is_told_and_the_next_version_is_whole() {
+    let version = |position: &str, previous: u64, content: &str| {
+        let first = position.split_once('.').map_or("", |(_, offset)| offset);
+        format!(
+            r#"{{"topic":"cars","position":"{position}","first":{first},"previous":{previous},{content}}}"#
+        )
+    };
+    let unknown = |position: &str| {
+        format!(
+            r#"{{"topic":"cars","position":"{position}","gap":{{"missed":null,"reason":"unknown"}}}}"#
+        )
+    };
+    let first = version("9f.4", 0, r#""events":[{"a":1}]"#);
+    for epoch in ["9f", "a0"] {
+        let position = format!("{epoch}.0");
+        let next = version(&format!("{epoch}.6"), 0, r#""events":[{"a":2}]"#);
+        let gap = format!("Unknown gap of None to {position}");
+        let last = format!(r#"6={{"a":2}} to {epoch}.6"#);
+        let expected = [r#"4={"a":1} to 9f.4"#, "connected 9f.4", &gap, &last];
+        check("latest", &[&first, &unknown(&position), &next], &expected);
+        // The version from before is no base of a patch.
+        let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], "latest".parse().unwrap());
+        updates(&mut cursors, &[&first, &unknown(&position)]);
+        assert!(cursors.takes_patches(), "it begins with a whole document");
+        let patch = r#""patch":[{"op":"replace","path":"/a","value":3}]"#;
+        let patch = version(&format!("{epoch}.6"), 4, patch);
+        let mut told = VecDeque::new();
+        assert!(cursors.receive(patch, Transport::Sse, &mut told).is_err(), "{told:?}");
+    }
+}

@@ -1,10 +1,10 @@
-use thalweg_wire::{Close, Framing, GapReason, Offset, close};
+use thalweg_wire::{Framing, GapReason, Offset, close};
 
 use super::{
     Budget, FeedKey, Feeds, ResponseMode, Sink, Subscriber,
     control::CONTROL_BYTES_MAX,
     ids::Ids,
-    subscription::{AnnouncedGap, Subscription, write_end},
+    subscription::{AnnouncedGap, Begun, Subscription, write_end},
     transmit::{Interrupted, Interruption, PlanSummary, SendBuffers, Transmit},
 };
 use crate::stream::{ColumnCounts, Lost};
@@ -131,8 +131,22 @@ impl Subscriber {
         match why {
             Interruption::Unmade => scratch.columns += self.make_columns(feeds, index, now_us),
             Interruption::OtherColumns => self.change_columns(feeds, index),
-            Interruption::Lost(_) if self.format.has_columns() => {
-                self.close(self.subscriptions[index].close_for_gap());
+            Interruption::Lost(_)
+                if self.format.has_columns() && self.subscriptions[index].allows_gaps() =>
+            {
+                // The head of the next response says which events are missing.
+                self.close(close::RELOAD);
+            }
+            Interruption::Unknown(cursor) => {
+                let subscription = &mut self.subscriptions[index];
+                let Some(feed) = feeds.feed(subscription.feed) else { return };
+                let control = self.control.frames();
+                subscription.announce_unknown(feed, cursor, self.format, control);
+                if self.format.has_trailer() {
+                    self.end_control(feeds, Ids::default(), 0);
+                }
+                self.has_delivered = true;
+                scratch.gaps[GapReason::Unknown as usize] += 1;
             }
             Interruption::Lost(lost) => {
                 let reason = if lost.is_expired() { GapReason::Trimmed } else { GapReason::Slow };
@@ -171,23 +185,27 @@ impl Subscriber {
             let before = self.control.frames().len();
             let is_asked = self.subscriptions[index].asks_for_position();
             let begun = self.subscriptions[index].begin(feed, self.format, self.control.frames());
-            if let Ok(gap) = begun
-                && self.format.has_columns()
-            {
-                self.begin_stream(feeds, index, is_asked, gap);
+            if self.format.has_columns() {
+                self.begin_stream(feeds, index, is_asked, begun);
             }
-            if let Ok(gap) = begun
-                && self.format.has_trailer()
+            if self.format.has_trailer()
+                && let Begun::Exact | Begun::Gap(_) = begun
             {
-                let ids = if gap.is_some() { Ids::default() } else { self.ids };
+                let ids = if begun == Begun::Exact { self.ids } else { Ids::default() };
                 let frame_bytes = self.control.frames().len() - before;
                 self.end_control(feeds, ids, frame_bytes);
             }
-            if let Ok(Some(AnnouncedGap { reason, .. })) = begun {
-                gaps[reason as usize] += 1;
-                self.has_delivered = true;
+            match begun {
+                Begun::NotYet | Begun::Exact => {}
+                Begun::Gap(AnnouncedGap { reason, .. }) => {
+                    gaps[reason as usize] += 1;
+                    self.has_delivered = true;
+                }
+                Begun::End(_) => {
+                    gaps[GapReason::Trimmed as usize] += 1;
+                    self.has_ends = true;
+                }
             }
-            self.end_if_refused(begun.map(|_| ()));
         }
     }
 
@@ -207,11 +225,11 @@ impl Subscriber {
         else {
             return;
         };
-        write_end(feed, &cursor, code, self.format, self.control.frames());
+        let position = write_end(feed, &cursor, code, self.format, self.control.frames());
         if matches!(self.format.framing(), Framing::SseMany | Framing::ArrowMessages) {
             // Ids name the cursors of all topics that were asked for. The last words of columns need
             // their schema.
-            self.left = Some(subscription.leave_ended());
+            self.left = Some(subscription.leave_ended(position));
         } else {
             self.remove_at(index);
         }
@@ -222,7 +240,7 @@ impl Subscriber {
         self.has_ends = self.subscriptions.iter().any(|other| other.end.is_some());
         let has_none = self.subscriptions.iter().all(Subscription::has_ended);
         if has_none && self.format.framing() != Framing::WebSocket {
-            self.close(close::ENDED);
+            self.close_ended(close::ENDED, Some(code));
         }
     }
 
@@ -259,17 +277,11 @@ impl Subscriber {
         let subscription = &mut self.subscriptions[index];
         let Some(feed) = feeds.feed(subscription.feed) else { return };
         let control = self.control.frames();
-        let jumped = subscription.jump(feed, lost, reason, self.format, control);
-        if jumped.is_ok() && self.format.has_trailer() {
-            self.end_control(feeds, Ids::default(), 0);
+        match subscription.jump(feed, lost, reason, self.format, control) {
+            Begun::End(_) => self.has_ends = true,
+            _ if self.format.has_trailer() => self.end_control(feeds, Ids::default(), 0),
+            _ => {}
         }
         self.has_delivered = true;
-        self.end_if_refused(jumped.map(|_| ()));
-    }
-
-    fn end_if_refused(&mut self, done: Result<(), Close>) {
-        if let Err(close) = done {
-            self.close(close);
-        }
     }
 }

@@ -58,17 +58,18 @@ pub enum ResponseMode {
     },
     /// At a gap, and where the rows have another schema (close `4003`): columns.
     Columns {
-        /// The end of the response's head waits for where the stream begins.
-        is_head_open: bool,
+        /// The head of a response over HTTP/1.1, without its end: it waits for where the stream
+        /// begins.
+        head: Option<Box<[u8]>>,
         /// Where that is, once it has begun: whoever asks may come when the subscriber has gone again.
         start: Arc<OnceLock<StreamStart>>,
     },
 }
 
 impl ResponseMode {
-    /// Columns, in a response whose head was sent.
+    /// Columns, in a response whose head is not sent with them.
     pub fn columns() -> Self {
-        Self::Columns { is_head_open: false, start: Arc::default() }
+        Self::Columns { head: None, start: Arc::default() }
     }
 
     /// Where a stream of columns begins, once it has begun.
@@ -231,16 +232,23 @@ impl Subscriber {
     /// nothing after it. The visit that has sent all of it ends with
     /// [`super::Delivered::Closed`]. The first close counts.
     pub fn close(&mut self, close: Close) {
+        self.close_ended(close, None);
+    }
+
+    /// The same. `ended`: why the topic of a stream of columns has ended, if it has.
+    pub(super) fn close_ended(&mut self, close: Close, ended: Option<EndCode>) {
         if self.close_code.is_none() {
-            self.end_open_head();
-            if let Some(subscription) =
-                self.subscriptions.first().filter(|_| self.format.has_columns())
-            {
-                subscription.encoding(self.format).close(close, self.control.frames());
-            } else {
-                self.send_control(|format, out| format.close(close, out));
+            if !self.refuse_unbegun(close) {
+                if let Some(subscription) =
+                    self.subscriptions.first().filter(|_| self.format.has_columns())
+                {
+                    let encoding = subscription.encoding(self.format);
+                    encoding.close(close, ended, self.control.frames());
+                } else {
+                    self.send_control(|format, out| format.close(close, out));
+                }
+                self.format.end(self.control.frames());
             }
-            self.format.end(self.control.frames());
             self.close_code = Some(close.code);
             self.has_delivered = true;
         }
@@ -399,7 +407,7 @@ impl Subscriber {
 
     /// Whether no frame of a subscription is begun any more.
     pub(super) fn ends_after_frame(&self, index: u16) -> bool {
-        self.leaving == Some(index) || self.subscriptions[usize::from(index)].is_forbidden()
+        self.leaving == Some(index) || self.subscriptions[usize::from(index)].ends_alone()
     }
 
     /// Index of the subscription to a feed that it is not leaving.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Close, End, EndCode, Format, Gap, GapReason, Offset, Position, StartAt, close};
+use thalweg_wire::{End, EndCode, Format, Gap, GapReason, Offset, Position, StartAt};
 
 use super::{FeedKey, window::Window};
 use crate::stream::{Cursor, Encoding, Feed, FeedKind, Lost, Start};
@@ -15,7 +15,7 @@ pub enum Policy {
     Skip,
     /// The gap is announced, and the subscription goes on from the newest batch.
     Latest,
-    /// The connection is closed with `4001`, with all of its subscriptions.
+    /// The subscription ends, and with the last one of a one-way connection the connection.
     Close,
 }
 
@@ -74,13 +74,26 @@ pub(super) struct AnnouncedGap {
     pub(super) reason: GapReason,
 }
 
+/// How a subscription begins, or goes on where events are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// Its feed is not known well enough yet.
+    NotYet,
+    /// It is confirmed.
+    Exact,
+    /// It goes on after a gap.
+    Gap(AnnouncedGap),
+    /// It ends, because its policy allows no gap.
+    End(EndCode),
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Progress {
     /// Waits for its feed.
     Starting(StartAt),
     At(Cursor),
-    /// Its topic has ended. It keeps its place among the connection's cursors.
-    Ended,
+    /// It has ended. It keeps its place among the connection's cursors, as this cursor.
+    Ended(StartAt),
 }
 
 impl Subscription {
@@ -127,7 +140,7 @@ impl Subscription {
     /// Its cursor, once it has begun.
     pub(super) fn cursor(&self) -> Option<Cursor> {
         match self.progress {
-            Progress::Starting(_) | Progress::Ended => None,
+            Progress::Starting(_) | Progress::Ended(_) => None,
             Progress::At(cursor) => Some(cursor),
         }
     }
@@ -140,51 +153,57 @@ impl Subscription {
             (Progress::At(_), Some(feed), Some(next)) => StartAt::After(feed.position_before(next)),
             (Progress::Starting(start), Some(feed), _) => match feed.start(start) {
                 Start::At(cursor) => StartAt::After(feed.position_before(cursor.next())),
-                Start::Lost(_) | Start::OtherEpoch(_) | Start::Away(_) => start,
+                Start::Lost(_) | Start::OtherEpoch(_) | Start::Unknown(_) | Start::Away(_) => start,
             },
             (Progress::Starting(start), None, _) => start,
-            (Progress::Ended, ..) => StartAt::Latest,
+            (Progress::Ended(at), ..) => at,
             // A feed never goes away under its subscribers.
             (Progress::At(_), ..) => StartAt::Latest,
         }
     }
 
-    /// Whether it was told where it begins, or its topic has ended.
+    /// Whether it was told where it begins, or that it has ended.
     pub(super) fn has_begun(&self) -> bool {
-        !matches!(self.progress, Progress::Starting(_))
+        !matches!(self.progress, Progress::Starting(_)) && !self.ends_alone()
     }
 
     /// Whether its topic has ended and was left.
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self.progress, Progress::Ended)
+        matches!(self.progress, Progress::Ended(_))
     }
 
     /// Its topic has ended. Whoever neither reads nor acks must not hold it for ever: what is left is
     /// due at once.
     pub(super) fn will_end(&mut self, code: EndCode) {
-        self.end = Some(code);
+        // One that ends for its subscriber alone gets nothing more of the topic, whatever becomes of that.
+        if !self.ends_alone() {
+            self.end = Some(code);
+        }
         self.window = None;
         self.interval_us = 0;
         self.due_us = 0;
     }
 
-    /// Leaves its topic, which has ended, and keeps its place among the connection's
-    /// cursors. Returns the feed, and its place in that feed's list.
-    pub(super) fn leave_ended(&mut self) -> (FeedKey, u32) {
-        self.progress = Progress::Ended;
+    /// Leaves its topic, which has ended, and keeps its place among the connection's cursors: a topic
+    /// that is gone as `latest`; one that goes on for others at its position, so that a client that
+    /// returns is not sent later events as if none were missing. Returns the feed, and its place in
+    /// that feed's list.
+    pub(super) fn leave_ended(&mut self, at: Position) -> (FeedKey, u32) {
+        let is_own = self.ends_alone();
+        self.progress = Progress::Ended(if is_own { StartAt::After(at) } else { StartAt::Latest });
         self.end = None;
         self.window = None;
         (std::mem::replace(&mut self.feed, NO_FEED), self.place)
     }
 
-    /// Whether its subscriber may not read the topic any more.
-    pub(super) fn is_forbidden(&self) -> bool {
-        self.end == Some(EndCode::Forbidden)
+    /// Whether it ends and its topic does not: no frame is begun any more.
+    pub(super) fn ends_alone(&self) -> bool {
+        self.end.is_some_and(EndCode::is_own)
     }
 
     /// Whether it has everything that it gets of a feed.
     pub(super) fn has_all(&self, feed: &Feed) -> bool {
-        if self.is_forbidden() {
+        if self.ends_alone() {
             return self.cursor().is_some_and(|cursor| !cursor.in_frame());
         }
         // A version that memory had no room for will not come.
@@ -230,42 +249,53 @@ impl Subscription {
         match self.progress {
             Progress::Starting(at) => match feed.start(at) {
                 Start::Away(from) => Some(from),
-                Start::At(_) | Start::Lost(_) | Start::OtherEpoch(_) => None,
+                Start::At(_) | Start::Lost(_) | Start::OtherEpoch(_) | Start::Unknown(_) => None,
             },
-            Progress::At(_) | Progress::Ended => None,
+            Progress::At(_) | Progress::Ended(_) => None,
         }
     }
 
     /// Begins, if it has not begun and nothing is [away](Self::away_before), and confirms this in
-    /// `control`. If it begins with a gap, returns the gap.
-    pub(super) fn begin(
-        &mut self,
-        feed: &Feed,
-        format: Format,
-        control: &mut Vec<u8>,
-    ) -> Result<Option<AnnouncedGap>, Close> {
-        let Progress::Starting(at) = self.progress else { return Ok(None) };
+    /// `control`. Returns how.
+    pub(super) fn begin(&mut self, feed: &Feed, format: Format, control: &mut Vec<u8>) -> Begun {
+        let Progress::Starting(at) = self.progress else { return Begun::NotYet };
         match feed.start(at) {
             Start::At(cursor) => {
                 feed.write_confirmation(&cursor, format, control);
                 self.set_cursor(cursor);
                 self.is_live = cursor.next() == feed.head();
-                Ok(None)
+                Begun::Exact
             }
             Start::OtherEpoch(cursor) => {
                 let gap = AnnouncedGap { missed: None, reason: GapReason::Epoch };
                 write_gap(feed, cursor.next(), gap, format, control);
                 self.set_cursor(cursor);
-                Ok(Some(gap))
+                Begun::Gap(gap)
             }
-            Start::Lost(lost) => {
-                self.jump(feed, lost, GapReason::Trimmed, format, control).map(Some)
+            Start::Lost(lost) => self.jump(feed, lost, GapReason::Trimmed, format, control),
+            Start::Unknown(cursor) => {
+                Begun::Gap(self.announce_unknown(feed, cursor, format, control))
             }
-            Start::Away(_) => Ok(None),
+            Start::Away(_) => Begun::NotYet,
         }
     }
 
-    /// Goes on at another place, as its policy says, and announces the gap in `control`.
+    /// Announces in `control` that the newest version of a value topic is unknown, whatever its policy
+    /// is. Whatever comes next comes whole.
+    pub(super) fn announce_unknown(
+        &mut self,
+        feed: &Feed,
+        cursor: Cursor,
+        format: Format,
+        control: &mut Vec<u8>,
+    ) -> AnnouncedGap {
+        let gap = AnnouncedGap { missed: None, reason: GapReason::Unknown };
+        write_gap(feed, cursor.next(), gap, format, control);
+        self.set_cursor(cursor);
+        gap
+    }
+
+    /// Goes on at another place, as its policy says, and announces the gap in `control`; or is to end.
     pub(super) fn jump(
         &mut self,
         feed: &Feed,
@@ -273,38 +303,47 @@ impl Subscription {
         reason: GapReason,
         format: Format,
         control: &mut Vec<u8>,
-    ) -> Result<AnnouncedGap, Close> {
+    ) -> Begun {
         let next = match self.policy {
             Policy::Skip => lost.middle,
             Policy::Latest => lost.newest,
-            Policy::Close => return Err(close::SLOW),
+            Policy::Close => return Begun::End(self.end_for(lost, reason)),
         };
         let gap = AnnouncedGap { missed: lost.missed(next), reason };
         write_gap(feed, next, gap, format, control);
         self.set_cursor(Cursor::before(next));
-        Ok(gap)
+        Begun::Gap(gap)
     }
 
-    /// The close that its policy has for a gap in mid-stream of columns: whoever reads them comes again,
-    /// and is told of the gap then.
-    pub(super) fn close_for_gap(&self) -> Close {
-        match self.policy {
-            Policy::Skip | Policy::Latest => close::RELOAD,
-            Policy::Close => close::SLOW,
-        }
+    /// Ends, because its policy allows no gap, where it is. Returns the code.
+    fn end_for(&mut self, lost: Lost, reason: GapReason) -> EndCode {
+        let code = match reason {
+            GapReason::Slow => EndCode::Slow,
+            GapReason::Trimmed | GapReason::Epoch | GapReason::Unknown => EndCode::Trimmed,
+        };
+        self.set_cursor(Cursor::before(lost.expected));
+        self.will_end(code);
+        code
+    }
+
+    /// Whether its policy allows gaps.
+    pub(super) fn allows_gaps(&self) -> bool {
+        self.policy != Policy::Close
     }
 }
 
-/// Says in `control` that the topic of `feed` has ended, for a subscriber at `cursor`.
+/// Says in `control` that the topic of `feed` has ended, for a subscriber at `cursor`. Returns its
+/// position.
 pub(super) fn write_end(
     feed: &Feed,
     cursor: &Cursor,
     code: EndCode,
     format: Format,
     control: &mut Vec<u8>,
-) {
+) -> Position {
     let position = feed.position_before(cursor.next());
     format.topic_end(&End { topic: feed.topic(), position, code }, control);
+    position
 }
 
 fn write_gap(

@@ -101,6 +101,8 @@ pub(super) struct Interrupted {
 pub(super) enum Interruption {
     /// Events are lost.
     Lost(Lost),
+    /// The newest version of a value topic is lost; where it goes on.
+    Unknown(Cursor),
     /// The rows that come next have another schema than the stream of columns.
     OtherColumns,
     /// Their frame is not made.
@@ -232,7 +234,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 }
                 // A gap is announced when everything before it is sent, and a stream ends then. What
                 // is made is sent before more is made.
-                Next::Lost(_) | Next::OtherColumns | Next::Unmade
+                Next::Lost(_) | Next::Unknown(_) | Next::OtherColumns | Next::Unmade
                     if subscription.cursor() != Some(cursor) =>
                 {
                     self.summary.is_complete = false;
@@ -240,6 +242,10 @@ impl<'f, 's> Transmit<'f, 's> {
                 }
                 Next::Lost(lost) => {
                     let why = Interruption::Lost(*lost);
+                    return Err(Interrupted { index: index.into(), why });
+                }
+                Next::Unknown(cursor) => {
+                    let why = Interruption::Unknown(*cursor);
                     return Err(Interrupted { index: index.into(), why });
                 }
                 Next::OtherColumns => {
@@ -276,6 +282,7 @@ impl<'f, 's> Transmit<'f, 's> {
                     self.source(Source::Cold(events_at..cold_after));
                 }
                 Next::Lost(_)
+                | Next::Unknown(_)
                 | Next::OtherColumns
                 | Next::Unmade
                 | Next::Away(_)

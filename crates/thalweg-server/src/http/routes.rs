@@ -87,6 +87,9 @@ const LIMIT: usize = 1_000;
 /// Time between two checks whether a poll that does not wait has begun.
 const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
 
+/// The longest time between two checks whether a stream of columns has begun.
+const STREAM_START_POLL_MAX: Duration = Duration::from_millis(20);
+
 /// How long that may take: a topic's home is another shard.
 const BEGUN_WAIT: Duration = Duration::from_secs(2);
 
@@ -296,6 +299,10 @@ async fn subscribe(
     // Only now, so that a subscriber without a place leaves no topic behind.
     let feeds = http.shard.open_feeds(&subscription, client.counted()).await?;
     let Subscription { mut request, .. } = *subscription.into_inner();
+    if request.is_return && http.shard.has_lost_all(&request).await {
+        // It was told why by an `end`; only this keeps it from returning (WHATWG HTML §9.2.3).
+        return Ok(empty(StatusCode::NO_CONTENT));
+    }
     request.head.headers_mut().extend(admitted.headers());
     if let Some(takeover) = takeover.filter(|_| !is_poll)
         && let Some(requester) = requester.take()
@@ -328,18 +335,19 @@ async fn subscribe(
         let settled =
             timeout_at(deadline, poll_fn(|context| body.poll_full_or_finished(context))).await;
         if settled.is_err() {
-            begun_at_least(http, id).await;
+            let has_begun = begun_at_least(http, id).await;
             body.finish_now();
             http.shard.remove(id);
+            if !has_begun {
+                return Err(Refusal::catching_up().into());
+            }
         }
     }
     let mut head = request.head;
     if request.format.has_columns() {
         // The rest of its beginning waits for the head.
-        let mode = &request.mode;
-        begun_or(http, id, || mode.stream_start().is_some()).await;
-        let begun = mode.stream_start();
-        let fields = begun.iter().flat_map(StreamStart::fields);
+        let begun = stream_start(http, id, &request.mode).await?;
+        let fields = begun.fields();
         let fields = fields.filter_map(|(name, value)| {
             Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
         });
@@ -352,16 +360,44 @@ async fn subscribe(
     Ok(head.map(|_| content))
 }
 
-/// Waits until a subscriber has its start position, which the answer contains.
-async fn begun_at_least(http: &Http, id: SubscriberId) {
-    begun_or(http, id, || false).await;
+/// Waits until a poll has its start position: each answer has one. Returns whether it has.
+async fn begun_at_least(http: &Http, id: SubscriberId) -> bool {
+    let deadline = Instant::now() + BEGUN_WAIT;
+    loop {
+        if http.shard.has_begun(id) {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        sleep(FIRST_REPLY_POLL).await;
+    }
 }
 
-/// The same, or until `is_known`.
-async fn begun_or(http: &Http, id: SubscriberId, is_known: impl Fn() -> bool) {
-    let deadline = Instant::now() + BEGUN_WAIT;
-    while !is_known() && Instant::now() < deadline && !http.shard.has_begun(id) {
-        sleep(FIRST_REPLY_POLL).await;
+/// Where a stream of columns begins. It may wait for as long as its client does: the head of a
+/// response always names a position.
+///
+/// # Errors
+/// If it ends before it has begun.
+async fn stream_start(
+    http: &Http,
+    id: SubscriberId,
+    mode: &ResponseMode,
+) -> Result<StreamStart, Refusal> {
+    let mut pause = FIRST_REPLY_POLL;
+    loop {
+        if let Some(begun) = mode.stream_start() {
+            return Ok(begun);
+        }
+        if http.shard.has_begun(id) {
+            // It is gone.
+            return Err(match http.shard.is_draining() {
+                true => Refusal::draining(),
+                false => Refusal::busy("streams that begin"),
+            });
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(STREAM_START_POLL_MAX);
     }
 }
 

@@ -21,7 +21,7 @@ impl Place {
     }
 
     fn listed(&self) -> Vec<Value> {
-        let runs = listed(&Folder::open(&self.0).unwrap()).unwrap();
+        let (runs, _) = listed(&Folder::open(&self.0).unwrap()).unwrap();
         runs.iter().map(|run| serde_json::to_value(run).unwrap()).collect()
     }
 }

@@ -104,7 +104,8 @@ impl Handle {
         let first = timeout_at(deadline, self.read_queue.first_of(client)).await;
         let _first = first.map_err(|_| Refusal::busy(HISTORIES))?;
         self.room_to_send(client, deadline).await?;
-        let PageParts { before, events, after } = self.page(topic, start, limit, deadline).await?;
+        let PageParts { before, events, after, .. } =
+            self.page(topic, start, limit, deadline).await?;
         let events = Rc::new(RefCell::new(events));
         self.shard.borrow_mut().subscribers.history_queries.push(HistoryQuery {
             client,

@@ -43,6 +43,9 @@ impl Listing {
 #[derive(Serialize)]
 struct List {
     topics: Vec<Listed>,
+    /// Whether there are others behind them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
 }
 
 impl Wanted for Listing {
@@ -75,7 +78,10 @@ impl<T: Display> Serialize for Text<T> {
 impl Handle {
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
     pub(crate) async fn list(&self, listing: Allowed<Listing>) -> Result<Vec<u8>, Refusal> {
-        let listing = listing.into_inner();
+        let mut listing = listing.into_inner();
+        let limit = listing.limit;
+        // One more says whether there are more.
+        listing.limit += 1;
         let _turn = self.read_queue.turn().await;
         let mut all: Vec<Listed> = Vec::new();
         for shard in 0..self.common.peers.len() {
@@ -83,7 +89,10 @@ impl Handle {
             all.extend(self.look(shard, move |topics| topics.list(&wanted)).await?);
         }
         all.sort_unstable_by(|a, b| a.topic.0.cmp(&b.topic.0));
-        let list = List { topics: merged(all).take(listing.limit).collect() };
+        let mut topics: Vec<Listed> = merged(all).take(listing.limit).collect();
+        let more = topics.len() > limit;
+        topics.truncate(limit);
+        let list = List { topics, more };
         // It contains nothing that JSON cannot represent.
         Ok(serde_json::to_vec(&list).unwrap_or_default())
     }

@@ -13,6 +13,8 @@ pub(super) struct PageParts {
     pub(super) before: Vec<u8>,
     pub(super) events: Slice,
     pub(super) after: Vec<u8>,
+    /// What is missing before them: how many events, if that is known, and why.
+    pub(super) gap: Option<(Option<Offset>, GapReason)>,
 }
 
 /// At most `limit` events of a feed, from where a reader starts.
@@ -27,6 +29,7 @@ pub(super) fn page(feed: &Feed, start: StartAt, limit: usize) -> PageParts {
             let oldest = feed.first_retained();
             (oldest, Some((lost.missed(oldest), GapReason::Trimmed)))
         }
+        Start::Unknown(_) => (feed.head(), Some((None, GapReason::Unknown))),
         Start::Away(_) => (feed.head(), None),
     };
     page_of(feed, from, gap, limit, from, feed.head())
@@ -62,7 +65,7 @@ pub(super) fn page_of(
     let head = feed.position_before(head);
     // A final line break, so that the shell's prompt after curl begins on a new line.
     let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
-    PageParts { before, events, after: after.into() }
+    PageParts { before, events, after: after.into(), gap }
 }
 
 fn gap_json(gap: Option<(Option<Offset>, GapReason)>) -> String {
@@ -97,7 +100,7 @@ mod tests {
         push(1, 256, &["1", "2"]);
         push(258, 1024, &["3", "4"]);
         let json = |cursor: &str, limit| {
-            let PageParts { before, mut events, after } =
+            let PageParts { before, mut events, after, .. } =
                 page(&feed, cursor.parse().unwrap(), limit);
             let events = events.next_piece(99).unwrap_or_default();
             String::from_utf8([&before, &*events, &after].concat()).unwrap()

@@ -18,9 +18,11 @@ use crate::{
     backend::{Read, ReadPage, ReadReply, Reader, Unreadable, offset_of},
     clock::now_us,
     config::HISTORY_PAGE_BYTES,
+    fanout::Policy,
     home::home_of,
     refusal::Refusal,
     stream::{Batch, Feed, FeedKind, HistoryBounds, Offsets},
+    transport::SubscribeRequest,
 };
 
 /// The words for the refusal when no history query ends in time.
@@ -90,6 +92,22 @@ impl Handle {
                 }
             };
         }
+    }
+
+    /// Whether each topic of a subscription whose policy is to end at a gap begins with one: events
+    /// after its position are gone.
+    pub(crate) async fn has_lost_all(&self, request: &SubscribeRequest) -> bool {
+        if request.terms.policy != Policy::Close {
+            return false;
+        }
+        let deadline = Instant::now() + self.common.config.limits.stall;
+        for (topic, start) in &request.topics {
+            let page = self.page(topic, *start, 1, deadline).await;
+            if !matches!(page, Ok(PageParts { gap: Some((_, GapReason::Trimmed)), .. })) {
+                return false;
+            }
+        }
+        true
     }
 
     async fn read_page(

@@ -47,6 +47,7 @@ impl Subscribers {
         self.counts.gaps_slow.set(self.scratch.gaps(GapReason::Slow));
         self.counts.gaps_trimmed.set(self.scratch.gaps(GapReason::Trimmed));
         self.counts.gaps_epoch.set(self.scratch.gaps(GapReason::Epoch));
+        self.counts.gaps_unknown.set(self.scratch.gaps(GapReason::Unknown));
         let ColumnCounts { frames, unreadable, changes } = self.scratch.columns();
         self.counts.columns_frames.set(frames);
         self.counts.columns_unreadable.set(unreadable);

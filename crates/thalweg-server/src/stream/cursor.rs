@@ -30,6 +30,11 @@ impl Cursor {
         Self { next, sent: 0, hot: COLD }
     }
 
+    /// Of a value topic: between frames, with no version, and told that the newest one is unknown.
+    pub(super) fn told_unknown() -> Self {
+        Self::before(0)
+    }
+
     /// The next event to get.
     pub fn next(&self) -> Offset {
         self.next

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{Close, Envelope, Epoch, Format, Topic};
+use thalweg_wire::{Close, EndCode, Envelope, Epoch, Format, Topic};
 
 /// How what a subscriber is told becomes bytes: its format, and if that is of columns, the schema that
 /// its stream began with. Subscribers with equal encodings are sent the same bytes.
@@ -85,26 +85,27 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends the connection's last words, without the end of its response.
-    pub fn close(self, close: Close, out: &mut Vec<u8>) {
+    /// Appends the connection's last words, without the end of its response. `ended`: why the topic of a
+    /// stream of columns has ended, if it has.
+    pub fn close(self, close: Close, ended: Option<EndCode>, out: &mut Vec<u8>) {
         match self.columns {
             None if self.format.has_columns() => {
                 let none = Columns::none();
                 self.format.own(out, |out| {
                     none.write_schema(&[], out);
-                    end(&none, close, out);
+                    end(&none, close, ended, out);
                 });
             }
             None => self.format.close(close, out),
-            Some(columns) => self.format.own(out, |out| end(columns, close, out)),
+            Some(columns) => self.format.own(out, |out| end(columns, close, ended, out)),
         }
     }
 }
 
 /// Appends the end of a stream, and why it ends.
-fn end(columns: &Columns, close: Close, out: &mut Vec<u8>) {
+fn end(columns: &Columns, close: Close, ended: Option<EndCode>, out: &mut Vec<u8>) {
     let mut said = Vec::new();
-    close.write_members(&mut said);
+    close.write_with_end(ended, &mut said);
     columns.write_end(Some((CLOSE, &String::from_utf8_lossy(&said))), out);
 }
 

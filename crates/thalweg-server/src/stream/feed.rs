@@ -136,7 +136,8 @@ impl Feed {
     pub fn events_from(&self, from: Offset) -> u64 {
         match self {
             Self::Log(log) => log.events_from(from),
-            Self::Value(value) => value.head().saturating_sub(from),
+            // A cursor at 0 has no version, as one at 1.
+            Self::Value(value) => value.head().saturating_sub(from.max(1)),
         }
     }
 

@@ -25,6 +25,9 @@ pub enum Next<'a> {
     /// and ask again with [`Cursor::before`] that place. It never comes for a cursor within
     /// a frame that is pinned.
     Lost(Lost),
+    /// Of a value topic: the newest version is lost, and the subscriber has not got it. Announce that the
+    /// value is unknown, and ask again with this cursor.
+    Unknown(Cursor),
     /// The events from this offset on are not here, but can be read back ([`super::Feed::recall`]).
     /// Ask again then.
     Away(Offset),

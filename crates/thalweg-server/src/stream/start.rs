@@ -13,6 +13,9 @@ pub enum Start {
     /// The position is of another epoch, so nobody knows how much was missed. Announce a gap
     /// of unknown size and go on at this cursor, the oldest event that is retained.
     OtherEpoch(Cursor),
+    /// Of a value topic: its newest version is not here, and the subscriber may have had one, or would
+    /// have been sent one. Announce that the value is unknown, and go on at this cursor.
+    Unknown(Cursor),
     /// It cannot be said yet: what is stored elsewhere must be looked at ([`super::Next::Away`]), from
     /// this offset on. Ask again then.
     Away(Offset),

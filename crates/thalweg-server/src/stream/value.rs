@@ -27,7 +27,8 @@ const FRAME_IDLE_US: u64 = 2_000_000;
 /// meanwhile. Of a batch only the last event is a version. If a subscriber takes patches and has
 /// a version that the short chain of patches begins at, it gets the patches from there on.
 ///
-/// A cursor says which version a subscriber has (`next` is one past it; 1 is none). Within a frame
+/// A cursor says which version a subscriber has (`next` is one past it; 1 is none; 0 is none, and it was
+/// told that the newest one is unknown). Within a frame
 /// `hot` says which frame it is (`Target`); the frame's bytes follow from the two, and from what
 /// is pinned, whatever versions have come since.
 #[derive(Debug)]
@@ -253,17 +254,45 @@ impl Value {
 
     /// Where a new subscription begins: with the version that it has, if that may be continued.
     /// One that is ahead of the newest version waits until that has passed it, if there is or was
-    /// such a version.
+    /// such a version. If a subscriber has a version that cannot be continued, or there was a newer one,
+    /// and the newest is not here, its value is unknown.
     pub fn start(&self, at: StartAt) -> Start {
-        let next = match at {
-            StartAt::After(position) if position.epoch == self.epoch => position.offset + 1,
-            StartAt::Latest | StartAt::Earliest | StartAt::After(_) => 1,
+        let (next, had_other) = match at {
+            StartAt::After(position) if position.epoch == self.epoch => {
+                (position.offset + 1, false)
+            }
+            StartAt::After(position) => (1, position.offset > 0),
+            StartAt::Latest | StartAt::Earliest => (1, false),
         };
-        match self.beyond.is_given(next) {
-            _ if self.is_unsure(next) => Start::Away(next),
-            Some(false) if next > self.next => Start::At(Cursor::before(1)),
-            _ => Start::At(Cursor::before(next)),
+        if self.is_unsure(next) {
+            return Start::Away(next);
         }
+        let is_given = next <= self.next || self.beyond.is_given(next) != Some(false);
+        let (next, had_other) = if is_given { (next, had_other) } else { (1, true) };
+        if had_other && self.is_away(0) {
+            // It may be stored.
+            return Start::Away(0);
+        }
+        // A subscriber at offset 0 knows that it has none: to tell it again would answer each of its
+        // polls at once.
+        let knows = matches!(at, StartAt::After(position) if position.offset == 0);
+        match (self.has_lost(next), knows) {
+            (true, true) => Start::At(Cursor::told_unknown()),
+            (true, false) => Start::Unknown(Cursor::told_unknown()),
+            (false, _) if had_other && !self.has_version() => {
+                Start::Unknown(Cursor::told_unknown())
+            }
+            (false, _) => Start::At(Cursor::before(next)),
+        }
+    }
+
+    /// Whether the newest version is lost to a subscriber whose cursor has this `next`, and it was not
+    /// told so.
+    pub(super) fn has_lost(&self, next: Offset) -> bool {
+        // Of a stored stream the head says nothing of whether there was a version.
+        let may_expect_one = next > 1 || (next == 1 && self.offsets == Offsets::Consecutive);
+        let is_here = self.has_version() || self.is_away(next);
+        may_expect_one && next < self.next && !is_here
     }
 
     /// Appends the frame that confirms a subscription at `cursor`: an envelope without events.
@@ -272,7 +301,7 @@ impl Value {
         let envelope = Envelope {
             topic: &self.topic,
             epoch: self.epoch,
-            first: cursor.next,
+            first: previous + 1,
             last: previous,
             before: Before::Version(previous),
             offsets: None,

@@ -37,8 +37,13 @@ impl<'a> ValueFrames<'a> {
         let Some(target) = self.target(cursor) else {
             // Whoever lacks the newest version wants the same one. Whoever is ahead has begun, and waits.
             let is_behind = cursor.next < self.value.next;
-            let is_away = is_behind && self.value.is_away(cursor.next);
-            return if is_away { Next::Away(0) } else { Next::Nothing };
+            if is_behind && self.value.is_away(cursor.next) {
+                return Next::Away(0);
+            }
+            return match self.value.has_lost(cursor.next) {
+                true => Next::Unknown(Cursor::told_unknown()),
+                false => Next::Nothing,
+            };
         };
         let after = Cursor::before(target.offset + 1);
         let rest = |content: &'a [u8], scratch: &mut Vec<u8>| {

@@ -33,6 +33,8 @@ pub(crate) struct SubscribeRequest {
     pub(crate) wait_us: u64,
     /// It is not a subscription: messages are sent back.
     pub(crate) echoes: bool,
+    /// An EventSource returns by itself, as it does after each end of its stream.
+    pub(crate) is_return: bool,
 }
 
 impl SubscribeRequest {
@@ -49,6 +51,7 @@ impl SubscribeRequest {
             mode: ResponseMode::Endless,
             wait_us: 0,
             echoes: true,
+            is_return: false,
         })
     }
 }
@@ -56,6 +59,9 @@ impl SubscribeRequest {
 /// A forever frame is loaded again after this many bytes, because browsers keep the whole
 /// document.
 const DOCUMENT_BYTES: u64 = 4 << 20;
+
+/// The position that an EventSource has reached (WHATWG HTML §9.2.3).
+const LAST_EVENT_ID: &str = "last-event-id";
 
 /// How long a long poll waits unless it says otherwise, in µs: less than the 30 s after which
 /// proxies time out.
@@ -133,7 +139,9 @@ pub(crate) fn negotiate(
     if is_held_back && mode != ResponseMode::Once {
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
     }
-    Ok(SubscribeRequest { format, head, topics, terms, mode, wait_us, echoes: false })
+    let is_return = transport == Transport::Sse && request.headers.contains_key(LAST_EVENT_ID);
+    let echoes = false;
+    Ok(SubscribeRequest { format, head, topics, terms, mode, wait_us, echoes, is_return })
 }
 
 /// Whether a request is of Chromium or a browser made of it: no other sends this header, and over TLS,
@@ -201,7 +209,7 @@ fn with_starts(
     topics: Vec<Topic>,
     headers: &HeaderMap,
 ) -> Result<Vec<(Topic, StartAt)>, Refusal> {
-    let last_event_id = headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default());
+    let last_event_id = headers.get(LAST_EVENT_ID).map(|id| id.to_str().unwrap_or_default());
     let cursors: Vec<&str> = match last_event_id {
         Some(id) if !id.is_empty() => id.split(',').collect(),
         _ => query.cursors.iter().map(|cursor| &**cursor).collect(),

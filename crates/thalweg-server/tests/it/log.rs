@@ -126,7 +126,7 @@ impl Reading {
                 self.next = lost.middle;
                 return;
             }
-            Next::Away(_) => unreachable!("nothing is stored elsewhere"),
+            Next::Away(_) | Next::Unknown(_) => unreachable!("nothing is stored elsewhere"),
             Next::Nothing => {
                 assert!(!self.cursor.in_frame(), "nothing within a frame");
                 assert_eq!(self.next, self.log.head());

@@ -105,8 +105,7 @@ fn before() -> impl Strategy<Value = Before> {
 }
 
 pub(crate) fn missing() -> impl Strategy<Value = Missing> {
-    let reasons = vec![GapReason::Slow, GapReason::Trimmed, GapReason::Epoch];
-    let reason = prop::sample::select(reasons);
+    let reason = prop::sample::select(GapReason::ALL.to_vec());
     (topic(), epoch(), offset(), proptest::option::of(offset()), reason).prop_map(
         |(topic, epoch, offset, missed, reason)| {
             let position = Position { epoch, offset };

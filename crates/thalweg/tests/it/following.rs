@@ -285,3 +285,49 @@ fn mistakes_are_answered_with_the_remedy() {
     let url = format!("https://{}/v1/topics/a", server.address);
     check(&[&url], "does not speak TLS: write http://");
 }
+
+/// A restarted server does not have the version that was printed last.
+#[test]
+fn an_unknown_value_is_said() {
+    let values = ["--topic", "v/**,kind=value"];
+    let server = Server::start(&values);
+    let address = server.address.to_string();
+    let url = format!("http://{address}/v1/topics/v/t");
+    let mut tails = TRANSPORTS.map(|transport| tail(&url, &["--transport", transport]));
+    server.publish("v/t", 1..2);
+    for tail in &mut tails {
+        assert_eq!(tail.line().as_deref(), Some("1"));
+    }
+    server.kill();
+    let server = Server::start(&[&values[..], &["--listen", &address]].concat());
+    for tail in &tails {
+        tail.until_said("v/t: the value is unknown from here on");
+    }
+    server.publish("v/t", 2..3);
+    for (tail, transport) in tails.iter_mut().zip(TRANSPORTS) {
+        assert_eq!(tail.line().as_deref(), Some("2"));
+        let said = tail.said();
+        assert_eq!(said.matches("unknown").count(), 1, "{transport}: {said}");
+    }
+}
+
+/// It does not ask again and again for what is gone.
+#[test]
+fn under_the_policy_close_it_ends_where_events_are_gone() {
+    let server = Server::start(&["--history-bytes", "64KiB"]);
+    let line = format!("\"{}\"\n", "x".repeat(1000));
+    for _ in 0..20 {
+        server.post("t", "application/x-ndjson", line.repeat(20)).published();
+    }
+    let start = crate::harness::at(&server.publish("t", 0..0).position, 0);
+    let url = format!("http://{}/v1/topics/t", server.address);
+    for transport in TRANSPORTS {
+        let options = ["--from", &start, "--policy", "close", "--transport", transport];
+        let (status, said) = tail(&url, &options).end();
+        assert!(status.success(), "{transport}: {said}");
+        let expected = "t has ended: events after this position are no longer available";
+        assert!(said.contains(expected), "{transport}: {said}");
+        assert!(!said.contains("reconnecting"), "{transport}: {said}");
+    }
+    assert_eq!(server.count("thalweg_gaps_trimmed_total"), TRANSPORTS.len() as u64);
+}

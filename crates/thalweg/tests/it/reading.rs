@@ -235,3 +235,25 @@ fn the_trimmed_are_not_counted_as_retained() {
     assert_eq!((rows[0].1, rows[0].3), (300, 0));
     assert!((1..=100).contains(&rows[0].2), "{rows:?}");
 }
+
+#[test]
+fn a_list_that_has_no_room_for_all_topics_says_so() {
+    for shards in ["1", "2"] {
+        let server = Server::start(&["--shards", shards]);
+        for topic in ["a", "b", "c"] {
+            server.publish(topic, 0..1);
+        }
+        let check = |query: &str, expected: &[&str], more: bool| {
+            let list = server.get(&format!("/v1/topics?{query}")).json();
+            let topics = list["topics"].as_array().expect("topics").iter();
+            let names: Vec<&str> = topics.filter_map(|it| it["topic"].as_str()).collect();
+            assert_eq!(names, expected, "{query}");
+            assert_eq!(list["more"].as_bool().unwrap_or(false), more, "{query}: {list}");
+        };
+        check("limit=2", &["a", "b"], true);
+        check("limit=3", &["a", "b", "c"], false);
+        check("limit=1&after=a", &["b"], true);
+        check("limit=1&after=b", &["c"], false);
+        check("prefix=b&limit=1", &["b"], false);
+    }
+}

@@ -1,6 +1,8 @@
 //! Cursors: nothing is lost, nothing repeated, or a gap says so.
 
-use crate::harness::{Gap, Heard, Server, Subscriber, Transport, at, chunk, offset};
+use crate::harness::{
+    Gap, Heard, Server, Subscriber, Transport, at, chunk, close, offset, request,
+};
 
 const NUMBERS: u64 = 10;
 
@@ -126,29 +128,93 @@ fn a_position_older_than_the_history_is_a_gap_of_known_size() {
     }
 }
 
+/// The same rule over every transport: the topic ends for a client that allows no gap, so that it
+/// does not ask for the same again and again.
 #[test]
-fn policy_close_closes_where_there_is_a_gap() {
+fn policy_close_ends_a_topic_whose_events_are_gone() {
     let (server, start) = trimmed();
+    let target = format!("/t?cursor={start}&policy=close");
+    let check = |mut subscriber: Subscriber, transport: Transport| {
+        let end = Heard::TopicEnd("t".into(), start.clone(), "trimmed".into());
+        assert_eq!(subscriber.next(), end, "{transport:?}");
+        if transport != Transport::WebSocket {
+            assert_eq!(subscriber.next(), close(transport, 4500, "ended", false));
+        }
+    };
     for transport in Transport::ALL {
-        let target = format!("/t?cursor={start}&policy=close");
+        check(server.subscribe(transport, &target), transport);
+    }
+    let http2 = server.http2();
+    for transport in Transport::ALL.into_iter().filter(|it| *it != Transport::WebSocket) {
+        check(http2.subscribe(transport, &target), transport);
+    }
+    let mut socket = server.subscribe(Transport::WebSocket, "");
+    let asked = format!(
+        r#"{{"command":"subscribe","id":1,"topic":"t","cursor":"{start}","policy":"close"}}"#
+    );
+    assert_eq!(socket.command(&asked)["answer"]["id"], 1);
+    assert_eq!(socket.next(), Heard::TopicEnd("t".into(), start.clone(), "trimmed".into()));
+    // The connection goes on, and the topic can be asked for again.
+    let again = r#"{"command":"subscribe","id":2,"topic":"t","policy":"close"}"#;
+    assert_eq!(socket.command(again)["answer"]["id"], 2);
+}
+
+#[test]
+fn policy_close_ends_one_topic_and_the_others_go_on() {
+    let (server, start) = trimmed();
+    server.publish("u", 0..3);
+    let target = format!("?topic=t&topic=u&cursor={start}&cursor=earliest&policy=close");
+    for transport in Transport::ALL {
         let mut subscriber = server.subscribe(transport, &target);
-        assert_closed_slow(&mut subscriber);
+        let (mut ends, mut numbers) = (0, Vec::new());
+        while ends == 0 || numbers.len() < 3 {
+            match subscriber.next() {
+                Heard::TopicEnd(topic, position, code) => {
+                    assert_eq!((topic.as_str(), code.as_str()), ("t", "trimmed"));
+                    assert_eq!(position, start);
+                    ends += 1;
+                }
+                Heard::Envelope(envelope) => {
+                    assert_eq!(envelope.topic, "u");
+                    numbers.extend(envelope.events);
+                }
+                other => panic!("{transport:?}: {other:?}"),
+            }
+        }
+        assert_eq!(numbers, [0, 1, 2], "{transport:?}");
     }
 }
 
-/// A gap may be announced before the close.
-fn assert_closed_slow(subscriber: &mut Subscriber) {
-    loop {
-        match subscriber.next() {
-            Heard::Gap(_) => {}
-            Heard::Close(code, reason, reconnect) => {
-                assert_eq!((code, reason.as_str()), (4001, "slow"));
-                assert_ne!(reconnect, Some(false));
-                return;
-            }
-            other => panic!("a close was due, not {other:?}"),
-        }
-    }
+/// An EventSource asks again after each end of its stream, with the last id. Only another status than
+/// 200 keeps it from that.
+#[test]
+fn an_event_source_that_returns_where_nothing_can_come_is_ended() {
+    let (server, start) = trimmed();
+    server.publish("u", 0..3);
+    let http2 = server.http2();
+    let status = |target: &str, id: &str| {
+        let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", id)];
+        let first = server.start("GET", target, &headers, b"").response_head().status;
+        let second = http2.start("GET", target, &headers, b"").response_head().status;
+        assert_eq!(first, second, "{target} {id}");
+        first
+    };
+    assert_eq!(status("/v1/topics/t?policy=close", &start), 204);
+    assert_eq!(status("/v1/topics/t?policy=skip", &start), 200);
+    let newest = server.publish("t", 0..1).position;
+    assert_eq!(status("/v1/topics/t?policy=close", &newest), 200);
+    let both = "/v1/topics?topic=t&topic=u&policy=close";
+    assert_eq!(status(both, &format!("{start},{start}")), 200, "the other one is not lost");
+    assert_eq!(status(both, &format!("{start},earliest")), 200);
+    // The end has the position, so that what comes again is answered so.
+    let target = format!("/t?cursor={start}&policy=close");
+    let mut socket = server.connect();
+    let accept = [("Accept", "text/event-stream")];
+    socket.send(request("GET", &format!("/v1/topics{target}"), &accept, b""));
+    assert_eq!(socket.response_head().status, 200);
+    let body = String::from_utf8(socket.rest("the end of the stream")).expect("UTF-8");
+    assert!(body.contains(&format!("\"code\":\"trimmed\"")), "{body}");
+    assert!(body.contains(&format!("id:{start}\n")), "{body}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A subscriber that stops reading: the server keeps its memory, the others
 //! keep their pace, and the policy says what is missed.
 
-use crate::harness::{Heard, Server, Subscriber, Transport, close, offset};
+use crate::harness::{Heard, Server, Subscriber, Transport, at, close, offset};
 
 /// Of 1 kB each: far more than the history and the kernel hold.
 const EVENTS: u64 = 5_000;
@@ -94,23 +94,32 @@ fn latest_announces_a_gap_and_goes_on_with_the_newest_batch() {
 }
 
 #[test]
-fn close_ends_the_connection_with_4001() {
+fn a_subscriber_whose_policy_is_close_is_told_the_end_and_nothing_after_it() {
     let server = Server::start(ARGUMENTS);
     for transport in Transport::ALL {
         let mut slow = fallen_behind(&server, transport, "close");
-        let mut seen = 0;
+        let (mut seen, mut place) = (0, None);
         let end = loop {
             match slow.next() {
                 Heard::Envelope(envelope) => {
                     assert_eq!(envelope.first, seen + 1);
                     seen = offset(&envelope.position);
+                    place = Some(envelope.position);
                 }
-                Heard::Gap(_) => {}
                 other => break other,
             }
         };
-        assert_eq!(end, close(transport, 4001, "slow", true));
+        let Heard::TopicEnd(_, position, code) = end else { panic!("{transport:?}: {end:?}") };
+        // A poll, or a document loaded again, is a new subscription.
+        assert!(matches!(code.as_str(), "slow" | "trimmed"), "{transport:?}: {code}");
+        assert_eq!(position, place.map_or_else(|| at(&position, 0), |place| at(&place, seen)));
         assert!(seen < EVENTS / 2, "{seen}");
+        if transport != Transport::WebSocket {
+            assert_eq!(slow.next(), close(transport, 4500, "ended", false));
+        }
+        let gaps =
+            ["slow", "trimmed"].map(|reason| server.count(&format!("thalweg_gaps_{reason}_total")));
+        assert!(gaps.iter().sum::<u64>() > 0, "an end for missing events is counted as a gap");
     }
 }
 

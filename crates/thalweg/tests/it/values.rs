@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Heard, Server, Subscriber, Transport, at, offset};
+use crate::harness::{Gap, Heard, Server, Subscriber, Transport, at, offset};
 
 /// Topics under `v` are value topics.
 const VALUES: [&str; 2] = ["--topic", "v/**,kind=value"];
@@ -267,4 +267,110 @@ fn a_new_life_of_a_topic_is_no_gap() {
         replica.next(&mut subscriber);
         assert_eq!((&replica.document, replica.offset), (&document(8), 1));
     }
+}
+
+fn unknown(topic: &str, position: &str) -> Heard {
+    let (topic, position) = (topic.to_owned(), position.to_owned());
+    Heard::Gap(Gap { topic, position, missed: None, reason: "unknown".to_owned() })
+}
+
+/// A server that was restarted, or whose topic was deleted and made again, has no version: who has one of
+/// before is told, over every transport, and once.
+#[test]
+fn a_subscriber_with_a_version_that_is_gone_is_told_that_the_value_is_unknown() {
+    let before = Server::start(&VALUES);
+    let position = publish(&before, "v/t", 7);
+    drop(before);
+    for shards in ["1", "2"] {
+        let server = Server::start(&[&VALUES[..], &["--shards", shards]].concat());
+        let http2 = server.http2();
+        let one_way = Transport::ALL.into_iter().filter(|it| *it != Transport::WebSocket);
+        let ways = Transport::ALL.into_iter().map(|it| (it, false));
+        for (index, (transport, is_http2)) in ways.chain(one_way.map(|it| (it, true))).enumerate() {
+            let topic = format!("v/{index}");
+            let target = format!("/{topic}?cursor={position}&deltas=patch");
+            let mut subscriber = match is_http2 {
+                true => http2.subscribe(transport, &target),
+                false => server.subscribe(transport, &target),
+            };
+            let Heard::Gap(gap) = subscriber.next() else { panic!("{transport:?}: no gap") };
+            assert_eq!(Heard::Gap(gap.clone()), unknown(&topic, &gap.position));
+            assert_eq!(offset(&gap.position), 0, "{transport:?}: it has no version");
+            assert_ne!(gap.position.split_once('.'), position.split_once('.'));
+            // The next version comes whole: there is nothing that a patch could be of.
+            publish(&server, &topic, 8);
+            let mut replica = Replica::default();
+            replica.next(&mut subscriber);
+            assert_eq!((&replica.document, replica.patches), (&document(8), 0), "{transport:?}");
+            publish(&server, &topic, 9);
+            replica.next(&mut subscriber);
+            assert_eq!((&replica.document, replica.offset), (&document(9), 2), "{transport:?}");
+            // A version that is there is sent, and nothing is unknown.
+            let mut late = server.subscribe(transport, &target);
+            let mut replica = confirmed(&mut late);
+            replica.next(&mut late);
+            assert_eq!(replica.document, document(9));
+        }
+        let told = server.count("thalweg_gaps_unknown_total");
+        assert_eq!(told, Transport::ALL.len() as u64 * 2 - 1);
+    }
+}
+
+#[test]
+fn who_has_no_version_is_not_told_that_the_value_is_unknown() {
+    let server = Server::start(&VALUES);
+    for transport in Transport::ALL {
+        let topic = format!("v/{transport:?}");
+        let mut first = server.subscribe(transport, &format!("/{topic}"));
+        let replica = confirmed(&mut first);
+        assert_eq!(replica.offset, 0);
+        // Also one that was confirmed by the server before: it has nothing that could be outdated.
+        let mut second = server.subscribe(transport, &format!("/{topic}?cursor=1.0"));
+        confirmed(&mut second);
+        publish(&server, &topic, 1);
+        for subscriber in [&mut first, &mut second] {
+            let mut replica = Replica::default();
+            replica.next(subscriber);
+            assert_eq!(replica.document, document(1));
+        }
+    }
+    assert_eq!(server.count("thalweg_gaps_unknown_total"), 0);
+}
+
+#[test]
+fn a_topic_that_was_deleted_and_made_again_is_unknown_to_who_was_away() {
+    let server = Server::start(&VALUES);
+    let log = server.publish("log", 0..3).position;
+    for transport in Transport::ALL {
+        let topic = format!("v/{transport:?}");
+        let position = publish(&server, &topic, 1);
+        assert_eq!(server.ask("DELETE", &format!("/v1/topics/{topic}"), &[], "").status, 204);
+        // Beside a log that goes on.
+        let target = format!("?topic=log&topic={topic}&cursor={log}&cursor={position}");
+        let mut subscriber = server.subscribe(transport, &target);
+        let gap = loop {
+            match subscriber.next() {
+                Heard::Gap(gap) => break gap,
+                Heard::Envelope(envelope) => assert_eq!(envelope.topic, "log"),
+                other => panic!("{transport:?}: {other:?}"),
+            }
+        };
+        assert_eq!(Heard::Gap(gap.clone()), unknown(&topic, &gap.position));
+        let page = server.get(&format!("/v1/topics/{topic}?limit=1&cursor={position}")).json();
+        assert_eq!(page["gap"], json!({"missed": null, "reason": "unknown"}));
+        assert_eq!((&page["events"], &page["head"]), (&json!([]), &json!(gap.position)));
+        publish(&server, &topic, 2);
+        let page = server.get(&format!("/v1/topics/{topic}?limit=1&cursor={position}")).json();
+        assert_eq!((&page["gap"], &page["events"]), (&Value::Null, &json!([document(2)])));
+    }
+}
+
+/// A topic that was a value topic, and is a log of the restarted server: that is a gap, as of any log.
+#[test]
+fn a_version_of_what_is_a_log_now_is_a_gap() {
+    let before = Server::start(&VALUES);
+    let position = publish(&before, "v/t", 7);
+    let server = Server::start(&[]);
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("/v/t?cursor={position}"));
+    assert_eq!(subscriber.gap().reason, "epoch");
 }

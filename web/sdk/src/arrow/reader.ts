@@ -93,7 +93,8 @@ export class ColumnReader implements ColumnStream {
   }
 
   #finalError(end: End): ThalwegError | null {
-    if (end.close?.code === ENDED) return new ThalwegError(`close_${ENDED}`, end.close.reason);
+    const { close } = end;
+    if (close?.code === ENDED) return new ThalwegError(close.end?.code ?? "close_4500", (close.end ?? close).reason);
     return finalError(end, () => ++this.#unauthorized);
   }
 
@@ -237,6 +238,6 @@ function uncaught(error: unknown): void {
 function closeOf({ metadata }: Frame): Close | undefined {
   const text = metadata.get("thalweg.close");
   if (text === undefined) return undefined;
-  const { code, reason, reconnect } = JSON.parse(text) as Close;
-  return { code: Number(code), reason: String(reason), reconnect: reconnect ?? reconnects(code) };
+  const { code, reason, reconnect, end } = JSON.parse(text) as Close;
+  return { code: Number(code), reason: String(reason), reconnect: reconnect ?? reconnects(code), end };
 }

@@ -12,9 +12,11 @@ const MORE = 200;
 interface Props {
   readonly version: Version;
   readonly savings: Savings;
+  /** Whether it may not be the newest. */
+  readonly isUnknown: boolean;
 }
 
-export function DocumentView({ version, savings }: Props) {
+export function DocumentView({ version, savings, isUnknown }: Props) {
   const [opened, setOpened] = useState<Opened>({ isOpen: new Map(), listed: new Map() });
   const seen = useMemo(() => lines(version, opened), [version, opened]);
   const toggle = ({ pointer, isOpen }: Line): void =>
@@ -25,7 +27,7 @@ export function DocumentView({ version, savings }: Props) {
   };
   return (
     <>
-      <div class="document" role="region" aria-label="Document" tabIndex={0}>
+      <div class={isUnknown ? "document stale" : "document"} role="region" aria-label="Document" tabIndex={0}>
         <table>
           <thead>
             <tr>

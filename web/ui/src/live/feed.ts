@@ -20,6 +20,8 @@ const BYTES_MAX = 48 * 1024 * 1024;
 /** Columns are learned from so many first events; later from so many of each batch. */
 const LEARNED_FROM = 1000;
 const LEARNED_FROM_OF_BATCH = 4;
+/** Why there is a gap where the server does not have the newest version of a value topic. */
+const UNKNOWN = "unknown";
 /** Gaps that are told one by one. */
 const GAPS_MAX = 100;
 
@@ -46,6 +48,8 @@ export class Feed {
   readonly gaps: Missed[] = [];
   /** The newest version, of a value topic. */
   version: Version | null = null;
+  /** Since when nobody knows whether it is the newest; `null` while it is. */
+  unknownSinceMs: number | null = null;
   readonly savings = new Savings();
   /** Whether some offsets are no event's: then a difference of offsets is no number of events. */
   isSparse = false;
@@ -124,6 +128,7 @@ export class Feed {
   #replace({ events, changed, bytes }: Received): number {
     const document = events.event(0);
     const size = this.savings.add(document, bytes);
+    this.unknownSinceMs = null;
     this.version = version(this.savings.versions, document, changed, this.version);
     return size;
   }
@@ -132,12 +137,16 @@ export class Feed {
     this.gaps.push({ atMs: nowMs, gap });
     if (this.gaps.length > GAPS_MAX) this.gaps.shift();
     this.#gapCount += 1;
+    // After any gap the version that is here is of before.
+    if (gap.reason === UNKNOWN || this.version) this.unknownSinceMs ??= nowMs;
     for (const series of this.#series.values()) series.cut();
     for (const number of this.#cuts) {
       if (number >= this.rows.start) break;
       this.#cuts.delete(number);
     }
     this.#cuts.add(this.rows.count);
+    // No version is missed: each replaces those before.
+    if (gap.reason === UNKNOWN) return;
     if (gap.missed === null) this.#isMissedKnown = false;
     else this.#missed += gap.missed;
   }

@@ -1,5 +1,6 @@
 /** How it goes: the figures over the data. */
 
+import type { Gap } from "thalweg";
 import { brief, bytes, duration } from "../format.js";
 import type { AgeBy } from "./age.js";
 import type { LiveStatus } from "./connection.js";
@@ -23,6 +24,7 @@ const AGES: Record<AgeBy, string> = {
 /** Why events are missed, as docs/wire.md has it, in words. */
 const REASONS: Record<string, string> = {
   slow: "this page fell behind what the server keeps",
+  unknown: "the server does not have the newest version",
   trimmed: "they were no longer kept when this page asked",
   epoch: "the server began anew",
   unannounced: "the server did not say why",
@@ -71,6 +73,11 @@ export function StatsBar({ status, stats, savings, lag, isPaused }: Props) {
   );
 }
 
+function missedOf({ missed, reason }: Gap): string {
+  if (reason === "unknown") return "the value is unknown";
+  return missed === null ? "an unknown number of events" : `${missed.toLocaleString("en")} events`;
+}
+
 /** What was missed, the newest first. */
 export function Gaps({ gaps, count }: { gaps: readonly Missed[]; count: number }) {
   if (!count) return null;
@@ -81,8 +88,7 @@ export function Gaps({ gaps, count }: { gaps: readonly Missed[]; count: number }
         {[...gaps].reverse().map(({ atMs, gap }, index) => (
           <li key={count - index}>
             <time dateTime={new Date(atMs).toISOString()}>{new Date(atMs).toTimeString().slice(0, 8)}</time>{" "}
-            {gap.missed === null ? "an unknown number of events" : `${gap.missed.toLocaleString("en")} events`}:{" "}
-            {REASONS[gap.reason] ?? gap.reason}
+            {missedOf(gap)}: {REASONS[gap.reason] ?? gap.reason}
           </li>
         ))}
       </ul>

@@ -17,6 +17,7 @@ import type { Aggregate } from "./series.js";
 import { Gaps, StatsBar } from "./stats.js";
 import { Table } from "./table.js";
 import { ticker } from "./ticker.js";
+import { Unknown } from "./unknown.js";
 import { filter, type Sorting } from "./view.js";
 
 /** How often it is drawn, unless somebody wants it otherwise. */
@@ -146,7 +147,10 @@ export function TopicPage(props: Props) {
         feed.rows.count === 0 &&
         (problem ? <Unreachable problem={problem} isAll={false} /> : <Waiting topic={topic} isQuery={query !== null} />)
       )}
-      {version && view === "document" && <DocumentView version={version} savings={feed.savings} />}
+      <Unknown sinceMs={feed.unknownSinceMs} hasVersion={version !== null} />
+      {version && view === "document" && (
+        <DocumentView version={version} savings={feed.savings} isUnknown={feed.unknownSinceMs !== null} />
+      )}
       {feed.rows.count > 0 && view === "table" && (
         <>
           <Table

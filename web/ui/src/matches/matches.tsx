@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Status } from "thalweg";
 import { bytes } from "../format.js";
 import type { Savings } from "../live/savings.js";
+import { Unknown } from "../live/unknown.js";
 import { serverUrl } from "../server.js";
 import { MatchList } from "./list.js";
 import { briefs, isId, LIST_TOPIC, match, matchTopic } from "./match.js";
@@ -18,6 +19,7 @@ export function MatchesPage() {
   const { document: content } = followed;
   const one = id === null ? null : match(content);
   const all = id === null ? briefs(content) : null;
+  const stale = followed.unknownSinceMs === null ? undefined : "stale";
   useEffect(() => {
     const name = one ? `${one.home.name} – ${one.away.name}` : "Matches";
     document.title = `${name} · Thalweg`;
@@ -31,9 +33,14 @@ export function MatchesPage() {
           </Link>
         </p>
       )}
-      {one && <MatchView match={one} />}
+      {(one || all) && <Unknown sinceMs={followed.unknownSinceMs} hasVersion={true} />}
+      {one && (
+        <div class={stale}>
+          <MatchView match={one} />
+        </div>
+      )}
       {all && (
-        <>
+        <div class={stale}>
           <h1>Matches</h1>
           <MatchList
             matches={all}
@@ -43,7 +50,7 @@ export function MatchesPage() {
               </Link>
             )}
           />
-        </>
+        </div>
       )}
       {!one && !all && <Waiting topic={id === null ? LIST_TOPIC : matchTopic(id)} followed={followed} />}
       {(one || all) && <Foot status={status} followed={followed} />}
@@ -89,7 +96,7 @@ function Link({ to, go, children }: { to: string; go(): void; children: preact.C
   );
 }
 
-function Waiting({ topic, followed: { document, failure } }: { topic: string; followed: Followed }) {
+function Waiting({ topic, followed: { document, failure, unknownSinceMs } }: { topic: string; followed: Followed }) {
   if (failure !== null) {
     return (
       <div class="empty" role="alert">
@@ -100,6 +107,7 @@ function Waiting({ topic, followed: { document, failure } }: { topic: string; fo
   }
   return (
     <div class="empty">
+      <Unknown sinceMs={unknownSinceMs} hasVersion={false} />
       <h1>{document === undefined ? "Waiting for the first version" : "This is no match"}</h1>
       <p>
         Of <code>{topic}</code>. The demo has a match feed:
@@ -112,8 +120,9 @@ curl -H 'Content-Type: application/json' --data @match.json ${serverUrl(`v1/topi
   );
 }
 
-function Foot({ status, followed: { savings, failure } }: { status: Status; followed: Followed }) {
-  const state = failure ?? (status.state === "open" ? "Live" : (status.reason ?? status.state));
+function Foot({ status, followed: { savings, failure, unknownSinceMs } }: { status: Status; followed: Followed }) {
+  const live = unknownSinceMs === null ? "Live" : "Connected, and the value is unknown";
+  const state = failure ?? (status.state === "open" ? live : (status.reason ?? status.state));
   return (
     <p class="foot note" data-versions={savings.versions}>
       {state}

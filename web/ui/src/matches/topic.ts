@@ -18,6 +18,8 @@ export interface Followed {
   /** The newest version; `undefined` before the first. */
   readonly document: unknown;
   readonly savings: Savings;
+  /** Since when nobody knows whether the version is the newest, ms; `null` while it is. */
+  readonly unknownSinceMs: number | null;
   /** Why nothing comes any more; `null` while something may. */
   readonly failure: string | null;
 }
@@ -32,10 +34,12 @@ export function useTopic(session: Session, topic: string | null): Followed {
     const subscription = session.subscribe(
       topic,
       { onError: (error) => setFollowed((last) => ({ ...last, failure: sentence(error) })) },
-      ({ events, bytes }) => {
+      ({ events, gap, bytes }) => {
+        if (gap) setFollowed((last) => ({ ...last, unknownSinceMs: last.unknownSinceMs ?? Date.now() }));
+        if (!events.length) return;
         const document = events.at(-1);
         savings.add(document, bytes);
-        setFollowed({ topic, document, savings, failure: null });
+        setFollowed({ topic, document, savings, unknownSinceMs: null, failure: null });
       },
     );
     return () => subscription.close();
@@ -45,5 +49,5 @@ export function useTopic(session: Session, topic: string | null): Followed {
 }
 
 function nothing(topic: string | null): Followed & { topic: string | null } {
-  return { topic, document: undefined, savings: new Savings(), failure: null };
+  return { topic, document: undefined, savings: new Savings(), unknownSinceMs: null, failure: null };
 }

@@ -55,6 +55,9 @@ export function ReportsPage() {
         Runs that the lab has measured, the newest first. What is to be compared is measured in one run.
       </p>
       <Runs runs={listed.runs} picked={shown?.name ?? null} choose={choose} />
+      {listed.more && (
+        <p class="note">Only the newest {listed.runs.length.toLocaleString("en")} runs of the folder are listed.</p>
+      )}
       {picked !== null && !shown && (
         <p class="problem" role="alert">
           There is no run called {picked} here: pick another.

@@ -16,12 +16,15 @@ export interface Run {
 }
 
 /** What a server says of its runs: some, or why it has none. */
-export type Listed = { readonly runs: readonly Run[] } | { readonly none: string } | { readonly problem: Problem };
+export type Listed =
+  | { readonly runs: readonly Run[]; readonly more?: boolean }
+  | { readonly none: string }
+  | { readonly problem: Problem };
 
 export async function list(): Promise<Listed> {
   try {
     const response = await request("runs");
-    if (response.ok) return (await response.json()) as { runs: Run[] };
+    if (response.ok) return (await response.json()) as { runs: Run[]; more?: boolean };
     const message = await errorMessage(response);
     return response.status === 404 ? { none: message } : { problem: problemOf(message) };
   } catch (error) {

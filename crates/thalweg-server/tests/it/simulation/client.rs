@@ -16,6 +16,9 @@ use super::{
     tally::Situation,
 };
 
+/// The head of a stream of columns, without its end.
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\n";
+
 /// Who connects, reads, goes away, and comes back where it was.
 pub(super) struct Client {
     name: usize,
@@ -223,7 +226,7 @@ impl Client {
                 ResponseMode::Document { nonce: NONCE.into(), bytes_left }
             }
             Framing::ArrowMessages => {
-                ResponseMode::Columns { is_head_open: true, start: Arc::default() }
+                ResponseMode::Columns { head: Some(HEAD.into()), start: Arc::default() }
             }
             _ => ResponseMode::Endless,
         }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use thalweg_server::fanout::Subscribe;
-use thalweg_wire::{EndCode, Offset, Position, StartAt, close};
+use thalweg_wire::{Close, Offset, Position, StartAt, close};
 
 use super::{
     deframe::Frame,
@@ -20,6 +20,10 @@ pub(super) struct ColumnsReader {
     /// Whether its client named a position.
     is_asked: bool,
     has_head: bool,
+    /// Whether a whole response came instead of a stream.
+    pub(super) is_refused: bool,
+    /// Where it ends before it has begun.
+    ended_at: Option<Position>,
     /// The messages of its schema.
     schema: Option<Vec<u8>>,
 }
@@ -41,7 +45,7 @@ impl ColumnsReader {
     pub(super) fn new(subscribe: &[Subscribe]) -> Self {
         let topic = subscribe.first().map_or(usize::MAX, |subscribe| subscribe.feed as usize);
         let is_asked = subscribe.first().is_some_and(|it| matches!(it.start, StartAt::After(_)));
-        Self { topic, is_asked, has_head: false, schema: None }
+        Self { topic, is_asked, has_head: false, is_refused: false, ended_at: None, schema: None }
     }
 
     /// Whether the head is still to come.
@@ -54,9 +58,10 @@ impl ColumnsReader {
         &mut self,
         bytes: &[u8],
         published: &Published,
+        asked_to_close: Option<Close>,
         tally: &mut Tally,
     ) -> Option<Part> {
-        let len = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+        let mut len = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         self.has_head = true;
         let fields = std::str::from_utf8(&bytes[..len]).expect("ASCII");
         let field = |name: &str| {
@@ -64,8 +69,16 @@ impl ColumnsReader {
             lines.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
         };
         let Some(position) = field("thalweg-position") else {
-            // It ends before it has begun.
-            return Some(Part { frames: Vec::new(), len });
+            // It is closed before it has begun.
+            let close = asked_to_close.expect("a close");
+            assert!(!fields.starts_with("HTTP/1.1 200"), "a stream without a position");
+            len += field("content-length").expect("a length").parse::<usize>().expect("a number");
+            self.has_head = len <= bytes.len();
+            self.is_refused = true;
+            let mut json = Vec::new();
+            close.write(&mut json);
+            let json = String::from_utf8(json).expect("JSON");
+            return self.has_head.then(|| Part { frames: vec![message(json)], len });
         };
         let resume = field("thalweg-resume");
         assert_eq!(resume.is_some(), self.is_asked, "a resumption where none was asked for");
@@ -73,6 +86,10 @@ impl ColumnsReader {
         tally.saw_if(Situation::ResumedLost, resume.is_some_and(|it| it.starts_with("gap")));
         let gap = resume.and_then(|resume| resume.strip_prefix("gap; "));
         let topic = &published.topic;
+        if resume.is_some_and(|resume| resume.starts_with("end; code=")) {
+            self.ended_at = Some(position.parse().expect("a position"));
+            return Some(Part { frames: Vec::new(), len });
+        }
         let json = match gap {
             Some(gap) => {
                 let mut parts = gap.split("; ").filter_map(|part| part.split_once('='));
@@ -117,16 +134,21 @@ impl ColumnsReader {
         let schema = self.schema.as_deref().unwrap_or(own);
         let stream = read(&[schema, content, &END].concat());
         let ends = bytes[len..].starts_with(&END);
-        if let Some(close) = close_of(content) {
+        if let Some(mut close) = close_of(content) {
             if bytes.len() < len + END.len() {
                 return None;
             }
             assert!(ends, "words that are not the last");
             let is_topic_end = close["code"] == json!(close::ENDED.code);
+            let after = |next| Position { epoch: published.epoch, offset: next - 1 };
             let mut frames: Vec<Frame> = is_topic_end
-                .then(|| end(published, next.expect("it has begun")))
+                .then(|| {
+                    let position = self.ended_at.or(next.map(after)).expect("it has begun");
+                    end(published, position, &close["end"])
+                })
                 .into_iter()
                 .collect();
+            close.as_object_mut().expect("an object").remove("end");
             frames.push(message(json!({ "close": close }).to_string()));
             return Some(Part { frames, len: len + END.len() });
         }
@@ -152,12 +174,9 @@ fn message(json: String) -> Frame {
     Frame::Message { event: None, json, id: None }
 }
 
-fn end(published: &Published, next: Offset) -> Frame {
-    let (topic, reason) = (&published.topic, EndCode::Deleted.reason());
-    let position = Position { epoch: published.epoch, offset: next - 1 };
-    message(format!(
-        r#"{{"topic":"{topic}","position":"{position}","end":{{"code":"deleted","reason":"{reason}"}}}}"#
-    ))
+fn end(published: &Published, position: Position, end: &Value) -> Frame {
+    let topic = &published.topic;
+    message(format!(r#"{{"topic":"{topic}","position":"{position}","end":{end}}}"#))
 }
 
 /// Rows as the events that they are, word for word if they are right.

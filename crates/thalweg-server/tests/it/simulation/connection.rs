@@ -68,8 +68,8 @@ impl Connection {
         let gzip_header: &[u8] = if is_gzip { &GZIP_HEADER } else { &[] };
         head_expected.extend(coded(format, &[gzip_header, &first].concat()));
         if format.has_columns() {
-            // It is still open, and read whole.
-            head = b"HTTP/1.1 200 OK\r\n".to_vec();
+            // Its mode has it, and it is read whole.
+            head.clear();
             head_expected.clear();
         }
         let capacity = 1 + magnitude(rng, conditions.socket_bytes_max);
@@ -334,7 +334,9 @@ impl Connection {
                 // A frame made for it alone, and not by copying, is one visit's work.
                 let is_costly = !self.format().keeps_events() && !taken.is_empty();
                 let is_spent = taken.len() >= budget.socket_bytes;
-                assert!(is_costly || is_spent || self.oracle.owes_end());
+                assert!(
+                    is_costly || is_spent || self.oracle.owes_end() || self.oracle.may_owe_end()
+                );
                 self.is_dirty = true;
             }
             Delivered::Full => assert!(self.socket.is_full),

@@ -4,7 +4,7 @@ use thalweg_server::{
     fanout::{Policy, Subscribe},
     stream::{FeedKind, Offsets},
 };
-use thalweg_wire::{Epoch, GapReason, Offset, Position, StartAt, incoming::GapFields};
+use thalweg_wire::{EndCode, Epoch, GapReason, Offset, Position, StartAt, incoming::GapFields};
 
 use super::{
     published::Published,
@@ -24,6 +24,10 @@ pub(super) struct Reading {
     caught_up_us: Option<u64>,
     pub(super) window: Option<Window>,
     pub(super) end: TopicEnd,
+    /// Whether it was told that its value is unknown, and got none since then.
+    is_told_unknown: bool,
+    /// Where it ended, if its policy allows no gap and there was one.
+    pub(super) lost_at: Option<Position>,
     /// How much the connection had taken when it was told to leave.
     pub(super) left_at: Option<u64>,
     /// When the shared part of the frame under way was sent whole, and at which of
@@ -82,6 +86,8 @@ impl Reading {
             caught_up_us: None,
             window: subscribe.terms.window_bytes.map(Window::new),
             end: TopicEnd::default(),
+            is_told_unknown: false,
+            lost_at: None,
             left_at: None,
             shared_part: None,
         }
@@ -119,6 +125,23 @@ impl Reading {
         let at = self.next().map(|next| Position { epoch: published.epoch, offset: next - 1 });
         assert_eq!(at, Some(position), "{topic}: ends elsewhere");
         self.end = TopicEnd::Heard;
+    }
+
+    /// It ends because its policy allows no gap.
+    pub(super) fn lost_end(&mut self, position: Position, code: EndCode, published: &Published) {
+        let topic = &published.topic;
+        assert!(self.may_be_refused(), "{topic}: ends at {position}, and nothing is missing");
+        let (at, is_beginning) = match self.progress {
+            Progress::At(next) => (Position { epoch: published.epoch, offset: next - 1 }, false),
+            _ => match self.subscribe.start {
+                StartAt::After(position) => (position, true),
+                other => panic!("{topic}: nothing is missing after {other:?}"),
+            },
+        };
+        assert_eq!(position, at, "{topic}: ends elsewhere");
+        assert!(matches!(code, EndCode::Slow | EndCode::Trimmed), "{topic}: {code:?}");
+        assert!(!is_beginning || code == EndCode::Trimmed, "{topic}: {code:?}");
+        (self.end, self.lost_at) = (TopicEnd::Heard, Some(position));
     }
 
     /// The subscriber is about to be visited. It begins at once, unless it must
@@ -174,6 +197,7 @@ impl Reading {
                 tally.count(Situation::Patch, 1);
             }
         }
+        self.is_told_unknown = false;
         tally.saw_if(Situation::Conflated, previous > 0 && offset > next);
         self.moved(position, offset + 1, published, sent);
     }
@@ -187,6 +211,8 @@ impl Reading {
             published.topic
         );
         assert_eq!(position.epoch, published.epoch);
+        let is_lost = |visit: &Rc<Retained>| visit.has_lost_version(next);
+        self.is_told_unknown = next == 1 && self.visits.iter().any(is_lost);
         self.progress = Progress::At(next);
         next
     }
@@ -255,7 +281,8 @@ impl Reading {
         tally: &mut Tally,
     ) {
         assert_eq!(position.epoch, published.epoch);
-        assert_eq!(published.kind(), FeedKind::Log, "of versions none is missed");
+        let is_value = published.kind() == FeedKind::Value;
+        assert_eq!(is_value, gap.reason == GapReason::Unknown, "of versions none is missed");
         let next = position.offset + 1;
         let GapFields { missed, reason } = gap;
         match self.progress {
@@ -264,36 +291,52 @@ impl Reading {
                 let gap = Beginning::Gap { next, missed, reason };
                 assert!(self.is_candidate(gap), "{}: {gap:?} was not due", published.topic);
             }
+            Progress::At(before) if is_value => {
+                let is_due = self.visits.iter().any(|visit| visit.has_lost_version(before));
+                assert!(is_due, "{}: not unknown", published.topic);
+                assert_eq!((next, missed), (1, None));
+            }
             Progress::At(before) => {
                 let policy = self.subscribe.terms.policy;
                 let is_right = |visit: &&Rc<Retained>| visit.jump(before, policy) == Some(next);
-                let visit = self.visits.iter().find(is_right);
+                let mut right = self.visits.iter().filter(is_right).peekable();
                 assert!(
-                    visit.is_some(),
+                    right.peek().is_some(),
                     "{}: no reason to jump from {before} to {next} under {policy:?}",
                     published.topic,
                 );
-                let expected = visit.and_then(|visit| visit.missed(before, next));
-                let is_slow = match published.offsets() {
-                    Offsets::Consecutive => true,
-                    Offsets::Stored => false,
-                    // What is missing behind the oldest batch was never there.
-                    Offsets::Derived => visit.is_some_and(|visit| before < visit.first()),
+                let due = |visit: &Rc<Retained>| {
+                    let is_slow = match published.offsets() {
+                        Offsets::Consecutive => true,
+                        Offsets::Stored => false,
+                        // What is missing behind the oldest batch was never there.
+                        Offsets::Derived => before < visit.first(),
+                    };
+                    let due = if is_slow { GapReason::Slow } else { GapReason::Trimmed };
+                    (visit.missed(before, next), due)
                 };
-                let due = if is_slow { GapReason::Slow } else { GapReason::Trimmed };
-                assert_eq!((missed, reason), (expected, due));
+                // It may be from any of the visits.
+                let is_due = right.any(|visit| due(visit) == (missed, reason));
+                assert!(is_due, "{}: {missed:?} {reason:?}", published.topic);
             }
         }
         let situation = match reason {
             GapReason::Slow => Situation::Slow,
             GapReason::Trimmed => Situation::Trimmed,
             GapReason::Epoch => Situation::OtherEpoch,
+            GapReason::Unknown => Situation::Unknown,
         };
+        self.is_told_unknown = is_value;
         tally.count(situation, 1);
         self.progress = Progress::At(next);
     }
 
-    /// Whether the connection may be closed for being slow.
+    /// Whether it goes on where events are missing.
+    pub(super) fn allows_gaps(&self) -> bool {
+        self.subscribe.terms.policy != Policy::Close
+    }
+
+    /// Whether it may end because events are missing.
     pub(super) fn may_be_refused(&self) -> bool {
         self.subscribe.terms.policy == Policy::Close
             && self.left_at.is_none()
@@ -361,7 +404,8 @@ impl Reading {
         if retained.is_away(next) {
             return tally.count(Situation::Away, 1);
         }
-        if next >= retained.head || retained.owes_nothing() {
+        let is_lost = retained.has_lost_version(next) && !self.is_told_unknown;
+        if next >= retained.head || (retained.owes_nothing() && !is_lost) {
             return;
         }
         if self.window.as_ref().is_some_and(|window| !window.must_admit(frame(next))) {

@@ -147,6 +147,9 @@ impl History {
     }
 }
 
+/// A value topic whose newest version is not here.
+const UNKNOWN: Beginning = Beginning::Gap { next: 1, missed: None, reason: GapReason::Unknown };
+
 impl Retained {
     pub(super) fn first(&self) -> Offset {
         self.batches.first().map_or(self.head, |(start, _)| *start)
@@ -182,9 +185,15 @@ impl Retained {
             StartAt::Latest => false,
             StartAt::Earliest => is_log,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1 > self.head,
-            StartAt::After(_) => is_log,
+            StartAt::After(position) => is_log || (position.offset > 0 && self.is_away(0)),
         };
         is_unsure && self.stored_from.is_some()
+    }
+
+    /// Whether the newest version is lost to a subscriber who has the one before `next`, or none.
+    pub(super) fn has_lost_version(&self, next: Offset) -> bool {
+        let may_expect_one = next > 1 || self.offsets == Offsets::Consecutive;
+        may_expect_one && next < self.head && self.owes_nothing() && !self.is_away(next)
     }
 
     fn is_stored(&self, next: Offset) -> bool {
@@ -235,6 +244,7 @@ impl Retained {
         let lost = |next| Beginning::Gap { next, missed: None, reason: GapReason::Epoch };
         let lost = match self.kind {
             FeedKind::Log => oldest.map(lost),
+            FeedKind::Value if self.owes_nothing() => Some(UNKNOWN),
             FeedKind::Value => Some(Beginning::Confirmed { next: 1 }),
         };
         let its = match at {
@@ -255,11 +265,15 @@ impl Retained {
     /// How a subscription that asks for `at` begins.
     pub(super) fn beginning(&self, at: StartAt, epoch: Epoch, policy: Policy) -> Beginning {
         if self.kind == FeedKind::Value {
-            let had = match at {
-                StartAt::After(position) if position.epoch == epoch => position.offset,
-                _ => 0,
+            let (had, had_other) = match at {
+                StartAt::After(position) if position.epoch == epoch => (position.offset, false),
+                StartAt::After(position) => (0, position.offset > 0),
+                StartAt::Latest | StartAt::Earliest => (0, false),
             };
-            return Beginning::Confirmed { next: had + 1 };
+            let knows = matches!(at, StartAt::After(position) if position.offset == 0);
+            let is_lost = !knows && self.has_lost_version(had + 1);
+            let is_unknown = had_other && self.owes_nothing() || is_lost;
+            return if is_unknown { UNKNOWN } else { Beginning::Confirmed { next: had + 1 } };
         }
         let position = match at {
             StartAt::Latest => return Beginning::Confirmed { next: self.head },

@@ -198,9 +198,12 @@ impl Shard {
         match frames.next(&Cursor::before(next), true, &mut cold) {
             Next::Hot(bytes, _) => Some(bytes.len() as u64),
             Next::Cold { events, .. } => Some((cold.len() + events.len()) as u64),
-            Next::Lost(_) | Next::OtherColumns | Next::Unmade | Next::Away(_) | Next::Nothing => {
-                None
-            }
+            Next::Lost(_)
+            | Next::Unknown(_)
+            | Next::OtherColumns
+            | Next::Unmade
+            | Next::Away(_)
+            | Next::Nothing => None,
         }
     }
 

@@ -14,8 +14,11 @@ pub(super) enum Situation {
     Event,
     /// A gap heard, by reason.
     Slow,
+    /// A topic ended for one subscriber, whose policy allows no gap.
+    Refused,
     Trimmed,
     OtherEpoch,
+    Unknown,
     /// A connection closed in order.
     Closed,
     /// A visit to a cursor within a batch.
@@ -107,12 +110,14 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 58] = [
+    pub(super) const ALL: [Self; 60] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
+        Self::Refused,
         Self::Trimmed,
         Self::OtherEpoch,
+        Self::Unknown,
         Self::Closed,
         Self::MidBatch,
         Self::AfterHole,

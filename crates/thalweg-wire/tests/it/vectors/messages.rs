@@ -48,6 +48,27 @@ enum Message {
 struct Messages {
     messages: Vec<Told>,
     patches: Vec<Patch>,
+    column_closes: Vec<ColumnClose>,
+}
+
+#[derive(Deserialize)]
+struct ColumnClose {
+    close: CloseWithEnd,
+    json: Text,
+}
+
+#[derive(Deserialize)]
+struct CloseWithEnd {
+    code: u16,
+    reason: String,
+    reconnect: bool,
+    end: Option<EndFields>,
+}
+
+#[derive(Deserialize)]
+struct EndFields {
+    code: EndCode,
+    reason: String,
 }
 
 #[derive(Deserialize)]
@@ -224,7 +245,20 @@ impl Message {
 
 #[test]
 fn messages() {
-    let Messages { messages, patches } = read(include_str!("../../../../../vectors/messages.json"));
+    let read = read(include_str!("../../../../../vectors/messages.json"));
+    let Messages { messages, patches, column_closes } = read;
+    for ColumnClose { close: CloseWithEnd { code, reason, reconnect, end }, json } in column_closes
+    {
+        let close = close::for_code(code);
+        assert_eq!((close.code, close.reason, close.reconnect), (code, &*reason, reconnect));
+        let ended = end.map(|EndFields { code, reason }| {
+            assert_eq!(code.reason(), reason);
+            code
+        });
+        let mut out = Vec::new();
+        close.write_with_end(ended, &mut out);
+        assert_eq!(out, json.bytes());
+    }
     for Patch { message, json, before, after } in patches {
         let json = json.string();
         let line = message.frame(Format::NDJSON.with_patches());

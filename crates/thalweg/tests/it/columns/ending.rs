@@ -49,6 +49,7 @@ fn a_topic_that_is_deleted_ends_its_streams_after_its_last_row() {
         for stream in &mut streams {
             assert_eq!(stream.take_after_confirmation(2).len(), 2);
             assert_eq!(stream.next(), close(4500, "ended", false));
+            assert_eq!(stream.ended_by.as_deref(), Some("deleted"));
         }
     }
 }
@@ -131,7 +132,7 @@ fn who_falls_off_the_history_comes_again_and_is_told_what_it_missed() {
     for (policy, expected) in [
         ("skip", close(4003, "reload", true)),
         ("latest", close(4003, "reload", true)),
-        ("close", close(4001, "slow", true)),
+        ("close", close(4500, "ended", false)),
     ] {
         let topic = format!("cars/{policy}");
         let mut slow = fallen_behind(&server, &topic, policy);
@@ -140,14 +141,13 @@ fn who_falls_off_the_history_comes_again_and_is_told_what_it_missed() {
         assert!(seen < head, "{policy}: it fell behind");
         let again = format!("{topic}?policy={policy}&cursor={}", slow.cursor);
         if policy == "close" {
-            // It does not take gaps, so it cannot go on there.
-            let mut socket = server.connect();
-            let accept = [("Accept", super::stream::MEDIA_TYPE)];
-            socket.send(request("GET", &format!("/v1/topics/{again}"), &accept, b""));
-            assert_eq!(socket.response_head().status, 200);
-            let body = socket.rest("the end of the stream");
-            let said = String::from_utf8_lossy(&body);
-            assert!(said.contains("\"code\":4001") && said.contains("thalweg.close"), "{said}");
+            assert_eq!(slow.ended_by.as_deref(), Some("slow"));
+            for mut stream in both(&server, &server.http2(), &again) {
+                assert_eq!(stream.resume(), Some("end; code=trimmed"));
+                assert_eq!(stream.cursor, slow.cursor, "it names where its client is");
+                assert_eq!(stream.last_words(), expected);
+                assert_eq!(stream.ended_by.as_deref(), Some("trimmed"));
+            }
             continue;
         }
         let mut stream = Columns::open(&server, &again);

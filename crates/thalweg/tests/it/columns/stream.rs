@@ -24,6 +24,8 @@ pub(super) struct Columns {
     pub(super) columns: Vec<String>,
     /// `<epoch>.<offset>` of the last row, or where the stream begins.
     pub(super) cursor: String,
+    /// The code of its topic's end, if that is why it ended.
+    pub(super) ended_by: Option<String>,
 }
 
 /// An event's offset, and its values by column but for nulls.
@@ -75,7 +77,7 @@ impl Columns {
     pub(super) fn taken(socket: Socket, head: Response) -> Self {
         assert_eq!(head.header("content-type"), Some(MEDIA_TYPE), "{head:?}");
         let cursor = head.header("thalweg-position").expect("where it begins").to_owned();
-        Self { socket, head, preamble: None, columns: Vec::new(), cursor }
+        Self { socket, head, preamble: None, columns: Vec::new(), cursor, ended_by: None }
     }
 
     /// `Thalweg-Resume`.
@@ -171,6 +173,7 @@ impl Columns {
         let close: Value = serde_json::from_str(close).expect("last words in JSON");
         let reason = close["reason"].as_str().expect("a reason").to_owned();
         let code = close["code"].as_u64().expect("a code");
+        self.ended_by = close["end"]["code"].as_str().map(str::to_owned);
         Heard::Close(code, reason, close["reconnect"].as_bool().expect("reconnect"))
     }
 

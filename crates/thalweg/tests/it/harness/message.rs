@@ -38,7 +38,7 @@ pub(crate) struct Envelope {
     pub(crate) text: String,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Gap {
     pub(crate) topic: String,
     pub(crate) position: String,
