@@ -52,8 +52,14 @@ def follow(url, transport="websocket", cursor="latest"):
                 delay_s = 0.2
                 # Envelopes and gaps say where to resume; heartbeats do not.
                 cursor = message.get("position", cursor)
-                if "gap" in message:
+                if message.get("gap", {}).get("reason") == "unknown":
+                    # Of a value topic: the version that came last may not be the newest any more.
+                    print("the value is unknown", file=sys.stderr)
+                elif "gap" in message:
                     print("missed:", message["gap"], file=sys.stderr)
+                if "end" in message:
+                    print("ended:", message["end"]["reason"], file=sys.stderr)
+                    return
                 if not message.get("close", {}).get("reconnect", True):
                     return
                 yield from message.get("events", [])

@@ -194,7 +194,9 @@ fn an_event_source_that_returns_where_nothing_can_come_is_ended() {
     let http2 = server.http2();
     let status = |target: &str, id: &str| {
         let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", id)];
-        let first = server.start("GET", target, &headers, b"").response_head().status;
+        let mut socket = server.connect();
+        socket.send(request("GET", target, &headers, b""));
+        let first = socket.response_head().status;
         let second = http2.start("GET", target, &headers, b"").response_head().status;
         assert_eq!(first, second, "{target} {id}");
         first
