@@ -1,6 +1,6 @@
 //! `thalweg tail`.
 
-use crate::harness::{Program, Proxy, Server};
+use crate::harness::{Program, Proxy, Server, wait_for};
 
 const TRANSPORTS: [&str; 5] =
     ["websocket", "sse", "http-streaming", "long-polling", "forever-frame"];
@@ -329,5 +329,8 @@ fn under_the_policy_close_it_ends_where_events_are_gone() {
         assert!(said.contains(expected), "{transport}: {said}");
         assert!(!said.contains("reconnecting"), "{transport}: {said}");
     }
-    assert_eq!(server.count("thalweg_gaps_trimmed_total"), TRANSPORTS.len() as u64);
+    wait_for("the ends to be counted", || {
+        let count = server.count("thalweg_gaps_trimmed_total");
+        (count == TRANSPORTS.len() as u64).then_some(())
+    });
 }
