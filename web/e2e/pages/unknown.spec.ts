@@ -21,7 +21,7 @@ test("the match centre: the last version stays, with a notice, until the next on
   await server.restart();
   await expect(notice(page)).toBeVisible();
   await expect(page.locator(".clock")).toHaveText("12:05");
-  await expect(page.locator(".foot")).toContainText("Connected, and the value is unknown");
+  await expect(page.locator(".foot")).toContainText("Value unknown; connected over");
   await page.screenshot({ path: test.info().outputPath("match.png"), fullPage: true });
   await expectAccessible(page);
   game.clock.second = 7;
@@ -52,7 +52,7 @@ test("the live page: the document stays, with a notice, until the next one comes
   await expect(notice(page)).toContainText("Below is the last one that came here");
   await expect(home).toContainText("8");
   await page.getByText(/^One gap/).click();
-  await expect(page.getByText("the server does not have the newest version")).toBeVisible();
+  await expect(page.getByText("the value is unknown: the server")).toBeVisible();
   await page.screenshot({ path: test.info().outputPath("live.png"), fullPage: true });
   await expectAccessible(page);
   await post(server, TOPIC, match("8"));

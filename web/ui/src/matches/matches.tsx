@@ -121,7 +121,7 @@ curl -H 'Content-Type: application/json' --data @match.json ${serverUrl(`v1/topi
 }
 
 function Foot({ status, followed: { savings, failure, unknownSinceMs } }: { status: Status; followed: Followed }) {
-  const live = unknownSinceMs === null ? "Live" : "Connected, and the value is unknown";
+  const live = unknownSinceMs === null ? "Live" : "Value unknown; connected";
   const state = failure ?? (status.state === "open" ? live : (status.reason ?? status.state));
   return (
     <p class="foot note" data-versions={savings.versions}>
