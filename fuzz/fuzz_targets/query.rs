@@ -8,7 +8,7 @@ use std::sync::Arc;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value;
 use thalweg_columns::Columns;
-use thalweg_query::{Beginning, Bounds, Query, QueryError, Running, Sink};
+use thalweg_query::{Beginning, Bounds, Query, QueryError, Running, Sink, Waiting};
 use thalweg_wire::event::push_json;
 
 /// What a query made: rows and lost windows, with their offsets.
@@ -57,6 +57,8 @@ fuzz_target!(|input: (&str, Vec<&[u8]>)| -> Corpus {
     }
     let made = [run(&query, &columns, &events), run(&query, &columns, &events)];
     assert_eq!(made[0], made[1]);
+    let inferred = [run_inferred(&query, &events), run_inferred(&query, &events)];
+    assert_eq!(inferred[0], inferred[1]);
     Corpus::Keep
 });
 
@@ -74,6 +76,27 @@ fn run(query: &Query, columns: &Arc<Columns>, events: &[&[u8]]) -> Made {
     }
     running.close_all(&mut made);
     assert!(running.open_windows() == 0 && running.held().0 == 0);
+    made
+}
+
+/// The same over columns that follow from the events.
+fn run_inferred(query: &Query, events: &[&[u8]]) -> Made {
+    let (mut waiting, mut running) = (Waiting::new(query.clone()), None);
+    let mut made = Made::default();
+    for (offset, event) in (1..).zip(events) {
+        let mut json = Vec::new();
+        if push_json(event, 4 << 10, &mut json).is_err() {
+            continue;
+        }
+        if running.is_none()
+            && let Some(Ok(plan)) = waiting.take(&json)
+        {
+            running = Some(Running::new(Arc::new(plan), Bounds::default(), Beginning::First));
+        }
+        if let Some(running) = &mut running {
+            running.take(offset, &json, 1_657_746_248_000, &mut made);
+        }
+    }
     made
 }
 

@@ -220,4 +220,51 @@ proptest! {
         let inferred: Vec<String> = run(query, &events).end().into_iter().map(Option::unwrap).collect();
         prop_assert_eq!(inferred, declared.rows());
     }
+
+    /// Whatever comes, a query goes on, each event counts once, and the same events make the same rows.
+    #[test]
+    fn any_events_are_taken(
+        events in proptest::collection::vec(proptest::sample::subsequence(MEMBERS.to_vec(), 0..5), 1..40),
+        query in proptest::sample::select(QUERIES.to_vec()),
+    ) {
+        let events: Vec<String> = events.iter().map(|members| match &**members {
+            ["[1]"] => "[1,2]".to_owned(),
+            members => format!("{{{}}}", members.iter().filter(|it| **it != "[1]").copied().collect::<Vec<_>>().join(",")),
+        }).collect();
+        let events: Vec<&str> = events.iter().map(String::as_str).collect();
+        let (one, other) = (run(query, &events), run(query, &events));
+        prop_assert_eq!(&one.made, &other.made);
+        if let Some(running) = &one.running {
+            let counts = running.counts();
+            prop_assert!(counts.events <= events.len() as u64 && counts.changes < 20, "{:?}", counts);
+            one.end();
+        }
+    }
 }
+
+const MEMBERS: [&str; 14] = [
+    "[1]",
+    r#""a":1"#,
+    r#""a":1.5"#,
+    r#""a":"x""#,
+    r#""A":true"#,
+    r#""a":null"#,
+    r#""b":9007199254740993"#,
+    r#""b":0.5"#,
+    r#""b":[1e400]"#,
+    r#""\ud800":1"#,
+    r#""time":"2022-07-13T21:00:00.100Z""#,
+    r#""time":"2022-07-13 21:00:01""#,
+    r#""time":"soon""#,
+    r#""c":"\udc00""#,
+];
+
+const QUERIES: [&str; 7] = [
+    "SELECT * FROM t WHERE a > 1",
+    "SELECT a, b, missing FROM t",
+    "SELECT * FROM tumble(t, time, 1s)",
+    "SELECT a, count(*), sum(b), last(c) FROM tumble(t, time, 1s) GROUP BY window_start, a",
+    "SELECT max(a), min(b), first(a), avg(b) FROM hop(t, time, 500ms, 1s) GROUP BY window_start",
+    "SELECT count(c), sum(b) FILTER (WHERE a > 1) FROM tumble(t, CAST(time AS TIMESTAMP), 1s) GROUP BY window_start",
+    "SELECT coalesce(a, b), a + b FROM t WHERE c IS NULL",
+];

@@ -439,9 +439,12 @@ impl RunningQuery {
         if self.topic.plan.as_ref().is_some_and(|known| Arc::ptr_eq(known, plan)) {
             return;
         }
-        let (topic, source, known) = (&self.topic.output, &self.topic.source, known_names(plan));
-        tracing::info!(%topic, %source, "the columns of the query's source are wider now: {known}");
-        topics.common.asked.set_plan(topic, plan);
+        if !self.is_asked() {
+            let (topic, source) = (&self.topic.output, &self.topic.source);
+            let known = known_names(plan);
+            tracing::info!(%topic, %source, "the columns of the query's source are wider now: {known}");
+        }
+        topics.common.asked.set_plan(&self.topic.output, plan);
         self.topic.plan = Some(Arc::clone(plan));
     }
 }
