@@ -8,10 +8,10 @@
 //! ```
 //!
 //! What lies between the two lines is written by `cargo xtask figures` from each run's
-//! `summary.json` in `lab/runs`, and `cargo xtask tidy` fails where it differs. The words
+//! `summary.json.gz` in `lab/runs`, and `cargo xtask tidy` fails where it differs. The words
 //! are metrics of the lab's comparisons (`cpu`, `p99`, `round_trip`, `throughput`, `memory`, `held`);
 //! with `pooled` before them only what a scenario comes to as a whole is told. `standings` is where each
-//! of many subjects stands. The word `faults` is
+//! of many subjects stands, `standings 5` the first five over each transport. The word `faults` is
 //! for folders of ledgers that the cluster's tests have left (`THALWEG_LEDGERS`). All runs of a
 //! block were built from one tree, and that is said under it.
 
@@ -94,7 +94,7 @@ fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
 
 /// What stands between the lines, after `<!-- figures `.
 fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
-    let form = "is not `[pooled] METRIC… from RUN… -->`, nor of `standings` or `faults`";
+    let form = "is not `[pooled] METRIC… from RUN… -->`, nor of `standings [ROWS]` or `faults`";
     let words = words.trim_end();
     let (what, of) = words
         .strip_suffix("-->")
@@ -115,12 +115,12 @@ mod tests {
     use super::*;
 
     const SUMMARY: &str = include_str!("figures/example.json");
-    const RUN: &str = "lab/runs/day/latency/summary.json";
+    const RUN: &str = "lab/runs/day/latency/summary.json.gz";
 
     fn check(words: &str, summary: &str, expected: Result<&str, &str>) {
         let page = format!("Before.\n\n{BEGIN}{words} -->\nold\n{END}\nAfter.\n");
         let other = SUMMARY.replace("aaaabbbbcccc", "111122223333");
-        let tree = Tree::of(&[(RUN, summary), ("lab/runs/day/other/summary.json", &other)]);
+        let tree = Tree::of(&[(RUN, summary), ("lab/runs/day/other/summary.json.gz", &other)]);
         let written = written(&tree, "docs/page.md", &page);
         let expected = expected
             .map(|text| page.replace("old\n", text))
@@ -181,6 +181,8 @@ mod tests {
             | `thalweg` | 95 % (93–98) | 97 % | 1.02 | 0.60 |\n\
             | `drops` | unranked: 40.0 % delivered | – | – | – |\n";
         check("standings from day/latency", &summary.to_string(), Ok(&format!("{table}{FOOT}")));
+        let (first, _) = table.split_once("| `drops`").expect("rows");
+        check("standings 2 from day/latency", &summary.to_string(), Ok(&format!("{first}{FOOT}")));
         let what = "no run here has many subjects: it has no standings";
         check("standings from day/latency", SUMMARY, Err(what));
     }
@@ -201,11 +203,12 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_said() {
-        let what = "lab/runs/day/none/summary.json is not in the repository";
+        let what = "lab/runs/day/none/summary.json.gz is not in the repository";
         check("cpu from day/none", SUMMARY, Err(what));
         let what = "no run here compares memory or round trip";
         check("memory round_trip from day/latency", SUMMARY, Err(what));
-        let what = "`cost` is not `[pooled] METRIC… from RUN… -->`, nor of `standings` or `faults`";
+        let what =
+            "`cost` is not `[pooled] METRIC… from RUN… -->`, nor of `standings [ROWS]` or `faults`";
         check("cost from day/latency", SUMMARY, Err(what));
         let what = "day/latency was interrupted: take it again";
         check("cpu from day/latency", &SUMMARY.replace("false", "true"), Err(what));

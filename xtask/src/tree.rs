@@ -1,8 +1,14 @@
 //! The files of the repository, read once.
 
-use std::{collections::BTreeMap, fs, io, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read as _},
+    process::Command,
+};
 
 use anyhow::{Context, ensure};
+use flate2::read::GzDecoder;
 
 /// The files git tracks or would track, by their paths from the root.
 #[derive(Debug, Default)]
@@ -65,6 +71,18 @@ impl Tree {
 
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.as_deref()
+    }
+
+    /// The text in a file that gzip has compressed.
+    pub(crate) fn unpacked(&self, path: &str) -> Option<String> {
+        // The trees of tests hold texts alone.
+        if let Some(text) = self.files.get(path)? {
+            return Some(text.clone());
+        }
+        let file = fs::File::open(format!("{}/{path}", self.root)).ok()?;
+        let mut text = String::new();
+        GzDecoder::new(io::BufReader::new(file)).read_to_string(&mut text).ok()?;
+        Some(text)
     }
 
     /// Whether this is a file, or a directory with a file in it.

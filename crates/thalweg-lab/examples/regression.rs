@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use thalweg_lab::measure::comparison::{Comparison, Metric, Word};
-use thalweg_lab::run::Archive;
+use thalweg_lab::run::StoredRun;
 
 /// Pooled over the cells of a scenario, CPU may not be more than this.
 const POOLED_MAX: f64 = 1.05;
@@ -13,7 +13,7 @@ const POOLED_MAX: f64 = 1.05;
 fn main() -> anyhow::Result<()> {
     let mut slower = Vec::new();
     for folder in std::env::args().skip(1) {
-        for part in Archive::without_latencies(Path::new(&folder))?.summary().parts {
+        for part in StoredRun::read(Path::new(&folder))?.summary().parts {
             let is_asked = |it: &&Comparison| it.metric == Metric::Cpu && !it.is_control;
             let Some(pooled) = part.pooled.iter().rfind(is_asked) else {
                 anyhow::bail!("{folder}: {} has no pairs", part.name);

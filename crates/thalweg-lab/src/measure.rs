@@ -35,7 +35,7 @@ mod steady;
 mod verdict;
 
 pub use browser::{BrowserUse, KindUse, Painted, ProcessKind};
-pub use latency::{Delays, Latency};
+pub use latency::{Delays, Latency, Percentiles};
 pub use ledger::{Counts, Ledger, Reported};
 pub use machine::{
     CoreTimes, MachineNote, core_times, dropped_packets, stolen, tcp_bytes, tcp_share,

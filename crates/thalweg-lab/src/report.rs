@@ -72,19 +72,3 @@ pub use words::manifest;
 
 #[cfg(test)]
 mod tests;
-
-use crate::measure::Sample;
-
-/// A sample's latencies as one line of JSON: every bucket that is not empty, as
-/// latency in µs and number of events.
-pub fn histogram_line(sample: &Sample) -> String {
-    let buckets: Vec<(u64, u64)> = sample.latency.buckets().collect();
-    serde_json::json!({
-        "part": sample.part,
-        "cell": sample.cell,
-        "subject": sample.subject,
-        "repeat": sample.repeat,
-        "latency_us": buckets,
-    })
-    .to_string()
-}

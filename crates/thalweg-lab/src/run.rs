@@ -12,7 +12,8 @@
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `go_on`: a run that was interrupted; `peers`: installed, and found again
 //! - `machine`: what a run was on; `endpoints`: what is found of endpoints beforehand
-//! - `bundle`: the folder that a run leaves; `archive`: the same read back
+//! - `bundle`: the folder that a run leaves; `stored_run`: the same read back; `archive`: the same,
+//!   as the repository keeps it; `files`: their files
 //! - `lines`: its files of a line for each sample
 //! - `store`: a folder of runs; `query`: what can be asked of them
 //! - `progress` and `eta`: where the run stands, how long it still takes
@@ -25,6 +26,7 @@ mod bundle;
 mod ending;
 mod endpoints;
 mod eta;
+mod files;
 mod go_on;
 mod interrupt;
 mod lines;
@@ -39,17 +41,19 @@ mod secrets;
 mod start;
 mod start_barrier;
 mod store;
+mod stored_run;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-pub use archive::Archive;
+pub use archive::archive;
 pub use go_on::go_on;
 pub use interrupt::INTERRUPTED;
 pub use peers::install;
 pub use print::{print, say};
 pub use query::{entries, judge};
 pub use store::{STORE, Store};
+pub use stored_run::StoredRun;
 
 use crate::browser::{self, Chromium};
 use crate::load_generator::LoadGenerator;
@@ -145,12 +149,13 @@ pub fn run(request: &RunRequest, context: &RunContext) -> anyhow::Result<Ended> 
     begin(plan, &request.place, request.out.as_deref(), None, context)
 }
 
-/// Runs an archived run's plan again, in a folder of its own.
+/// Runs a stored run's plan again, in a folder of its own.
 pub fn rerun(run: &str, out: Option<&Path>, context: &RunContext) -> anyhow::Result<Ended> {
-    let archive = Archive::without_latencies(&context.store.find(run)?)?;
-    secrets::expect_all_kept(&archive.plan)?;
-    let place = place_of(&archive.manifest)?;
-    begin(archive.plan, &place, out, Some(archive.name), context)
+    let folder = context.store.find(run)?;
+    let plan: Plan = files::read_json(&folder, files::PLAN)?;
+    secrets::expect_all_kept(&plan)?;
+    let place = place_of(&stored_run::manifest(&folder))?;
+    begin(plan, &place, out, Some(stored_run::name_of(&folder)), context)
 }
 
 fn begin(

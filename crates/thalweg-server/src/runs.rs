@@ -23,7 +23,7 @@ use crate::{
     config::{RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT},
     refusal::Refusal,
 };
-use folder::{Folder, NotRead};
+use folder::{Folder, NotRead, compressed};
 
 /// A folder of runs.
 #[derive(Debug)]
@@ -85,16 +85,11 @@ impl Runs {
         .await
     }
 
-    /// A file of the run that is called `name` in a URL, one of [`FILES`], and its size in
-    /// bytes.
+    /// A file of the run that is called `name` in a URL, one of [`FILES`].
     ///
     /// # Errors
     /// `NotFound`, with the remedy where there is one.
-    pub(crate) async fn file(
-        &self,
-        name: &str,
-        file: &'static str,
-    ) -> Result<(File, u64), Refusal> {
+    pub(crate) async fn file(&self, name: &str, file: &'static str) -> Result<RunFile, Refusal> {
         let decoded = percent_decode_str(name).decode_utf8().ok();
         let name = decoded.filter(|name| is_name(name)).map(|name| name.into_owned());
         let name = name.ok_or_else(|| not_found("no run has such a name: GET /runs lists them"))?;
@@ -103,7 +98,14 @@ impl Runs {
                 let name = Excerpt(&name);
                 not_found(format!("there is no run {name:?}: GET /runs lists those there are"))
             });
-            run?.file(file, RUN_FILE_BYTES).map_err(|error| match error {
+            let run = run?;
+            let opened = match run.file(file, RUN_FILE_BYTES) {
+                Err(NotRead::NotThere) => run
+                    .file(&compressed(file), RUN_FILE_BYTES)
+                    .map(|(file, bytes)| RunFile { file, bytes, is_compressed: true }),
+                opened => opened.map(|(file, bytes)| RunFile { file, bytes, is_compressed: false }),
+            };
+            opened.map_err(|error| match error {
                 NotRead::TooLarge => not_found(format!(
                     "{file} of {:?} is larger than {} MiB: open it in its folder",
                     Excerpt(&name),
@@ -141,6 +143,15 @@ impl Runs {
         });
         read.await.map_err(|_| Refusal::draining())?
     }
+}
+
+/// A file of a run, opened.
+pub(crate) struct RunFile {
+    pub(crate) file: File,
+    /// Its size.
+    pub(crate) bytes: u64,
+    /// Whether gzip has compressed it, as in an archived run.
+    pub(crate) is_compressed: bool,
 }
 
 /// A run in the list. Values that cannot be read are left out.

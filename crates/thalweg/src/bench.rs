@@ -1,7 +1,7 @@
 //! `thalweg bench`: the lab's command line.
 //!
 //! - `measure`: what measures: a scenario, `continue`, `rerun`
-//! - `query`: what asks runs that are over: `list`, `show`, `export`
+//! - `query`: what asks runs that are over: `list`, `show`, `export`, `archive`
 
 mod measure;
 mod query;
@@ -52,6 +52,8 @@ enum RunCommand {
     Rerun(measure::RerunArgs),
     /// A run in another form.
     Export(query::ExportArgs),
+    /// Copy a run's manifest, plan, summary and samples to another folder, compressed.
+    Archive(query::ArchiveArgs),
 }
 
 impl RunCommand {
@@ -62,6 +64,7 @@ impl RunCommand {
             RunCommand::Continue(_) => "continue",
             RunCommand::Rerun(_) => "rerun",
             RunCommand::Export(_) => "export",
+            RunCommand::Archive(_) => "archive",
         }
     }
 
@@ -147,6 +150,7 @@ fn run_command(command: RunCommand) -> anyhow::Result<Ended> {
         RunCommand::List(args) => query::list(&args),
         RunCommand::Show(args) => query::show(args),
         RunCommand::Export(args) => query::export(&args),
+        RunCommand::Archive(args) => query::archive(&args),
     }
 }
 
@@ -184,11 +188,12 @@ mod tests {
     fn no_scenario_hides_behind_a_subcommand() {
         let command = Alone::command();
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-        assert_eq!(names, ["list", "show", "continue", "rerun", "export"]);
+        assert_eq!(names, ["list", "show", "continue", "rerun", "export", "archive"]);
         assert!(titles().all(|(scenario, _)| !names.contains(&scenario)));
         for name in names {
             let words = match name {
                 "export" => vec!["", name, "--format", "csv"],
+                "archive" => vec!["", name, "last", "kept"],
                 _ => vec!["", name],
             };
             let alone = <Alone as clap::Parser>::try_parse_from(words).expect("arguments");

@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 use clap::Args;
 use std::path::PathBuf;
-use thalweg_lab::run::{Archive, STORE, Store, print};
+use thalweg_lab::run::{STORE, Store, StoredRun, print};
 use thalweg_lab::scenario::Transport;
 use thalweg_lab::sizing::{Basis, Demand, Node, size};
 
@@ -62,7 +62,7 @@ Examples:
 /// Answers.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let basis = match &args.from {
-        Some(run) => Archive::read(&Store::new(&args.store).find(run)?)?.basis(),
+        Some(run) => StoredRun::read(&Store::new(&args.store).find(run)?)?.basis(),
         None => serde_json::from_str(BASIS).context("the costs that this release has with it")?,
     };
     let text = answer(args, &basis)?;

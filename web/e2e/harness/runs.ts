@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { BINARY } from "./server.js";
 
-const ARCHIVE = fileURLToPath(new URL("../../../lab/runs/2026-11-21-xeon-2.5ghz-2/", import.meta.url));
+const ARCHIVE = fileURLToPath(new URL("../../../lab/runs/2026-11-23-epyc-2/", import.meta.url));
 
 /** The folder: by its name, of which archived run each is a copy. It is the caller's to remove. */
 export function runs(copies: Readonly<Record<string, string>>): string {

@@ -40,7 +40,7 @@ test("a run without a report says so", async ({ page, folder }) => {
   await expect(page.getByText("This run has its figures, and no page")).toBeVisible();
   await expect(page.getByText("bench export --store . --format html today")).toBeVisible();
   await expect(page.getByRole("row", { name: "figures only" })).toHaveCount(1);
-  rmSync(join(folder, "today", "summary.json"));
+  rmSync(join(folder, "today", "summary.json.gz"));
   await page.reload();
   await expect(page.getByRole("row", { name: "not finished" })).toHaveCount(1);
   await expect(page.getByText("This run has no report yet")).toBeVisible();

@@ -17,7 +17,7 @@ pub(super) struct Run {
     pub(super) summary: Summary,
 }
 
-/// Of `summary.json`, what is needed.
+/// Of a run's summary, what is needed.
 #[derive(Deserialize)]
 pub(super) struct Summary {
     pub(super) manifest: Manifest,
@@ -170,10 +170,11 @@ pub(super) enum Word {
 impl Run {
     /// The run in this folder of `lab/runs`; otherwise why no figure may be taken from it.
     pub(super) fn read(tree: &Tree, name: &str) -> Result<Run, String> {
-        let path = format!("{RUNS}/{name}/summary.json");
-        let text = tree.text(&path).ok_or_else(|| format!("{path} is not in the repository"))?;
+        let path = format!("{RUNS}/{name}/summary.json.gz");
+        let text =
+            tree.unpacked(&path).ok_or_else(|| format!("{path} is not in the repository"))?;
         let summary: Summary =
-            serde_json::from_str(text).map_err(|error| format!("{path}: {error}"))?;
+            serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
         if summary.manifest.was_interrupted {
             return Err(format!("{name} was interrupted: take it again"));
         }

@@ -9,14 +9,21 @@ pub(super) enum Kind {
     /// What is compared in these metrics, cell by cell or pooled.
     Compared { is_pooled: bool, metrics: Vec<Metric> },
     /// Where each of many subjects stands.
-    Standings,
+    Standings {
+        /// Of each transport.
+        rows_max: usize,
+    },
 }
 
 impl Kind {
-    /// `[pooled] METRIC…`, or `standings`; `None` if it is anything else.
+    /// `[pooled] METRIC…`, or `standings [ROWS]`; `None` if it is anything else.
     pub(super) fn of(words: &str) -> Option<Kind> {
-        if words == "standings" {
-            return Some(Kind::Standings);
+        if let Some(rows) = words.strip_prefix("standings") {
+            let rows_max = match rows.trim_start() {
+                "" => usize::MAX,
+                rows => rows.parse().ok()?,
+            };
+            return Some(Kind::Standings { rows_max });
         }
         let is_pooled = words.starts_with("pooled ");
         let words = words.strip_prefix("pooled ").unwrap_or(words);
@@ -39,7 +46,7 @@ pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, S
     let tree = Run::tree_of_all(runs)?;
     let text = match kind {
         Kind::Compared { is_pooled, metrics } => compared(*is_pooled, metrics, runs)?,
-        Kind::Standings => standings(runs)?,
+        Kind::Standings { rows_max } => standings(runs, *rows_max)?,
     };
     let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
     Ok(format!("\n{text}\nTree `{tree}`; again: {}.\n", runs.join(", ")))
@@ -59,8 +66,8 @@ fn compared(is_pooled: bool, metrics: &[Metric], runs: &[Run]) -> Result<String,
     })
 }
 
-/// A table for each transport, who delivers most first.
-fn standings(runs: &[Run]) -> Result<String, String> {
+/// A table for each transport, who delivers most first, of so many rows at most.
+fn standings(runs: &[Run], rows_max: usize) -> Result<String, String> {
     let all: Vec<&Standing> = runs.iter().flat_map(|run| &run.summary.standings).collect();
     if all.is_empty() {
         return Err("no run here has many subjects: it has no standings".to_owned());
@@ -75,7 +82,7 @@ fn standings(runs: &[Run]) -> Result<String, String> {
             own[0].transport
         );
         let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
-        for one in own {
+        for one in own.iter().take(rows_max) {
             let alone = one.alone.as_ref().map_or("–", |it| &it.said);
             text += &format!(
                 "| {} | {} | {alone} | {} | {} |\n",

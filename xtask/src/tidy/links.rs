@@ -1,12 +1,24 @@
-//! Links between the repository's Markdown files and to its other files.
+//! Links between the repository's Markdown files and to its other files, and archived runs that
+//! they name.
 
 use super::finding::Finding;
 use crate::tree::Tree;
+
+/// How the path of an archived run begins: with its day.
+const RUNS: &str = "lab/runs/20";
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
         let mut is_code = false;
         for (line, text) in (1..).zip(text.lines()) {
+            for run in runs(text).filter(|run| !tree.has(run)) {
+                findings.push(Finding::new(
+                    path,
+                    line,
+                    format!("{run} is not in the repository"),
+                    "name a run that is archived, or archive it",
+                ));
+            }
             if text.trim_start().starts_with("```") {
                 is_code = !is_code;
             }
@@ -25,6 +37,15 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+/// Paths of archived runs, in links and outside of them, in code too.
+fn runs(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices(RUNS).map(|(at, _)| {
+        let ends = |c: char| !(c.is_alphanumeric() || "/-_.".contains(c));
+        let path = line[at..].split(ends).next().unwrap_or_default();
+        path.trim_end_matches(['/', '.'])
+    })
 }
 
 /// What `[text](target)` and `[name]: target` link to.
@@ -78,6 +99,7 @@ mod tests {
             ("docs/wire.md", ""),
             ("lab/scenarios/a.toml", ""),
             ("README.md", ""),
+            ("lab/runs/2026-day/peers/plan.json.gz", ""),
         ]);
         let mut findings = Vec::new();
         super::check(&tree, &mut findings);
@@ -97,6 +119,13 @@ mod tests {
         check("[a](wire.md) and [b](b.md \"title\")", &[(1, "b.md")]);
         check("[name]: gone.md", &[(1, "gone.md")]);
         check("[scenario](../lab/scen)", &[(1, "../lab/scen")]);
+    }
+
+    #[test]
+    fn runs_must_be_archived_wherever_they_are_named() {
+        check("`bench show lab/runs/2026-day/peers --json`, lab/runs/2026-day/peers/.", &[]);
+        check("`../lab/runs/2026-day/gone`", &[(1, "lab/runs/2026-day/gone")]);
+        check("```\nlab/runs/2026-gone\n```", &[(2, "lab/runs/2026-gone")]);
     }
 
     #[test]

@@ -44,10 +44,36 @@ impl Latency {
             .map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()))
     }
 
+    /// The percentiles that a sample keeps; `None` without events.
+    pub fn percentiles(&self) -> Option<Percentiles> {
+        Some(Percentiles {
+            p50_us: self.quantile_us(0.5)?,
+            p90_us: self.quantile_us(0.9)?,
+            p99_us: self.quantile_us(0.99)?,
+            p999_us: self.quantile_us(0.999)?,
+            max_us: self.quantile_us(1.0)?,
+        })
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.0.reset();
     }
+}
+
+/// The percentiles that a sample keeps of its latencies, in µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Half of the events were no later.
+    pub p50_us: u64,
+    /// 90 of 100.
+    pub p90_us: u64,
+    /// 99 of 100.
+    pub p99_us: u64,
+    /// 999 of 1,000.
+    pub p999_us: u64,
+    /// The latest.
+    pub max_us: u64,
 }
 
 /// Some latencies in short.
@@ -89,6 +115,10 @@ mod tests {
         }
         assert_eq!(latency.quantile_us(0.5), Some(500));
         assert_eq!(latency.quantile_us(0.99), Some(990));
+        let percentiles =
+            Percentiles { p50_us: 500, p90_us: 900, p99_us: 990, p999_us: 999, max_us: 1000 };
+        assert_eq!(latency.percentiles(), Some(percentiles));
+        assert_eq!(Latency::default().percentiles(), None);
         assert!((latency.mean_us().unwrap() - 500.5).abs() < 0.5);
         assert_eq!(latency.buckets().map(|(_, count)| count).sum::<u64>(), 2000);
     }

@@ -1,7 +1,9 @@
 //! One measurement: one subject, once, in one cell.
 
 use super::verdict::DISTURBED;
-use crate::measure::{BrowserUse, Counts, Delays, Latency, Pacing, Received, Resources, Verdict};
+use crate::measure::{
+    BrowserUse, Counts, Delays, Pacing, Percentiles, Received, Resources, Verdict,
+};
 use serde::{Deserialize, Serialize};
 
 /// Everything measured in one go.
@@ -102,11 +104,11 @@ pub struct Sample {
     #[serde(default)]
     pub negotiated: Negotiated,
     /// What was received from an endpoint that does not cooperate.
-    #[serde(default, alias = "heard")]
+    #[serde(default)]
     pub received: Option<Received>,
-    /// Latencies; written to a file of their own.
-    #[serde(skip)]
-    pub latency: Latency,
+    /// How late events were; `None` where none came.
+    #[serde(default)]
+    pub latency: Option<Percentiles>,
 }
 
 /// What a process beside the subject used.
@@ -401,7 +403,7 @@ impl Sample {
     /// The latency that 99 of 100 events kept; `None` where nothing came, or where the swarm
     /// itself published so late that it is part of it.
     pub fn p99_us(&self) -> Option<f64> {
-        let p99_us = self.latency.quantile_us(0.99)?;
+        let p99_us = self.latency?.p99_us;
         let is_late = self.pacing.is_some_and(|pacing| pacing.is_late(p99_us));
         (!is_late).then_some(p99_us as f64)
     }
@@ -428,12 +430,6 @@ impl Sample {
         let cpu_ns: u64 = self.processes.iter().map(|process| process.cpu_ns).sum();
         let events = self.traffic.events;
         (events > 0 && !self.processes.is_empty()).then(|| cpu_ns as f64 / 1000.0 / events as f64)
-    }
-
-    /// The latency that a share (0 to 1) of the events did not exceed, µs; `None` without
-    /// events.
-    pub fn latency_us(&self, share: f64) -> Option<f64> {
-        self.latency.quantile_us(share).map(|us| us as f64)
     }
 
     /// Events per second.

@@ -10,7 +10,7 @@
 //! for its median.
 
 use super::summary::{Manifest, Summary};
-use crate::measure::{Latency, MachineNote, RoundTrips, Sample, Traffic, Verdict};
+use crate::measure::{MachineNote, Percentiles, RoundTrips, Sample, Traffic, Verdict};
 use crate::scenario::{Plan, unknown};
 use serde_json::Value;
 use std::fmt;
@@ -276,8 +276,6 @@ fn remedy(path: &str) -> &'static str {
 
 /// Two samples of every subject, which have every figure that their scenario can have.
 fn imagined(plan: &Plan) -> Vec<Sample> {
-    let mut latency = Latency::default();
-    latency.record(1, 1);
     let mut samples = Vec::new();
     for (part, of_part) in plan.parts.iter().enumerate() {
         for (cell, of_cell) in of_part.cells.iter().enumerate() {
@@ -292,7 +290,7 @@ fn imagined(plan: &Plan) -> Vec<Sample> {
                     subject_cpu_ns: 1000,
                     traffic: Traffic { events: 1, ..Traffic::default() },
                     round_trips: RoundTrips::of(vec![1], 1),
-                    latency: latency.clone(),
+                    latency: Some(Percentiles::default()),
                     ..Sample::default()
                 });
             }

@@ -2,19 +2,10 @@
 //! the figures of single samples lie apart.
 
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{Latency, Point, Sample, Step, Verdict, shows_p99};
+use crate::measure::{Point, Sample, Step, Verdict, shows_p99};
 use crate::scenario::Settings;
 use serde::Serialize;
 
-/// Shares whose latency is drawn, as far as there are events enough.
-const SHARES: [f64; 16] = [
-    0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999, 0.9995, 0.9999, 0.99995,
-    0.99999, 0.999999,
-];
-/// From here on shares are withheld where the swarm itself was too late.
-const P99: f64 = 0.99;
-/// Events that must lie beyond a share, or its latency is that of a few.
-const EVENTS_BEYOND_MIN: f64 = 10.0;
 /// Points of a curve over time; more than a small chart can show.
 const MOMENTS_MAX: usize = 60;
 
@@ -23,9 +14,6 @@ const MOMENTS_MAX: usize = 60;
 pub struct Curves {
     /// What limited most of the samples that count; else why the first does not.
     pub limited_by: Verdict,
-    /// Share of the events of all samples together, and the latency in µs that
-    /// they did not exceed.
-    pub latency_us: Vec<(f64, u64)>,
     /// Seconds since the span began, and resident bytes then: medians of samples.
     pub rss_bytes: Vec<(f64, f64)>,
     /// The same of proportional memory, where it was looked at.
@@ -64,7 +52,6 @@ impl Curves {
     pub(super) fn of(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
         Curves {
             limited_by: limited_by(all, valid),
-            latency_us: latency_us(valid),
             rss_bytes: over_time(valid, |point| Some(point.rss_bytes)),
             pss_bytes: over_time(valid, |point| point.pss_bytes),
             kernel_bytes: over_time(valid, |it| Some(it.kernel_bytes).filter(|it| *it > 0)),
@@ -100,20 +87,6 @@ fn limited_by(all: &[&Sample], valid: &[&Sample]) -> Verdict {
     most.or(all.first().map(|it| &it.verdict)).cloned().unwrap_or_default()
 }
 
-fn latency_us(valid: &[&Sample]) -> Vec<(f64, u64)> {
-    let mut pooled = Latency::default();
-    let mut events = 0;
-    for (latency_us, count) in valid.iter().flat_map(|sample| sample.latency.buckets()) {
-        pooled.record(latency_us, count);
-        events += count;
-    }
-    let share_max = if shows_p99(valid) { 1.0 } else { P99 };
-    let known =
-        |share: &f64| *share < share_max && (1.0 - share) * events as f64 >= EVENTS_BEYOND_MIN;
-    let at = |share| Some((share, pooled.quantile_us(share)?));
-    SHARES.into_iter().filter(known).filter_map(at).collect()
-}
-
 /// Samples of a row are looked at at the same times, so the medians are of the
 /// first, second, … look of each.
 fn over_time(valid: &[&Sample], of: impl Fn(&Point) -> Option<u64>) -> Vec<(f64, f64)> {
@@ -135,18 +108,6 @@ fn over_time(valid: &[&Sample], of: impl Fn(&Point) -> Option<u64>) -> Vec<(f64,
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_end_where_a_few_events_would_decide() {
-        let mut sample = Sample::default();
-        sample.latency.record(100, 900);
-        sample.latency.record(500, 100);
-        let curve = latency_us(&[&sample, &sample]);
-        // Of 2,000 events 10 lie beyond 99.5 %.
-        assert_eq!(curve.last(), Some(&(0.995, 500)));
-        assert!(curve.contains(&(0.9, 100)) && curve.contains(&(0.95, 500)));
-        assert_eq!(latency_us(&[]), []);
-    }
 
     #[test]
     fn memory_over_time_is_the_middle_of_the_samples() {

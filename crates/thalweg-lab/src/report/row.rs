@@ -4,7 +4,7 @@ use super::browser::BrowserFigures;
 use super::curves::Curves;
 use super::held::HeldFigures;
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{Counts, Delays, Received, Sample, shows_p99};
+use crate::measure::{Counts, Delays, Percentiles, Received, Sample, shows_p99};
 use crate::scenario::{Drive, Settings, Subject};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -267,14 +267,16 @@ impl Valid<'_> {
     }
 
     fn latency(&self) -> Lateness {
-        let quantile = |share: f64| self.middle(|it| it.latency_us(share));
-        let high = |share: f64| quantile(share).filter(|_| shows_p99(&self.0));
+        let middle = |of: fn(&Percentiles) -> u64| {
+            self.middle(|sample| sample.latency.as_ref().map(|latency| of(latency) as f64))
+        };
+        let high = |of| middle(of).filter(|_| shows_p99(&self.0));
         Lateness {
-            p50_us: quantile(0.5),
-            p90_us: quantile(0.9),
+            p50_us: middle(|latency| latency.p50_us),
+            p90_us: middle(|latency| latency.p90_us),
             p99_us: self.middle(Sample::p99_us).filter(|_| shows_p99(&self.0)),
-            p999_us: high(0.999),
-            max_us: high(1.0),
+            p999_us: high(|latency| latency.p999_us),
+            max_us: high(|latency| latency.max_us),
             published_late_p99_us: self.middle(|it| Some(it.pacing?.late_p99_us as f64)),
             published_late_max_us: self.middle(|it| Some(it.pacing?.late_max_us as f64)),
         }

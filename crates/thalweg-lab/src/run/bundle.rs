@@ -1,6 +1,7 @@
 //! The folder that a run leaves behind: enough to print its report again and to run it
 //! once more.
 
+use super::files::{MANIFEST, PLAN, SAMPLES, SUMMARY, has};
 use super::lines::whole_lines;
 use super::misuse;
 use crate::measure::Sample;
@@ -11,8 +12,6 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-const SAMPLES: &str = "samples.jsonl";
-const HISTOGRAMS: &str = "histograms.jsonl";
 const LOG: &str = "subjects.log";
 
 #[derive(Debug)]
@@ -21,7 +20,6 @@ pub(super) struct Bundle {
     /// Locked for as long as samples are added; the kernel unlocks it when the process
     /// ends, however that ends.
     samples: File,
-    histograms: File,
 }
 
 impl Bundle {
@@ -35,18 +33,16 @@ impl Bundle {
         let cannot = || format!("{} cannot be created", folder.display());
         fs::create_dir_all(&folder).with_context(cannot)?;
         let samples = locked(&folder)?;
-        if folder.join("plan.json").exists() {
+        if has(&folder, PLAN) {
             return Err(misuse(format!(
                 "{} holds a run already: name another folder",
                 folder.display()
             )));
         }
-        let histograms = append_to(&folder, HISTOGRAMS).with_context(cannot)?;
         // Without a plan, what lies there is no run's.
         samples.set_len(0)?;
-        histograms.set_len(0)?;
-        let bundle = Bundle { folder, samples, histograms };
-        bundle.write("plan.json", &serde_json::to_string_pretty(plan)?)?;
+        let bundle = Bundle { folder, samples };
+        bundle.write(PLAN, &serde_json::to_string_pretty(plan)?)?;
         bundle.note(manifest)?;
         Ok(bundle)
     }
@@ -54,13 +50,9 @@ impl Bundle {
     /// The folder of a run that was interrupted, to add samples to it.
     pub(super) fn reopen(folder: PathBuf) -> anyhow::Result<Bundle> {
         let samples = locked(&folder)?;
-        let histograms = append_to(&folder, HISTOGRAMS)
-            .with_context(|| format!("{} cannot be added to", folder.display()))?;
-        for (file, name) in [(&samples, SAMPLES), (&histograms, HISTOGRAMS)] {
-            // A line that was being written when the run was killed.
-            file.set_len(whole_lines(&fs::read(folder.join(name))?) as u64)?;
-        }
-        Ok(Bundle { folder, samples, histograms })
+        // Without a line that was being written when the run was killed.
+        samples.set_len(whole_lines(&fs::read(folder.join(SAMPLES))?) as u64)?;
+        Ok(Bundle { folder, samples })
     }
 
     /// Whether some process is adding samples to the run in this folder.
@@ -72,7 +64,7 @@ impl Bundle {
 
     /// Takes away what this run has left so far, and its folder if nothing else is in it.
     pub(super) fn discard(&self) {
-        for name in ["plan.json", "manifest.json", SAMPLES, HISTOGRAMS, LOG] {
+        for name in [PLAN, MANIFEST, SAMPLES, LOG] {
             // What is not there need not go, and what cannot go stays and is seen.
             let _ = fs::remove_file(self.folder.join(name));
         }
@@ -88,23 +80,21 @@ impl Bundle {
         Ok(append_to(&self.folder, LOG)?)
     }
 
-    /// At once, so that an interrupted run keeps what it has; each line in one
-    /// piece, and the histogram first, so that a sample never lacks its own.
+    /// Appends the sample at once, so that an interrupted run keeps what it has; each line in one
+    /// piece.
     pub(super) fn append(&mut self, sample: &Sample) -> anyhow::Result<()> {
-        let line = |text: String| text + "\n";
-        self.histograms.write_all(line(report::histogram_line(sample)).as_bytes())?;
-        self.samples.write_all(line(serde_json::to_string(sample)?).as_bytes())?;
-        Ok(())
+        let line = serde_json::to_string(sample)? + "\n";
+        Ok(self.samples.write_all(line.as_bytes())?)
     }
 
     /// Machine, versions, times.
     pub(super) fn note(&self, manifest: &Manifest) -> anyhow::Result<()> {
-        self.write("manifest.json", &serde_json::to_string_pretty(manifest)?)
+        self.write(MANIFEST, &serde_json::to_string_pretty(manifest)?)
     }
 
     /// The manifest last: with it the run is complete.
     pub(super) fn finish(&self, summary: &Summary, table: &str) -> anyhow::Result<()> {
-        self.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
+        self.write(SUMMARY, &serde_json::to_string_pretty(summary)?)?;
         self.write("summary.csv", &report::csv(summary))?;
         self.write("report.html", &report::html(summary))?;
         self.write("report.md", &report::markdown(summary))?;

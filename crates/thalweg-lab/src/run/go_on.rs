@@ -1,22 +1,24 @@
 //! A run that was interrupted goes on.
 
 use super::bundle::Bundle;
+use super::files::SAMPLES;
 use super::machine::machine_note;
 use super::peers::find_programs;
-use super::{Archive, Ended, RunContext, measure, misuse, now, place_of, secrets};
+use super::stored_run::StoredRun;
+use super::{Ended, RunContext, measure, misuse, now, place_of, secrets};
 use crate::report::Addition;
 use crate::subject::{self, Cores};
 
 /// Goes on with a run that was interrupted, in its folder: with the same binary, on the same
 /// machine.
 pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
-    let archive = Archive::read(&context.store.find(run)?)?;
-    secrets::expect_all_kept(&archive.plan)?;
-    let Archive { name, folder, mut plan, mut manifest, samples, .. } = archive;
+    let run = StoredRun::read(&context.store.find(run)?)?;
+    secrets::expect_all_kept(&run.plan)?;
+    let StoredRun { name, folder, mut plan, mut manifest, samples, .. } = run;
     if !manifest.ended.is_empty() && !manifest.was_interrupted {
         return Err(misuse(format!("`{name}` is complete: `rerun` takes it anew")));
     }
-    if !folder.join("samples.jsonl").exists() {
+    if !folder.join(SAMPLES).exists() {
         return Err(misuse(format!("`{name}` is archived: `rerun` takes it anew")));
     }
     context.output.check(&plan)?;

@@ -1,11 +1,10 @@
 //! Files of one JSON value a line, as a run's samples are kept.
 
-use anyhow::{Context, bail};
+use super::files::read;
+use anyhow::Context;
 use serde::de::DeserializeOwned;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// A file of one JSON value a line.
 pub(super) struct Lines<T> {
@@ -15,13 +14,12 @@ pub(super) struct Lines<T> {
 }
 
 impl<T: DeserializeOwned> Lines<T> {
-    /// The file, or the one beside it that xz has compressed; nothing if there is
-    /// neither.
+    /// Reads the file, compressed or not; no lines if there is none.
     pub(super) fn read(folder: &Path, name: &str) -> anyhow::Result<Lines<T>> {
         let path = folder.join(name);
-        let text = match fs::read(&path) {
+        let text = match read(folder, name) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => unpacked(folder, name)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => {
                 return Err(error).with_context(|| format!("{} cannot be read", path.display()));
             }
@@ -54,25 +52,4 @@ impl<T: DeserializeOwned> Lines<T> {
 /// own, so what comes after the last was cut off.
 pub(super) fn whole_lines(text: &[u8]) -> usize {
     text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
-}
-
-pub(super) fn unpacked(folder: &Path, name: &str) -> anyhow::Result<Vec<u8>> {
-    let name = format!("{name}.xz");
-    let path = folder.join(&name);
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let output = Command::new("xz").arg("-dc").arg(&path).stdin(Stdio::null()).output();
-    let output = match output {
-        Ok(output) => output,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            bail!("{name} is compressed: install xz (xz-utils), which is asked to read it");
-        }
-        Err(error) => return Err(error).context("xz cannot be started"),
-    };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("xz cannot read {}: {}", path.display(), said.trim());
-    }
-    Ok(output.stdout)
 }

@@ -255,7 +255,7 @@ impl Bench<'_> {
             sockets: observations.sockets,
             timeline: observations.timeline,
             negotiated,
-            latency: outcome.latency,
+            latency: outcome.latency.percentiles(),
             received: outcome.received,
             ..span.blank()
         }

@@ -1,7 +1,8 @@
 //! A store: a folder of runs, and how one is named.
 
-use super::archive::begun;
+use super::files::{PLAN, has, path};
 use super::misuse;
+use super::stored_run::manifest;
 use crate::scenario::unknown;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -90,8 +91,8 @@ impl Store {
     fn newest(&self, names: &[String]) -> anyhow::Result<PathBuf> {
         let age = |name: &&String| {
             let folder = self.folder_of(name);
-            let written = fs::metadata(folder.join("plan.json")).and_then(|it| it.modified()).ok();
-            (begun(&folder), written)
+            let written = fs::metadata(path(&folder, PLAN)).and_then(|it| it.modified()).ok();
+            (manifest(&folder).begun, written)
         };
         let newest = names.iter().min_by_key(|name| Reverse(age(name)));
         let Some(name) = newest else {
@@ -110,7 +111,7 @@ impl Store {
 }
 
 fn is_run(folder: &Path) -> bool {
-    folder.join("plan.json").is_file()
+    has(folder, PLAN)
 }
 
 #[cfg(test)]
@@ -175,6 +176,6 @@ mod tests {
     #[test]
     fn the_archive_is_a_store() {
         let names = Store::new(ARCHIVE).names().unwrap();
-        assert!(names.contains(&"fanout".to_owned()) && !names.contains(&"autobahn".to_owned()));
+        assert!(names.contains(&"fanout".to_owned()) && !names.contains(&"swarm".to_owned()));
     }
 }

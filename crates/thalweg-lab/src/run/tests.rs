@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// Archived runs of this repository.
 pub(super) const ARCHIVE: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/runs/2026-11-21-xeon-2.5ghz-2");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/runs/2026-11-23-epyc-2");
 
 /// A folder of its own that is empty.
 pub(super) fn scratch(name: &str) -> PathBuf {

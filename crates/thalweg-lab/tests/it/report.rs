@@ -3,7 +3,7 @@
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use thalweg_lab::measure::{MachineNote, Point, Sample, Step, Traffic, Verdict};
+use thalweg_lab::measure::{Latency, MachineNote, Point, Sample, Step, Traffic, Verdict};
 use thalweg_lab::report::{Manifest, Summary, html};
 use thalweg_lab::scenario::{Changes, Plan, read};
 
@@ -42,7 +42,10 @@ fn summary(drive: &str, cells: &str) -> anyhow::Result<Summary> {
         .slots()
         .map(|slot| {
             let cost = 1_000_000 * (10 + slot.subject as u64) + u64::from(slot.repeat);
-            let mut sample = Sample {
+            let mut latency = Latency::default();
+            (1..=1000).for_each(|us| latency.record(us, 10));
+            Sample {
+                latency: latency.percentiles(),
                 part: slot.part,
                 cell: slot.cell,
                 subject: slot.subject,
@@ -68,11 +71,7 @@ fn summary(drive: &str, cells: &str) -> anyhow::Result<Summary> {
                     },
                 ],
                 ..Sample::default()
-            };
-            for us in 1..=1000 {
-                sample.latency.record(us, 10);
             }
-            sample
         })
         .collect();
     let manifest = Manifest::new("0", "thalweg bench", MachineNote::default());

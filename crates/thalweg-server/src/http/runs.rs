@@ -13,7 +13,7 @@ use crate::{
     access::ViewRuns,
     connection_limits::Requester,
     refusal::Refusal,
-    runs::{FILES, REPORT},
+    runs::{FILES, REPORT, RunFile},
     transport::Query,
 };
 
@@ -51,13 +51,15 @@ pub(super) async fn answer(
     Ok(match wanted(rest) {
         Some(None) => json(StatusCode::OK, runs.list().await?),
         Some(Some((name, file))) => {
-            let (opened, bytes) = runs.file(name, file).await?;
+            let RunFile { file: opened, bytes, is_compressed } = runs.file(name, file).await?;
             let body = FileBody::new(opened, bytes, &connection.account);
             let mut answer = text(content_type(file), Content::File(Box::new(body)));
             harden(&mut answer, REPORT_POLICY);
-            answer
-                .headers_mut()
-                .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            let headers = answer.headers_mut();
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            if is_compressed {
+                headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
             answer
         }
         None => {

@@ -1,10 +1,11 @@
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, BufReader, Read},
     os::fd::OwnedFd,
     path::Path,
 };
 
+use flate2::read::MultiGzDecoder;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
 /// A folder, by its descriptor: everything read through it lies in it, even if something is
@@ -49,10 +50,13 @@ impl Folder {
         Ok(names)
     }
 
-    /// Whether there is such a file.
+    /// Whether there is such a file, compressed or not.
     pub(super) fn has(&self, name: &str) -> bool {
-        statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
-            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+        let is_file = |name: &str| {
+            statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+        };
+        is_file(name) || is_file(&compressed(name))
     }
 
     /// A file of at most `bytes_max` bytes, and its size in bytes.
@@ -67,15 +71,29 @@ impl Folder {
         }
     }
 
-    /// A file's bytes, at most `bytes_max`.
+    /// The bytes of a file, compressed or not; at most `bytes_max` of them.
     pub(super) fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, NotRead> {
-        let (file, bytes) = self.file(name, bytes_max)?;
-        let mut read = Vec::with_capacity(bytes as usize);
-        // The file may be growing.
-        file.take(bytes_max + 1).read_to_end(&mut read).map_err(|_| NotRead::NotThere)?;
-        if read.len() as u64 > bytes_max {
-            return Err(NotRead::TooLarge);
+        match self.file(name, bytes_max) {
+            Err(NotRead::NotThere) => {
+                let (file, _) = self.file(&compressed(name), bytes_max)?;
+                read_at_most(MultiGzDecoder::new(BufReader::new(file)), bytes_max)
+            }
+            file => read_at_most(file?.0, bytes_max),
         }
-        Ok(read)
     }
+}
+
+/// The name of the file in an archived run, whose files gzip has compressed.
+pub(super) fn compressed(name: &str) -> String {
+    format!("{name}.gz")
+}
+
+/// All bytes, whose number is known at their end: a file may be growing.
+fn read_at_most(file: impl Read, bytes_max: u64) -> Result<Vec<u8>, NotRead> {
+    let mut read = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut read).map_err(|_| NotRead::NotThere)?;
+    if read.len() as u64 > bytes_max {
+        return Err(NotRead::TooLarge);
+    }
+    Ok(read)
 }

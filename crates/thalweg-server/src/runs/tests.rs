@@ -1,5 +1,6 @@
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, io::Write as _, os::unix::fs::symlink};
 
+use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use super::*;
@@ -18,6 +19,14 @@ impl Place {
     fn write(&self, run: &str, file: &str, text: &str) {
         fs::create_dir_all(self.0.join(run)).unwrap();
         fs::write(self.0.join(run).join(file), text).unwrap();
+    }
+
+    fn write_compressed(&self, run: &str, file: &str, text: &str) {
+        fs::create_dir_all(self.0.join(run)).unwrap();
+        let file = File::create(self.0.join(run).join(compressed(file))).unwrap();
+        let mut encoder = GzEncoder::new(file, Compression::best());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap();
     }
 
     fn listed(&self) -> Vec<Value> {
@@ -71,6 +80,25 @@ fn the_newest_run_is_first_and_what_is_not_known_of_one_is_left_out() {
     assert_eq!(listed[1], old);
     let broken = json!({"name": "broken", "has_report": false, "has_summary": true});
     assert_eq!(listed[2], broken);
+}
+
+#[test]
+fn files_of_an_archived_run_are_compressed() {
+    let place = Place::new("archived");
+    place.write_compressed("kept", "plan.json", r#"{"name": "fanout", "title": "one to many"}"#);
+    place.write_compressed("kept", "summary.json", "12345");
+    let kept = json!({
+        "name": "kept", "scenario": "fanout", "title": "one to many",
+        "has_report": false, "has_summary": true,
+    });
+    assert_eq!(place.listed(), [kept]);
+    let run = Folder::open(&place.0.join("kept")).unwrap();
+    assert_eq!(run.read("summary.json", 30), Ok(b"12345".to_vec()));
+    // A small file may hold many bytes.
+    place.write_compressed("kept", "manifest.json", &"1".repeat(1000));
+    assert_eq!(run.read("manifest.json", 999), Err(NotRead::TooLarge));
+    place.write("kept", "report.html.gz", "no gzip");
+    assert_eq!(run.read("report.html", 100), Err(NotRead::NotThere));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use thalweg_lab::report;
-use thalweg_lab::run::{self, Archive, Ended};
+use thalweg_lab::run::{self, Ended, StoredRun};
 
 #[derive(Args, Debug)]
 pub(super) struct ListArgs {
@@ -50,6 +50,17 @@ pub(super) struct ExportArgs {
     out: PathBuf,
 }
 
+#[derive(Args, Debug)]
+pub(super) struct ArchiveArgs {
+    /// By name, a part of it that no other has, a path, or `last`.
+    run: String,
+    /// The folder to write to; it holds no run yet.
+    #[arg(value_name = "DIR")]
+    to: PathBuf,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
     /// One self-contained page with charts.
@@ -86,30 +97,30 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
 
 /// Prints a run's table, and what it was made with.
 pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
-    let archive = read(&args.read)?;
+    let run = read(&args.read)?;
     let output = args.output.options(false);
-    let summary = archive.summary();
+    let summary = run.summary();
     if output.is_json {
         print(&json(&summary)?)?;
     } else {
         let (table, manifest) = (report::table(&summary), report::manifest(&summary));
-        print(&format!("{}\n{table}\n{manifest}", archive.head()))?;
+        print(&format!("{}\n{table}\n{manifest}", run.head()))?;
     }
-    run::judge(&archive, &summary, &output)?;
+    run::judge(&run, &summary, &output)?;
     Ok(Ended::Complete)
 }
 
 /// Writes a run in another form.
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
-    let archive = read(&args.read)?;
-    let summary = archive.summary();
+    let run = read(&args.read)?;
+    let summary = run.summary();
     let text = match args.format {
         Format::Html => report::html(&summary),
         Format::Markdown => report::markdown(&summary),
         Format::Csv => report::csv(&summary),
         Format::Json => json(&summary)?,
-        Format::Junit => report::junit(&archive.plan, &summary, &[]),
-        Format::Cost => json(&archive.basis())?,
+        Format::Junit => report::junit(&run.plan, &summary, &[]),
+        Format::Cost => json(&run.basis())?,
     };
     if args.out.as_os_str() == "-" {
         return print(&text);
@@ -119,16 +130,28 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
     Ok(Ended::Complete)
 }
 
-/// What a reader must know goes to stderr: stdout may be read by a program.
-fn read(args: &ReadArgs) -> anyhow::Result<Archive> {
-    let mut archive = Archive::read(&args.store.store().find(&args.run)?)?;
+/// Keeps a run as the repository does.
+pub(super) fn archive(args: &ArchiveArgs) -> anyhow::Result<Ended> {
+    let run = stored(&args.store, &args.run)?;
+    run::archive(&run, &args.to)?;
+    Ok(Ended::Complete)
+}
+
+fn read(args: &ReadArgs) -> anyhow::Result<StoredRun> {
+    let mut run = stored(&args.store, &args.run)?;
     if let Some(baseline) = &args.baseline {
-        archive.compare_with(baseline)?;
+        run.compare_with(baseline)?;
     }
-    for remark in &archive.remarks {
-        run::say(format_args!("{}: {remark}", archive.name));
+    Ok(run)
+}
+
+/// Remarks about the files go to stderr: stdout may be read by a program.
+fn stored(store: &StoreArgs, run: &str) -> anyhow::Result<StoredRun> {
+    let run = StoredRun::read(&store.store().find(run)?)?;
+    for remark in &run.remarks {
+        run::say(format_args!("{}: {remark}", run.name));
     }
-    Ok(archive)
+    Ok(run)
 }
 
 fn json(value: &impl Serialize) -> anyhow::Result<String> {

@@ -47,6 +47,37 @@ fn runs_are_listed_shown_and_exported() {
 }
 
 #[test]
+fn an_archived_run_is_light_and_says_the_same() {
+    if !has_cores() {
+        return;
+    }
+    let place = Place::new("archived");
+    place.take("run-a", &[]).ended_with(0);
+    assert!(!place.file("run-a", "histograms.jsonl").exists());
+    let archive = ["archive", "run-a", "store/kept", "--store", "store"];
+    assert_eq!(place.bench(&archive).ended_with(0), "");
+    let files = fs::read_dir(place.folder.join("store/kept")).expect("a folder");
+    let mut files: Vec<_> = files.map(|file| file.expect("a file").file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["manifest.json", "plan.json.gz", "samples.jsonl.gz", "summary.json.gz"]);
+    let ask = |words: &[&str]| {
+        let said = place.bench(&[words, &["--store", "store"]].concat());
+        said.ended_with(0).to_owned()
+    };
+    let (_, table) = ask(&["show", "kept"]).split_once('\n').map(owned).expect("a table");
+    assert!(ask(&["show", "run-a"]).ends_with(&table), "{table}");
+    assert_eq!(ask(&["export", "kept", "--format", "html"]), place.text("run-a", "report.html"));
+    assert!(ask(&["list"]).contains("kept\n"));
+    // It is complete, and is never added to.
+    place.bench(&archive).ended_with(2);
+    place.bench(&["continue", "kept", "--store", "store"]).ended_with(2);
+}
+
+fn owned((first, second): (&str, &str)) -> (String, String) {
+    (first.to_owned(), second.to_owned())
+}
+
+#[test]
 fn a_run_is_shown_beside_another_subject() {
     if !has_cores() {
         return;

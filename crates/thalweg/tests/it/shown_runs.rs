@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::{Server, request};
 
 /// Runs that are archived in the repository.
-const ARCHIVE: &str = "../../lab/runs/2026-11-21-xeon-2.5ghz-2";
+const ARCHIVE: &str = "../../lab/runs/2026-11-23-epyc-2";
 
 /// What a file of a run may have at most.
 const FILE_BYTES_MAX: u64 = 32 << 20;
@@ -79,7 +79,7 @@ fn the_archive_is_listed_the_newest_first_and_its_files_are_as_they_lie_there() 
     let listed = answer.json();
     let names = names(&listed);
     assert!(names.contains(&"fanout") && names.contains(&"a1"), "{names:?}");
-    assert!(!names.contains(&"autobahn"), "that is no run of the lab");
+    assert!(!names.contains(&"swarm"), "that is no run of the lab");
     let runs = listed["runs"].as_array().expect("runs");
     let begun: Vec<&str> = runs.iter().filter_map(|run| run["begun"].as_str()).collect();
     assert_eq!(begun.len(), runs.len());
@@ -87,13 +87,18 @@ fn the_archive_is_listed_the_newest_first_and_its_files_are_as_they_lie_there() 
     let a1 = runs.iter().find(|run| run["name"] == "a1").expect("a1");
     assert_eq!(a1["scenario"], "a1");
     assert_eq!(a1["title"], "experiment A1: batch size, 10 connections, one batch per millisecond");
-    assert_eq!(a1["machine"], "Intel(R) Xeon(R) Processor @ 2.50GHz, 2 cores");
+    assert_eq!(a1["machine"], "AMD EPYC, 2 cores");
     assert!(a1["version"].as_str().is_some_and(|version| version.starts_with("0.1.0")));
     assert_eq!((&a1["has_report"], &a1["has_summary"]), (&json!(false), &json!(true)));
-    for file in ["manifest.json", "summary.json"] {
+    let files = [
+        ("manifest.json", "manifest.json", None),
+        ("summary.json", "summary.json.gz", Some("gzip")),
+    ];
+    for (file, stored, encoding) in files {
         let answer = server.get(&format!("/runs/a1/{file}"));
         assert_eq!(answer.header("content-type"), Some("application/json"));
-        assert!(answer.body == fs::read(folder.join("a1").join(file)).expect(file), "{file}");
+        assert_eq!(answer.header("content-encoding"), encoding);
+        assert!(answer.body == fs::read(folder.join("a1").join(stored)).expect(file), "{file}");
     }
     let said = server.get("/runs/a1/report.html").refused(404, "not_found");
     assert!(said.contains("thalweg bench export"), "{said}");

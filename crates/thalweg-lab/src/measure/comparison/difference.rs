@@ -54,7 +54,7 @@ impl Metric {
                 let per_s = sample.subject_cpu_ns as f64 / sample.span_us.max(1) as f64;
                 sample.cpu_us_per_event().or((sample.traffic.events == 0).then_some(per_s))
             }
-            Metric::P99 => sample.latency_us(0.99),
+            Metric::P99 => sample.latency.map(|latency| latency.p99_us as f64),
             Metric::RoundTrip => Some(sample.round_trips?.mean_us),
             Metric::Throughput => sample.is_ranked().then(|| sample.events_per_s()),
             Metric::Memory => Some(sample.rss_bytes_per_connection(connections)),

@@ -8,11 +8,14 @@ use super::series::Series;
 use crate::measure::Step;
 use crate::report::number::{brief_us, round};
 use crate::report::part_summary::PartSummary;
-use crate::report::row::Row;
+use crate::report::row::{Lateness, Row};
 use crate::report::workload;
 
 /// Cells whose curves are shown at once; more are folded away.
 const SHOWN_MAX: usize = 4;
+
+/// Shares of the events whose latency a row has.
+const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// A kind of curve.
 pub(super) struct Kind {
@@ -23,8 +26,8 @@ pub(super) struct Kind {
 
 const KINDS: [Kind; 5] = [
     Kind {
-        title: "Latency by percentile, of all samples together",
-        has: |row| row.curves.latency_us.len() > 1,
+        title: "Latency by percentile, medians of samples",
+        has: |row| percentiles(row).len() > 1,
         draw: latency,
     },
     Kind {
@@ -104,28 +107,35 @@ fn nines(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
+/// Nines of each share that the row has a latency of, and this latency in µs.
+fn percentiles(row: &Row) -> Vec<(f64, f64)> {
+    let Lateness { p50_us, p90_us, p99_us, p999_us, .. } = row.latency;
+    let each = SHARES.into_iter().zip([p50_us, p90_us, p99_us, p999_us]);
+    each.filter_map(|(share, us)| Some((nines(share), us?))).collect()
+}
+
 fn latency(markup: &mut Markup, cell: &[Row], series: &[Series]) {
-    let curve = |row: &Row| -> Vec<(f64, f64)> {
-        row.curves.latency_us.iter().map(|(share, us)| (nines(*share), *us as f64)).collect()
-    };
-    let all: Vec<(f64, f64)> = cell.iter().flat_map(curve).collect();
+    let all: Vec<(f64, f64)> = cell.iter().flat_map(percentiles).collect();
     let far = all.iter().map(|(x, _)| *x).fold(1.0, f64::max);
     let low = all.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min).max(1.0);
     let high = all.iter().map(|(_, us)| *us).fold(low * 2.0, f64::max);
-    let shares = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999];
     let plot = Plot {
         heading: cell.first().map_or("", |row| &row.cell),
         description: format!(
             "Latency by percentile, µs: {}",
             middle(cell, |row| row.latency.p99_us)
         ),
-        x: Scale::exact(0.0, far, shares.map(nines).into_iter().filter(|it| *it <= far).collect()),
+        x: Scale::exact(
+            nines(SHARES[0]),
+            far,
+            SHARES.map(nines).into_iter().filter(|it| *it <= far).collect(),
+        ),
         x_title: "percentile",
         x_show: &|x| round_share(1.0 - 10f64.powf(-x)),
         y: Scale::log(low, high),
         y_show: &brief_us,
     };
-    lines(markup, &plot, cell, series, curve);
+    lines(markup, &plot, cell, series, percentiles);
 }
 
 fn over_time(

@@ -1,0 +1,262 @@
+//! A run read back from its folder.
+
+use super::files::{MANIFEST, PLAN, SAMPLES, expect_percentiles, read_json};
+use super::lines::Lines;
+use crate::measure::Sample;
+use crate::report::{Manifest, Summary, models};
+use crate::scenario::{Plan, ScenarioError};
+use crate::sizing::Basis;
+use anyhow::bail;
+use std::path::{Path, PathBuf};
+
+/// A run read back from its folder.
+#[derive(Clone, Debug)]
+pub struct StoredRun {
+    /// Of its folder.
+    pub name: String,
+    /// Where it lies.
+    pub folder: PathBuf,
+    /// What was to be measured.
+    pub plan: Plan,
+    /// On what, with what, when.
+    pub manifest: Manifest,
+    /// What was measured.
+    pub samples: Vec<Sample>,
+    /// What a reader must know of the files.
+    pub remarks: Vec<String>,
+}
+
+impl StoredRun {
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// A file is missing or broken, or the run is of an earlier lab.
+    pub fn read(folder: &Path) -> anyhow::Result<StoredRun> {
+        expect_percentiles(folder)?;
+        let plan: Plan = read_json(folder, PLAN)?;
+        let lines: Lines<Sample> = Lines::read(folder, SAMPLES)?;
+        let mut samples = lines.values;
+        for sample in &mut samples {
+            sample.verdict = std::mem::take(&mut sample.verdict).beside(sample.swarm_busy);
+            if !has(&plan, sample) {
+                bail!("{}: samples.jsonl has a sample that plan.json has not", folder.display());
+            }
+        }
+        let mut remarks: Vec<String> = lines.remark.into_iter().collect();
+        let manifest = read_json(folder, MANIFEST).unwrap_or_else(|error| {
+            remarks.push(format!("nothing is known of machine and versions: {error:#}"));
+            Manifest::default()
+        });
+        Ok(StoredRun {
+            name: name_of(folder),
+            folder: folder.to_owned(),
+            plan,
+            manifest,
+            samples,
+            remarks,
+        })
+    }
+
+    /// Whose table follows: name, times, versions, what was typed.
+    pub fn head(&self) -> String {
+        let Manifest { version, measured, command_line, begun, .. } = &self.manifest;
+        let taken = self.samples.len();
+        let planned = self.plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
+        let mut text = format!("{} · {begun} · {taken}{planned} samples\n", self.name);
+        text += &format!("{command_line}\nlab {version}\n");
+        if !measured.is_empty() && measured != version {
+            text += &format!("measured {measured}\n");
+        }
+        text
+    }
+
+    /// Compares the others with this subject, in every cell that has it. There the baseline before
+    /// stands once, without its control.
+    ///
+    /// # Errors
+    /// No cell has it.
+    pub fn compare_with(&mut self, baseline: &str) -> Result<(), ScenarioError> {
+        let mut plan = self.plan.clone();
+        plan.compare_with(baseline)?;
+        let before = std::mem::replace(&mut self.plan, plan);
+        self.samples.retain(|sample| {
+            let of = |plan: &'_ Plan| plan.parts[sample.part].cells[sample.cell].baseline;
+            let cell = &before.parts[sample.part].cells[sample.cell];
+            let is_other = of(&self.plan) != cell.baseline && of(&self.plan) != sample.subject;
+            !(is_other && cell.is_control(sample.subject))
+        });
+        Ok(())
+    }
+
+    /// What was found.
+    pub fn summary(&self) -> Summary {
+        Summary::new(&self.plan, &self.samples, self.manifest.clone())
+    }
+
+    /// What its subjects cost, for [`crate::sizing`].
+    pub fn basis(&self) -> Basis {
+        let Manifest { machine, measured, version, begun, .. } = &self.manifest;
+        let measured = if measured.is_empty() { version } else { measured };
+        Basis {
+            run: self.name.clone(),
+            machine: format!("{}, {} cores", machine.cpu, machine.cores),
+            begun: begun.clone(),
+            version: measured.clone(),
+            models: models(&self.summary()),
+        }
+    }
+
+    /// Whether it was neither killed nor interrupted.
+    pub fn is_complete(&self) -> bool {
+        !self.manifest.ended.is_empty() && !self.manifest.was_interrupted
+    }
+}
+
+/// What the folder's manifest says; nothing where there is none.
+pub(super) fn manifest(folder: &Path) -> Manifest {
+    read_json(folder, MANIFEST).unwrap_or_default()
+}
+
+/// The last part of a path.
+pub(super) fn name_of(folder: &Path) -> String {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    whole.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+fn has(plan: &Plan, sample: &Sample) -> bool {
+    let cell = plan.parts.get(sample.part).and_then(|part| part.cells.get(sample.cell));
+    cell.is_some_and(|cell| sample.subject < cell.subjects.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::archive;
+    use super::super::files::{self, SUMMARY};
+    use super::super::store::Store;
+    use super::super::tests::{ARCHIVE, scratch};
+    use super::*;
+    use crate::report::{self, csv, html, table};
+    use serde_json::{Value, json};
+    use std::fs;
+
+    /// Some that every kind of run has one of.
+    const FIGURES: [&str; 4] =
+        ["/latency/p99_us", "/cpu/us_per_event/median", "/memory/rss_bytes", "/round_trip/mean_us"];
+
+    /// Reads every archived run of `days`, draws all of its reports, and compares its figures with
+    /// those that its summary has.
+    fn check_runs(days: impl Iterator<Item = PathBuf>) {
+        let stores = days.map(Store::new);
+        let folders = stores.flat_map(|store| {
+            let names = store.names().unwrap();
+            names.into_iter().map(move |name| store.folder_of(&name))
+        });
+        let mut compared = 0;
+        for folder in folders {
+            let run = StoredRun::read(&folder).unwrap();
+            let name = folder.display();
+            assert_eq!(run.remarks, [""; 0], "{name}");
+            assert!(run.is_complete(), "{name}");
+            let summary = run.summary();
+            let subject = &summary.parts[0].rows[1].subject;
+            assert!(table(&summary).contains(subject) && csv(&summary).contains(subject), "{name}");
+            assert!(!html(&summary).is_empty() && !report::markdown(&summary).is_empty());
+            let then: Value = files::read_json(&folder, SUMMARY).unwrap();
+            for (part, then) in summary.parts.iter().zip(then["parts"].as_array().unwrap()) {
+                let rows = then["rows"].as_array().unwrap();
+                assert_eq!(rows.len(), part.rows.len(), "{name}");
+                for (row, then) in part.rows.iter().zip(rows) {
+                    compared +=
+                        figures_compared(&serde_json::to_value(row).unwrap(), then, &folder);
+                }
+            }
+        }
+        assert!(compared > 0, "no figure can be compared");
+    }
+
+    fn figures_compared(row: &Value, then: &Value, folder: &Path) -> usize {
+        for path in ["/cell", "/subject", "/samples", "/valid"] {
+            assert_eq!(row.pointer(path), then.pointer(path), "{}", folder.display());
+        }
+        let figure = |row: &Value, path| row.pointer(path).and_then(Value::as_f64);
+        let known = FIGURES
+            .into_iter()
+            .filter_map(|path| Some((path, figure(row, path), figure(then, path)?)));
+        known
+            .map(|(path, now, then)| {
+                let is_same = now.is_some_and(|now| (now - then).abs() <= 1e-9 * then.abs());
+                assert!(is_same, "{} {path}: {now:?}, and then {then}", folder.display());
+            })
+            .count()
+    }
+
+    #[test]
+    fn archived_runs_are_read_back() {
+        check_runs([PathBuf::from(ARCHIVE)].into_iter());
+    }
+
+    /// As runs that are measured leave it: the archived `idle`, unpacked, with these bytes in place
+    /// of the last `cut` of its samples.
+    fn unpacked_copy(name: &str, cut: usize, instead: &str) -> PathBuf {
+        let (from, to) = (Path::new(ARCHIVE).join("idle"), scratch(name));
+        for file in [PLAN, MANIFEST, SAMPLES] {
+            fs::write(to.join(file), files::read(&from, file).unwrap()).unwrap();
+        }
+        let mut samples = fs::read(to.join(SAMPLES)).unwrap();
+        samples.truncate(samples.len() - cut);
+        samples.extend(instead.bytes());
+        fs::write(to.join(SAMPLES), samples).unwrap();
+        to
+    }
+
+    #[test]
+    fn a_half_written_line_is_left_out_and_said() {
+        let whole = StoredRun::read(&unpacked_copy("whole", 0, "")).unwrap();
+        let cut = StoredRun::read(&unpacked_copy("cut", 20, "")).unwrap();
+        assert_eq!(cut.samples.len() + 1, whole.samples.len());
+        assert_eq!(
+            cut.remarks,
+            ["the last line of samples.jsonl is half-written, as when a run is killed: left out"]
+        );
+        let broken = StoredRun::read(&unpacked_copy("broken", 20, "\n"));
+        assert!(format!("{:#}", broken.unwrap_err()).contains("line "));
+    }
+
+    #[test]
+    fn an_archived_run_says_the_same_and_has_four_files() {
+        let run = StoredRun::read(&unpacked_copy("to-archive", 0, "")).unwrap();
+        let to = run.folder.join("archived");
+        archive(&run, &to).unwrap();
+        let mut names: Vec<_> =
+            fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        let expected = ["manifest.json", "plan.json.gz", "samples.jsonl.gz", "summary.json.gz"];
+        assert_eq!(names, expected);
+        let archived = StoredRun::read(&to).unwrap();
+        assert_eq!(html(&archived.summary()), html(&run.summary()));
+        let summary: Value = files::read_json(&to, SUMMARY).unwrap();
+        assert_eq!(summary, json!(run.summary()));
+        let again = archive(&archived, &to).unwrap_err().to_string();
+        assert!(again.ends_with("holds a run already: name another folder"), "{again}");
+    }
+
+    #[test]
+    fn a_run_of_an_earlier_lab_is_refused_with_the_remedy() {
+        for name in ["histograms.jsonl", "histograms.jsonl.xz", "samples.jsonl.xz"] {
+            let folder = unpacked_copy("earlier", 0, "");
+            fs::write(folder.join(name), "").unwrap();
+            let error = StoredRun::read(&folder).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("bench rerun"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_continuing_has_added_is_told() {
+        let folder = unpacked_copy("continued", 0, "");
+        let mut manifest: Value = read_json(&folder, MANIFEST).unwrap();
+        manifest["continued"] = json!([{"begun": "later", "version": "1", "measured": "2"}]);
+        fs::write(folder.join(MANIFEST), manifest.to_string()).unwrap();
+        let told = report::manifest(&StoredRun::read(&folder).unwrap().summary());
+        assert!(told.contains("\nSamples added: at later with 1, measured 2\n"), "{told}");
+    }
+}
