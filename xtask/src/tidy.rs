@@ -12,6 +12,7 @@ mod links;
 mod modules;
 mod panics;
 mod rooms;
+mod runs;
 mod rust;
 mod sizes;
 mod text;
@@ -46,6 +47,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     text::check(tree, &mut findings);
     links::check(tree, &mut findings);
+    runs::check(tree, &mut findings);
     modules::check(tree, &mut findings);
     arrows::check(tree, &mut findings);
     circles::check(tree, &mut findings);

@@ -14,8 +14,14 @@ use flate2::read::GzDecoder;
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     root: String,
+    files: BTreeMap<String, File>,
+}
+
+#[derive(Debug)]
+struct File {
+    bytes: u64,
     /// `None`: not text.
-    files: BTreeMap<String, Option<String>>,
+    text: Option<String>,
 }
 
 impl Tree {
@@ -42,7 +48,8 @@ impl Tree {
         for path in String::from_utf8(listing.stdout)?.split_terminator('\0') {
             // What is deleted but not yet committed is listed, yet not there.
             if let Ok(bytes) = fs::read(format!("{root}/{path}")) {
-                files.insert(path.to_owned(), String::from_utf8(bytes).ok());
+                let (bytes, text) = (bytes.len() as u64, String::from_utf8(bytes).ok());
+                files.insert(path.to_owned(), File { bytes, text });
             }
         }
         Ok(Self { root, files })
@@ -50,7 +57,10 @@ impl Tree {
 
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
-        let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
+        let owned = |(path, text): &(&str, &str)| {
+            let (bytes, text) = (text.len() as u64, Some((*text).to_owned()));
+            ((*path).to_owned(), File { bytes, text })
+        };
         Self { root: String::new(), files: files.iter().map(owned).collect() }
     }
 
@@ -61,7 +71,7 @@ impl Tree {
 
     /// Every text file and its text.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
+        self.files.iter().filter_map(|(path, file)| Some((path.as_str(), file.text.as_deref()?)))
     }
 
     /// Every Rust file and its text.
@@ -70,13 +80,19 @@ impl Tree {
     }
 
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
-        self.files.get(path)?.as_deref()
+        self.files.get(path)?.text.as_deref()
+    }
+
+    /// Every file whose path begins so, and its size in bytes.
+    pub(crate) fn sizes(&self, begin: &str) -> impl Iterator<Item = (&str, u64)> {
+        let files = self.files.iter().filter(move |(path, _)| path.starts_with(begin));
+        files.map(|(path, file)| (path.as_str(), file.bytes))
     }
 
     /// The text in a file that gzip has compressed.
     pub(crate) fn unpacked(&self, path: &str) -> Option<String> {
         // The trees of tests hold texts alone.
-        if let Some(text) = self.files.get(path)? {
+        if let Some(text) = &self.files.get(path)?.text {
             return Some(text.clone());
         }
         let file = fs::File::open(format!("{}/{path}", self.root)).ok()?;
