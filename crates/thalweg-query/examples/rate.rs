@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Instant};
 
 use thalweg_columns::Columns;
-use thalweg_query::{Beginning, Bounds, Query, Running, Sink};
+use thalweg_query::{Beginning, Bounds, Query, Running, Sink, Unbroken};
 
 const COLUMNS: [&str; 11] = [
     "in_use:int",
@@ -69,9 +69,12 @@ fn main() {
                 );
                 let begun = Instant::now();
                 for (index, row) in rows.iter().enumerate() {
-                    running.take(index as u64 + 1, row.as_bytes(), 0, &mut bytes);
+                    running
+                        .take(index as u64 + 1, row.as_bytes(), 0, &mut bytes)
+                        .expect("within bounds");
                 }
                 running.close_all(&mut bytes);
+                running.finish(&mut bytes, &mut Unbroken).expect("within bounds");
                 let seconds = begun.elapsed().as_secs_f64();
                 assert!(bytes.0 > 0);
                 ROWS as f64 / seconds / 1e6

@@ -4,7 +4,9 @@ use thalweg_columns::{Cell, Kind};
 
 use crate::{
     expr::{Expr, Row},
-    value::{compare, finite, owned},
+    limits::ALLOCATION_BYTES,
+    meter::Meter,
+    value::{compared, finite, owned},
 };
 
 /// An aggregate of a query.
@@ -113,19 +115,27 @@ impl Aggregate {
     /// `None` if there was no room, and the row does not count.
     #[inline]
     pub(crate) fn take(&self, row: Row<'_>, into: &mut Accumulator, room: usize) -> Option<isize> {
-        if self.filter.as_ref().is_some_and(|filter| filter.is_true(row) != Some(true)) {
+        if !row.meter.spend(1)
+            || self.filter.as_ref().is_some_and(|filter| filter.is_true(row) != Some(true))
+        {
             return Some(0);
         }
-        match &self.argument {
-            Some(argument) => into.take(argument.eval(row), room),
-            None => into.take(Cell::Bool(true), room),
+        let cell = match &self.argument {
+            // It is not read.
+            Some(argument) if self.function == AggregateFunction::Count => argument.eval_whole(row),
+            Some(argument) => argument.eval(row),
+            None => Cell::Bool(true),
+        };
+        if row.meter.over().is_some() {
+            return Some(0);
         }
+        into.take(cell, room, row.meter)
     }
 }
 
 impl Accumulator {
     #[inline]
-    fn take(&mut self, cell: Cell<'_>, room: usize) -> Option<isize> {
+    fn take(&mut self, cell: Cell<'_>, room: usize, meter: &Meter) -> Option<isize> {
         if cell == Cell::Null && !matches!(self, Self::First(_) | Self::Last(_)) {
             return Some(0);
         }
@@ -144,24 +154,26 @@ impl Accumulator {
             }
             Self::MeanDouble(sum, count) => (*sum, *count) = (*sum + double(&cell), *count + 1),
             Self::Min(least) => {
-                if *least == Cell::Null || compare(&cell, least).is_some_and(|it| it.is_lt()) {
-                    return replace(least, cell, room);
+                let order = compared(&cell, least, meter);
+                if *least == Cell::Null || order.is_some_and(|order| order.is_lt()) {
+                    return replace(least, cell, room, meter);
                 }
             }
             Self::Max(largest) => {
-                if *largest == Cell::Null || compare(&cell, largest).is_some_and(|it| it.is_gt()) {
-                    return replace(largest, cell, room);
+                let order = compared(&cell, largest, meter);
+                if *largest == Cell::Null || order.is_some_and(|order| order.is_gt()) {
+                    return replace(largest, cell, room, meter);
                 }
             }
             Self::First(first) => {
                 if first.is_none() {
                     let mut held = Cell::Null;
-                    let grown = replace(&mut held, cell, room)?;
+                    let grown = replace(&mut held, cell, room, meter)?;
                     *first = Some(held);
                     return Some(grown);
                 }
             }
-            Self::Last(last) => return replace(last, cell, room),
+            Self::Last(last) => return replace(last, cell, room, meter),
         }
         Some(0)
     }
@@ -214,19 +226,30 @@ impl Accumulator {
     }
 }
 
-/// Keeps a value instead of the one before, if there is room for it.
-fn replace(before: &mut Cell<'static>, cell: Cell<'_>, room: usize) -> Option<isize> {
-    let grown = text_bytes(&cell) - text_bytes(before);
+/// Keeps a value instead of the one before, if there is room for it. Returns by how many bytes it is longer.
+fn replace(
+    before: &mut Cell<'static>,
+    cell: Cell<'_>,
+    room: usize,
+    meter: &Meter,
+) -> Option<isize> {
+    let bytes = text_bytes(&cell);
+    let grown = bytes - text_bytes(before);
     if grown > room as isize {
         return None;
+    }
+    if !meter.copy(bytes.unsigned_abs()) {
+        return Some(0);
     }
     *before = owned(cell);
     Some(grown)
 }
 
+/// Memory of a text that is kept.
 fn text_bytes(cell: &Cell<'_>) -> isize {
     match cell {
-        Cell::String(text) | Cell::Json(text) => text.len() as isize,
+        Cell::String(text) | Cell::Json(text) if text.is_empty() => 0,
+        Cell::String(text) | Cell::Json(text) => (text.len() + ALLOCATION_BYTES) as isize,
         _ => 0,
     }
 }

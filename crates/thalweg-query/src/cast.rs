@@ -4,6 +4,8 @@ use thalweg_columns::Cell;
 
 use crate::{
     civil::day_start,
+    limits::CONVERSION_STEPS,
+    meter::Meter,
     value::{finite, text_of, time},
 };
 
@@ -23,11 +25,20 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) fn cast(self, cell: Cell<'_>) -> Cell<'_> {
+    pub(crate) fn cast<'r>(self, cell: Cell<'r>, meter: &Meter) -> Cell<'r> {
         let cell = match cell {
             Cell::Json(text) => Cell::String(text),
             cell => cell,
         };
+        let has_steps = match (self, &cell) {
+            (Self::String, Cell::String(_)) => true,
+            (_, Cell::String(text)) => meter.spend(CONVERSION_STEPS) && meter.scan(4 * text.len()),
+            (Self::String, _) => meter.spend(CONVERSION_STEPS),
+            _ => true,
+        };
+        if !has_steps {
+            return Cell::Null;
+        }
         match self {
             _ if cell == Cell::Null => Cell::Null,
             Self::Bool => boolean(cell),

@@ -18,6 +18,7 @@ use crate::{
     functions::{FUNCTIONS, Function, Signature, common},
     like::LikePattern,
     limits::STEPS_MAX,
+    meter::Meter,
     syntax::span_of,
     typed::{
         Compiled, Typed, article, as_kind, binary, boolean, cast, comparable, compared, day,
@@ -41,6 +42,8 @@ pub(crate) struct Scope<'a> {
     /// Whether it is the condition of WHERE, before there are windows.
     pub(crate) is_filter: bool,
     steps_left: usize,
+    /// Of evaluating what is constant.
+    meter: Meter,
 }
 
 /// What is grouped by, and what is aggregated.
@@ -53,8 +56,17 @@ pub(crate) struct Grouping {
 impl<'a> Scope<'a> {
     pub(crate) fn new(columns: &'a Columns, prefixes: Vec<String>, has_window: bool) -> Self {
         let (wanted, names) = (Vec::new(), Vec::new());
-        let (grouping, is_filter, steps_left) = (None, false, STEPS_MAX);
-        Self { columns, prefixes, has_window, wanted, names, grouping, is_filter, steps_left }
+        Self {
+            columns,
+            prefixes,
+            has_window,
+            wanted,
+            names,
+            grouping: None,
+            is_filter: false,
+            steps_left: STEPS_MAX,
+            meter: Meter::for_constants(),
+        }
     }
 
     pub(crate) fn columns(&self) -> &'a Columns {
@@ -108,7 +120,7 @@ impl<'a> Scope<'a> {
             return Ok(found);
         }
         let found = self.compile_node(ast, span)?;
-        Ok(folded(found))
+        Ok(folded(found, &self.meter))
     }
 
     /// Takes so many of the steps that there may be.

@@ -1,7 +1,8 @@
 //! Expressions, and their values. NULL is as in SQL: what is not known. No expression fails: what has no value,
-//! such as 1 / 0, is NULL.
+//! such as 1 / 0, is NULL. Every operator counts its steps, and those that read or make texts count their bytes, before they
+//! do their work ([`Meter`]).
 
-use std::{borrow::Cow, cmp::Ordering};
+use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 use thalweg_columns::Cell;
@@ -10,8 +11,9 @@ use crate::{
     cast::Target,
     functions::Function,
     like::LikePattern,
-    limits::VALUE_BYTES_MAX,
-    value::{borrowed, compare, finite, text, truth},
+    limits::ALLOCATION_BYTES,
+    meter::Meter,
+    value::{borrowed, compared, finite, joined, truth},
 };
 
 /// What an expression is evaluated for.
@@ -23,6 +25,8 @@ pub(crate) struct Row<'r> {
     pub(crate) window: (i64, i64),
     /// The time, in ms since 1970.
     pub(crate) now_ms: i64,
+    /// Counts what it costs.
+    pub(crate) meter: &'r Meter,
 }
 
 /// An expression over the cells of a row. Types were checked when it was planned.
@@ -74,12 +78,13 @@ impl Expr {
     pub(crate) fn eval<'r>(&'r self, row: Row<'r>) -> Cell<'r> {
         match self {
             Self::Constant(cell) => borrowed(cell),
-            Self::Cell(index) => row.cells.get(*index).map_or(Cell::Null, borrowed),
+            Self::Cell(index) => row.cells.get(*index).map_or(Cell::Null, |cell| row.bounded(cell)),
             Self::WindowStart => Cell::Time(row.window.0),
             Self::WindowEnd => Cell::Time(row.window.1),
             Self::Now => Cell::Time(row.now_ms),
+            _ if !row.meter.spend(1) => Cell::Null,
             Self::Compare(comparison, left, right) => {
-                truth(comparison.holds(&left.eval(row), &right.eval(row)))
+                truth(comparison.holds(&left.eval(row), &right.eval(row), row.meter))
             }
             Self::And(left, right) => match left.is_true(row) {
                 Some(false) => Cell::Bool(false),
@@ -98,10 +103,10 @@ impl Expr {
                 },
             },
             Self::Not(inner) => truth(inner.is_true(row).map(|is_true| !is_true)),
-            Self::IsNull(inner) => Cell::Bool(inner.eval(row) == Cell::Null),
+            Self::IsNull(inner) => Cell::Bool(inner.eval_whole(row) == Cell::Null),
             Self::IsSame(left, right) => Cell::Bool(match (left.eval(row), right.eval(row)) {
                 (Cell::Null, Cell::Null) => true,
-                (left, right) => compare(&left, &right) == Some(Ordering::Equal),
+                (left, right) => compared(&left, &right, row.meter) == Some(Ordering::Equal),
             }),
             Self::Negative(inner) => match inner.eval(row) {
                 Cell::Int(number) => number.checked_neg().map_or(Cell::Null, Cell::Int),
@@ -111,15 +116,13 @@ impl Expr {
             Self::Arithmetic(operator, left, right) => {
                 operator.apply(&left.eval(row), &right.eval(row))
             }
-            Self::Concat(left, right) => match (text(&left.eval(row)), text(&right.eval(row))) {
-                (Some(left), Some(right)) if left.len() + right.len() <= VALUE_BYTES_MAX => {
-                    Cell::String(Cow::Owned(format!("{left}{right}")))
-                }
-                _ => Cell::Null,
-            },
+            Self::Concat(left, right) => {
+                let cells = [left.eval(row), right.eval(row)];
+                if cells.contains(&Cell::Null) { Cell::Null } else { joined(&cells, row.meter) }
+            }
             Self::In(inner, list) => is_in(&inner.eval(row), list, row),
             Self::Like(inner, pattern) => match inner.eval(row) {
-                Cell::String(text) => truth(pattern.is_match(&text)),
+                Cell::String(text) => truth(pattern.is_match(&text, row.meter)),
                 _ => Cell::Null,
             },
             Self::Case(conditions, otherwise) => {
@@ -128,11 +131,19 @@ impl Expr {
                     conditions.iter().find(holds).map_or(&**otherwise, |(_, result)| result);
                 result.eval(row)
             }
-            Self::Cast(inner, target) => target.cast(inner.eval(row)),
+            Self::Cast(inner, target) => target.cast(inner.eval(row), row.meter),
             Self::Call(function, arguments) => {
                 let cells = arguments.iter().map(|argument| argument.eval(row));
-                function.call(cells.collect::<SmallVec<[Cell<'r>; 4]>>())
+                function.call(cells.collect::<SmallVec<[Cell<'r>; 4]>>(), row.meter)
             }
+        }
+    }
+
+    /// The same, where its text is only passed on, or is not read: that of a column may have any length.
+    pub(crate) fn eval_whole<'r>(&'r self, row: Row<'r>) -> Cell<'r> {
+        match self {
+            Self::Cell(index) => row.cells.get(*index).map_or(Cell::Null, borrowed),
+            _ => self.eval(row),
         }
     }
 
@@ -141,12 +152,25 @@ impl Expr {
     pub(crate) fn is_true(&self, row: Row<'_>) -> Option<bool> {
         // The most common conditions need no cell for their result.
         if let Self::Compare(comparison, left, right) = self {
-            return comparison.holds(&left.eval(row), &right.eval(row));
+            if !row.meter.spend(1) {
+                return None;
+            }
+            return comparison.holds(&left.eval(row), &right.eval(row), row.meter);
         }
         match self.eval(row) {
             Cell::Bool(is_true) => Some(is_true),
             _ => None,
         }
+    }
+
+    /// Its memory in bytes, without that of the expressions in it.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let own = match self {
+            Self::Constant(Cell::String(text) | Cell::Json(text)) => text.len() + ALLOCATION_BYTES,
+            Self::Like(_, pattern) => pattern.memory_bytes(),
+            _ => 0,
+        };
+        size_of::<Self>() + ALLOCATION_BYTES + own
     }
 
     /// Calls `visit` for each expression in this one, and for itself.
@@ -182,6 +206,17 @@ impl Expr {
     }
 }
 
+impl<'r> Row<'r> {
+    /// The same value, not copied; NULL, if it is a longer text than an expression may read.
+    #[inline]
+    fn bounded(&self, cell: &'r Cell<'r>) -> Cell<'r> {
+        match cell {
+            Cell::String(text) | Cell::Json(text) if !self.meter.is_value(text.len()) => Cell::Null,
+            cell => borrowed(cell),
+        }
+    }
+}
+
 /// As in SQL: NULL in the list says that it is not known whether something else is in it.
 fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: Row<'r>) -> Cell<'r> {
     if *cell == Cell::Null {
@@ -189,7 +224,10 @@ fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: Row<'r>) -> Cell<'r> {
     }
     let mut has_null = false;
     for other in list {
-        match compare(cell, &other.eval(row)) {
+        if !row.meter.spend(1) {
+            return Cell::Null;
+        }
+        match compared(cell, &other.eval(row), row.meter) {
             Some(Ordering::Equal) => return Cell::Bool(true),
             Some(_) => {}
             None => has_null = true,
@@ -201,8 +239,8 @@ fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: Row<'r>) -> Cell<'r> {
 impl Comparison {
     /// `None` if one of them is NULL.
     #[inline]
-    fn holds(self, left: &Cell<'_>, right: &Cell<'_>) -> Option<bool> {
-        let order = compare(left, right)?;
+    fn holds(self, left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<bool> {
+        let order = compared(left, right, meter)?;
         Some(match self {
             Self::Equal => order.is_eq(),
             Self::NotEqual => order.is_ne(),

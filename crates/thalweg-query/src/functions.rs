@@ -7,9 +7,10 @@ use thalweg_columns::{Cell, Kind};
 
 use crate::{
     civil,
-    limits::VALUE_BYTES_MAX,
+    limits::CONVERSION_STEPS,
+    meter::Meter,
     rounding::{rounded, rounded_int},
-    value::{compare, finite, text, truth},
+    value::{compared, finite, joined, truth},
 };
 
 /// A function, and its arguments' types.
@@ -281,7 +282,10 @@ pub(crate) fn common(one: Kind, other: Kind) -> Option<Kind> {
 pub(crate) type Arguments<'r> = SmallVec<[Cell<'r>; 4]>;
 
 impl Function {
-    pub(crate) fn call<'r>(self, arguments: Arguments<'r>) -> Cell<'r> {
+    pub(crate) fn call<'r>(self, arguments: Arguments<'r>, meter: &Meter) -> Cell<'r> {
+        if !meter.spend(arguments.len() as u64) {
+            return Cell::Null;
+        }
         match self {
             Self::Coalesce => {
                 arguments.into_iter().find(|cell| *cell != Cell::Null).unwrap_or(Cell::Null)
@@ -292,7 +296,7 @@ impl Function {
                 } else {
                     std::cmp::Ordering::Greater
                 };
-                let better = |best: Cell<'r>, cell: Cell<'r>| match compare(&cell, &best) {
+                let better = |best: Cell<'r>, cell: Cell<'r>| match compared(&cell, &best, meter) {
                     Some(order) if order == wanted => cell,
                     _ => best,
                 };
@@ -302,19 +306,10 @@ impl Function {
                     .reduce(better)
                     .unwrap_or(Cell::Null)
             }
-            Self::Concat => {
-                let mut all = String::new();
-                for part in arguments.iter().filter_map(text) {
-                    if all.len() + part.len() > VALUE_BYTES_MAX {
-                        return Cell::Null;
-                    }
-                    all += &part;
-                }
-                Cell::String(Cow::Owned(all))
-            }
+            Self::Concat => joined(&arguments, meter),
             Self::NullIf => {
                 let [first, second] = two(arguments);
-                match compare(&first, &second) {
+                match compared(&first, &second, meter) {
                     Some(order) if order.is_eq() => Cell::Null,
                     _ => first,
                 }
@@ -329,7 +324,8 @@ impl Function {
             | Self::RightTrim
             | Self::Replace
             | Self::StartsWith
-            | Self::Position => self.of_text(&arguments),
+            | Self::Position => self.of_text(&arguments, meter),
+            _ if !meter.spend(CONVERSION_STEPS) => Cell::Null,
             Self::DateTrunc | Self::Extract | Self::EpochMs => self.of_time(&arguments),
             _ => self.of_numbers(&arguments),
         }
@@ -368,33 +364,50 @@ impl Function {
         }
     }
 
-    fn of_text<'r>(self, arguments: &[Cell<'r>]) -> Cell<'r> {
-        let string = |text: String| Cell::String(Cow::Owned(text));
-        match (self, arguments) {
-            (Self::Lower, [Cell::String(text)]) => string(text.to_lowercase()),
-            (Self::Upper, [Cell::String(text)]) => string(text.to_uppercase()),
-            (Self::Length, [Cell::String(text)]) => Cell::Int(text.chars().count() as i64),
-            (Self::Trim, [Cell::String(text)]) => string(text.trim_matches(' ').to_owned()),
-            (Self::LeftTrim, [Cell::String(text)]) => {
-                string(text.trim_start_matches(' ').to_owned())
-            }
-            (Self::RightTrim, [Cell::String(text)]) => {
-                string(text.trim_end_matches(' ').to_owned())
-            }
-            (Self::Substr, [Cell::String(text), Cell::Int(from), rest @ ..]) => {
+    /// Counts the bytes of the text that it reads, and of the one that it makes, before it does.
+    fn of_text<'r>(self, arguments: &[Cell<'r>], meter: &Meter) -> Cell<'r> {
+        let made = |text: &str| match meter.make(text.len()) {
+            true => Cell::String(Cow::Owned(text.to_owned())),
+            false => Cell::Null,
+        };
+        let [Cell::String(text), rest @ ..] = arguments else { return Cell::Null };
+        let is_scanned = match self {
+            Self::Lower | Self::Upper if text.is_ascii() => meter.copy(4 * text.len()),
+            Self::Lower | Self::Upper => meter.scan(4 * text.len()),
+            Self::Length => meter.copy(text.len()),
+            Self::StartsWith => match rest {
+                [Cell::String(start)] => meter.copy(start.len()),
+                _ => true,
+            },
+            // They make as many bytes as they read, or fewer.
+            Self::Trim | Self::LeftTrim | Self::RightTrim => meter.scan(text.len()),
+            _ => meter.scan(2 * text.len()),
+        };
+        if !is_scanned {
+            return Cell::Null;
+        }
+        match (self, rest) {
+            (Self::Lower, []) => changed(text, str::to_lowercase, meter),
+            (Self::Upper, []) => changed(text, str::to_uppercase, meter),
+            (Self::Length, []) => Cell::Int(text.chars().count() as i64),
+            (Self::Trim, []) => made(text.trim_matches(' ')),
+            (Self::LeftTrim, []) => made(text.trim_start_matches(' ')),
+            (Self::RightTrim, []) => made(text.trim_end_matches(' ')),
+            (Self::Substr, [Cell::Int(from), rest @ ..]) => {
                 let count = match rest {
                     [Cell::Int(count)] => *count,
                     _ => i64::MAX,
                 };
-                string(substring(text, *from, count))
+                made(substring(text, *from, count))
             }
-            (Self::Replace, [Cell::String(text), Cell::String(what), Cell::String(with)]) => {
-                replaced(text, what, with).map_or(Cell::Null, string)
+            (Self::Replace, [Cell::String(what), Cell::String(with)]) => {
+                replaced(text, what, with, meter)
             }
-            (Self::StartsWith, [Cell::String(text), Cell::String(start)]) => {
-                truth(Some(text.starts_with(&**start)))
-            }
-            (Self::Position, [Cell::String(text), Cell::String(part)]) => {
+            (Self::StartsWith, [Cell::String(start)]) => truth(Some(text.starts_with(&**start))),
+            (Self::Position, [Cell::String(part)]) => {
+                if !meter.scan(2 * part.len()) {
+                    return Cell::Null;
+                }
                 let place =
                     text.find(&**part).map_or(0, |at| text[..at].chars().count() as i64 + 1);
                 Cell::Int(place)
@@ -427,20 +440,50 @@ fn two(arguments: Arguments<'_>) -> [Cell<'_>; 2] {
 
 /// So many characters from a place on; if they are less than none, those before it. The first place is 1, the last -1; places
 /// that the text does not have are empty.
-fn substring(text: &str, from: i64, count: i64) -> String {
+fn substring(text: &str, from: i64, count: i64) -> &str {
     let characters = if from < 0 { text.chars().count() as i64 } else { -1 };
     let from = from.saturating_add(characters);
     let to = from.saturating_add(count);
     let (begin, end) = (from.min(to).max(0), from.max(to).max(0));
-    text.chars().skip(begin as usize).take((end - begin) as usize).collect()
+    let place = |text: &str, characters: i64| {
+        let characters = usize::try_from(characters).unwrap_or(usize::MAX);
+        text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at)
+    };
+    let text = &text[place(text, begin)..];
+    &text[..place(text, end - begin)]
 }
 
-/// `None`: a few bytes would become too many.
-fn replaced(text: &str, what: &str, with: &str) -> Option<String> {
+/// A text in other letters: it may be three times as long.
+fn changed<'r>(text: &str, change: impl Fn(&str) -> String, meter: &Meter) -> Cell<'r> {
+    let changed = change(text);
+    if meter.make(changed.len()) { Cell::String(Cow::Owned(changed)) } else { Cell::Null }
+}
+
+/// A few bytes may become many: how many is known before they are made.
+fn replaced<'r>(text: &str, what: &str, with: &str, meter: &Meter) -> Cell<'r> {
     if what.is_empty() {
-        return Some(text.to_owned());
+        return match meter.make(text.len()) {
+            true => Cell::String(Cow::Owned(text.to_owned())),
+            false => Cell::Null,
+        };
+    }
+    if !meter.scan(4 * what.len()) {
+        return Cell::Null;
     }
     let found = text.matches(what).count();
-    let bytes = text.len() - found * what.len() + found.checked_mul(with.len())?;
-    (bytes <= VALUE_BYTES_MAX).then(|| text.replace(what, with))
+    let bytes = found.checked_mul(with.len()).map(|with| text.len() - found * what.len() + with);
+    let is_counted = meter.spend(2 * found as u64);
+    match bytes.filter(|bytes| is_counted && meter.make(*bytes)) {
+        Some(bytes) => {
+            let mut made = String::with_capacity(bytes);
+            let mut parts = text.split(what);
+            made.extend(parts.next());
+            parts.for_each(|part| {
+                made.push_str(with);
+                made.push_str(part);
+            });
+            Cell::String(Cow::Owned(made))
+        }
+        None => Cell::Null,
+    }
 }

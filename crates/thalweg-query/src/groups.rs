@@ -1,6 +1,9 @@
 //! The groups of one window, by their keys.
 
-use std::collections::HashMap;
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BinaryHeap, HashMap},
+};
 
 use smallvec::SmallVec;
 use thalweg_columns::Cell;
@@ -8,6 +11,7 @@ use thalweg_columns::Cell;
 use crate::{
     aggregate::{Accumulator, Aggregate},
     expr::Row,
+    limits::ALLOCATION_BYTES,
     value::{borrowed, owned},
 };
 
@@ -23,6 +27,19 @@ struct Group {
     values: Box<[Accumulator]>,
 }
 
+/// The groups of a window that is over, in the order of their keys. They are brought into it one by one: to sort
+/// thousands takes too long to do it at once.
+#[derive(Debug)]
+pub(crate) struct OrderedGroups {
+    by_key: BinaryHeap<Reverse<Keyed>>,
+}
+
+#[derive(Debug)]
+struct Keyed {
+    key: Box<[u8]>,
+    group: Group,
+}
+
 /// The keys of a group, and its results.
 pub(crate) type FinishedGroup = SmallVec<[Cell<'static>; 8]>;
 
@@ -34,8 +51,13 @@ pub(crate) struct Held {
     pub(crate) bytes: usize,
 }
 
-/// What a group takes besides its keys and texts, in bytes, about.
-const GROUP_BYTES: usize = 96;
+/// What a group takes besides its keys and values, in bytes: its place in the table, which may be half empty, and three
+/// allocations.
+const GROUP_BYTES: usize = 2 * size_of::<(Box<[u8]>, Group)>() + 3 * ALLOCATION_BYTES;
+
+/// What a window takes besides its groups, in bytes: its place in a tree of windows, and a table that has room for four groups.
+pub(crate) const WINDOW_BYTES: usize =
+    2 * size_of::<(i64, Groups)>() + 4 * size_of::<(Box<[u8]>, Group)>() + 2 * ALLOCATION_BYTES;
 
 impl Groups {
     /// Takes a row into the group of `keys`, whose bytes in order are `key`. `false`: it, or some of its texts, are more than
@@ -55,7 +77,7 @@ impl Groups {
             held.bytes = held.bytes.saturating_add_signed(grown);
             return is_whole;
         }
-        let bytes = held.bytes + 2 * key.len();
+        let bytes = held.bytes + fixed_bytes(key, keys.len(), aggregates.len());
         if held.groups >= most.groups || bytes >= most.bytes {
             return false;
         }
@@ -63,7 +85,7 @@ impl Groups {
         let mut group = Group { keys, values: aggregates.iter().map(Aggregate::begin).collect() };
         let (texts, is_whole) = group.take(row, aggregates, most.bytes - bytes);
         held.groups += 1;
-        held.bytes = (held.bytes + fixed_bytes(key, &group)).saturating_add_signed(texts);
+        held.bytes = bytes.saturating_add_signed(texts);
         self.by_key.insert(key.into(), group);
         is_whole
     }
@@ -82,20 +104,51 @@ impl Groups {
         Some(())
     }
 
-    /// Its groups in the order of their keys. What they took is taken off `held`.
-    pub(crate) fn finish(self, held: &mut Held) -> Vec<FinishedGroup> {
-        let mut groups: Vec<(Box<[u8]>, Group)> = self.by_key.into_iter().collect();
-        groups.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for (key, group) in &groups {
-            let texts: isize = group.values.iter().map(Accumulator::text_bytes).sum();
-            held.groups -= 1;
-            held.bytes = (held.bytes - fixed_bytes(key, group)).saturating_add_signed(-texts);
-        }
-        let finished = |(_, group): (Box<[u8]>, Group)| {
-            let results = group.values.into_vec().into_iter().map(Accumulator::result);
-            group.keys.into_vec().into_iter().chain(results).collect()
-        };
-        groups.into_iter().map(finished).collect()
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Drops them. What they took is taken off `held`.
+    pub(crate) fn release(self, held: &mut Held) {
+        self.by_key.iter().for_each(|(key, group)| group.release(key, held));
+    }
+
+    /// Its groups, which are still held.
+    pub(crate) fn into_ordered(self) -> OrderedGroups {
+        let keyed = |(key, group)| Reverse(Keyed { key, group });
+        let keyed: Vec<Reverse<Keyed>> = self.by_key.into_iter().map(keyed).collect();
+        OrderedGroups { by_key: keyed.into() }
+    }
+}
+
+impl OrderedGroups {
+    /// The next group. What it took is taken off `held`.
+    pub(crate) fn next(&mut self, held: &mut Held) -> Option<FinishedGroup> {
+        let Reverse(Keyed { key, group }) = self.by_key.pop()?;
+        group.release(&key, held);
+        let results = group.values.into_vec().into_iter().map(Accumulator::result);
+        Some(group.keys.into_vec().into_iter().chain(results).collect())
+    }
+}
+
+impl PartialEq for Keyed {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Keyed {}
+
+impl PartialOrd for Keyed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Keyed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(&other.key)
     }
 }
 
@@ -112,11 +165,20 @@ impl Group {
         }
         (grown, is_whole)
     }
+
+    fn release(&self, key: &[u8], held: &mut Held) {
+        let texts: isize = self.values.iter().map(Accumulator::text_bytes).sum();
+        held.groups -= 1;
+        let fixed = fixed_bytes(key, self.keys.len(), self.values.len());
+        held.bytes = (held.bytes - fixed).saturating_add_signed(-texts);
+    }
 }
 
-fn fixed_bytes(key: &[u8], group: &Group) -> usize {
-    // The key is there twice: as bytes, and as values.
-    2 * key.len() + size_of_val(&*group.keys) + size_of_val(&*group.values) + GROUP_BYTES
+/// Memory of a group, but for the texts that are aggregated.
+fn fixed_bytes(key: &[u8], keys: usize, values: usize) -> usize {
+    // The key is there twice: as bytes, and as values, of which each text is an allocation.
+    let keys = keys * (size_of::<Cell<'_>>() + ALLOCATION_BYTES);
+    2 * key.len() + keys + values * size_of::<Accumulator>() + GROUP_BYTES
 }
 
 /// Appends a value so that keys compare as their bytes do: NULL first.

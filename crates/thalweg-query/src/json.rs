@@ -15,7 +15,7 @@ pub(crate) fn write_row<'r>(
         if index > 0 {
             out.push(b',');
         }
-        write_cell(&cell, out);
+        write_cell(&cell, bytes_max, out);
         if out.len() > bytes_max {
             return false;
         }
@@ -25,7 +25,7 @@ pub(crate) fn write_row<'r>(
 }
 
 /// Writing to a `Vec` cannot fail.
-fn write_cell(cell: &Cell<'_>, out: &mut Vec<u8>) {
+fn write_cell(cell: &Cell<'_>, bytes_max: usize, out: &mut Vec<u8>) {
     match cell {
         Cell::Null => out.extend_from_slice(b"null"),
         Cell::Bool(value) => drop(write!(out, "{value}")),
@@ -36,12 +36,14 @@ fn write_cell(cell: &Cell<'_>, out: &mut Vec<u8>) {
             Some(text) => drop(write!(out, "\"{text}\"")),
             None => out.extend_from_slice(b"null"),
         },
-        Cell::String(text) => write_string(text, out),
+        Cell::String(text) => write_string(text, bytes_max, out),
         Cell::Json(text) => out.extend_from_slice(text.as_bytes()),
     }
 }
 
-fn write_string(text: &str, out: &mut Vec<u8>) {
+/// What is beyond `bytes_max` is left out: escapes make a text six times as long.
+fn write_string(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     let mut rest = text.as_bytes();
     let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
@@ -49,9 +51,15 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(&rest[..at]);
         match rest[at] {
             byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
-            byte => drop(write!(out, "\\u{byte:04x}")),
+            byte => {
+                let [high, low] = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+                out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+            }
         }
         rest = &rest[at + 1..];
+        if out.len() > bytes_max {
+            return;
+        }
     }
     out.extend_from_slice(rest);
     out.push(b'"');

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! limits      every bound, with why
+//! meter       what an evaluation costs, in steps and bytes
+//! pace        when work pauses
 //! error       what is wrong with a query, and where
 //! interval    lengths of time
 //! tokens      a query's text as tokens
@@ -26,11 +28,13 @@
 //! json        rows as JSON
 //! widen       columns that were inferred, and a query over them, when other values come
 //! waiting     a query whose columns are not known yet
+//! counts      what happened to events and windows
+//! sink        what takes rows
 //! running     a query that runs
 //! ```
 //!
 //! The same events in the same order make the same rows with the same offsets, however they are cut into
-//! batches, and whoever runs it. Only `now()`, and closing windows because nothing comes ([`Running::close_all`]), depend
+//! batches, wherever a run pauses, and whoever runs it. So do the limits of what it costs, which are counted. Only `now()`, and closing windows because nothing comes ([`Running::close_all`]), depend
 //! on the clock.
 //!
 //! ```
@@ -57,15 +61,16 @@
 //! assert_eq!(query.source(), "car_live_data");
 //! let columns = Columns::declared(["speed_kmh:double", "time:time"]).expect("columns");
 //! let mut running = Running::new(Arc::new(query.plan(&Arc::new(columns))?), Bounds::default(), Beginning::First);
-//! running.take(1, br#"[49.45,"2022-07-13T21:09:40.1Z"]"#, 0, &mut Print);
-//! running.take(2, br#"[12,"2022-07-13T21:09:41Z"]"#, 0, &mut Print);
-//! # Ok::<(), thalweg_query::QueryError>(())
+//! running.take(1, br#"[49.45,"2022-07-13T21:09:40.1Z"]"#, 0, &mut Print)?;
+//! running.take(2, br#"[12,"2022-07-13T21:09:41Z"]"#, 0, &mut Print)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod aggregate;
 mod cast;
 mod civil;
 mod compile;
+mod counts;
 mod error;
 mod explain;
 mod expr;
@@ -76,12 +81,15 @@ mod interval;
 mod json;
 mod like;
 pub mod limits;
+mod meter;
+mod pace;
 mod parse;
 mod places;
 mod plan;
 mod query;
 mod rounding;
 mod running;
+mod sink;
 mod syntax;
 mod tokens;
 mod typed;
@@ -91,10 +99,14 @@ mod watermark;
 mod widen;
 
 pub use aggregate::AGGREGATES;
+pub use counts::Counts;
 pub use error::QueryError;
 pub use functions::{FUNCTIONS, Signature};
 pub use limits::Bounds;
+pub use meter::Failure;
+pub use pace::{Pace, Unbroken};
 pub use plan::Plan;
 pub use query::Query;
-pub use running::{Beginning, Counts, Running, Sink};
+pub use running::{Beginning, Running};
+pub use sink::Sink;
 pub use waiting::Waiting;

@@ -1,6 +1,6 @@
 //! `LIKE`: `%` is any text, `_` any character.
 
-use crate::limits::LIKE_STEPS_MAX;
+use crate::{limits::LIKE_CHARS_PER_STEP, meter::Meter};
 
 /// A pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,18 +41,30 @@ impl LikePattern {
         Some(Self { parts, ignores_case })
     }
 
-    /// Whether a text is like it. It goes back to the last `%` only, and takes text × pattern steps at most; `None` if that is
-    /// too many.
-    pub(crate) fn is_match(&self, text: &str) -> Option<bool> {
-        let mut steps = LIKE_STEPS_MAX + 4 * text.len();
+    /// Its memory in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.parts.capacity() * size_of::<Part>()
+    }
+
+    /// Whether a text is like it. It goes back to the last `%` only, so it looks text × pattern times at a character, at most;
+    /// `None` if that is more than the meter has.
+    pub(crate) fn is_match(&self, text: &str, meter: &Meter) -> Option<bool> {
+        let mut looks = 0;
         let mut rest = text.chars();
         let mut at = 0;
         // Behind the last `%`: its place, and the text that it has not taken yet.
         let mut again: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
-            steps = steps.checked_sub(1)?;
             let before = rest.clone();
             let next = rest.next();
+            looks += match next {
+                Some(character) if self.ignores_case && !character.is_ascii() => LOWERED_LOOKS,
+                _ => 1,
+            };
+            if looks >= LIKE_CHARS_PER_STEP {
+                meter.spend(looks / LIKE_CHARS_PER_STEP).then_some(())?;
+                looks %= LIKE_CHARS_PER_STEP;
+            }
             match (self.parts.get(at), next) {
                 (Some(Part::AnyText), _) => {
                     at += 1;
@@ -79,6 +91,9 @@ impl LikePattern {
     }
 }
 
+/// To find a small letter that is not ASCII takes as long as looking at so many characters.
+const LOWERED_LOOKS: u64 = 8;
+
 /// Of the few characters whose small letter is several, the first.
 fn lower(character: char) -> char {
     character.to_lowercase().next().unwrap_or(character)
@@ -87,6 +102,11 @@ fn lower(character: char) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{limits::Bounds, meter::Over};
+
+    fn meter(steps: u64) -> Meter {
+        Meter::new(&Bounds { row_steps: steps, ..Bounds::default() }, u64::MAX)
+    }
 
     #[test]
     fn patterns_match_whole_texts() {
@@ -105,20 +125,26 @@ mod tests {
             ("10!%", "10x", false),
         ] {
             assert_eq!(
-                LikePattern::new(pattern, Some('!'), false).map(|known| known.is_match(text)),
+                LikePattern::new(pattern, Some('!'), false)
+                    .map(|known| known.is_match(text, &meter(1_000))),
                 Some(Some(expected)),
                 "{text} LIKE {pattern}"
             );
         }
-        assert!(LikePattern::new("C%É", None, true).unwrap().is_match("cxé") == Some(true));
+        let like = LikePattern::new("C%É", None, true).unwrap();
+        assert_eq!(like.is_match("cxé", &meter(1_000)), Some(true));
         assert_eq!(LikePattern::new("abc!", Some('!'), false), None);
     }
 
     #[test]
     fn no_pattern_takes_more_than_its_length_times_the_text() {
         let (pattern, text) = ("%a".repeat(200), "a".repeat(150) + &"b".repeat(3000));
-        assert_eq!(LikePattern::new(&pattern, None, false).unwrap().is_match(&text), Some(false));
-        let (pattern, text) = (format!("%{}b", "a".repeat(3000)), "a".repeat(1 << 20));
-        assert_eq!(LikePattern::new(&pattern, None, false).unwrap().is_match(&text), None);
+        let (plenty, like) = (meter(1_000_000), LikePattern::new(&pattern, None, false).unwrap());
+        assert_eq!(like.is_match(&text, &plenty), Some(false));
+        assert!(plenty.steps() < 400 * 3150 / 4, "{}", plenty.steps());
+        let (pattern, text) = (format!("%{}b", "a".repeat(3000)), "a".repeat(1 << 16));
+        let (few, like) = (meter(100_000), LikePattern::new(&pattern, None, false).unwrap());
+        assert_eq!(like.is_match(&text, &few), None);
+        assert_eq!((few.over(), few.steps()), (Some(Over::Steps), 100_000));
     }
 }

@@ -18,15 +18,57 @@ pub const NODES_MAX: usize = 400;
 /// what stands once may be needed twice (`BETWEEN`).
 pub(crate) const STEPS_MAX: usize = 8_000;
 
-/// Bytes of a text that an expression makes, and of a row: as many as events have by default. A longer text is
-/// NULL, a longer row is refused.
-pub const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a text that an expression reads or makes, by default ([`Bounds::value_bytes`]). A longer one is NULL there, and
+/// counted. Texts that people compare, search and group by have some hundred bytes.
+pub const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of a row: as many as events have by default. A longer row is refused.
+pub const ROW_BYTES_MAX: usize = 1 << 20;
+
+/// Steps of one row's evaluation: an event's condition, the keys and aggregates of one of its windows, or the results of one
+/// row. It is evaluated without a pause, and a step takes up to 10 ns in a release build, so this is a millisecond. All
+/// [`NODES_MAX`] parts of a query take one step each; the rest is for texts.
+pub const ROW_STEPS_MAX: u64 = 100_000;
+
+/// Bytes of all texts that one row's evaluation makes: they may be there at the same time.
+pub const ROW_TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Steps of one event in all its windows: 4 ms in a release build, with pauses. [`NODES_MAX`] parts in [`OVERLAP_MAX`] windows take
+/// 25,600.
+pub const EVENT_STEPS_MAX: u64 = 400_000;
+
+/// Steps that an event may take in addition for each group of the windows that it closes.
+pub const GROUP_STEPS_MAX: u64 = 1_000;
+
+/// Bytes of all rows that one event makes, those of the windows that it closes included: twice what a query may hold in its
+/// windows.
+pub const EVENT_BYTES_MAX: usize = 16 << 20;
+
+/// Steps of evaluating what is constant in a query, and bytes of the texts that this makes. What is left then is evaluated for
+/// each row.
+pub(crate) const CONSTANT_STEPS_MAX: u64 = 20_000;
+pub(crate) const CONSTANTS_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a text that is evaluated when a query is planned. A larger one is made for each event.
 pub(crate) const CONSTANT_BYTES_MAX: usize = 4096;
 
-/// Steps in which `LIKE` looks at a text, beside a few for each of its bytes; beyond it the result is NULL.
-pub(crate) const LIKE_STEPS_MAX: usize = 1_000_000;
+/// What an allocation takes besides its bytes, about: its header, and rounding up.
+pub(crate) const ALLOCATION_BYTES: usize = 24;
+
+/// Bytes that are copied or compared in one step.
+pub(crate) const COPIED_BYTES_PER_STEP: usize = 64;
+
+/// Bytes that are searched, hashed, escaped, or changed one by one in a step.
+pub(crate) const SCANNED_BYTES_PER_STEP: usize = 8;
+
+/// Bytes of a row that are written in one step.
+pub(crate) const WRITTEN_BYTES_PER_STEP: usize = 16;
+
+/// Steps of writing a number or a time as a text, or of reading one.
+pub(crate) const CONVERSION_STEPS: u64 = 16;
+
+/// Characters that `LIKE` looks at in one step.
+pub(crate) const LIKE_CHARS_PER_STEP: u64 = 4;
 
 /// The longest window, delay and timeout, in ms: ten years.
 pub(crate) const INTERVAL_MS_MAX: i64 = 315_360_000_000;
@@ -50,25 +92,46 @@ pub const BLOCK_OFFSETS: u64 = 256;
 /// one device whose clock is wrong.
 pub(crate) const AHEAD_MAX: u32 = 16;
 
-/// What a running query may have. Beyond a bound events are refused, each is counted, and nothing else is
-/// disturbed.
+/// What a running query may have. Beyond a bound of what it holds events are refused, each is counted, and nothing else is
+/// disturbed. Beyond a bound of its cost it fails ([`crate::Failure`]): all are counted, and none is measured in time, so that
+/// every run over the same events fails at the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Groups of all open windows; at most [`GROUPS_MAX`].
     pub groups: usize,
-    /// Memory of their keys, and of the texts that their aggregates hold, in bytes.
+    /// Memory of all groups, their keys and the texts that their aggregates hold included, in bytes.
     pub state_bytes: usize,
     /// Open windows.
     pub windows: usize,
     /// An event's time may be so far ahead of the largest one before it, in ms: one that is wrong would close
     /// all windows.
     pub lead_ms: i64,
+    /// Bytes of a text that an expression reads or makes.
+    pub value_bytes: usize,
+    /// Steps of one row's evaluation.
+    pub row_steps: u64,
+    /// Bytes of the texts that it makes.
+    pub row_text_bytes: usize,
+    /// Steps of one event.
+    pub event_steps: u64,
+    /// Bytes of the rows that it makes.
+    pub event_bytes: usize,
 }
 
 impl Default for Bounds {
     /// Some minutes of some thousand devices, in a few megabytes.
     fn default() -> Self {
-        Self { groups: 10_000, state_bytes: 4 << 20, windows: 1_000, lead_ms: 86_400_000 }
+        Self {
+            groups: 10_000,
+            state_bytes: 8 << 20,
+            windows: 1_000,
+            lead_ms: 86_400_000,
+            value_bytes: VALUE_BYTES_MAX,
+            row_steps: ROW_STEPS_MAX,
+            row_text_bytes: ROW_TEXT_BYTES_MAX,
+            event_steps: EVENT_STEPS_MAX,
+            event_bytes: EVENT_BYTES_MAX,
+        }
     }
 }
 

@@ -11,10 +11,14 @@ use crate::{
     compile::Scope,
     expr::{Expr, Row},
     from::Window,
-    limits::{NODES_MAX, TIMEOUT_MS},
+    limits::{Bounds, NODES_MAX, TIMEOUT_MS},
+    meter::Meter,
     syntax::{Item, Statement, span_of},
     typed::{Typed, article},
 };
+
+/// Memory of a column besides its name, in bytes, about.
+const COLUMN_BYTES: usize = 96;
 
 /// A query over a topic with known columns.
 #[derive(Debug)]
@@ -83,6 +87,19 @@ impl Plan {
         self.window.map_or(0, |window| window.size_ms as u64).max(TIMEOUT_MS)
     }
 
+    /// Memory of the plan, and of what reads its columns, in bytes, about.
+    pub fn memory_bytes(&self) -> usize {
+        let mut bytes = size_of::<Self>();
+        for expr in self.expressions() {
+            expr.visit(&mut |expr| bytes += expr.memory_bytes());
+        }
+        let named = |name: &str| name.len() + COLUMN_BYTES;
+        // Names are in the schema, which others share, and where members are looked up.
+        let taken: usize = self.schema.iter().map(|column| named(&column.name)).sum();
+        let made: usize = self.results.iter().map(|column| named(&column.name)).sum();
+        bytes + taken + made
+    }
+
     /// What it takes and makes: two plans of one query that differ in this may make different rows.
     pub fn signature(&self) -> String {
         let taken =
@@ -104,7 +121,8 @@ impl Plan {
     pub fn time_ms(&self, event: &[u8]) -> Option<i64> {
         let mut cells = vec![Cell::Null; self.wanted.len()];
         CellReader::new(&self.schema, &self.wanted).read(event, &mut cells);
-        self.time_of(Row { cells: &cells, window: (0, 0), now_ms: 0 })
+        let meter = Meter::new(&Bounds::default(), u64::MAX);
+        self.time_of(Row { cells: &cells, window: (0, 0), now_ms: 0, meter: &meter })
     }
 
     /// The same of an event that was read; `None`: it has no time that a calendar has.

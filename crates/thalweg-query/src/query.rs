@@ -4,10 +4,14 @@ use thalweg_columns::Columns;
 
 use crate::{Plan, QueryError, explain, syntax::Statement};
 
+/// Memory of the parsed form of a query for each byte of its text: of `1+1+1` an expression for each.
+const PARSED_BYTES: usize = 400;
+
 /// A query that was read. What its columns are is not known before it is planned.
 #[derive(Debug, Clone)]
 pub struct Query {
     statement: Arc<Statement>,
+    text_bytes: usize,
 }
 
 impl Query {
@@ -16,7 +20,12 @@ impl Query {
     /// # Errors
     /// When it is none, or has something in it that cannot run.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
-        Ok(Self { statement: Arc::new(Statement::parse(text)?) })
+        Ok(Self { statement: Arc::new(Statement::parse(text)?), text_bytes: text.len() })
+    }
+
+    /// Memory of what was read, in bytes, at most. Clones share it.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Statement>() + self.text_bytes * PARSED_BYTES
     }
 
     /// The name of the topic that it reads.

@@ -7,31 +7,21 @@ use thalweg_columns::{Cell, CellReader};
 
 use crate::{
     Plan,
+    counts::Counts,
     expr::{Expr, Row},
-    groups::{Groups, Held, write_key},
+    groups::{Groups, Held, OrderedGroups, WINDOW_BYTES, write_key},
     json::write_row,
-    limits::{BLOCK_OFFSETS, Bounds, GROUPS_MAX, SETTLING_EVENTS, VALUE_BYTES_MAX},
+    limits::{
+        BLOCK_OFFSETS, Bounds, COPIED_BYTES_PER_STEP, GROUPS_MAX, ROW_BYTES_MAX, SETTLING_EVENTS,
+    },
+    meter::{Budget, Failure, Meter},
+    pace::{Pace, Unbroken},
     places::Places,
     plan::{PlannedWindow, Shape},
+    sink::Sink,
     watermark::Watermark,
     widen::{self, Refused, Widening},
 };
-
-/// Takes what a query makes. Offsets increase.
-pub trait Sink {
-    /// All rows from this offset on are made; of those before it some are not, because the query began too late for
-    /// them ([`Beginning::Block`]). Comes once at most, before any row.
-    fn begins(&mut self, offset: u64);
-
-    /// A row, as JSON.
-    fn row(&mut self, offset: u64, row: &[u8]);
-
-    /// A window is not emitted, because events that were in it are lost. It has this offset all the same.
-    fn lost(&mut self, offset: u64);
-
-    /// Columns that were inferred are wider now: rows from here on are those of this plan.
-    fn widened(&mut self, _plan: &Plan) {}
-}
 
 /// Where in its topic a query begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,33 +35,6 @@ pub enum Beginning {
     /// from the first event on. So also windows are left out that are over in the same block as those that began before.
     /// How far time has come the first [`SETTLING_EVENTS`] say together, so that one that is late does not mislead.
     Block,
-}
-
-/// What happened to events and windows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Events that were taken in.
-    pub events: u64,
-    /// Values that could not be read as their columns' types. They are NULL.
-    pub unreadable: u64,
-    /// Events without a time, which are in no window.
-    pub without_time: u64,
-    /// Events whose windows were over, each once for each such window.
-    pub late: u64,
-    /// Events too far ahead of all before them ([`Bounds::lead_ms`]).
-    pub ahead: u64,
-    /// Events whose group, window or texts would have been more than there may be; and rows that are too large.
-    pub refused: u64,
-    /// Windows that were emitted.
-    pub windows: u64,
-    /// Windows that were not, because events that were in them are lost.
-    pub windows_lost: u64,
-    /// Windows that were not, because the query began in the middle of them.
-    pub windows_partial: u64,
-    /// Rows.
-    pub rows: u64,
-    /// How often columns that were inferred became wider, because an event did not fit them.
-    pub changes: u64,
 }
 
 /// A running query.
@@ -102,9 +65,40 @@ pub struct Running {
     /// The block in which the last window was over that is not complete.
     partial_block: Option<u64>,
     counts: Counts,
+    /// What is left to the event that is taken in, and to the windows that it closes.
+    budget: Budget,
+    /// The event that is taken in, in which a pause was made.
+    taking: Option<Taking>,
+    /// Windows that are being closed.
+    closing: Option<Closing>,
+    /// Steps since its pace was last asked.
+    steps: u64,
     key: Vec<u8>,
     row: Vec<u8>,
 }
+
+/// How far the last event is taken in.
+#[derive(Debug, Clone, Copy)]
+struct Taking {
+    /// The time when it began.
+    now_ms: i64,
+    /// Its own time.
+    time_ms: i64,
+    /// How many of its windows have it.
+    windows: usize,
+}
+
+/// How far windows are closed.
+#[derive(Debug)]
+struct Closing {
+    /// Those that end here at the latest.
+    until_ms: i64,
+    /// The one whose rows are being made: its start, and the groups that are left.
+    window: Option<(i64, OrderedGroups)>,
+}
+
+/// Memory that the last row and key keep for the next ones, in bytes.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// Why events before one are unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +133,10 @@ impl Running {
             settling: if beginning == Beginning::Block { SETTLING_EVENTS } else { 0 },
             partial_block: None,
             counts: Counts::default(),
+            budget: Budget::new(&bounds),
+            taking: None,
+            closing: None,
+            steps: 0,
             key: Vec::new(),
             row: Vec::new(),
             plan,
@@ -153,6 +151,13 @@ impl Running {
     /// Groups of all open windows, and their memory in bytes.
     pub fn held(&self) -> (usize, usize) {
         (self.held.groups, self.held.bytes)
+    }
+
+    /// Memory of all that it holds, in bytes, but for its plan.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        let buffers = self.key.capacity() + self.row.capacity();
+        size_of::<Self>() + self.held.bytes + self.open.len() * WINDOW_BYTES + buffers
     }
 
     /// The offset of the first row that events from `offset` on may make, if all of them are in later blocks than those before.
@@ -175,10 +180,38 @@ impl Running {
         self.open.len()
     }
 
-    /// Takes an event in: JSON that was checked. Offsets increase. `now_ms` is what `now()` is.
-    pub fn take(&mut self, offset: u64, event: &[u8], now_ms: i64, sink: &mut impl Sink) {
-        self.offset = offset;
-        self.counts.events += 1;
+    /// Takes an event in, and closes windows, without a pause.
+    ///
+    /// # Errors
+    /// When it costs more than it may. The query is over then.
+    pub fn take(
+        &mut self,
+        offset: u64,
+        event: &[u8],
+        now_ms: i64,
+        sink: &mut impl Sink,
+    ) -> Result<(), Failure> {
+        self.take_in_part(offset, event, now_ms, sink, &mut Unbroken)?;
+        self.finish(sink, &mut Unbroken).map(drop)
+    }
+
+    /// Takes an event in: JSON that was checked. Offsets increase. `now_ms` is what `now()` is. Returns whether the event is
+    /// taken; otherwise the same one is given again next, when work may go on. Windows that it closes may be left
+    /// ([`Self::finish`]).
+    ///
+    /// # Errors
+    /// When it costs more than it may. The query is over then.
+    pub fn take_in_part(
+        &mut self,
+        offset: u64,
+        event: &[u8],
+        now_ms: i64,
+        sink: &mut impl Sink,
+        pace: &mut impl Pace,
+    ) -> Result<bool, Failure> {
+        if !self.finish(sink, pace)? {
+            return Ok(false);
+        }
         let mut plan = Arc::clone(&self.plan);
         let mut cells: SmallVec<[Cell<'_>; 8]> = SmallVec::new();
         cells.resize(plan.wanted.len(), Cell::Null);
@@ -193,47 +226,59 @@ impl Running {
             cells.resize(plan.wanted.len(), Cell::Null);
             unreadable = self.reader.read(event, &mut cells);
         }
-        self.counts.unreadable += unreadable;
-        let row = Row { cells: &cells, window: (0, 0), now_ms };
-        if !plan.has_windows() && self.cut.take() == Some(Cut::Lost) {
-            sink.lost(self.places.next(offset));
-        }
-        let passes = || plan.filter.as_ref().is_none_or(|filter| filter.is_true(row) == Some(true));
-        match (&plan.shape, plan.window) {
+        self.spend((event.len() / COPIED_BYTES_PER_STEP) as u64);
+        let before = self.taking.take().filter(|_| self.offset == offset);
+        let meter = self.budget.meter(&self.bounds);
+        let row = Row { cells: &cells, window: (0, 0), now_ms, meter: &meter };
+        let taking = match before {
+            Some(taking) => taking,
+            None => match self.begin_event(&plan, offset, unreadable, row, sink)? {
+                Some(taking) => taking,
+                None => {
+                    self.goes_on(pace);
+                    return Ok(true);
+                }
+            },
+        };
+        let row = Row { now_ms: taking.now_ms, ..row };
+        let is_taken = match (&plan.shape, plan.window) {
             (Shape::Groups { .. }, Some(window)) => {
-                let Some(time_ms) = self.time_of(&plan, row) else { return };
-                if !self.watermark.admits(time_ms, self.bounds.lead_ms) {
-                    self.counts.ahead += 1;
-                    return;
+                let is_taken = self.group_all(&plan, window, taking, row, pace)?;
+                if is_taken {
+                    self.watermark.advance(taking.time_ms);
+                    self.begin_closing(self.watermark.ms(window.delay_ms), sink);
                 }
-                self.begin_after_cut(time_ms, window);
-                if passes() {
-                    self.group(&plan, window, time_ms, row);
-                }
-                self.watermark.advance(time_ms);
-                self.close(self.watermark.ms(window.delay_ms), sink);
+                is_taken
             }
+            (Shape::Groups { .. }, None) => true,
             (Shape::Whole, _) => {
-                if passes() {
-                    self.emit(sink, |out| {
-                        out.extend_from_slice(event);
-                        true
-                    });
-                }
+                self.row.clear();
+                self.row.extend_from_slice(event);
+                self.emit(true, row.meter, sink)?;
+                true
             }
-            (Shape::Rows(items), window) => {
-                if !passes() {
-                    return;
-                }
-                let Some(window) = window else { return self.emit_row(items, row, sink) };
-                let Some(time_ms) = self.time_of(&plan, row) else { return };
-                for start_ms in window.starts(time_ms) {
-                    let of_window = Row { window: (start_ms, start_ms + window.size_ms), ..row };
-                    self.emit_row(items, of_window, sink);
-                }
+            (Shape::Rows(items), None) => {
+                self.emit_row(items, row, sink)?;
+                true
             }
-            (Shape::Groups { .. }, None) => {}
+            (Shape::Rows(items), Some(window)) => {
+                self.emit_all(items, window, taking, row, sink, pace)?
+            }
+        };
+        // Whatever the answer is, the event is taken; but before windows are closed, and before the next event, it counts.
+        if self.goes_on(pace) && is_taken {
+            self.finish(sink, pace)?;
         }
+        Ok(is_taken)
+    }
+
+    /// Goes on closing windows. Returns whether there are none left to close.
+    ///
+    /// # Errors
+    /// When it costs more than it may. The query is over then.
+    #[inline]
+    pub fn finish(&mut self, sink: &mut impl Sink, pace: &mut impl Pace) -> Result<bool, Failure> {
+        if self.closing.is_some() { self.close(sink, pace) } else { Ok(true) }
     }
 
     /// The plan by which it runs. One over columns that were inferred may become another one with any event.
@@ -276,23 +321,38 @@ impl Running {
 
     /// Events are lost before the next one. Not for one that began at a block: it begins anew, for rows have other offsets
     /// where others have read those events. That is announced ([`Sink::lost`]): at once, or, where there are windows, for
-    /// each that may have had some, which is not emitted.
+    /// each that may have had some, which is not emitted. Windows that are over have to be closed before ([`Self::finish`]).
     pub fn lose(&mut self) {
+        self.taking = None;
         self.cut = Some(Cut::Lost);
         if let Some((newest, _)) = self.open.last_key_value() {
             self.lost_until_ms = self.lost_until_ms.max(newest + 1);
         }
     }
 
-    /// No more events have come for long: closes all windows. What comes later for them is late.
+    /// Goes on behind an event that cost too much, which is lost with all windows that are open ([`Self::lose`]).
+    pub fn skip(&mut self, sink: &mut impl Sink) {
+        let closing = self.closing.take().and_then(|closing| closing.window);
+        if let Some((_, mut groups)) = closing {
+            while groups.next(&mut self.held).is_some() {}
+            self.counts.windows_lost += 1;
+            sink.lost(self.places.next(self.offset));
+        }
+        self.lose();
+    }
+
+    /// No more events have come for long: all windows are over. What comes later for them is late. [`Self::finish`] closes them.
     pub fn close_all(&mut self, sink: &mut impl Sink) {
         let Some(window) = self.plan.window else { return };
         if let Some((newest, _)) = self.open.last_key_value() {
-            self.close(newest + window.size_ms, sink);
+            let until_ms = newest + window.size_ms;
+            self.budget = Budget::new(&self.bounds);
+            self.begin_closing(until_ms, sink);
         }
     }
 
-    /// The source has paused for so long, at this offset: windows are closed, if that is as long as they wait.
+    /// The source has paused for so long, at this offset: windows are over, if that is as long as they wait.
+    /// [`Self::finish`] closes them.
     pub fn pause(&mut self, offset: u64, pause_ms: u64, sink: &mut impl Sink) {
         let waits_ms = self.plan.timeout_ms().unwrap_or(self.plan.default_timeout_ms());
         if pause_ms >= waits_ms {
@@ -301,10 +361,80 @@ impl Running {
         }
     }
 
-    fn time_of(&mut self, plan: &Plan, row: Row<'_>) -> Option<i64> {
-        let time_ms = plan.time_of(row);
+    /// Begins with an event. `None`: it makes nothing.
+    fn begin_event(
+        &mut self,
+        plan: &Plan,
+        offset: u64,
+        unreadable: u64,
+        row: Row<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<Taking>, Failure> {
+        self.offset = offset;
+        self.counts.events += 1;
+        self.counts.unreadable += unreadable;
+        self.budget = Budget::new(&self.bounds);
+        if !plan.has_windows() && self.cut.take() == Some(Cut::Lost) {
+            sink.lost(self.places.next(offset));
+        }
+        let taking = Taking { now_ms: row.now_ms, time_ms: 0, windows: 0 };
+        let Some(window) = plan.window else {
+            return Ok(self.passes(plan, row)?.then_some(taking));
+        };
+        if !plan.has_windows() && !self.passes(plan, row)? {
+            return Ok(None);
+        }
+        let Some(time_ms) = self.time_of(plan, row)? else { return Ok(None) };
+        let taking = Taking { time_ms, ..taking };
+        if !plan.has_windows() {
+            return Ok(Some(taking));
+        }
+        if !self.watermark.admits(time_ms, self.bounds.lead_ms) {
+            self.counts.ahead += 1;
+            return Ok(None);
+        }
+        self.begin_after_cut(time_ms, window);
+        // Also an event that counts for nothing says how far time has come.
+        let windows = if self.passes(plan, row)? { 0 } else { usize::MAX };
+        Ok(Some(Taking { windows, ..taking }))
+    }
+
+    /// Whether an event passes the condition of a query.
+    #[inline]
+    fn passes(&mut self, plan: &Plan, row: Row<'_>) -> Result<bool, Failure> {
+        let Some(filter) = &plan.filter else { return Ok(true) };
+        let meter = self.budget.meter(&self.bounds);
+        let passes = filter.is_true(Row { meter: &meter, ..row }) == Some(true);
+        self.charge(&meter)?;
+        Ok(passes)
+    }
+
+    /// Counts what a row took.
+    #[inline]
+    fn charge(&mut self, meter: &Meter) -> Result<(), Failure> {
+        self.counts.oversized += meter.oversized();
+        self.spend(meter.steps());
+        self.budget.settle(meter, &self.bounds)
+    }
+
+    #[inline]
+    fn spend(&mut self, steps: u64) {
+        self.counts.steps += steps;
+        self.steps += steps;
+    }
+
+    /// Asks whether it may go on.
+    #[inline]
+    fn goes_on(&mut self, pace: &mut impl Pace) -> bool {
+        pace.goes_on(std::mem::take(&mut self.steps), self.memory_bytes())
+    }
+
+    fn time_of(&mut self, plan: &Plan, row: Row<'_>) -> Result<Option<i64>, Failure> {
+        let meter = self.budget.meter(&self.bounds);
+        let time_ms = plan.time_of(Row { meter: &meter, ..row });
+        self.charge(&meter)?;
         self.counts.without_time += u64::from(time_ms.is_none());
-        time_ms
+        Ok(time_ms)
     }
 
     /// The first event behind unknown ones: an unknown one may be later by as much as events may be late, so windows
@@ -321,41 +451,56 @@ impl Running {
         *until_ms = (*until_ms).max(time_ms + window.delay_ms + 1);
     }
 
-    fn group(&mut self, plan: &Plan, window: PlannedWindow, time_ms: i64, row: Row<'_>) {
-        let Shape::Groups { keys, aggregates, .. } = &plan.shape else { return };
-        for start_ms in window.starts(time_ms) {
+    /// Takes an event into its windows. Returns whether it is in all of them.
+    fn group_all(
+        &mut self,
+        plan: &Plan,
+        window: PlannedWindow,
+        taking: Taking,
+        row: Row<'_>,
+        pace: &mut impl Pace,
+    ) -> Result<bool, Failure> {
+        for (index, start_ms) in window.starts(taking.time_ms).enumerate().skip(taking.windows) {
+            if index > taking.windows && !self.goes_on(pace) {
+                self.taking = Some(Taking { windows: index, ..taking });
+                return Ok(false);
+            }
             let end_ms = start_ms + window.size_ms;
             if end_ms <= self.over_ms {
                 self.counts.late += 1;
                 continue;
             }
-            let windows = self.open.len();
-            let row = Row { window: (start_ms, end_ms), ..row };
-            let bounds = self.bounds;
-            let groups = match self.open.get_mut(&start_ms) {
-                Some(groups) => groups,
-                None if windows < bounds.windows => self.open.entry(start_ms).or_default(),
-                None => {
-                    self.counts.refused += 1;
-                    continue;
-                }
-            };
-            let values: SmallVec<[Cell<'_>; 4]> = keys.iter().map(|key| key.eval(row)).collect();
-            self.key.clear();
-            values.iter().for_each(|value| write_key(value, &mut self.key));
-            let most = Held { groups: bounds.groups, bytes: bounds.state_bytes };
-            let held = &mut self.held;
-            let is_taken = groups.take(&self.key, &values, row, aggregates, held, most);
-            self.counts.refused += u64::from(!is_taken);
+            let meter = self.budget.meter(&self.bounds);
+            self.group(plan, Row { window: (start_ms, end_ms), meter: &meter, ..row });
+            self.charge(&meter)?;
         }
+        Ok(true)
     }
 
-    /// Closes the windows that end at `until_ms` at the latest, in their order.
-    fn close(&mut self, until_ms: i64, sink: &mut impl Sink) {
-        let plan = Arc::clone(&self.plan);
-        let (Shape::Groups { items, having, .. }, Some(window)) = (&plan.shape, plan.window) else {
+    /// Takes an event into one window.
+    fn group(&mut self, plan: &Plan, row: Row<'_>) {
+        let Shape::Groups { keys, aggregates, .. } = &plan.shape else { return };
+        let (start_ms, windows, bounds) = (row.window.0, self.open.len(), self.bounds);
+        if windows >= bounds.windows && !self.open.contains_key(&start_ms) {
+            self.counts.refused += 1;
             return;
-        };
+        }
+        let values: SmallVec<[Cell<'_>; 4]> = keys.iter().map(|key| key.eval(row)).collect();
+        self.key.clear();
+        values.iter().for_each(|value| write_key(value, &mut self.key));
+        if !row.meter.scan(self.key.len()) {
+            return;
+        }
+        let groups = self.open.entry(start_ms).or_default();
+        let most = Held { groups: bounds.groups, bytes: bounds.state_bytes };
+        let held = &mut self.held;
+        let is_taken = groups.take(&self.key, &values, row, aggregates, held, most);
+        self.counts.refused += u64::from(!is_taken);
+    }
+
+    /// Windows that end at `until_ms` at the latest are over.
+    fn begin_closing(&mut self, until_ms: i64, sink: &mut impl Sink) {
+        let Some(window) = self.plan.window else { return };
         self.over_ms = self.over_ms.max(until_ms);
         let block = self.offset / BLOCK_OFFSETS;
         if !self.is_numbered
@@ -367,47 +512,140 @@ impl Running {
                 sink.begins(self.places.first_of(block));
             }
         }
-        while let Some(first) = self.open.first_entry()
-            && *first.key() + window.size_ms <= until_ms
-        {
-            let (start_ms, groups) = first.remove_entry();
-            let groups = groups.finish(&mut self.held);
-            if start_ms < self.lost_until_ms {
-                self.counts.windows_lost += 1;
-                sink.lost(self.places.next(self.offset));
-                continue;
+        let is_over = |(start_ms, _): (&i64, _)| *start_ms + window.size_ms <= until_ms;
+        match &mut self.closing {
+            Some(closing) => closing.until_ms = closing.until_ms.max(until_ms),
+            None if self.open.first_key_value().is_some_and(is_over) => {
+                self.closing = Some(Closing { until_ms, window: None });
             }
-            if start_ms < self.partial_until_ms || !self.is_numbered {
-                self.counts.windows_partial += 1;
-                continue;
-            }
-            self.counts.windows += 1;
-            for cells in groups {
-                let window = (start_ms, start_ms + window.size_ms);
-                // The time of a window's rows must not depend on when it was closed.
-                let row = Row { cells: &cells, window, now_ms: window.1 };
-                if having.as_ref().is_none_or(|having| having.is_true(row) == Some(true)) {
-                    self.emit_row(items, row, sink);
+            None => {}
+        }
+    }
+
+    /// Closes the windows that are over, in their order. Returns whether all of them are.
+    fn close(&mut self, sink: &mut impl Sink, pace: &mut impl Pace) -> Result<bool, Failure> {
+        let plan = Arc::clone(&self.plan);
+        let (Shape::Groups { items, having, .. }, Some(window)) = (&plan.shape, plan.window) else {
+            return Ok(true);
+        };
+        while let Some(mut closing) = self.closing.take() {
+            let next = match &mut closing.window {
+                Some((start_ms, groups)) => Some((*start_ms, groups.next(&mut self.held))),
+                None => None,
+            };
+            match next {
+                Some((start_ms, Some(cells))) => {
+                    self.closing = Some(closing);
+                    let window = (start_ms, start_ms + window.size_ms);
+                    self.emit_group(items, having.as_ref(), &cells, window, sink)?;
+                }
+                Some((_, None)) => self.closing = Some(Closing { window: None, ..closing }),
+                None => {
+                    let first = self.open.first_entry();
+                    let first = first.filter(|it| *it.key() + window.size_ms <= closing.until_ms);
+                    let Some(first) = first else { break };
+                    let (start_ms, groups) = first.remove_entry();
+                    closing.window = self.begin_window(start_ms, groups, sink);
+                    self.closing = Some(closing);
                 }
             }
+            if !self.goes_on(pace) {
+                return Ok(false);
+            }
         }
+        Ok(true)
     }
 
-    fn emit_row(&mut self, items: &[Expr], row: Row<'_>, sink: &mut impl Sink) {
-        self.emit(sink, |out| {
-            write_row(items.iter().map(|item| item.eval(row)), VALUE_BYTES_MAX, out)
-        });
+    /// Begins to close a window. Returns its groups, if it is emitted.
+    fn begin_window(
+        &mut self,
+        start_ms: i64,
+        groups: Groups,
+        sink: &mut impl Sink,
+    ) -> Option<(i64, OrderedGroups)> {
+        self.spend(groups.len() as u64);
+        if start_ms < self.lost_until_ms {
+            self.counts.windows_lost += 1;
+            groups.release(&mut self.held);
+            sink.lost(self.places.next(self.offset));
+            return None;
+        }
+        if start_ms < self.partial_until_ms || !self.is_numbered {
+            self.counts.windows_partial += 1;
+            groups.release(&mut self.held);
+            return None;
+        }
+        self.counts.windows += 1;
+        self.budget.add_groups(groups.len());
+        Some((start_ms, groups.into_ordered()))
     }
 
-    /// `write` appends the row; it is refused if that says that it is too large.
-    fn emit(&mut self, sink: &mut impl Sink, write: impl FnOnce(&mut Vec<u8>) -> bool) {
+    fn emit_group(
+        &mut self,
+        items: &[Expr],
+        having: Option<&Expr>,
+        cells: &[Cell<'_>],
+        window: (i64, i64),
+        sink: &mut impl Sink,
+    ) -> Result<(), Failure> {
+        let meter = self.budget.meter(&self.bounds);
+        // The time of a window's rows must not depend on when it was closed.
+        let row = Row { cells, window, now_ms: window.1, meter: &meter };
+        if having.is_none_or(|having| having.is_true(row) == Some(true)) {
+            return self.emit_row(items, row, sink);
+        }
+        self.charge(&meter)
+    }
+
+    /// Makes the rows of an event in its windows. Returns whether all of them are made.
+    fn emit_all(
+        &mut self,
+        items: &[Expr],
+        window: PlannedWindow,
+        taking: Taking,
+        row: Row<'_>,
+        sink: &mut impl Sink,
+        pace: &mut impl Pace,
+    ) -> Result<bool, Failure> {
+        for (index, start_ms) in window.starts(taking.time_ms).enumerate().skip(taking.windows) {
+            if index > taking.windows && !self.goes_on(pace) {
+                self.taking = Some(Taking { windows: index, ..taking });
+                return Ok(false);
+            }
+            let meter = self.budget.meter(&self.bounds);
+            let window = (start_ms, start_ms + window.size_ms);
+            self.emit_row(items, Row { window, meter: &meter, ..row }, sink)?;
+        }
+        Ok(true)
+    }
+
+    fn emit_row(
+        &mut self,
+        items: &[Expr],
+        row: Row<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Failure> {
         self.row.clear();
-        if !write(&mut self.row) {
+        let values = items.iter().map(|item| item.eval_whole(row));
+        let fits = write_row(values, ROW_BYTES_MAX, &mut self.row);
+        self.emit(fits, row.meter, sink)
+    }
+
+    /// The row is made: it is refused if it does not fit.
+    fn emit(&mut self, fits: bool, meter: &Meter, sink: &mut impl Sink) -> Result<(), Failure> {
+        let is_written = meter.write(self.row.len());
+        self.charge(meter)?;
+        if !fits || !is_written {
             self.counts.refused += 1;
-            return;
+        } else {
+            self.budget.emit(self.row.len(), &self.bounds)?;
+            self.counts.rows += 1;
+            sink.row(self.places.next(self.offset), &self.row);
         }
-        self.counts.rows += 1;
-        sink.row(self.places.next(self.offset), &self.row);
+        if self.row.capacity() > KEPT_BYTES {
+            self.row = Vec::new();
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     expr::{Comparison, Expr, Operator, Row},
     functions::common,
     limits::CONSTANT_BYTES_MAX,
+    meter::Meter,
     value::{owned, time},
 };
 
@@ -40,8 +41,8 @@ pub(crate) fn not_if(is_negated: bool, inner: Typed) -> Typed {
     if is_negated { not(inner) } else { inner }
 }
 
-/// Evaluates what is constant.
-pub(crate) fn folded(found: Typed) -> Typed {
+/// Evaluates what is constant, as far as the meter goes.
+pub(crate) fn folded(found: Typed, meter: &Meter) -> Typed {
     let mut is_constant = true;
     found.expr.visit(&mut |expr| {
         is_constant &=
@@ -50,11 +51,15 @@ pub(crate) fn folded(found: Typed) -> Typed {
     if !is_constant {
         return found;
     }
-    let row = Row { cells: &[], window: (0, 0), now_ms: 0 };
-    let cell = found.expr.eval(row);
+    if matches!(found.expr, Expr::Constant(_)) {
+        return found;
+    }
+    let oversized = meter.oversized();
+    let cell = found.expr.eval(Row { cells: &[], window: (0, 0), now_ms: 0, meter });
     let is_long =
         matches!(&cell, Cell::String(text) | Cell::Json(text) if text.len() > CONSTANT_BYTES_MAX);
-    if is_long {
+    // A text that is too long is counted for each row.
+    if is_long || meter.over().is_some() || meter.oversized() != oversized {
         return found;
     }
     let cell = owned(cell);
@@ -262,7 +267,7 @@ pub(crate) fn as_kind(found: Typed, kind: Kind) -> Expr {
     match (found.kind, kind) {
         (Kind::Int, Kind::Double) => {
             let cast = typed(Expr::Cast(Box::new(found.expr), Target::Double), Kind::Double);
-            folded(cast).expr
+            folded(cast, &Meter::for_constants()).expr
         }
         _ => found.expr,
     }

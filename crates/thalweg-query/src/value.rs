@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
+use smallvec::SmallVec;
 use thalweg_columns::Cell;
+
+use crate::{limits::CONVERSION_STEPS, meter::Meter};
 
 /// The order of two values of types that can be compared; `None` if one of them is NULL. Texts are in the
 /// order of their code points, and false comes before true.
@@ -21,6 +24,34 @@ pub(crate) fn compare(left: &Cell<'_>, right: &Cell<'_>) -> Option<Ordering> {
         (Cell::Bool(left), Cell::Bool(right)) => Some(left.cmp(right)),
         _ => None,
     }
+}
+
+/// The order of two values, counted.
+#[inline]
+pub(crate) fn compared(left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<Ordering> {
+    if let (Cell::String(left), Cell::String(right)) = (left, right)
+        && !meter.copy(left.len().min(right.len()))
+    {
+        return None;
+    }
+    compare(left, right)
+}
+
+/// All of them as one text, NULL as nothing. NULL, if that is too long.
+pub(crate) fn joined<'r>(cells: &[Cell<'_>], meter: &Meter) -> Cell<'r> {
+    let is_number =
+        |cell: &&Cell<'_>| matches!(cell, Cell::Int(_) | Cell::Double(_) | Cell::Time(_));
+    if !meter.spend(cells.iter().filter(is_number).count() as u64 * CONVERSION_STEPS) {
+        return Cell::Null;
+    }
+    let parts: SmallVec<[Cow<'_, str>; 4]> = cells.iter().filter_map(text).collect();
+    let bytes = parts.iter().map(|part| part.len()).sum();
+    if !meter.make(bytes) {
+        return Cell::Null;
+    }
+    let mut all = String::with_capacity(bytes);
+    parts.iter().for_each(|part| all.push_str(part));
+    Cell::String(Cow::Owned(all))
 }
 
 /// Exact, also where a double does not hold the integer.
@@ -94,7 +125,7 @@ pub(crate) fn borrowed<'r>(cell: &'r Cell<'_>) -> Cell<'r> {
     }
 }
 
-/// The same value, with memory of its own.
+/// The same value, with memory of its own, and no more than it needs.
 pub(crate) fn owned(cell: Cell<'_>) -> Cell<'static> {
     match cell {
         Cell::Null => Cell::Null,
@@ -102,7 +133,13 @@ pub(crate) fn owned(cell: Cell<'_>) -> Cell<'static> {
         Cell::Int(number) => Cell::Int(number),
         Cell::Double(number) => Cell::Double(number),
         Cell::Time(ms) => Cell::Time(ms),
-        Cell::String(text) => Cell::String(Cow::Owned(text.into_owned())),
-        Cell::Json(text) => Cell::Json(Cow::Owned(text.into_owned())),
+        Cell::String(text) => Cell::String(Cow::Owned(shrunk(text))),
+        Cell::Json(text) => Cell::Json(Cow::Owned(shrunk(text))),
     }
+}
+
+fn shrunk(text: Cow<'_, str>) -> String {
+    let mut text = text.into_owned();
+    text.shrink_to_fit();
+    text
 }

@@ -31,7 +31,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Whether one more is written, and how many were left out before it.
-    fn take(&self, now_us: u64) -> Option<u64> {
+    pub(crate) fn take(&self, now_us: u64) -> Option<u64> {
         let second = now_us / 1_000_000;
         if self.second.swap(second, Relaxed) != second {
             self.written.store(0, Relaxed);

@@ -2,6 +2,7 @@
 //! Pure, but for the lock around those that clients ask for (`asked`).
 
 mod asked;
+mod memory;
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use thalweg_wire::{Epoch, Topic};
 
 use crate::config::{ASKED_TOPICS, Config, QueryConfig};
 
-pub(crate) use asked::{AskedQueries, topic_of};
+pub(crate) use asked::{AskedQueries, NoBeginning, topic_of};
+pub(crate) use memory::MemoryShare;
 
 /// A topic whose events are the rows of a query.
 #[derive(Debug, Clone)]
@@ -27,6 +29,13 @@ pub(crate) struct DerivedTopic {
     /// Its source is in a stream that several nodes share, or has rows of such a query. Then each of them makes the same
     /// rows, at the same positions.
     pub(crate) is_shared: bool,
+}
+
+impl DerivedTopic {
+    /// Memory of its text and its plan, in bytes, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.query.memory_bytes() + self.plan.as_ref().map_or(0, |plan| plan.memory_bytes())
+    }
 }
 
 /// Reads and plans the queries of a configuration. The columns of their rows are declared in it.

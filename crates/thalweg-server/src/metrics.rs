@@ -5,13 +5,14 @@
 //! plain load and a plain store, and no cache line is shared until somebody asks for the metrics.
 
 mod metric;
+mod query_costs;
 
 use std::{
     fmt::{Display, Write},
     sync::Arc,
 };
 
-use thalweg_wire::{ErrorCode, Pattern, close};
+use thalweg_wire::{EndCode, ErrorCode, Pattern, close};
 
 use crate::{
     audit::{Asker, Lines, is_audited},
@@ -22,6 +23,7 @@ use crate::{
 
 use metric::Histogram;
 pub(crate) use metric::Metric;
+pub(crate) use query_costs::{QueryCost, QueryCosts};
 
 /// The media type in Accept of a client that wants [`ExpositionFormat::OpenMetrics`], as
 /// Prometheus does.
@@ -184,6 +186,10 @@ counts! {
         query_ahead: Counter,
         /// Events whose group or window would have been one more than there may be, and those over which a query cannot run.
         query_refused: Counter,
+        /// Texts that were longer than an expression of a query may read or make. They are NULL there.
+        query_oversized: Counter,
+        /// Steps that queries took.
+        query_steps: Counter,
         /// Values that could not be read as their columns' types. They are NULL.
         query_unreadable: Counter,
         /// Events without a time, which are in no window.
@@ -203,6 +209,8 @@ counts! {
     refused: [Metric; ErrorCode::ALL.len()],
     /// Closes by code.
     closed: [Metric; close::ALL.len()],
+    /// Queries that exceeded a limit, by the code with which they end.
+    overruns: [Metric; EndCode::ALL.len()],
     /// Lines of the log about refusals, by code.
     lines: [Lines; ErrorCode::ALL.len()],
     /// How long events took to be sent.
@@ -271,6 +279,13 @@ impl Counts {
         }
     }
 
+    /// A query has exceeded the limit with this code.
+    pub(crate) fn count_overrun(&self, code: EndCode) {
+        if let Some(index) = EndCode::ALL.iter().position(|known| *known == code) {
+            self.overruns[index].add(1);
+        }
+    }
+
     /// A send was taken whose oldest event was published so long ago.
     pub(crate) fn count_sent(&self, age_us: u64) {
         self.delivery.add(age_us);
@@ -301,18 +316,43 @@ const REFUSED: Description =
 const CLOSED: Description =
     Description { name: "closed", help: "Connections closed.", kind: Kind::Counter };
 
+const OVERRUNS: Description = Description {
+    name: "query_limits",
+    help: "Times that a query exceeded a limit of its cost, and ended or lost an event.",
+    kind: Kind::Counter,
+};
+
+/// Of each query.
+const QUERY_COSTS: [Description; 3] = [
+    Description { name: "query_cost_steps", help: "Steps that a query took.", kind: Kind::Counter },
+    Description {
+        name: "query_cost_seconds",
+        help: "Time that a query took.",
+        kind: Kind::MicrosTotal,
+    },
+    Description {
+        name: "query_memory_bytes",
+        help: "Memory that a query holds, in bytes.",
+        kind: Kind::Gauge,
+    },
+];
+
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
     Gauge,
     /// A gauge that is counted in µs and shown in seconds.
     Micros,
+    /// A counter of this kind.
+    MicrosTotal,
 }
 
 /// All counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     shards: Arc<[Arc<Counts>]>,
+    /// Of each query.
+    pub(crate) queries: Arc<QueryCosts>,
     /// Of topics.
     patterns: Arc<[Pattern]>,
     /// By the pattern of the upstream.
@@ -337,6 +377,7 @@ impl Metrics {
         };
         Self {
             shards: (0..shards).map(counts).collect(),
+            queries: Arc::default(),
             upstreams: upstreams.map(|pattern| (pattern.clone(), Arc::default())).collect(),
             patterns: patterns.into(),
             backend,
@@ -364,6 +405,17 @@ impl Metrics {
         let closed = |index: usize| sum(&|counts| counts.closed[index].get());
         let codes = close::ALL.iter().map(|close| close.code).zip((0..).map(closed));
         family(&mut out, form, &CLOSED, "code", codes);
+        let overrun = |index: usize| sum(&|counts| counts.overruns[index].get());
+        let codes = EndCode::ALL.iter().map(|code| code.name()).zip((0..).map(overrun));
+        let codes = codes.filter(|(code, _)| code.starts_with("query_"));
+        family(&mut out, form, &OVERRUNS, "limit", codes);
+        let costs = self.queries.all();
+        for (index, description) in QUERY_COSTS.iter().enumerate() {
+            let of_queries = costs.iter().map(|(topic, cost)| (topic, cost[index]));
+            if !costs.is_empty() {
+                family(&mut out, form, description, "query", of_queries);
+            }
+        }
         let singles: Vec<_> = self.shards.iter().map(|counts| counts.singles()).collect();
         for (index, description) in Counts::ALL.iter().enumerate() {
             let of_shards = singles.iter().map(|values| values[index]).enumerate();
@@ -448,7 +500,7 @@ fn family<L: Display>(
     samples: impl Iterator<Item = (L, u64)>,
 ) {
     let (type_name, suffix) = match kind {
-        Kind::Counter => ("counter", "_total"),
+        Kind::Counter | Kind::MicrosTotal => ("counter", "_total"),
         Kind::Gauge | Kind::Micros => ("gauge", ""),
     };
     // OpenMetrics calls the family as its samples without their suffix.
@@ -460,7 +512,7 @@ fn family<L: Display>(
         let _ = write!(out, "thalweg_{name}{suffix}{{{label}=\"{labelled}\"}} ");
         let _ = match kind {
             Kind::Counter | Kind::Gauge => writeln!(out, "{value}"),
-            Kind::Micros => writeln!(out, "{}", value as f64 / 1e6),
+            Kind::Micros | Kind::MicrosTotal => writeln!(out, "{}", value as f64 / 1e6),
         };
     }
 }

@@ -44,6 +44,7 @@
 //!   asking          queries that clients ask for
 //!   queries         the queries that run here: which, when, and where their rows go
 //!   running_query   one of them: what it reads
+//!   query_pace      when a query pauses, and when it is over
 //!   pauses          when a shared topic has paused, for queries
 //!   pausing         written and read
 //!   query_start     where one begins whose rows every node makes for itself
@@ -84,6 +85,7 @@ mod poll;
 mod publish_result;
 mod publishers;
 mod queries;
+mod query_pace;
 mod query_start;
 mod read_back;
 mod read_queue;

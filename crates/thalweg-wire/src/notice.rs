@@ -70,12 +70,32 @@ pub enum EndCode {
     Slow,
     /// The subscriber's position is older than the history, and its policy is `close`.
     Trimmed,
+    /// It has the rows of a query of which one row takes more steps than it may.
+    QueryRowSteps,
+    /// The same, of which one row makes longer texts than it may.
+    QueryRowBytes,
+    /// The same, of which one event takes more steps than it may.
+    QueryEventSteps,
+    /// The same, of which one event makes longer rows than it may.
+    QueryEventBytes,
+    /// The same, and the queries of its address hold as much memory as they may.
+    QueryMemory,
 }
 
 impl EndCode {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Deleted, Self::Gone, Self::Forbidden, Self::Slow, Self::Trimmed];
+    pub const ALL: [Self; 10] = [
+        Self::Deleted,
+        Self::Gone,
+        Self::Forbidden,
+        Self::Slow,
+        Self::Trimmed,
+        Self::QueryRowSteps,
+        Self::QueryRowBytes,
+        Self::QueryEventSteps,
+        Self::QueryEventBytes,
+        Self::QueryMemory,
+    ];
 
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
@@ -85,6 +105,11 @@ impl EndCode {
             Self::Forbidden => "forbidden",
             Self::Slow => "slow",
             Self::Trimmed => "trimmed",
+            Self::QueryRowSteps => "query_row_steps",
+            Self::QueryRowBytes => "query_row_bytes",
+            Self::QueryEventSteps => "query_event_steps",
+            Self::QueryEventBytes => "query_event_bytes",
+            Self::QueryMemory => "query_memory",
         }
     }
 
@@ -96,6 +121,21 @@ impl EndCode {
             Self::Forbidden => "the token gives no right to it any more",
             Self::Slow => "the subscriber fell behind the history",
             Self::Trimmed => "events after this position are no longer available",
+            Self::QueryRowSteps => {
+                "one row of the query takes more steps than it may: shorten its expressions"
+            }
+            Self::QueryRowBytes => {
+                "one row of the query makes longer texts than it may: cut them with substr"
+            }
+            Self::QueryEventSteps => {
+                "one event takes more steps in the query than it may: shorten its expressions, or let fewer windows overlap"
+            }
+            Self::QueryEventBytes => {
+                "one event makes longer rows in the query than it may: select less, or let fewer windows overlap"
+            }
+            Self::QueryMemory => {
+                "the queries of this address hold as much memory as they may: group by less, or end one of them"
+            }
         }
     }
 
@@ -112,7 +152,13 @@ impl EndCode {
     /// more of it.
     pub fn is_own(self) -> bool {
         match self {
-            Self::Deleted | Self::Gone => false,
+            Self::Deleted
+            | Self::Gone
+            | Self::QueryRowSteps
+            | Self::QueryRowBytes
+            | Self::QueryEventSteps
+            | Self::QueryEventBytes
+            | Self::QueryMemory => false,
             Self::Forbidden | Self::Slow | Self::Trimmed => true,
         }
     }

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 use thalweg_query::{Bounds, Counts};
 
-use crate::running::{Made, begin};
+use crate::running::{Made, begin, close_all};
 
 const COLUMNS: &[&str] = &["t:time", "k:string", "b:bool", "i:int", "d:double", "s:string"];
 
@@ -194,9 +194,11 @@ impl Case {
         let mut running = begin(&self.ours, COLUMNS, Bounds::default());
         let mut made = Made::default();
         for (index, row) in self.rows.iter().enumerate() {
-            running.take(index as u64 + 1, json!(row).to_string().as_bytes(), 0, &mut made);
+            running
+                .take(index as u64 + 1, json!(row).to_string().as_bytes(), 0, &mut made)
+                .expect("within bounds");
         }
-        running.close_all(&mut made);
+        close_all(&mut running, &mut made);
         let rows = made.rows().into_iter().map(|row| serde_json::from_str(row).expect("JSON"));
         (rows.collect(), running.counts())
     }

@@ -37,6 +37,8 @@ fn all_functions_are_documented() {
 fn all_bounds_are_documented() {
     let document = std::fs::read_to_string(PATH).expect("docs/queries.md");
     let Bounds { groups, state_bytes, windows, .. } = Bounds::default();
+    let Bounds { value_bytes, row_steps, row_text_bytes, event_steps, event_bytes, .. } =
+        Bounds::default();
     for says in [
         format!("{} characters", limits::TEXT_CHARS_MAX),
         format!("{} nested brackets", limits::DEPTH_MAX),
@@ -45,6 +47,13 @@ fn all_bounds_are_documented() {
         format!("| windows that one event is in | {} |", limits::OVERLAP_MAX),
         format!("{},000, with {} MiB", groups / 1000, state_bytes >> 20),
         format!("| open windows | {},000 |", windows / 1000),
+        format!("| a text that an expression reads or makes | {} KiB", value_bytes >> 10),
+        format!("| steps of a row | {},000", row_steps / 1000),
+        format!("| texts that are made for a row | {} MiB", row_text_bytes >> 20),
+        format!("| steps of an event | {},000", event_steps / 1000),
+        format!("{},000 for each group", limits::GROUP_STEPS_MAX / 1000),
+        format!("| rows that an event makes | {} MiB", event_bytes >> 20),
+        format!("| a row | {} MiB", limits::ROW_BYTES_MAX >> 20),
         format!("Nothing comes for {} s", limits::TIMEOUT_MS / 1000),
     ] {
         assert!(document.contains(&says), "{says}");

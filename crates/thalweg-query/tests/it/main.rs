@@ -1,6 +1,7 @@
 //! Queries from outside: text and events in, rows out.
 
 mod against_sqlite;
+mod costs;
 mod cuts;
 mod documented;
 mod errors;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_query::{Beginning, Bounds, Query, Running, Sink};
+use thalweg_query::{Beginning, Bounds, Query, Running, Sink, Unbroken};
 
 /// What a query made: rows and lost windows, with their offsets; and from where on it has all.
 #[derive(Debug, Default, PartialEq, Clone)]
@@ -39,14 +39,20 @@ pub(crate) fn begin(query: &str, declared: &[&str], bounds: Bounds) -> Running {
     Running::new(Arc::new(plan), bounds, Beginning::First)
 }
 
+/// Closes all windows.
+pub(crate) fn close_all(running: &mut Running, made: &mut Made) {
+    running.close_all(made);
+    assert_eq!(running.finish(made, &mut Unbroken), Ok(true));
+}
+
 /// What a query makes of these events, of offsets from 1 on, when all windows are closed at the end.
 pub(crate) fn made(query: &str, declared: &[&str], events: &[&str]) -> Made {
     let mut running = begin(query, declared, Bounds::default());
     let mut made = Made::default();
     for (index, event) in events.iter().enumerate() {
-        running.take(index as u64 + 1, event.as_bytes(), 0, &mut made);
+        running.take(index as u64 + 1, event.as_bytes(), 0, &mut made).expect("within bounds");
     }
-    running.close_all(&mut made);
+    close_all(&mut running, &mut made);
     made
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use thalweg_query::{Beginning, Bounds, Query, Running, Waiting};
 
-use crate::running::Made;
+use crate::running::{Made, close_all};
 
 /// A query over columns that are inferred, from its first event on.
 struct Inferred {
@@ -30,7 +30,7 @@ impl Inferred {
             self.running = Some(running);
         }
         if let Some(running) = &mut self.running {
-            running.take(self.offset, event.as_bytes(), 0, &mut self.made);
+            running.take(self.offset, event.as_bytes(), 0, &mut self.made).expect("within bounds");
         }
     }
 
@@ -41,7 +41,7 @@ impl Inferred {
     /// All rows, and `None` for each window that was lost.
     fn end(mut self) -> Vec<Option<String>> {
         let mut made = std::mem::take(&mut self.made);
-        self.running().close_all(&mut made);
+        close_all(self.running(), &mut made);
         made.0.into_iter().map(|(_, row)| row).collect()
     }
 }

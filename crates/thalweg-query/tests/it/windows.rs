@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_query::{Beginning, Bounds, Counts, Query, Running};
 
-use crate::running::{Made, begin, check, columns, made};
+use crate::running::{Made, begin, check, close_all, columns, made};
 
 const COLUMNS: &[&str] = &["t:time", "k:string", "v:int"];
 
@@ -34,19 +34,19 @@ fn a_window_closes_with_the_first_event_behind_it_and_what_comes_later_is_late()
         .iter()
         .enumerate()
         .map(|(index, event)| {
-            running.take(index as u64 + 1, event.as_bytes(), 0, &mut made);
+            running.take(index as u64 + 1, event.as_bytes(), 0, &mut made).unwrap();
             made.0.len()
         })
         .collect();
     assert_eq!(closed_after, [0, 0, 0, 1, 1, 1]);
     assert_eq!(running.open_windows(), 1);
-    running.close_all(&mut made);
+    close_all(&mut running, &mut made);
     assert_eq!(made.rows(), [format!("[{},3]", start(0)), format!("[{},2]", start(1))]);
     // The position says which event closed it.
     assert_eq!(made.0.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), [1, 2]);
-    running.take(7, at(&["01.700"])[0].as_bytes(), 0, &mut made);
+    running.take(7, at(&["01.700"])[0].as_bytes(), 0, &mut made).unwrap();
     let expected = Counts { events: 7, late: 2, windows: 2, rows: 2, ..Counts::default() };
-    assert_eq!(running.counts(), expected);
+    assert_eq!(Counts { steps: 0, ..running.counts() }, expected);
     assert_eq!(running.held(), (0, 0));
 }
 
@@ -111,7 +111,9 @@ fn an_event_without_a_time_is_in_no_window_and_counted() {
     let query = "SELECT window_start, count(*) FROM tumble(t, CAST(ms AS TIMESTAMP), 1s) GROUP BY window_start";
     let mut running = begin(query, &["ms:int"], Bounds::default());
     for (offset, ms) in ["null", "253402300800000", "9223372036854775807"].iter().enumerate() {
-        running.take(offset as u64 + 1, format!("[{ms}]").as_bytes(), 0, &mut Made::default());
+        running
+            .take(offset as u64 + 1, format!("[{ms}]").as_bytes(), 0, &mut Made::default())
+            .unwrap();
     }
     assert_eq!((running.counts().without_time, running.open_windows()), (3, 0));
 }
@@ -160,7 +162,7 @@ fn events_without_a_time_or_far_ahead_are_left_out_and_counted() {
     ]
     .concat();
     for (index, event) in events.iter().enumerate() {
-        running.take(index as u64 + 1, event.as_bytes(), 0, &mut made);
+        running.take(index as u64 + 1, event.as_bytes(), 0, &mut made).unwrap();
     }
     let counts = running.counts();
     assert_eq!((counts.without_time, counts.unreadable, counts.ahead, counts.late), (2, 1, 1, 0));
@@ -177,7 +179,7 @@ fn windows_that_lost_events_are_announced_and_the_first_partial_one_is_left_out(
     let mut offset = 255;
     let mut take = |running: &mut Running, time: &str, made: &mut Made| {
         offset += 1;
-        running.take(offset, at(&[time])[0].as_bytes(), 0, made);
+        running.take(offset, at(&[time])[0].as_bytes(), 0, made).unwrap();
     };
     take(&mut running, "00.5", &mut made);
     take(&mut running, "01.5", &mut made);
@@ -213,11 +215,11 @@ fn more_groups_or_windows_than_the_bound_are_refused_and_memory_is_flat() {
             offset / 10_000,
             offset / 1_000 % 10
         );
-        running.take(offset, event.as_bytes(), 0, &mut made);
+        running.take(offset, event.as_bytes(), 0, &mut made).unwrap();
         let (groups, bytes) = running.held();
         assert!(groups <= 100 && bytes <= 40_000 + 600, "{groups} groups, {bytes} bytes");
     }
-    running.close_all(&mut made);
+    close_all(&mut running, &mut made);
     let counts = running.counts();
     assert_eq!(running.held(), (0, 0));
     assert_eq!(counts.refused + counts.rows, 49_999);
@@ -227,7 +229,7 @@ fn more_groups_or_windows_than_the_bound_are_refused_and_memory_is_flat() {
         begin("SELECT last(k) FROM tumble(t, 1s) GROUP BY window_start, v", COLUMNS, bounds);
     for offset in 1..100_u64 {
         let event = format!(r#"["2022-07-13T21:00:00Z","{}",{}]"#, "x".repeat(1000), offset % 50);
-        running.take(offset, event.as_bytes(), 0, &mut made);
+        running.take(offset, event.as_bytes(), 0, &mut made).unwrap();
     }
     assert!((30..45).contains(&running.held().0), "{:?}", running.held());
 }
@@ -242,33 +244,33 @@ fn texts_of_groups_that_there_are_have_room_only_within_the_bound() {
         for offset in 1..=300_u64 {
             let text = if offset <= 100 { "short".to_owned() } else { "x".repeat(10_000) };
             let event = format!(r#"["2022-07-13T21:00:00Z","{text}",{}]"#, offset % 100);
-            running.take(offset, event.as_bytes(), 0, &mut made);
+            running.take(offset, event.as_bytes(), 0, &mut made).unwrap();
             assert!(running.held().1 < 100_000);
         }
         assert!(function == "first" || running.counts().refused > 180, "{:?}", running.counts());
-        running.close_all(&mut made);
+        close_all(&mut running, &mut made);
         assert_eq!((made.rows().len(), running.held()), (100, (0, 0)));
     }
     let query = "SELECT count(*) FROM tumble(t, 1s) GROUP BY window_start, k";
     let mut running = begin(query, COLUMNS, bounds);
     let event = format!(r#"["2022-07-13T21:00:00Z","{}",1]"#, "x".repeat(60_000));
-    running.take(1, event.as_bytes(), 0, &mut Made::default());
+    running.take(1, event.as_bytes(), 0, &mut Made::default()).unwrap();
     assert_eq!((running.held(), running.counts().refused), ((0, 0), 1));
 }
 
 #[test]
-fn a_row_is_no_larger_than_an_event() {
-    let query = "SELECT k, k || k AS b, concat(k, k, k) c FROM t";
+fn a_row_is_no_larger_than_an_event_and_a_long_text_is_null_where_it_is_read() {
+    let query = "SELECT k, k AS b, k || k AS c, concat(k, k, k) d, k IS NULL FROM t";
     let mut running = begin(query, COLUMNS, Bounds::default());
     let mut made = Made::default();
-    for (offset, size) in [(1, 300_000), (2, 600_000), (3, 100_000)] {
+    for (offset, size) in [(1, 600_000), (2, 300_000), (3, 30_000), (4, 20_000)] {
         let event = format!(r#"["2022-07-13T21:00:00Z","{}",1]"#, "x".repeat(size));
-        running.take(offset, event.as_bytes(), 0, &mut made);
+        running.take(offset, event.as_bytes(), 0, &mut made).unwrap();
     }
-    // The first is too large as a whole; of the second one both texts are, and NULL.
+    // The first is too large as a whole. Of the second both texts that would be made are NULL, of the third one is.
     let sizes: Vec<usize> = made.rows().iter().map(|row| row.len()).collect();
-    assert_eq!(sizes, [600_000 + 14, 600_000 + 10]);
-    assert_eq!(running.counts().refused, 1);
+    assert_eq!(sizes, [600_000 + 21, 120_000 + 21, 140_000 + 19]);
+    assert_eq!((running.counts().refused, running.counts().oversized), (1, 5 + 1));
 }
 
 #[test]
@@ -276,10 +278,10 @@ fn rows_that_are_lost_are_announced_without_windows_too() {
     let mut running = begin("SELECT v FROM t WHERE v > 0", COLUMNS, Bounds::default());
     let mut made = Made::default();
     let row = |v: i32| format!(r#"[null,"a",{v}]"#);
-    running.take(1, row(1).as_bytes(), 0, &mut made);
+    running.take(1, row(1).as_bytes(), 0, &mut made).unwrap();
     running.lose();
-    running.take(9, row(0).as_bytes(), 0, &mut made);
-    running.take(10, row(2).as_bytes(), 0, &mut made);
+    running.take(9, row(0).as_bytes(), 0, &mut made).unwrap();
+    running.take(10, row(2).as_bytes(), 0, &mut made).unwrap();
     assert_eq!(made.0, [(1, Some("[1]".into())), (2, None), (3, Some("[2]".into()))]);
     assert_eq!(running.counts().events, 3);
 }

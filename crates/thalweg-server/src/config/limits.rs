@@ -81,6 +81,25 @@ pub(crate) const RECALLED_BYTES_MAX: usize = 64 << 20;
 /// one topic: clients choose how long queries wait.
 pub(crate) const PAUSE_MS_MIN: u64 = 200;
 
+/// How long all queries of a shard may take in a turn, in µs, before others get theirs.
+pub(crate) const QUERIES_US: u64 = 2_000;
+
+/// The least time that a query gets when it is its turn, in µs: to begin costs some, of which others' queries are no part.
+pub(crate) const QUERY_US_MIN: u64 = 250;
+
+/// Steps of a query between two readings of the clock: a step takes 10 ns at most.
+pub(crate) const QUERY_STEPS_PER_LOOK: u64 = 4_000;
+
+/// What an event takes besides the steps of its evaluation, as steps: reading it, its window, its group.
+pub(crate) const QUERY_EVENT_STEPS: u64 = 50;
+
+/// Bytes of events that a query reads in a turn, and of rows that it has made and that are not sealed: what is left waits for the
+/// next one.
+pub(crate) const QUERY_BYTES: usize = 1 << 19;
+
+/// Memory that a query may take in before its address's account says whether there is room for it, in bytes.
+pub(crate) const QUERY_GRAIN_BYTES: usize = 32 << 10;
+
 /// Offsets of a stream that a query goes back at most when it begins: 262,144 messages. Windows that began before are left out.
 pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 
@@ -264,11 +283,16 @@ pub struct Limits {
     /// on their shard has yet (`too_many_from_address`): each may mean a fetch, of whatever key a
     /// client makes up. Loopback is not counted.
     pub new_fetched_per_address: usize,
-    /// Queries that clients have asked for and that somebody reads, or asked for in the last seconds
-    /// (`too_many_queries`): each reads all events of a topic, about a quarter of a microsecond for each.
+    /// Queries of clients that run at a time, until a second or two after their last reader has gone
+    /// (`too_many_queries`): each reads all events of a topic, about a quarter of a microsecond for each. As many others are
+    /// remembered for ten seconds, which take memory and no time.
     pub queries: usize,
     /// The same of clients of one address. Loopback is not counted.
     pub queries_per_address: usize,
+    /// Memory of all queries of clients of one address: their plans, their groups, and rows that are not sealed. One that would have
+    /// more ends (`query_memory`). Clients on loopback are one address: behind a proxy that is not named as a trusted one
+    /// everybody is. It is two queries with as many groups as there may be, or a hundred with some hundred.
+    pub query_bytes_per_address: usize,
     /// Fetches at a time, from all upstreams.
     pub fetches: usize,
     /// How often one connection may do something, of a client that is counted for its address, or of a
@@ -410,6 +434,7 @@ impl Default for Limits {
             new_fetched_per_address: 50,
             queries: 256,
             queries_per_address: 16,
+            query_bytes_per_address: 16 << 20,
             fetches: 256,
             rates_of_connection: Rates {
                 // It makes none.

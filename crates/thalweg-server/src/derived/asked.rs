@@ -8,18 +8,30 @@ use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query};
 use thalweg_wire::{ErrorCode, Topic};
 
-use super::{DerivedTopic, columns_asked};
-use crate::{config::ASKED_TOPICS, connection_limits::Address, refusal::Refusal};
+use super::{
+    DerivedTopic, columns_asked,
+    memory::{MemoryShare, QueryMemory},
+};
+use crate::{
+    config::{ASKED_TOPICS, Limits},
+    connection_limits::Address,
+    refusal::Refusal,
+};
 
-/// How long a query is remembered that nobody reads, in µs: whoever asked for it has not subscribed yet, or comes again.
+/// How long a query is remembered that does not run, in µs: whoever asked for it may subscribe by its topic's name.
 const REMEMBERED_US: u64 = 10_000_000;
 
+/// How long a query that is part of a subscription counts as one that runs, in µs: until its topic's home has begun it.
+const BEGINS_US: u64 = 1_000_000;
+
 /// The queries that clients have asked for, on all shards. Equal ones share one topic.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AskedQueries {
     /// Topics of the configuration's queries that are [shared](DerivedTopic::is_shared).
     shared: HashSet<Topic>,
     by_topic: Mutex<HashMap<Topic, Asked>>,
+    memory: QueryMemory,
+    /// How many may run, and as many others are remembered.
     max: usize,
     max_per_address: usize,
 }
@@ -31,13 +43,57 @@ struct Asked {
     address: Option<Address>,
     /// When somebody last asked, in µs.
     asked_us: u64,
+    phase: Phase,
+    /// The memory of its plan.
+    memory: MemoryShare,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It does not run.
+    Remembered,
+    /// A subscription is about to have it run.
+    Begins,
+    Runs,
+}
+
+impl Asked {
+    /// Whether it counts as one that runs.
+    fn counts(&self, now_us: u64) -> bool {
+        match self.phase {
+            Phase::Remembered => false,
+            Phase::Begins => now_us.saturating_sub(self.asked_us) < BEGINS_US,
+            Phase::Runs => true,
+        }
+    }
+}
+
+impl Default for AskedQueries {
+    fn default() -> Self {
+        Self::new(&[], &Limits::default())
+    }
+}
+
+/// Why a query does not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoBeginning {
+    /// It is not known, or not any more.
+    Unknown,
+    /// As many run as may.
+    TooMany,
 }
 
 impl AskedQueries {
-    pub(crate) fn new(configured: &[DerivedTopic], max: usize, max_per_address: usize) -> Self {
+    pub(crate) fn new(configured: &[DerivedTopic], limits: &Limits) -> Self {
         let shared = configured.iter().filter(|derived| derived.is_shared);
         let shared = shared.map(|derived| derived.output.clone()).collect();
-        Self { shared, by_topic: Mutex::default(), max, max_per_address }
+        Self {
+            shared,
+            by_topic: Mutex::default(),
+            memory: QueryMemory::new(limits.query_bytes_per_address),
+            max: limits.queries,
+            max_per_address: limits.queries_per_address,
+        }
     }
 
     /// Whether a topic has the rows of a query that is [shared](DerivedTopic::is_shared).
@@ -47,35 +103,128 @@ impl AskedQueries {
             || is_asked && self.lock().get(topic).is_some_and(|asked| asked.topic.is_shared)
     }
 
-    /// The plan of a query that somebody has asked for before, and does so again.
-    pub(crate) fn again(&self, topic: &Topic, now_us: u64) -> Option<Arc<Plan>> {
-        let mut asked = self.lock();
-        let known = asked.get_mut(topic)?;
-        known.asked_us = now_us;
-        known.topic.plan.clone()
-    }
-
-    /// Remembers a query, which a client counted for `address` has asked for.
+    /// The plan of a query that somebody has asked for before, and does so again; `begins`: to subscribe to it.
     ///
     /// # Errors
-    /// When there are too many.
+    /// When it does not run and as many run as may.
+    pub(crate) fn again(
+        &self,
+        topic: &Topic,
+        begins: bool,
+        now_us: u64,
+    ) -> Result<Option<Arc<Plan>>, Refusal> {
+        let mut asked = self.lock();
+        let Some(known) = asked.get(topic) else { return Ok(None) };
+        if begins && !known.counts(now_us) {
+            self.check_count(&asked, known.address, now_us)?;
+        }
+        let Some(known) = asked.get_mut(topic) else { return Ok(None) };
+        known.asked_us = now_us;
+        if begins && known.phase == Phase::Remembered {
+            known.phase = Phase::Begins;
+        }
+        Ok(known.topic.plan.clone())
+    }
+
+    /// Remembers a query, which a client counted for `address` has asked for; `begins`: to subscribe to it.
+    ///
+    /// # Errors
+    /// When too many run, or its address's queries hold too much memory.
     pub(crate) fn add(
         &self,
         topic: DerivedTopic,
         address: Option<Address>,
+        begins: bool,
         now_us: u64,
     ) -> Result<(), Refusal> {
         let mut asked = self.lock();
-        let too_many = |message| Err(Refusal::new(ErrorCode::TooManyQueries, message));
-        if asked.len() >= self.max {
-            return too_many("the server runs no more queries: use one that runs, or try again");
+        if begins {
+            self.check_count(&asked, address, now_us)?;
+        }
+        self.forget_oldest(&mut asked, address, now_us);
+        let mut memory = self.memory.share(address);
+        if !memory.set(topic.memory_bytes()) {
+            let message = "the queries of one address hold as much memory as they may: end one of them, or group by less";
+            return Err(Refusal::new(ErrorCode::TooManyQueries, message));
+        }
+        let phase = if begins { Phase::Begins } else { Phase::Remembered };
+        let output = topic.output.clone();
+        asked.insert(output, Asked { topic, address, asked_us: now_us, phase, memory });
+        Ok(())
+    }
+
+    fn check_count(
+        &self,
+        asked: &HashMap<Topic, Asked>,
+        address: Option<Address>,
+        now_us: u64,
+    ) -> Result<(), Refusal> {
+        let too_many = |message: String| Err(Refusal::new(ErrorCode::TooManyQueries, message));
+        let running = || asked.values().filter(|known| known.counts(now_us));
+        if running().count() >= self.max {
+            return too_many(format!(
+                "the server runs as many queries of clients as it may ({}): read one that runs, or try again",
+                self.max
+            ));
         }
         let of_address = |known: &&Asked| address.is_some() && known.address == address;
-        if asked.values().filter(of_address).count() >= self.max_per_address {
-            return too_many("clients of one address ask for no more queries: end one of them");
+        if running().filter(of_address).count() >= self.max_per_address {
+            return too_many(format!(
+                "clients of one address run as many queries as they may ({}): end one of them",
+                self.max_per_address
+            ));
         }
-        asked.insert(topic.output.clone(), Asked { topic, address, asked_us: now_us });
         Ok(())
+    }
+
+    /// Forgets the oldest query that does not run, if as many are remembered as may be, in all or of an address.
+    fn forget_oldest(
+        &self,
+        asked: &mut HashMap<Topic, Asked>,
+        address: Option<Address>,
+        now_us: u64,
+    ) {
+        let idle = |known: &Asked| !known.counts(now_us);
+        let is_its = |known: &Asked| address.is_some() && known.address == address;
+        let of_address = asked.values().filter(|known| idle(known) && is_its(known)).count();
+        let is_full = asked.values().filter(|known| idle(known)).count() >= self.max;
+        let oldest = asked.iter().filter(|(_, known)| {
+            idle(known) && (is_its(known) && of_address >= self.max_per_address || is_full)
+        });
+        let oldest = oldest.min_by_key(|(_, known)| known.asked_us);
+        if let Some(topic) = oldest.map(|(topic, _)| topic.clone()) {
+            asked.remove(&topic);
+        }
+    }
+
+    /// The query of a topic begins to run, on the topic's home shard. Returns it, and a share of its address's memory.
+    ///
+    /// # Errors
+    /// When it is not known, or as many run as may.
+    pub(crate) fn begin(
+        &self,
+        topic: &Topic,
+        now_us: u64,
+    ) -> Result<(DerivedTopic, MemoryShare), NoBeginning> {
+        let mut asked = self.lock();
+        let known = asked.get(topic).ok_or(NoBeginning::Unknown)?;
+        if !known.counts(now_us) {
+            let checked = self.check_count(&asked, known.address, now_us);
+            checked.map_err(|_| NoBeginning::TooMany)?;
+        }
+        let known = asked.get_mut(topic).ok_or(NoBeginning::Unknown)?;
+        known.phase = Phase::Runs;
+        Ok((known.topic.clone(), known.memory.sibling()))
+    }
+
+    /// The query of a topic runs no more. It is remembered for a while, or not, if it would fail again.
+    pub(crate) fn end(&self, topic: &Topic, has_failed: bool, now_us: u64) {
+        let mut asked = self.lock();
+        if has_failed {
+            asked.remove(topic);
+        } else if let Some(known) = asked.get_mut(topic) {
+            (known.phase, known.asked_us) = (Phase::Remembered, now_us);
+        }
     }
 
     /// The columns of a query's rows.
@@ -95,20 +244,15 @@ impl AskedQueries {
         }
     }
 
-    /// The query whose rows are a topic.
-    pub(crate) fn find(&self, topic: &Topic) -> Option<DerivedTopic> {
-        self.lock().get(topic).map(|asked| asked.topic.clone())
-    }
-
     /// The topic that the query of a topic reads.
     pub(crate) fn source_of(&self, topic: &Topic) -> Option<Topic> {
         self.lock().get(topic).map(|asked| asked.topic.source.clone())
     }
 
-    /// Forgets those of one shard that nobody reads, and nobody has asked for lately.
-    pub(crate) fn forget_old(&self, now_us: u64, is_its: impl Fn(&Topic) -> bool) {
+    /// Forgets those that do not run, and that nobody has asked for lately.
+    pub(crate) fn forget_old(&self, now_us: u64) {
         let is_old = |asked: &Asked| now_us.saturating_sub(asked.asked_us) > REMEMBERED_US;
-        self.lock().retain(|topic, asked| !is_its(topic) || !is_old(asked));
+        self.lock().retain(|_, asked| asked.phase == Phase::Runs || !is_old(asked));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Asked>> {

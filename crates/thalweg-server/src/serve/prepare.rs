@@ -7,7 +7,7 @@ use thalweg_columns::Columns;
 use super::error::ServeError;
 use crate::{
     access::{AccessPolicy, MadeOf, PublishedKeys},
-    config::{Config, Limits, SourceConfig, UpstreamUrl},
+    config::{Config, SourceConfig, UpstreamUrl},
     derived::{self, AskedQueries, DerivedTopic},
     fetch::KeyReader,
     runs::Runs,
@@ -51,8 +51,7 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     }
     let queries = derived::prepare(&mut config);
     let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
-    let Limits { queries: asked_max, queries_per_address, .. } = config.limits;
-    let asked = Arc::new(AskedQueries::new(&queries, asked_max, queries_per_address));
+    let asked = Arc::new(AskedQueries::new(&queries, &config.limits));
     let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
     let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
     let (access, key_reader) =

@@ -58,17 +58,26 @@ impl Handle {
         asked: &Allowed<Box<Asked>>,
         address: Option<Address>,
     ) -> Result<Arc<Plan>, Refusal> {
-        self.run(asked, address).await
+        self.remember(asked, false, address).await
     }
 
-    /// The same of one that is part of a subscription.
+    /// The same of one that is part of a subscription, and begins at once.
     pub(super) async fn run(
         &self,
         asked: &Asked,
         address: Option<Address>,
     ) -> Result<Arc<Plan>, Refusal> {
+        self.remember(asked, true, address).await
+    }
+
+    async fn remember(
+        &self,
+        asked: &Asked,
+        begins: bool,
+        address: Option<Address>,
+    ) -> Result<Arc<Plan>, Refusal> {
         let (query, output) = (asked.query.clone(), asked.topic.clone());
-        if let Some(plan) = self.common.asked.again(&output, now_us()) {
+        if let Some(plan) = self.common.asked.again(&output, begins, now_us())? {
             return Ok(plan);
         }
         let (source, columns) = self.columns_of(&query).await?;
@@ -76,7 +85,7 @@ impl Handle {
         let is_shared = self.is_shared(&source);
         let topic =
             DerivedTopic { output, query, source, plan: Some(Arc::clone(&plan)), is_shared };
-        self.common.asked.add(topic, address, now_us())?;
+        self.common.asked.add(topic, address, begins, now_us())?;
         Ok(plan)
     }
 

@@ -9,16 +9,20 @@ use slab::Slab;
 use thalweg_wire::EndCode;
 
 use super::{
-    Common, demand::DemandChange, local_topic::Ending, running_query::RunningQuery, timers::Timers,
-    topics::Topics,
+    Common, demand::DemandChange, local_topic::Ending, query_pace::Overrun,
+    running_query::RunningQuery, timers::Timers, topics::Topics,
 };
-use crate::{clock, config::ASKED_TOPICS, derived::DerivedTopic, fanout::FeedKey, metrics::Counts};
+use crate::{
+    audit::Lines,
+    clock,
+    config::{ASKED_TOPICS, QUERIES_US, QUERY_US_MIN},
+    derived::{DerivedTopic, MemoryShare, NoBeginning},
+    fanout::FeedKey,
+    metrics::Counts,
+};
 
 /// The longest time for which a timer is set, in µs.
 const TIMER_US_MAX: u64 = 10_000_000;
-
-/// How long all queries of a shard may take in a turn, in µs, before others get theirs. One event is read as a whole.
-const TURN_US: u64 = 2_000;
 
 /// All queries of a shard.
 pub(super) struct Queries {
@@ -28,10 +32,10 @@ pub(super) struct Queries {
     by_input: HashMap<FeedKey, Vec<usize>>,
     /// Those whose rows are a topic.
     by_output: HashMap<FeedKey, usize>,
-    /// Inputs with events that were not read yet.
-    pending_inputs: VecDeque<FeedKey>,
-    /// How often queries of some input have read.
-    turns: usize,
+    /// Queries with events that were not read yet, or with work that was begun, in turn.
+    pending: VecDeque<usize>,
+    /// Lines of the log about queries that exceed limits.
+    lines: Lines,
     /// How many have been started.
     started: u64,
     /// When windows are closed because nothing has come: which query, and its number.
@@ -46,8 +50,8 @@ impl Queries {
             running: Slab::new(),
             by_input: HashMap::new(),
             by_output: HashMap::new(),
-            pending_inputs: VecDeque::new(),
-            turns: 0,
+            pending: VecDeque::new(),
+            lines: Lines::default(),
             started: 0,
             timers: Timers::default(),
             counts: Arc::clone(counts),
@@ -62,7 +66,7 @@ impl Queries {
             tracing::error!(topic = %topic.output, "too many topics: the query does not run");
             return;
         };
-        self.run(topic, output, input, now_us);
+        self.run(topic, [output, input], MemoryShare::default(), now_us);
     }
 
     /// A topic of this shard is wanted from now on, or no longer: runs the query that was asked for, or ends it.
@@ -82,45 +86,66 @@ impl Queries {
                 if self.by_output.contains_key(&key) {
                     return;
                 }
-                let asked = self.common.asked.find(topic);
-                let input = asked.as_ref().and_then(|it| topics.open_queried(&it.source, now_us));
-                match asked.zip(input) {
-                    Some((asked, input)) => self.run(asked, key, input, now_us),
-                    // Nobody makes its events: who subscribes by its name must ask for the query again.
-                    None => topics.end(key, Ending::Told(EndCode::Gone), now_us),
+                let asked = self.common.asked.begin(topic, now_us);
+                let begun = asked.and_then(|(asked, memory)| {
+                    let input = topics.open_queried(&asked.source, now_us);
+                    let Some(input) = input else {
+                        self.common.asked.end(&asked.output, false, now_us);
+                        return Err(NoBeginning::TooMany);
+                    };
+                    Ok((asked, input, memory))
+                });
+                match begun {
+                    Ok((asked, input, memory)) => self.run(asked, [key, input], memory, now_us),
+                    // Nobody makes its events: who subscribes by its name must ask for the query again, and is told more then.
+                    Err(NoBeginning::Unknown | NoBeginning::TooMany) => {
+                        topics.end(key, Ending::Told(EndCode::Gone), now_us);
+                    }
                 }
             }
             DemandChange::Stop => {
-                self.end(topics, key);
+                self.end(topics, key, now_us);
                 topics.forget(key, now_us);
             }
         }
     }
 
     /// Forgets queries that nobody reads.
-    pub(super) fn sweep(&self, topics: &Topics, now_us: u64) {
-        self.common.asked.forget_old(now_us, |topic| {
-            let is_running = |key| self.by_output.contains_key(&key);
-            topics.is_home_of(topic) && !topics.feeds.find(topic).is_some_and(is_running)
-        });
+    pub(super) fn sweep(&self, now_us: u64) {
+        self.common.asked.forget_old(now_us);
     }
 
-    fn run(&mut self, topic: DerivedTopic, output: FeedKey, input: FeedKey, now_us: u64) {
+    fn run(
+        &mut self,
+        topic: DerivedTopic,
+        [output, input]: [FeedKey; 2],
+        memory: MemoryShare,
+        now_us: u64,
+    ) {
         self.started += 1;
-        let query = RunningQuery::new(topic, output, self.started, now_us);
+        let cost = self.common.metrics.queries.begin(&topic.output);
+        let query = RunningQuery::new(topic, [output, input], memory, cost, (self.started, now_us));
         let index = self.running.insert(query);
         self.by_output.insert(output, index);
         self.by_input.entry(input).or_default().push(index);
         self.counts.queries.add(1);
-        self.has_input(input);
+        self.wake(index);
     }
 
     /// Ends the query whose rows are a topic.
-    fn end(&mut self, topics: &mut Topics, output: FeedKey) {
+    fn end(&mut self, topics: &mut Topics, output: FeedKey, now_us: u64) {
         let Some(index) = self.by_output.remove(&output) else { return };
-        let failed = self.running.remove(index).has_failed();
+        let query = self.running.remove(index);
+        let has_failed = query.has_failed();
+        if query.is_pending {
+            self.pending.retain(|pending| *pending != index);
+        }
+        self.common.metrics.queries.end(&query.topic.output, &query.cost);
+        if query.is_asked() {
+            self.common.asked.end(&query.topic.output, has_failed, now_us);
+        }
         self.counts.queries.sub(1);
-        self.counts.queries_failed.sub(u64::from(failed));
+        self.counts.queries_failed.sub(u64::from(has_failed));
         self.by_input.retain(|input, queries| {
             queries.retain(|query| *query != index);
             if queries.is_empty() {
@@ -132,14 +157,28 @@ impl Queries {
 
     /// A topic that queries may read has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
-        if self.by_input.contains_key(&key) && !self.pending_inputs.contains(&key) {
-            self.pending_inputs.push_back(key);
+        let Self { by_input, running, pending, .. } = self;
+        for index in by_input.get(&key).into_iter().flatten() {
+            if let Some(query) = running.get_mut(*index)
+                && !std::mem::replace(&mut query.is_pending, true)
+            {
+                pending.push_back(*index);
+            }
         }
     }
 
-    /// Whether there are events to read.
+    /// A query has something to do.
+    fn wake(&mut self, index: usize) {
+        if let Some(query) = self.running.get_mut(index)
+            && !std::mem::replace(&mut query.is_pending, true)
+        {
+            self.pending.push_back(index);
+        }
+    }
+
+    /// Whether there are events to read, or windows to close.
     pub(super) fn has_pending_inputs(&self) -> bool {
-        !self.pending_inputs.is_empty()
+        !self.pending.is_empty()
     }
 
     /// Topics have ended, and others are there under their names, if there was room: from which key to
@@ -155,75 +194,99 @@ impl Queries {
                 self.running[index].output = *opened;
                 self.by_output.extend(opened.map(|opened| (opened, index)));
                 // What it has not read could not go anywhere.
-                let reads = |(_, queries): &(_, &Vec<usize>)| queries.contains(&index);
-                let inputs: Vec<FeedKey> =
-                    self.by_input.iter().filter(reads).map(|(key, _)| *key).collect();
-                inputs.into_iter().for_each(|input| self.has_input(input));
+                self.wake(index);
             }
             for index in self.by_input.remove(ended).into_iter().flatten() {
                 let query = &mut self.running[index];
-                let output = query.output(topics);
-                let is_asked = query.topic.output.as_str().starts_with(ASKED_TOPICS);
+                let (output, is_asked) = (query.output(topics), query.is_asked());
                 let Some(opened) = opened.filter(|_| !is_asked) else {
                     // Who has asked for it may ask again.
                     if let Some(output) = output {
-                        self.end(topics, output);
+                        self.end(topics, output, now_us);
                         topics.end(output, Ending::Told(EndCode::Gone), now_us);
                     }
                     continue;
                 };
                 self.counts.queries_failed.sub(u64::from(query.has_failed()));
                 query.begin_anew();
+                query.input = opened;
                 if let Some(output) = output {
                     topics.end(output, Ending::Restarted, now_us);
                 }
                 self.by_input.entry(opened).or_default().push(index);
-                self.has_input(opened);
+                self.wake(index);
             }
         }
     }
 
-    /// Lets queries read the new events of their inputs, for as long as they may in a turn. Each gets its part; those that
-    /// had none are the first in the next turn.
+    /// Lets queries read the new events of their inputs, and go on with what they have begun, for as long as all of them may in a
+    /// turn. Each gets its part; those that had none are the first in the next turn.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
-        let until_us = now_us + TURN_US;
-        for _ in 0..self.pending_inputs.len() {
-            let Some(key) = self.pending_inputs.pop_front() else { return };
-            let mut queries = self.by_input.get(&key).cloned().unwrap_or_default();
-            // Another one is the first in each turn: when time is over the others get one event each.
-            self.turns = self.turns.wrapping_add(1);
-            let first = self.turns % queries.len().max(1);
-            queries.rotate_left(first);
-            let mut has_more = false;
-            for index in queries {
-                has_more |= self.take_input(topics, key, index, now_us, until_us).unwrap_or(false);
+        let end_us = now_us + QUERIES_US;
+        let mut begun_us = now_us;
+        for waiting in (1..=self.pending.len()).rev() {
+            let Some(index) = self.pending.pop_front() else { return };
+            let part_us = (end_us - begun_us) / waiting as u64;
+            let until_us = end_us.min(begun_us + part_us.max(QUERY_US_MIN));
+            if let Some(query) = self.running.get_mut(index) {
+                query.is_pending = false;
             }
-            if has_more {
-                self.pending_inputs.push_back(key);
+            if self.take_input(topics, index, now_us, until_us).unwrap_or(false) {
+                self.wake(index);
             }
-            if clock::now_us() >= until_us {
+            let now_us = clock::now_us();
+            if let Some(query) = self.running.get(index) {
+                query.cost.busy_us.add(now_us.saturating_sub(begun_us));
+            }
+            if now_us >= end_us {
                 return;
             }
+            begun_us = now_us;
         }
     }
 
-    /// Returns whether there is more to read.
+    /// Returns whether there is more to do.
     fn take_input(
         &mut self,
         topics: &mut Topics,
-        key: FeedKey,
         index: usize,
         now_us: u64,
         until_us: u64,
     ) -> Option<bool> {
         let query = self.running.get_mut(index)?;
         let (had_failed, before) = (query.has_failed(), query.counts());
-        let has_more = query.read(topics, key, now_us, until_us)?;
+        let input = query.input;
+        let has_more = query.read(topics, input, now_us, until_us);
+        let overrun = query.take_overrun();
         self.counts.queries_failed.add(u64::from(query.has_failed() && !had_failed));
         self.counts.queries_failed.sub(u64::from(had_failed && !query.has_failed()));
         self.set_timer(index, now_us);
         self.has_made(topics, index, before, now_us);
-        Some(has_more)
+        if let Some(overrun) = overrun {
+            self.has_overrun(topics, index, overrun, now_us);
+        }
+        has_more
+    }
+
+    /// A query has exceeded a limit. If a client has asked for it, it ends.
+    fn has_overrun(&mut self, topics: &mut Topics, index: usize, overrun: Overrun, now_us: u64) {
+        let query = &self.running[index];
+        let (code, is_asked) = (overrun.code(), query.is_asked());
+        self.counts.count_overrun(code);
+        if let Some(left_out) = self.lines.take(now_us) {
+            let (topic, source) = (&query.topic.output, &query.topic.source);
+            let most_expensive = self.common.metrics.queries.most_expensive();
+            let what = match is_asked {
+                true => "a query of a client ends",
+                false => "a query loses an event and its open windows",
+            };
+            let code = code.name();
+            tracing::warn!(%topic, %source, code, left_out, most_expensive, "{what}: {overrun}");
+        }
+        if is_asked && let Some(output) = query.output {
+            self.end(topics, output, now_us);
+            topics.end(output, Ending::Told(code), now_us);
+        }
     }
 
     /// Closes the windows of queries whose sources have paused.
@@ -242,6 +305,7 @@ impl Queries {
             }
             let before = query.counts();
             query.close_all(topics, output, now_us);
+            self.wake(index);
             self.set_timer(index, now_us);
             self.has_made(topics, index, before, now_us);
         }
@@ -275,6 +339,11 @@ impl Queries {
         counts.query_late.add(now.late.saturating_sub(before.late));
         counts.query_ahead.add(now.ahead.saturating_sub(before.ahead));
         counts.query_refused.add(now.refused.saturating_sub(before.refused));
+        counts.query_oversized.add(now.oversized.saturating_sub(before.oversized));
+        let steps = now.steps.saturating_sub(before.steps);
+        counts.query_steps.add(steps);
+        query.cost.steps.add(steps);
+        query.cost.memory_bytes.set(query.memory_bytes() as u64);
         counts.query_unreadable.add(now.unreadable.saturating_sub(before.unreadable));
         counts.query_without_time.add(now.without_time.saturating_sub(before.without_time));
         counts.query_changes.add(now.changes.saturating_sub(before.changes));

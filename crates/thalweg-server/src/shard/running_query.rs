@@ -1,39 +1,50 @@
 //! A running query: one more reader of its source's events, which makes the rows of its topic.
 
 use std::{
+    cell::Cell,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use thalweg_query::{Beginning, Bounds, Counts, Plan, Running, Sink, Waiting, limits};
+use thalweg_query::{Beginning, Bounds, Counts, Failure, Plan, Running, Sink, Waiting, limits};
 use thalweg_wire::{Epoch, Offset};
 
 use super::{
     local_topic::LocalTopic,
     pauses::Paused,
+    query_pace::{Overrun, QueryPace},
     query_start::{QueryStart, Step, block_from},
     topics::Topics,
 };
 use crate::{
     clock,
-    config::{ASKED_TOPICS, PAUSE_MS_MIN},
-    derived::{self, DerivedTopic},
+    config::{ASKED_TOPICS, PAUSE_MS_MIN, QUERY_BYTES},
+    derived::{self, DerivedTopic, MemoryShare},
     fanout::FeedKey,
     log_throttle::LogThrottle,
+    metrics::QueryCost,
     stream::{Batch, DerivedBatches, Feed},
 };
-
-/// Bytes of events that a query reads in a turn, and of rows that it makes: what is left waits for the next one.
-const BYTES_PER_TURN: usize = 1 << 19;
-
-/// After so many events the clock is looked at.
-const EVENTS_PER_LOOK: usize = 32;
 
 pub(super) struct RunningQuery {
     pub(super) topic: DerivedTopic,
     /// The topic of its rows; `None` once there is none, and it has ended.
     pub(super) output: Option<FeedKey>,
+    /// The topic that it reads.
+    pub(super) input: FeedKey,
+    /// Among those that wait for their turn.
+    pub(super) is_pending: bool,
+    /// What it costs.
+    pub(super) cost: Arc<QueryCost>,
     state: State,
+    /// The memory that it holds, in the account of its address.
+    memory: MemoryShare,
+    /// It was paused in the middle of an event, or of windows that it closes.
+    is_paused: bool,
+    /// The limit that it has exceeded, until that is told.
+    overrun: Option<Overrun>,
+    /// What had happened when it failed.
+    last_counts: Counts,
     /// The next event that it reads.
     next: Offset,
     /// When the last event came, in µs.
@@ -54,6 +65,7 @@ pub(super) struct RunningQuery {
     failed: LogThrottle,
     unreadable: LogThrottle,
     without_time: LogThrottle,
+    oversized: LogThrottle,
 }
 
 enum State {
@@ -80,8 +92,8 @@ struct Unread {
 struct Rows<'a> {
     batches: &'a mut DerivedBatches,
     now_us: u64,
-    /// Of those in this turn.
-    bytes: usize,
+    /// Bytes of those that are not sealed.
+    unsealed_bytes: &'a Cell<usize>,
     /// The topic has all rows from here on.
     begins: Option<Offset>,
     /// The topic's columns are those of the query's plan.
@@ -89,8 +101,9 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn of(batches: &'a mut DerivedBatches, now_us: u64) -> Self {
-        Self { batches, now_us, bytes: 0, begins: None, has_columns: false }
+    fn of(batches: &'a mut DerivedBatches, unsealed_bytes: &'a Cell<usize>, now_us: u64) -> Self {
+        unsealed_bytes.set(batches.unsealed_bytes());
+        Self { batches, now_us, unsealed_bytes, begins: None, has_columns: false }
     }
 }
 
@@ -101,7 +114,7 @@ impl Sink for Rows<'_> {
     }
 
     fn row(&mut self, offset: Offset, row: &[u8]) {
-        self.bytes += row.len();
+        self.unsealed_bytes.set(self.unsealed_bytes.get() + row.len());
         self.batches.push(offset, row, self.now_us);
     }
 
@@ -120,10 +133,23 @@ impl Sink for Rows<'_> {
 
 impl RunningQuery {
     /// A query that has read nothing.
-    pub(super) fn new(topic: DerivedTopic, output: FeedKey, number: u64, now_us: u64) -> Self {
+    pub(super) fn new(
+        topic: DerivedTopic,
+        [output, input]: [FeedKey; 2],
+        memory: MemoryShare,
+        cost: Arc<QueryCost>,
+        (number, now_us): (u64, u64),
+    ) -> Self {
         Self {
             topic,
             output: Some(output),
+            input,
+            is_pending: false,
+            cost,
+            memory,
+            is_paused: false,
+            overrun: None,
+            last_counts: Counts::default(),
             state: State::New(QueryStart::default()),
             next: 1,
             read_us: now_us,
@@ -136,6 +162,7 @@ impl RunningQuery {
             failed: LogThrottle::default(),
             unreadable: LogThrottle::default(),
             without_time: LogThrottle::default(),
+            oversized: LogThrottle::default(),
         }
     }
 
@@ -151,6 +178,10 @@ impl RunningQuery {
         if let Some(values) = self.unreadable.take(unreadable, now_us) {
             tracing::warn!(%topic, %source, values, "values are NULL in the query, because they are not of their columns' types");
         }
+        let oversized = now.oversized.saturating_sub(before.oversized);
+        if let Some(texts) = self.oversized.take(oversized, now_us) {
+            tracing::warn!(%topic, %source, texts, "texts are NULL in the query, because they are longer than an expression may read or make: cut them with substr where they are published");
+        }
         let without_time = now.without_time.saturating_sub(before.without_time);
         if let Some(events) = self.without_time.take(without_time, now_us) {
             tracing::warn!(%topic, %source, events, "events are in no window, because they have no time: a text as in RFC 3339, or a number in a column that is declared as time_s, time_ms, time_us or time_ns");
@@ -161,16 +192,32 @@ impl RunningQuery {
         matches!(self.state, State::Failed | State::Waiting(_, true))
     }
 
-    /// Clients have asked for it.
-    fn is_asked(&self) -> bool {
+    /// Whether a client has asked for it.
+    pub(super) fn is_asked(&self) -> bool {
         self.topic.output.as_str().starts_with(ASKED_TOPICS)
+    }
+
+    /// The limit that it has exceeded, if it has since this was last asked. If a client has asked for it, it has failed;
+    /// one of the configuration goes on behind the event that cost too much.
+    pub(super) fn take_overrun(&mut self) -> Option<Overrun> {
+        self.overrun.take()
+    }
+
+    /// The memory that it holds, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let held = match &self.state {
+            State::Running(running) => running.memory_bytes(),
+            State::New(_) | State::Waiting(..) | State::Failed => 0,
+        };
+        size_of::<Self>() + held + self.topic.memory_bytes()
     }
 
     /// What has happened to its events.
     pub(super) fn counts(&self) -> Counts {
         let counts = match &self.state {
             State::Running(running) => running.counts(),
-            State::New(_) | State::Waiting(..) | State::Failed => Counts::default(),
+            State::New(_) | State::Waiting(..) => Counts::default(),
+            State::Failed => self.last_counts,
         };
         let (events, refused) = (counts.events + self.skipped, counts.refused + self.skipped);
         Counts { events, refused, ..counts }
@@ -186,6 +233,7 @@ impl RunningQuery {
     /// Its source is another one now.
     pub(super) fn begin_anew(&mut self) {
         (self.state, self.next) = (State::New(QueryStart::default()), 1);
+        (self.is_paused, self.last_counts) = (false, Counts::default());
         if self.is_inferred {
             self.topic.plan = None;
         }
@@ -201,18 +249,24 @@ impl RunningQuery {
         }
     }
 
-    /// Nothing has come for long: closes its windows. Of a shared query all nodes do so where its source's stream says that.
+    /// Nothing has come for long: begins to close its windows, and [`Self::read`] goes on with it. Of a shared query all nodes do
+    /// so where its source's stream says that.
     pub(super) fn close_all(&mut self, topics: &mut Topics, output: FeedKey, now_us: u64) {
+        self.read_us = now_us;
+        // Others have kept it from reading what has come.
+        if self.is_pending {
+            return;
+        }
         if self.topic.is_shared {
             let ms = self.timeout_us.unwrap_or_default() / 1000;
-            self.read_us = now_us;
             let topic = self.topic.source.clone();
             return topics.tell_pause(Paused { topic, next: self.next, ms });
         }
         if let State::Running(running) = &mut self.state
             && let Some(batches) = topics.derived(output)
         {
-            running.close_all(&mut Rows::of(batches, now_us));
+            running.close_all(&mut Rows::of(batches, &Cell::new(0), now_us));
+            self.is_paused = true;
         }
     }
 
@@ -226,6 +280,9 @@ impl RunningQuery {
         until_us: u64,
     ) -> Option<bool> {
         let output = self.output(topics)?;
+        if self.is_paused && !self.finish(topics.derived(output)?, now_us, until_us) {
+            return Some(true);
+        }
         let local = topics.feeds.get(input).filter(|local| local.topic == self.topic.source)?;
         let feed = local.feed.as_ref()?;
         let complete_from = local.pauses.complete_from();
@@ -262,6 +319,9 @@ impl RunningQuery {
         let begins = self.take(topics.derived(output)?, &unread, now_us, until_us);
         self.follow_plan(topics);
         self.follow_start(topics, output, begins, unread.head);
+        if self.is_paused {
+            return Some(true);
+        }
         if let Some(away) = unread.away.filter(|away| self.next == *away) {
             topics.recalls.want(input, away, None);
             return Some(false);
@@ -269,58 +329,73 @@ impl RunningQuery {
         Some(self.next < unread.head && !unread.batches.is_empty())
     }
 
+    /// Goes on closing windows. Returns whether none is left to close.
+    fn finish(&mut self, batches: &mut DerivedBatches, now_us: u64, until_us: u64) -> bool {
+        let unsealed_bytes = Cell::new(0);
+        let mut rows = Rows::of(batches, &unsealed_bytes, now_us);
+        self.work(&mut rows, until_us, |running, rows, pace, _| running.finish(rows, pace));
+        !self.is_paused
+    }
+
     /// Makes rows of events. Returns from where on the topic has all rows, if that is known now.
     fn take(
         &mut self,
-        rows: &mut DerivedBatches,
+        batches: &mut DerivedBatches,
         unread: &Unread,
         now_us: u64,
         until_us: u64,
     ) -> Option<Offset> {
         let is_asked = self.is_asked();
-        let State::Running(running) = &mut self.state else { return None };
+        let State::Running(running) = &self.state else { return None };
+        let unsealed_bytes = Cell::new(0);
         let has_columns = is_asked && running.plan().schema().are_inferred();
-        let mut rows = Rows { has_columns, ..Rows::of(rows, now_us) };
+        let mut rows = Rows { has_columns, ..Rows::of(batches, &unsealed_bytes, now_us) };
         if !rows.batches.has_columns() {
             rows.widened(running.plan());
         }
-        let mut pauses = unread.pauses.iter().copied().peekable();
-        let (now_ms, mut taken) = (wall_ms(), 0);
-        'all: for batch in &unread.batches {
-            if batch.start() > self.next {
-                running.lose();
-            }
-            let events = (batch.first().max(self.next)..).zip(batch.events_from(self.next));
-            for (offset, event) in events {
-                while let Some((at, ms)) = pauses.next_if(|(at, _)| *at < offset) {
-                    running.pause(at, ms, &mut rows);
-                }
-                running.take(offset, event, now_ms, &mut rows);
-                self.next = offset + 1;
-                taken += 1;
-                let is_time = || taken % EVENTS_PER_LOOK == 1 && clock::now_us() >= until_us;
-                if rows.bytes >= BYTES_PER_TURN || is_time() {
-                    break 'all;
-                }
-            }
-            self.next = self.next.max(batch.end());
-        }
-        if unread.is_behind_loss(self.next) {
-            // Nothing is left of what came before the head.
-            running.lose();
-            self.next = unread.head;
-        }
-        if self.next >= unread.head {
-            for (at, ms) in pauses {
-                running.pause(at, ms, &mut rows);
-                self.next = at + 1;
-            }
-            running.settle();
-        }
+        self.work(&mut rows, until_us, |running, rows, pace, next| {
+            unread.take(running, rows, pace, next)
+        });
         if !unread.batches.is_empty() {
             self.read_us = now_us;
         }
         rows.begins
+    }
+
+    /// Works until it is done, or pauses, or has exceeded a limit.
+    fn work(
+        &mut self,
+        rows: &mut Rows<'_>,
+        until_us: u64,
+        step: impl FnOnce(
+            &mut Running,
+            &mut Rows<'_>,
+            &mut QueryPace<'_>,
+            &mut Offset,
+        ) -> Result<bool, Failure>,
+    ) {
+        let is_asked = self.is_asked();
+        let State::Running(running) = &mut self.state else { return };
+        let mut pace = QueryPace::new(until_us, rows.unsealed_bytes, &mut self.memory);
+        let done = step(running, rows, &mut pace, &mut self.next);
+        let is_full = pace.is_full();
+        let held_bytes = running.memory_bytes();
+        let overrun = match done {
+            Err(failure) => Some(Overrun::Cost(failure)),
+            Ok(_) if is_full || !self.memory.set(held_bytes) => Some(Overrun::Memory),
+            Ok(_) => None,
+        };
+        self.is_paused = done != Ok(true);
+        if overrun.is_some() && is_asked {
+            self.last_counts = running.counts();
+            self.state = State::Failed;
+            self.is_paused = false;
+            // To shrink is always possible.
+            let _ = self.memory.set(0);
+        } else if overrun.is_some() {
+            running.skip(rows);
+        }
+        self.overrun = overrun.or(self.overrun.take());
     }
 
     /// Begins the topic of a shared query's rows as soon as it is known from where on it has all of them. Where
@@ -400,7 +475,6 @@ impl RunningQuery {
     /// Looks for an event over which the query can run, and begins with it.
     fn wait(&mut self, unread: &Unread, now_us: u64, until_us: u64) {
         let State::Waiting(waiting, has_failed) = &mut self.state else { return };
-        let mut taken = 0;
         for batch in &unread.batches {
             let events = (batch.first().max(self.next)..).zip(batch.events_from(self.next));
             for (offset, event) in events {
@@ -420,8 +494,8 @@ impl RunningQuery {
                 }
                 self.skipped += 1;
                 self.next = offset + 1;
-                taken += 1;
-                if taken % EVENTS_PER_LOOK == 0 && clock::now_us() >= until_us {
+                // To plan takes as long as hundreds of events, and so may to look for columns.
+                if clock::now_us() >= until_us {
                     return;
                 }
             }
@@ -460,7 +534,7 @@ impl Unread {
         let (head, pauses) = (feed.head(), local.pauses.since(from).collect());
         let mut unread = Self { batches: Vec::new(), away: None, head, pauses };
         let (mut bytes, mut at) = (0, from);
-        while at < head && bytes < BYTES_PER_TURN {
+        while at < head && bytes < QUERY_BYTES {
             let batch = match feed.batch_at(at) {
                 Some(batch) => batch,
                 None if feed.is_away(at) => {
@@ -478,6 +552,72 @@ impl Unread {
             unread.batches.push(Arc::clone(batch));
         }
         unread
+    }
+
+    /// Makes rows of the events, until there are no more or the pace says so. Returns whether nothing is left to do for those
+    /// that were taken.
+    fn take(
+        &self,
+        running: &mut Running,
+        rows: &mut Rows<'_>,
+        pace: &mut QueryPace<'_>,
+        next: &mut Offset,
+    ) -> Result<bool, Failure> {
+        let now_ms = wall_ms();
+        let mut pauses = self.pauses.iter().copied().peekable();
+        for batch in &self.batches {
+            if batch.start() > *next {
+                if !running.finish(rows, pace)? {
+                    return Ok(false);
+                }
+                running.lose();
+                *next = batch.start();
+            }
+            let events = (batch.first().max(*next)..).zip(batch.events_from(*next));
+            for (offset, event) in events {
+                while let Some((at, ms)) = pauses.next_if(|(at, _)| *at < offset) {
+                    if !running.finish(rows, pace)? {
+                        return Ok(false);
+                    }
+                    running.pause(at, ms, rows);
+                }
+                match running.take_in_part(offset, event, now_ms, rows, pace) {
+                    Ok(true) => *next = offset + 1,
+                    // It is read again.
+                    Ok(false) => {
+                        *next = offset;
+                        return Ok(false);
+                    }
+                    Err(failure) => {
+                        *next = offset + 1;
+                        return Err(failure);
+                    }
+                }
+                if pace.is_over() {
+                    return Ok(false);
+                }
+            }
+            *next = (*next).max(batch.end());
+        }
+        if !running.finish(rows, pace)? {
+            return Ok(false);
+        }
+        if self.is_behind_loss(*next) {
+            // Nothing is left of what came before the head.
+            running.lose();
+            *next = self.head;
+        }
+        if *next >= self.head {
+            for (at, ms) in pauses {
+                running.pause(at, ms, rows);
+                *next = at + 1;
+                if !running.finish(rows, pace)? {
+                    return Ok(false);
+                }
+            }
+            running.settle();
+        }
+        Ok(true)
     }
 
     /// Where the first batch starts; the head, if there is none.

@@ -221,7 +221,7 @@ impl Shard {
             self.evict_subscribers(key);
         }
         self.subscribers.sweep(&mut self.topics, now_us);
-        self.ingest.queries.sweep(&self.topics, now_us);
+        self.ingest.queries.sweep(now_us);
         if self.is_first {
             self.common.rates.sweep(now_us);
         }

@@ -17,6 +17,7 @@ pub struct DerivedBatches {
     full: Vec<Batch>,
     /// The columns of the events, if they may change.
     columns: Option<Arc<Columns>>,
+    full_bytes: usize,
 }
 
 impl DerivedBatches {
@@ -29,6 +30,7 @@ impl DerivedBatches {
             open: Payloads::default(),
             full: Vec::new(),
             columns: None,
+            full_bytes: 0,
         }
     }
 
@@ -79,9 +81,15 @@ impl DerivedBatches {
         self.open.is_empty() && self.full.is_empty()
     }
 
+    /// Bytes of the events that are not sealed.
+    pub fn unsealed_bytes(&self) -> usize {
+        self.open.joined().len() + self.full_bytes
+    }
+
     /// Takes all batches, sealed, in order.
     pub fn seal(&mut self, now_us: u64) -> Vec<Batch> {
         self.seal_open(now_us);
+        self.full_bytes = 0;
         std::mem::take(&mut self.full)
     }
 
@@ -89,6 +97,7 @@ impl DerivedBatches {
         if self.open.is_empty() {
             return;
         }
+        self.full_bytes += self.open.joined().len();
         let batch = Batch::seal(self.start, self.first, std::mem::take(&mut self.open), now_us);
         self.start = batch.end();
         if let Some(columns) = &self.columns {

@@ -267,7 +267,7 @@ pub(super) struct Settings {
     /// Loopback is not counted.
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_subscribed_topics_per_address: Option<Count>,
-    /// Queries that clients have asked for, at a time: each reads all events of a topic [default: 256]
+    /// Queries of clients that run at a time: each reads all events of a topic [default: 256]
     #[arg(long, value_name = "N", help_heading = TOPICS, hide_short_help = true)]
     pub(super) max_queries: Option<Count>,
     /// The same of clients of one address; loopback is not counted [default: 16]

@@ -9,6 +9,7 @@
 //! - `keeping`: subscriptions, histories, idempotency keys
 //! - `topics`: those that have events, and those that have only subscribers
 //! - `words`: what is said back, how deep it nests, what was meant by it
+//! - `queries`: what queries of clients cost
 //! - `readers`: those who do not read what they asked for
 
 mod bodies;
@@ -17,6 +18,7 @@ mod heads;
 mod inflating;
 mod keeping;
 mod messages;
+mod queries;
 mod readers;
 mod topics;
 mod words;

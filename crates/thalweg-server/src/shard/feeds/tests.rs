@@ -12,7 +12,7 @@ fn every_subscription_is_found_at_its_place() {
         streams,
         shares,
         ColumnMemory::default(),
-        Arc::new(AskedQueries::new(&[], 0, 0)),
+        Arc::default(),
         Metrics::new("", 1, vec![Pattern::all()], std::iter::empty(), None).of(0),
     );
     let topic = "cars".parse().unwrap();

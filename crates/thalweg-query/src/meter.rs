@@ -1,0 +1,215 @@
+//! What an evaluation costs, in steps and bytes. Both are counted and not measured: every run over the same rows counts the
+//! same.
+
+use std::cell::Cell;
+
+use crate::limits::{
+    Bounds, CONSTANT_STEPS_MAX, CONSTANTS_BYTES_MAX, COPIED_BYTES_PER_STEP, GROUP_STEPS_MAX,
+    SCANNED_BYTES_PER_STEP, VALUE_BYTES_MAX, WRITTEN_BYTES_PER_STEP,
+};
+
+/// The limit that a query has exceeded, and its value. The query is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The evaluation of one row took too many steps.
+    #[error(
+        "one row takes more than {0} steps: shorten the expressions, or the texts that they read"
+    )]
+    RowSteps(u64),
+    /// The evaluation of one row made too many bytes of texts.
+    #[error(
+        "one row makes texts of more than {0} bytes: shorten the expressions, or cut texts with substr"
+    )]
+    RowBytes(usize),
+    /// One event, in all its windows and with those that it closes, took too many steps.
+    #[error(
+        "one event takes more than {0} steps: shorten the expressions, or use fewer windows that overlap"
+    )]
+    EventSteps(u64),
+    /// The rows that one event makes, those of windows that it closes included, are too long.
+    #[error(
+        "one event makes rows of more than {0} bytes: select less, or use fewer windows that overlap"
+    )]
+    EventBytes(usize),
+}
+
+/// Counts the steps and bytes of one evaluation. When one of them is more than it may be, every expression is NULL from then
+/// on, and the row does not count.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    steps_max: u64,
+    steps_left: Cell<u64>,
+    bytes_left: Cell<usize>,
+    /// Which of the two is over.
+    over: Cell<Option<Over>>,
+    value_bytes: usize,
+    /// Texts that were longer than `value_bytes`.
+    oversized: Cell<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    Steps,
+    Bytes,
+}
+
+impl Meter {
+    /// For a row, which has `steps_left` steps at most.
+    #[inline]
+    pub(crate) fn new(bounds: &Bounds, steps_left: u64) -> Self {
+        let steps_max = bounds.row_steps.min(steps_left);
+        Self {
+            steps_max,
+            steps_left: Cell::new(steps_max),
+            bytes_left: Cell::new(bounds.row_text_bytes),
+            over: Cell::new(None),
+            value_bytes: bounds.value_bytes,
+            oversized: Cell::new(0),
+        }
+    }
+
+    /// For what is constant in a query.
+    pub(crate) fn for_constants() -> Self {
+        Self {
+            steps_max: CONSTANT_STEPS_MAX,
+            steps_left: Cell::new(CONSTANT_STEPS_MAX),
+            bytes_left: Cell::new(CONSTANTS_BYTES_MAX),
+            over: Cell::new(None),
+            value_bytes: VALUE_BYTES_MAX,
+            oversized: Cell::new(0),
+        }
+    }
+
+    /// Counts steps. `false`: there are no more.
+    #[inline]
+    pub(crate) fn spend(&self, steps: u64) -> bool {
+        match self.steps_left.get().checked_sub(steps) {
+            Some(left) => {
+                self.steps_left.set(left);
+                true
+            }
+            None => self.stop(Over::Steps),
+        }
+    }
+
+    /// Counts bytes that are copied or compared.
+    #[inline]
+    pub(crate) fn copy(&self, bytes: usize) -> bool {
+        self.spend((bytes / COPIED_BYTES_PER_STEP) as u64)
+    }
+
+    /// Counts bytes that are looked at one by one.
+    #[inline]
+    pub(crate) fn scan(&self, bytes: usize) -> bool {
+        self.spend((bytes / SCANNED_BYTES_PER_STEP) as u64)
+    }
+
+    /// Counts bytes of a row that are written as JSON.
+    #[inline]
+    pub(crate) fn write(&self, bytes: usize) -> bool {
+        self.spend((bytes / WRITTEN_BYTES_PER_STEP) as u64)
+    }
+
+    /// Whether a text of this length may be made: a longer one than any may be is counted, and NULL. Counts its bytes, and
+    /// copying them.
+    pub(crate) fn make(&self, bytes: usize) -> bool {
+        if !self.is_value(bytes) {
+            return false;
+        }
+        match self.bytes_left.get().checked_sub(bytes) {
+            Some(left) => {
+                self.bytes_left.set(left);
+                self.copy(bytes)
+            }
+            None => self.stop(Over::Bytes),
+        }
+    }
+
+    /// Whether a text of this length may be a value. A longer one is counted.
+    #[inline]
+    pub(crate) fn is_value(&self, bytes: usize) -> bool {
+        let fits = bytes <= self.value_bytes;
+        if !fits {
+            self.oversized.set(self.oversized.get() + 1);
+        }
+        fits
+    }
+
+    /// What was exceeded, if something was.
+    #[inline]
+    pub(crate) fn over(&self) -> Option<Over> {
+        self.over.get()
+    }
+
+    /// Steps that were counted.
+    #[inline]
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps_max - self.steps_left.get()
+    }
+
+    /// Texts that were too long.
+    #[inline]
+    pub(crate) fn oversized(&self) -> u64 {
+        self.oversized.get()
+    }
+
+    #[cold]
+    fn stop(&self, over: Over) -> bool {
+        self.steps_left.set(0);
+        self.over.set(Some(self.over.get().unwrap_or(over)));
+        false
+    }
+}
+
+/// What is left of the steps and bytes of one event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    steps_left: u64,
+    bytes_left: usize,
+}
+
+impl Budget {
+    /// The whole of it.
+    pub(crate) fn new(bounds: &Bounds) -> Self {
+        Self { steps_left: bounds.event_steps, bytes_left: bounds.event_bytes }
+    }
+
+    /// Groups of a window are about to be emitted.
+    pub(crate) fn add_groups(&mut self, groups: usize) {
+        self.steps_left = self.steps_left.saturating_add(groups as u64 * GROUP_STEPS_MAX);
+    }
+
+    /// A meter for the next row.
+    #[inline]
+    pub(crate) fn meter(&self, bounds: &Bounds) -> Meter {
+        Meter::new(bounds, self.steps_left)
+    }
+
+    /// Takes off what a row took.
+    ///
+    /// # Errors
+    /// When it was more than it may.
+    #[inline]
+    pub(crate) fn settle(&mut self, meter: &Meter, bounds: &Bounds) -> Result<(), Failure> {
+        self.steps_left = self.steps_left.saturating_sub(meter.steps());
+        match meter.over() {
+            None => Ok(()),
+            Some(Over::Bytes) => Err(Failure::RowBytes(bounds.row_text_bytes)),
+            Some(Over::Steps) if meter.steps_max == bounds.row_steps => {
+                Err(Failure::RowSteps(bounds.row_steps))
+            }
+            Some(Over::Steps) => Err(Failure::EventSteps(bounds.event_steps)),
+        }
+    }
+
+    /// Takes off a row that is made.
+    ///
+    /// # Errors
+    /// When it is more than the event may make.
+    #[inline]
+    pub(crate) fn emit(&mut self, bytes: usize, bounds: &Bounds) -> Result<(), Failure> {
+        let left = self.bytes_left.checked_sub(bytes);
+        self.bytes_left = left.ok_or(Failure::EventBytes(bounds.event_bytes))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! How much memory the queries of one address hold. They run on several shards.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use crate::connection_limits::Address;
+
+/// The memory of the queries of each address that has some. Clients on loopback are one address: behind a proxy that is not
+/// named as a trusted one everybody is.
+#[derive(Debug)]
+pub(crate) struct QueryMemory {
+    by_address: Mutex<HashMap<Option<Address>, Weak<Account>>>,
+    bytes_max: usize,
+}
+
+/// The memory of the queries of one address.
+#[derive(Debug)]
+struct Account {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+/// What one query holds of it.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryShare {
+    /// `None`: a query of the configuration, which is of no address.
+    account: Option<Arc<Account>>,
+    bytes: usize,
+}
+
+impl QueryMemory {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { by_address: Mutex::default(), bytes_max }
+    }
+
+    /// A share of an address, without memory yet.
+    pub(crate) fn share(&self, address: Option<Address>) -> MemoryShare {
+        let mut accounts = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = accounts.get(&address).and_then(Weak::upgrade);
+        let account = known.unwrap_or_else(|| {
+            // Those that are gone are few: each had a query.
+            accounts.retain(|_, account| account.strong_count() > 0);
+            let account =
+                Arc::new(Account { bytes: AtomicUsize::new(0), bytes_max: self.bytes_max });
+            accounts.insert(address, Arc::downgrade(&account));
+            account
+        });
+        MemoryShare { account: Some(account), bytes: 0 }
+    }
+}
+
+impl MemoryShare {
+    /// Another one of the same address.
+    pub(crate) fn sibling(&self) -> Self {
+        Self { account: self.account.clone(), bytes: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// It holds so much now. `false`: that is more than its address may have, and it stays as it was.
+    #[must_use]
+    pub(crate) fn set(&mut self, bytes: usize) -> bool {
+        if let Some(account) = &self.account {
+            match bytes.checked_sub(self.bytes) {
+                Some(more) => {
+                    let grown = |held: usize| {
+                        Some(held + more).filter(|held| more == 0 || *held <= account.bytes_max)
+                    };
+                    if account.bytes.fetch_update(Relaxed, Relaxed, grown).is_err() {
+                        return false;
+                    }
+                }
+                None => _ = account.bytes.fetch_sub(self.bytes - bytes, Relaxed),
+            }
+        }
+        self.bytes = bytes;
+        true
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        // To shrink is always possible.
+        let _ = self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_queries_of_an_address_have_one_bound_and_what_is_dropped_is_free_again() {
+        let memory = QueryMemory::new(100);
+        let address = |last: u8| Some(Address::of(std::net::IpAddr::from([192, 0, 2, last])));
+        let (mut one, mut two) = (memory.share(address(1)), memory.share(address(1)));
+        assert!(one.set(60) && two.set(40) && !two.set(41) && !one.set(61));
+        assert_eq!((one.bytes(), two.bytes()), (60, 40));
+        assert!(one.set(10) && two.sibling().set(50) && two.set(90));
+        let mut other = memory.share(address(2));
+        assert!(other.set(100) && memory.share(None).set(100));
+        drop((one, two));
+        assert!(memory.share(address(1)).set(100));
+        assert!(MemoryShare::default().set(usize::MAX), "the configuration's have no such bound");
+    }
+}

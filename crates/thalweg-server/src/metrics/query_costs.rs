@@ -1,0 +1,69 @@
+//! What each query costs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use thalweg_wire::Topic;
+
+use super::Metric;
+
+/// The most expensive queries that are named in the log when one is over a limit.
+const NAMED: usize = 3;
+
+/// What one query costs. Only the thread of its shard counts in it.
+#[derive(Debug, Default)]
+pub(crate) struct QueryCost {
+    /// Steps of its evaluation.
+    pub(crate) steps: Metric,
+    /// The time that it took, in µs.
+    pub(crate) busy_us: Metric,
+    /// The memory that it holds, in bytes.
+    pub(crate) memory_bytes: Metric,
+}
+
+/// The costs of all queries that run, by the topics of their rows: as many as there may be.
+#[derive(Debug, Default)]
+pub(crate) struct QueryCosts {
+    by_topic: Mutex<BTreeMap<Topic, Arc<QueryCost>>>,
+}
+
+impl QueryCosts {
+    /// A query begins.
+    pub(crate) fn begin(&self, topic: &Topic) -> Arc<QueryCost> {
+        let cost = Arc::<QueryCost>::default();
+        self.lock().insert(topic.clone(), Arc::clone(&cost));
+        cost
+    }
+
+    /// A query ends. Another one may have begun under its name.
+    pub(crate) fn end(&self, topic: &Topic, cost: &Arc<QueryCost>) {
+        let mut costs = self.lock();
+        if costs.get(topic).is_some_and(|known| Arc::ptr_eq(known, cost)) {
+            costs.remove(topic);
+        }
+    }
+
+    /// All of them: topic, steps, time in µs, and memory in bytes.
+    pub(super) fn all(&self) -> Vec<(Topic, [u64; 3])> {
+        let of = |(topic, cost): (&Topic, &Arc<QueryCost>)| {
+            (topic.clone(), [&cost.steps, &cost.busy_us, &cost.memory_bytes].map(Metric::get))
+        };
+        self.lock().iter().map(of).collect()
+    }
+
+    /// Those that took most steps, for the log.
+    pub(crate) fn most_expensive(&self) -> String {
+        let mut all = self.all();
+        all.sort_by_key(|(_, [steps, ..])| std::cmp::Reverse(*steps));
+        let said = all.iter().take(NAMED).map(|(topic, [steps, busy_us, bytes])| {
+            format!("{topic} ({steps} steps, {} ms, {bytes} bytes)", busy_us / 1000)
+        });
+        said.collect::<Vec<_>>().join(", ")
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Topic, Arc<QueryCost>>> {
+        self.by_topic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,91 @@
+//! When a query pauses, and when it is over.
+
+use std::cell::Cell;
+
+use thalweg_query::{Failure, Pace};
+use thalweg_wire::EndCode;
+
+use crate::{
+    clock,
+    config::{QUERY_BYTES, QUERY_EVENT_STEPS, QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK},
+    derived::MemoryShare,
+};
+
+/// A query pauses when its part of the turn is over, or its rows are many, which are sealed at the end of the turn.
+pub(super) struct QueryPace<'a> {
+    until_us: u64,
+    /// Bytes of its rows that are not sealed.
+    unsealed_bytes: &'a Cell<usize>,
+    memory: &'a mut MemoryShare,
+    /// Steps since the clock was last read.
+    steps: u64,
+    is_over: bool,
+    /// Its address may have no more memory.
+    is_full: bool,
+}
+
+/// A limit that a query has exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Overrun {
+    /// Of one row or event.
+    #[error("{0}")]
+    Cost(#[from] Failure),
+    /// Of all queries of its address.
+    #[error(
+        "the queries of its address hold as much memory as they may: group by less, or end one of them"
+    )]
+    Memory,
+}
+
+impl<'a> QueryPace<'a> {
+    pub(super) fn new(
+        until_us: u64,
+        unsealed_bytes: &'a Cell<usize>,
+        memory: &'a mut MemoryShare,
+    ) -> Self {
+        let is_over = unsealed_bytes.get() >= QUERY_BYTES;
+        Self { until_us, unsealed_bytes, memory, steps: 0, is_over, is_full: false }
+    }
+
+    /// Whether it pauses.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over || self.is_full
+    }
+
+    /// Whether its address may have no more memory: it does not go on.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+impl Pace for QueryPace<'_> {
+    #[inline]
+    fn goes_on(&mut self, steps: u64, held_bytes: usize) -> bool {
+        let unsealed_bytes = self.unsealed_bytes.get();
+        self.is_over |= unsealed_bytes >= QUERY_BYTES;
+        // Rows are no share of the memory once they are sealed.
+        let bytes = held_bytes + unsealed_bytes;
+        if bytes >= self.memory.bytes() + QUERY_GRAIN_BYTES {
+            self.is_full |= !self.memory.set(bytes);
+        }
+        self.steps += steps + QUERY_EVENT_STEPS;
+        if self.steps >= QUERY_STEPS_PER_LOOK {
+            self.steps = 0;
+            self.is_over |= clock::now_us() >= self.until_us;
+        }
+        !self.is_over()
+    }
+}
+
+impl Overrun {
+    /// All codes with which queries end.
+    pub(super) fn code(self) -> EndCode {
+        match self {
+            Self::Cost(Failure::RowSteps(_)) => EndCode::QueryRowSteps,
+            Self::Cost(Failure::RowBytes(_)) => EndCode::QueryRowBytes,
+            Self::Cost(Failure::EventSteps(_)) => EndCode::QueryEventSteps,
+            Self::Cost(Failure::EventBytes(_)) => EndCode::QueryEventBytes,
+            Self::Memory => EndCode::QueryMemory,
+        }
+    }
+}

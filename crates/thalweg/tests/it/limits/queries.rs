@@ -1,0 +1,236 @@
+//! What a query costs is bounded, whoever asks for it: it ends with the limit that it has exceeded, others are served
+//! meanwhile, and its memory is that of its address.
+
+use crate::harness::{Heard, Server, Subscriber, Transport, wait_for};
+
+const COLUMNS: &str = "cars,columns=speed:double car:string time:time";
+
+/// A query as a client says it in a URL, from the earliest event on.
+fn asked(query: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    let encoded: String = query.bytes().map(byte).collect();
+    format!("?query={encoded}&cursor=earliest")
+}
+
+fn row(speed: usize, car: &str, ms: usize) -> String {
+    format!(r#"[{speed},"{car}","2022-07-13T21:09:{:02}.{:03}Z"]"#, ms / 1000, ms % 1000)
+}
+
+fn publish(server: &Server, rows: &[String]) {
+    server.post("cars", "application/x-ndjson", rows.join("\n")).published();
+}
+
+/// The code with which a query's topic ends.
+fn ending(subscriber: &mut Subscriber) -> String {
+    loop {
+        match subscriber.next() {
+            Heard::TopicEnd(_, _, code) => return code,
+            Heard::Envelope(_) | Heard::Gap(_) | Heard::Heartbeat => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// `text`, of which each `a` becomes two, so often.
+fn doubled(text: &str, times: usize) -> String {
+    (0..times).fold(text.to_owned(), |inner, _| format!("replace({inner}, 'a', 'aa')"))
+}
+
+#[test]
+fn a_query_that_costs_too_much_ends_and_says_which_limit_it_was() {
+    let columns: Vec<String> =
+        (0..5).map(|column| format!("{} AS c{column}", doubled("car", 17))).collect();
+    let likes = vec!["rpad LIKE '%a%a%aaaaaaaaaaaaaaaaaaaab'"; 22].join(" OR ");
+    let likes = likes.replace("rpad", "car");
+    let texts: Vec<String> =
+        (0..17).map(|column| format!("car || '{column}' AS c{column}")).collect();
+    let attacks = [
+        (
+            "query_row_steps",
+            "aaaaaaaa".to_owned(),
+            format!("SELECT {} FROM cars", columns.join(", ")),
+        ),
+        ("query_row_steps", "a".repeat(60_000), format!("SELECT speed FROM cars WHERE {likes}")),
+        ("query_row_bytes", "x".repeat(65_500), format!("SELECT {} FROM cars", texts.join(", "))),
+        (
+            "query_event_steps",
+            "x".repeat(900_000),
+            "SELECT car, window_start FROM hop(cars, time, 1s, 64s)".to_owned(),
+        ),
+        (
+            "query_event_steps",
+            "aaaaaaaaaaaaaaaa".to_owned(),
+            format!(
+                "SELECT speed, {} AS x FROM tumble(cars, time, 1s) GROUP BY window_start, speed",
+                doubled("max(car)", 10)
+            ),
+        ),
+    ];
+    for (code, text, query) in attacks {
+        let server = Server::start(&["--topic", COLUMNS]);
+        let mut rows: Vec<String> = vec![row(0, "first", 0)];
+        // As many long texts as fit into a request.
+        let long = (200_000 / text.len()).clamp(1, 400);
+        rows.extend(
+            (0..400).map(|speed| row(speed, if speed < long { &text } else { "b" }, 1_000)),
+        );
+        rows.push(row(0, "last", 2_000));
+        let before = server.memory();
+        let mut subscriber = server.subscribe(Transport::Sse, &asked(&query));
+        publish(&server, &rows);
+        assert_eq!(ending(&mut subscriber), code, "{query}");
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < 100 << 20, "{} MiB for {query}", grown >> 20);
+        let metrics = server.get("/metrics").text();
+        let counted = format!("thalweg_query_limits_total{{limit=\"{code}\"}} 1");
+        assert!(metrics.contains(&counted), "{metrics}");
+        server.has_said("a query of a client ends");
+        server.has_said("most_expensive=\"query/");
+        assert_eq!(
+            (server.count("thalweg_queries"), server.count("thalweg_queries_failed")),
+            (0, 0)
+        );
+    }
+}
+
+#[test]
+fn a_query_of_the_configuration_loses_the_event_that_costs_too_much_and_goes_on() {
+    let likes = vec!["car LIKE '%a%a%aaaaaaaaaaaaaaaaaaaab'"; 22].join(" OR ");
+    let query = format!("none=SELECT speed FROM cars WHERE NOT ({likes})");
+    let server = Server::start(&["--topic", COLUMNS, "--query", &query]);
+    let mut subscriber = server.subscribe(Transport::WebSocket, "/none");
+    subscriber.confirmed();
+    publish(&server, &[row(1, "b", 0), row(2, &"a".repeat(60_000), 1), row(3, "b", 2)]);
+    let (mut speeds, mut gaps) = (Vec::new(), 0);
+    while speeds.len() < 2 {
+        match subscriber.next() {
+            Heard::Envelope(envelope) => speeds.extend(envelope.events),
+            Heard::Gap(_) => gaps += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(speeds, [serde_json::json!([1.0]), serde_json::json!([3.0])]);
+    assert_eq!(gaps, 1, "what is lost is announced");
+    server.has_said("a query loses an event and its open windows");
+    assert_eq!(server.count("thalweg_query_limits_total"), 1);
+    assert_eq!(server.count("thalweg_queries_failed"), 0);
+}
+
+/// A window with thousands of groups takes many turns to close, and between them others are answered.
+#[test]
+fn others_are_served_while_a_window_is_closed() {
+    const GROUPS: usize = 4_000;
+    let costly: Vec<String> = (0..5)
+        .map(|column| format!("upper(lower(max(car))) LIKE '%X{column}%Y%' AS c{column}"))
+        .collect();
+    let query = format!(
+        "SELECT speed, {} FROM tumble(cars, time, 1s) GROUP BY window_start, speed",
+        costly.join(", ")
+    );
+    let server = Server::start(&["--shards", "1", "--topic", COLUMNS]);
+    publish(&server, &[row(0, "first", 0)]);
+    let mut subscriber = server.subscribe(Transport::Sse, &asked(&query));
+    subscriber.confirmed();
+    let car = "x".repeat(200);
+    let rows: Vec<String> = (0..GROUPS).map(|speed| row(speed, &car, 1_000)).collect();
+    publish(&server, &rows);
+    server.has_counted("thalweg_query_events_total", GROUPS as u64 + 1);
+    publish(&server, &[row(0, "last", 2_000)]);
+    let mut seen = std::collections::BTreeSet::new();
+    let rows = wait_for("all rows", || {
+        let rows = server.count("thalweg_query_rows_total");
+        seen.insert(rows);
+        (rows >= GROUPS as u64).then_some(rows)
+    });
+    assert_eq!(rows, GROUPS as u64);
+    assert!(seen.len() > 3, "answers come between rows: {seen:?}");
+    let mut count = 0;
+    while count < GROUPS {
+        count += subscriber.envelope().events.len();
+    }
+    assert_eq!(count, GROUPS);
+}
+
+#[test]
+fn the_queries_of_an_address_share_their_memory_and_metrics_say_what_each_has() {
+    let server = Server::start(&["--shards", "2", "--topic", COLUMNS]);
+    let before = server.memory();
+    let subscribers: Vec<Subscriber> = (0..24)
+        .map(|number| {
+            let query = format!(
+                "SELECT speed, last(concat(car, '{number}')), count(*) FROM tumble(cars, time, 1s) GROUP BY window_start, speed, car"
+            );
+            let mut subscriber = server.subscribe(Transport::Sse, &asked(&query));
+            subscriber.confirmed();
+            subscriber
+        })
+        .collect();
+    assert_eq!(server.count("thalweg_queries"), 24);
+    publish(&server, &[row(0, "first", 0)]);
+    let rows: Vec<String> = (0..6_000)
+        .map(|speed| row(speed, &format!("car-{speed}-{}", "x".repeat(60)), 1_000))
+        .collect();
+    rows.chunks(500).for_each(|rows| publish(&server, rows));
+    // Each of those that go on has read all of them.
+    let left = wait_for("queries to end, and the others to have read all", || {
+        let (left, memory) =
+            (server.count("thalweg_queries"), server.count("thalweg_query_memory_bytes"));
+        assert!(memory < 17 << 20, "{memory} bytes");
+        let metrics = server.get("/metrics").text();
+        let steps =
+            metrics.lines().filter(|line| line.starts_with("thalweg_query_cost_steps_total{"));
+        let has_read = |line: &str| {
+            line.rsplit(' ')
+                .next()
+                .is_some_and(|steps| steps.parse::<u64>().is_ok_and(|steps| steps > 6_000 * 10))
+        };
+        (left < 24 && steps.clone().count() == left as usize && steps.clone().all(has_read))
+            .then_some(left)
+    });
+    assert!((2..12).contains(&left), "{left}");
+    server.has_said("the queries of its address hold as much memory as they may");
+    let grown = server.memory().saturating_sub(before);
+    // The events, the code, and what the allocator keeps, are in it.
+    assert!(grown < 64 << 20, "{} MiB", grown >> 20);
+    drop(subscribers);
+    // What has ended is free again.
+    wait_for("all to end", || (server.count("thalweg_queries") == 0).then_some(()));
+    let query =
+        "SELECT speed, count(*) FROM tumble(cars, time, 1s) GROUP BY window_start, speed, car";
+    let limits = server.count("thalweg_query_limits_total");
+    assert!((24 - left..24).contains(&limits), "{limits}");
+    let mut subscriber = server.subscribe(Transport::Sse, &asked(query));
+    subscriber.confirmed();
+    publish(&server, &[row(0, "last", 2_000)]);
+    let mut count = 0;
+    while count < 6_000 {
+        count += subscriber.envelope().events.len();
+    }
+    assert_eq!(server.count("thalweg_query_limits_total"), limits);
+}
+
+#[test]
+fn only_queries_that_run_count_as_those_that_there_may_be() {
+    let server = Server::start(&["--topic", COLUMNS, "--max-queries", "1"]);
+    let query = |number: u32| asked(&format!("SELECT speed + {number} FROM cars"));
+    let get = |number: u32, accept: &str| {
+        let headers = [("Accept", accept)];
+        server.ask("GET", &format!("/v1/topics{}", query(number)), &headers, "")
+    };
+    // Those that are only described do not run.
+    for number in 0..8 {
+        assert_eq!(get(number, "application/json").status, 200);
+    }
+    for number in 0..3 {
+        let mut subscriber = server.subscribe(Transport::WebSocket, &query(number));
+        subscriber.confirmed();
+        let said = get(number + 1, "text/event-stream").refused(429, "too_many_queries");
+        assert!(said.contains("as many queries of clients as it may (1)"), "{said}");
+        drop(subscriber);
+        // It runs for a second or two, and is remembered for ten.
+        wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
+    }
+}
