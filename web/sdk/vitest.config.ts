@@ -1,3 +1,4 @@
 import { defineConfig } from "vitest/config";
 
-export default defineConfig({ test: { include: ["test/*.test.ts"] } });
+// A test that hangs fails after ten minutes, one on a busy machine does not.
+export default defineConfig({ test: { include: ["test/*.test.ts"], testTimeout: 600_000, hookTimeout: 600_000 } });

@@ -5,6 +5,7 @@
 
 import { test as base, expect, type Page } from "@playwright/test";
 import type { Book, Opening } from "../site/subscriber.js";
+import { patience } from "./patience.js";
 import { type Network, proxy } from "./proxy.js";
 import { type Server, serve } from "./server.js";
 
@@ -23,6 +24,7 @@ interface Parts {
   network: Network;
   /** What the page has complained of. */
   complaints: string[];
+  patient: undefined;
 }
 
 /** What a browser says where a test breaks the network. */
@@ -31,6 +33,16 @@ export const BROKEN_NETWORK = /net::ERR_|Failed to load resource|WebSocket conne
 export const test = base.extend<Settings & Parts>({
   args: [[], { option: true }],
   expected: [null, { option: true }],
+
+  patient: [
+    // biome-ignore lint/correctness/noEmptyPattern: Playwright asks for one.
+    async ({}, use, info) => {
+      const end = patience(info);
+      await use(undefined);
+      end();
+    },
+    { auto: true },
+  ],
 
   server: async ({ args }, use, info) => {
     const server = await serve(args);

@@ -1,7 +1,7 @@
 /** The live page on columns: chosen, or because much comes. */
 
 import type { Page } from "@playwright/test";
-import { figure, later, newest, read, state } from "../harness/live.js";
+import { figure, later, newest, state } from "../harness/live.js";
 import type { Network } from "../harness/proxy.js";
 import type { Server } from "../harness/server.js";
 import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
@@ -147,9 +147,8 @@ test.describe("where much comes", () => {
   test("it changes to columns by itself, where it was, and goes on to draw", async ({ page, network }) => {
     await page.goto("/?topic=rows&view=table");
     await later(page, 0);
-    await expect(figure(page, "transport")).toHaveText("arrow", { timeout: 20_000 });
+    await expect(figure(page, "transport")).toHaveText("arrow");
     await later(page, (await newest(page)) + 100_000);
-    expect(read(await figure(page, "events/s").textContent())).toBeGreaterThan(50_000);
     expect(asked(network)).toEqual([expect.stringMatching(/^[0-9a-f]+\.\d+$/)]);
     expect(await heads(page)).toEqual(NAMES);
     await expectWhole(page);

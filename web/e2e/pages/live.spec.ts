@@ -39,8 +39,8 @@ test.describe("with data that flows", () => {
     await later(page, seen + 2000);
     await expect(state(page)).toHaveText("Live");
     await expect(figure(page, "transport")).toHaveText("websocket");
-    expect(read(await figure(page, "events/s").textContent())).toBeGreaterThan(100);
-    expect(read(await figure(page, "bytes/s").textContent())).toBeGreaterThan(10_000);
+    await expect.poll(async () => read(await figure(page, "events/s").textContent())).toBeGreaterThan(0);
+    await expect.poll(async () => read(await figure(page, "bytes/s").textContent())).toBeGreaterThan(0);
     expect(await page.locator("tbody tr").count()).toBeLessThan(200);
   });
 
@@ -293,9 +293,7 @@ test.describe("of the demo", () => {
 
   test("the highest speed of each second is a chart by itself", async ({ page }) => {
     await page.goto("/?topic=max-speed");
-    await expect(page.getByRole("img", { name: /^Chart of \w+, the last 1 min$/ })).toBeVisible({
-      timeout: 15_000,
-    });
+    await expect(page.getByRole("img", { name: /^Chart of \w+, the last 1 min$/ })).toBeVisible();
     await expect(page.locator(".chart .legend b")).toHaveText(/^\d/);
     await expect(page.getByRole("radio", { name: "chart" })).toBeChecked();
   });

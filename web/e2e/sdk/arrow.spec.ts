@@ -254,7 +254,7 @@ test.describe("a page that does not read", () => {
     });
     // More than network and history hold.
     const held = (await newest()) + 2_000_000;
-    await expect.poll(newest, { timeout: 30_000 }).toBeGreaterThan(held);
+    await expect.poll(newest).toBeGreaterThan(held);
     expect(await page.evaluate(() => e2e.book.batches)).toBe(batches);
     await page.evaluate(() => e2e.goOn());
     const { faults, gaps } = await page.evaluate(() => e2e.until((book) => book.gaps.length > 0));

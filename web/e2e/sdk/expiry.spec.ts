@@ -40,7 +40,6 @@ for (const name of TRANSPORTS) {
     // The third one was there before the second ended: nobody waited.
     await expect.poll(() => asked).toBe(3);
     const before = await more(page, 1000);
-    await new Promise((go) => setTimeout(go, 500));
     const after = await more(page, 5000);
     expect(after).toMatchObject({ faults: [], gaps: [] });
     expect(after.statuses.slice(before.statuses.length)).toEqual([]);

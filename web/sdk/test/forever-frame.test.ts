@@ -86,7 +86,7 @@ async function handed(url: URL, count: number): Promise<unknown[]> {
   return events;
 }
 
-describe.runIf(BINARY)("a forever frame", { timeout: 60_000 }, () => {
+describe.runIf(BINARY)("a forever frame", () => {
   it("hands over what JSON.parse makes of an event, whatever was accepted", async () => {
     const seed = Number(process.env["THALWEG_SIM_SEED"] ?? Math.floor(Math.random() * 2 ** 32));
     const text = texts(seeded(seed));

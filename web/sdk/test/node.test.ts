@@ -20,7 +20,7 @@ const WITH_WS = `import { WebSocket } from "ws"; globalThis.WebSocket = WebSocke
 /** Node has it by this flag before 22. */
 const OWN = typeof WebSocket === "function" ? [] : ["--experimental-websocket"];
 
-describe.runIf(BINARY)("in Node", { timeout: 60_000 }, () => {
+describe.runIf(BINARY)("in Node", () => {
   it.each([
     ["the package ws", [], WITH_WS],
     ["Node's own WebSocket", OWN, ""],

@@ -16,7 +16,7 @@ const HERE = join(import.meta.dirname, "..");
 const run = promisify(execFile);
 const TSC = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
 
-it("has these files, and no others", { timeout: 60_000 }, async () => {
+it("has these files, and no others", async () => {
   const { stdout } = await run("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: HERE });
   const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
   const entries = ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"];
@@ -38,7 +38,7 @@ describe("types", () => {
   it.each([
     ["nodenext", "nodenext"],
     ["esnext", "bundler"],
-  ])("resolve with module %s, moduleResolution %s", { timeout: 60_000 }, async (module, resolution) => {
+  ])("resolve with module %s, moduleResolution %s", async (module, resolution) => {
     const strict = ["--strict", "--exactOptionalPropertyTypes", "--skipDefaultLibCheck"];
     const flags = ["--noEmit", ...strict, "--target", "es2022"];
     const lib = ["--lib", "es2022,dom,dom.iterable,dom.asynciterable"];

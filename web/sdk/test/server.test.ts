@@ -27,7 +27,7 @@ async function take<T>(subscription: Subscription<T>, count: number): Promise<Ba
 const events = <T>(batches: Batch<T>[]): T[] => batches.flatMap((batch) => batch.events);
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
 
-describe.runIf(BINARY)("against the real server", { timeout: 60_000 }, () => {
+describe.runIf(BINARY)("against the real server", () => {
   let server: Server;
   beforeAll(async () => {
     server = await serve();
@@ -169,7 +169,7 @@ describe.runIf(BINARY)("against the real server", { timeout: 60_000 }, () => {
   });
 });
 
-describe.runIf(BINARY)("columns of the real server", { timeout: 60_000 }, () => {
+describe.runIf(BINARY)("columns of the real server", () => {
   it("are received in Node, and gone on with behind what was processed", async () => {
     const server = await serve();
     const session = connect(server.url);

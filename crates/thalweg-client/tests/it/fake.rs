@@ -1,17 +1,12 @@
 //! A server that says what a test tells it to.
 
-use std::time::Duration;
-
 use thalweg_client::{Client, Error, Options, Subscribe, Subscription, Transport, Update};
+use thalweg_testing::patiently;
 use thalweg_wire::{Close, Format, websocket::accept_key};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    time::timeout,
 };
-
-/// Longer than anything here takes, whatever else the machine does.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Listens; a test accepts one connection after the other.
 pub(crate) struct Fake {
@@ -50,8 +45,7 @@ impl Fake {
     }
 
     pub(crate) async fn socket(&self) -> TcpStream {
-        let accepted = timeout(DEADLINE, self.listener.accept()).await;
-        accepted.expect("a connection in time").expect("a connection").0
+        patiently("a connection", self.listener.accept()).await.expect("a connection").0
     }
 
     /// The next connection, and its request's head.
@@ -66,7 +60,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
     pub(crate) async fn hear_head(&mut self) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            let byte = timeout(DEADLINE, self.socket.read_u8()).await.expect("a head in time");
+            let byte = patiently("a head", self.socket.read_u8()).await;
             head.push(byte.expect("a whole head"));
         }
         self.head = String::from_utf8(head).expect("a head is text");
@@ -163,7 +157,7 @@ pub(crate) fn envelope(offsets: std::ops::Range<u64>) -> String {
 
 /// What comes next, in short.
 pub(crate) async fn next(subscription: &mut Subscription) -> String {
-    let update = timeout(DEADLINE, subscription.next()).await.expect("something in time");
+    let update = patiently("an update", subscription.next()).await;
     update.map_or_else(|error| format!("error: {error}"), |update| short(&update))
 }
 
@@ -191,10 +185,10 @@ pub(crate) async fn expect(subscription: &mut Subscription, expected: &[&str]) {
     }
 }
 
-/// Both at once, within the deadline.
+/// Both at once.
 pub(crate) async fn both(server: impl Future<Output = ()>, client: impl Future<Output = ()>) {
     let both = async { tokio::join!(server, client) };
-    timeout(DEADLINE, both).await.expect("both to end in time");
+    patiently("both to end", both).await;
 }
 
 pub(crate) fn refused(error: &Error) -> u16 {

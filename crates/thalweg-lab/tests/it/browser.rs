@@ -4,7 +4,6 @@ use crate::listen::{listen, read_head, text_frame, upgraded};
 use std::fs::OpenOptions;
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
 use std::time::Duration;
 use thalweg_lab::browser::{Chromium, find};
 use thalweg_lab::load_generator::{
@@ -57,7 +56,7 @@ fn attend(mut socket: TcpStream, cheat: Cheat) -> std::io::Result<()> {
             );
             socket.write_all(&text_frame(&envelope))?;
         }
-        thread::sleep(INTERVAL);
+        thalweg_testing::let_pass(INTERVAL);
     }
     Ok(())
 }

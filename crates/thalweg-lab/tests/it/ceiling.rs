@@ -1,14 +1,13 @@
 //! The search for a ceiling, where something goes wrong on the way.
 
 use crate::fake::serve;
-use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use std::ops::ControlFlow;
-use std::thread;
 use std::time::{Duration, Instant};
 use thalweg_lab::load_generator::{Cluster, Figures, Load, Moment, Observer, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings};
 use thalweg_lab::swarm::Swarm;
+use thalweg_testing::undisturbed;
 
 /// A subject takes so long for an event: it can do 500 a second.
 const EACH: Duration = Duration::from_millis(2);
@@ -20,7 +19,7 @@ const EVENT_BYTES: u32 = 60_000;
 
 fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
     let address = serve(|_, event| {
-        thread::sleep(EACH);
+        thalweg_testing::let_pass(EACH);
         vec![event.to_owned()]
     });
     let settings = Settings {
@@ -77,7 +76,7 @@ impl Observer for Sleepy {
     }
     fn progress(&mut self, _: Figures) -> ControlFlow<()> {
         if std::mem::take(&mut self.is_tired) {
-            thread::sleep(Duration::from_millis(250));
+            thalweg_testing::let_pass(Duration::from_millis(250));
         }
         ControlFlow::Continue(())
     }

@@ -1,9 +1,9 @@
 //! A subject that cheats is caught by the ledger, in every dialect and over every transport.
 
 use crate::fake::{self, Fault};
-use crate::quiet::undisturbed;
 use crate::swarm::{ALL, measure_at};
 use thalweg_lab::scenario::{Peer, Program, Transport};
+use thalweg_testing::undisturbed;
 
 /// What speaks the wire, and the transports it has.
 fn cheaters() -> [(Program, &'static [Transport]); 2] {

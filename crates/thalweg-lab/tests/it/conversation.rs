@@ -3,16 +3,15 @@
 
 use crate::fake::{RELOAD, cursor, envelope};
 use crate::listen::{listen, read_head, read_message, text_frame, upgraded};
-use crate::quiet::undisturbed;
 use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
 use thalweg_lab::swarm::Swarm;
+use thalweg_testing::undisturbed;
 
 const DELAY: Duration = Duration::from_millis(3);
 const DELAY_US: f64 = 3000.0;
@@ -34,7 +33,7 @@ fn attend(mut connection: TcpStream, answer: Answer) -> std::io::Result<()> {
     connection.write_all(&text_frame(confirmed))?;
     for number in 1.. {
         let message = read_message(&mut reader)?;
-        thread::sleep(DELAY);
+        thalweg_testing::let_pass(DELAY);
         for said in answer(number, &message) {
             connection.write_all(&text_frame(&said))?;
         }

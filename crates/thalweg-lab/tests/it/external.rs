@@ -7,14 +7,12 @@ mod server;
 mod timestamps;
 mod trust;
 
-use crate::quiet::undisturbed;
 use server::{Peer, Script, script, serve};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 use thalweg_lab::load_generator::{
     self, Cluster, Figures, Interrupted, Load, Moment, Observer, Outcome,
@@ -22,6 +20,7 @@ use thalweg_lab::load_generator::{
 use thalweg_lab::measure::Received;
 use thalweg_lab::scenario::{Drive, Endpoint, Program, Settings, Typed};
 use thalweg_lab::swarm::Swarm;
+use thalweg_testing::undisturbed;
 
 const PACE: Duration = Duration::from_millis(1);
 
@@ -90,7 +89,7 @@ fn received_in(outcome: anyhow::Result<Outcome>) -> Received {
 fn forever(mut say: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     loop {
         say()?;
-        thread::sleep(PACE);
+        thalweg_testing::let_pass(PACE);
     }
 }
 
@@ -206,12 +205,12 @@ fn set_up_intervals_and_silences_are_as_long_as_they_are() {
     undisturbed(|| {
         let (set_up, apart) = (Duration::from_millis(40), Duration::from_millis(30));
         let answered = script(move |mut peer| {
-            thread::sleep(set_up);
+            thalweg_testing::let_pass(set_up);
             peer.upgrade("")?;
             loop {
                 peer.frame(0x81, b"event")?;
                 peer.frame(0x81, b"event")?;
-                thread::sleep(apart);
+                thalweg_testing::let_pass(apart);
             }
         });
         let visited = std::time::Instant::now();
@@ -244,7 +243,7 @@ fn what_was_before_the_span_is_no_silence_of_it() {
         let twice = script(|mut peer| {
             peer.upgrade("")?;
             peer.frame(0x81, b"event")?;
-            thread::sleep(Duration::from_millis(420));
+            thalweg_testing::let_pass(Duration::from_millis(420));
             peer.frame(0x81, b"event")?;
             peer.read_frame().map(drop)
         });
@@ -284,7 +283,7 @@ fn what_was_typed_is_said() {
             let _ = told.lock().map(|told| told.send(said));
             for _ in 0..50 {
                 peer.frame(0x81, b"event")?;
-                thread::sleep(PACE);
+                thalweg_testing::let_pass(PACE);
             }
             // At the end the client takes leave.
             let (first, _, code) = peer.read_frame()?;
@@ -303,7 +302,7 @@ fn what_was_typed_is_said() {
             "{received:?}"
         );
         assert_eq!(received.answer.subprotocol.as_deref(), Some("graphql-transport-ws"));
-        let said = tell.recv_timeout(Duration::from_secs(20)).unwrap();
+        let said = thalweg_testing::receive(&tell, "an answer").unwrap();
         assert_eq!(
             said[..3],
             ["GET /graphql?x=1 HTTP/1.1", "Bearer secret", "graphql-transport-ws"]
@@ -318,7 +317,7 @@ fn what_was_typed_is_said() {
                 "3 masks"
             ]
         );
-        assert_eq!(tell.recv_timeout(Duration::from_secs(20)).unwrap(), ["88 [3, 232]"]);
+        assert_eq!(thalweg_testing::receive(&tell, "an answer").unwrap(), ["88 [3, 232]"]);
     });
 }
 

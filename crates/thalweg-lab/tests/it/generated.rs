@@ -1,15 +1,14 @@
 //! A subject that broadcasts on a schedule of its own, and does not keep it.
 
 use crate::listen::{listen, read_head, text_frame, upgraded};
-use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
 use std::time::Duration;
 use thalweg_lab::load_generator::{Cluster, Load, Outcome, monotonic_us, run};
 use thalweg_lab::scenario::{Drive, Program, Settings};
 use thalweg_lab::swarm::Swarm;
+use thalweg_testing::undisturbed;
 
 const BATCH: u64 = 2;
 const INTERVAL_US: u64 = 5000;
@@ -53,7 +52,7 @@ fn broadcast(
         let Some(Tick { late_us, stamped_late_us }) = tick(number) else { continue };
         let due_us = start_us + number * INTERVAL_US;
         let wait_us = (due_us + late_us).saturating_sub(monotonic_us());
-        thread::sleep(Duration::from_micros(wait_us));
+        thalweg_testing::let_pass(Duration::from_micros(wait_us));
         let stamp_us = due_us + stamped_late_us;
         let rows: Vec<String> =
             (1..=BATCH).map(|row| format!(r#"[{},{stamp_us},"rest"]"#, seq + row)).collect();

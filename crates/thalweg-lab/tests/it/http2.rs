@@ -1,7 +1,6 @@
 //! The swarm over HTTP/2, against a server made with the h2 crate.
 
 use crate::fake::{DOCUMENT_ENVELOPES, RELOAD, cursor, envelope};
-use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use bytes::Bytes;
 use h2::{SendStream, server};
@@ -11,6 +10,7 @@ use std::time::Duration;
 use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
 use thalweg_lab::swarm::Swarm;
+use thalweg_testing::undisturbed;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 

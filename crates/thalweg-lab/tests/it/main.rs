@@ -11,7 +11,6 @@ mod generated;
 mod http2;
 mod listen;
 mod publishing;
-mod quiet;
 mod report;
 mod resources;
 mod stored;

@@ -1,7 +1,6 @@
 //! Publishing for its own sake, to a subject that counts as it likes.
 
 use crate::listen::{lines_in_chunks, listen};
-use crate::quiet::undisturbed;
 use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,6 +8,7 @@ use std::time::Duration;
 use thalweg_lab::load_generator::{Cluster, Load, Outcome, run};
 use thalweg_lab::scenario::{Drive, Program, Request, Settings};
 use thalweg_lab::swarm::Swarm;
+use thalweg_testing::undisturbed;
 
 const CONNECTIONS: u32 = 2;
 

@@ -1,7 +1,6 @@
 //! The swarm's ledger, over real sockets.
 
 use crate::fake::serve;
-use crate::quiet::undisturbed;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use thalweg_lab::load_generator::{
 };
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
 use thalweg_lab::swarm::Swarm;
+use thalweg_testing::undisturbed;
 
 pub(crate) struct Blind;
 
@@ -205,7 +205,7 @@ struct Thorough(Duration);
 impl Observer for Thorough {
     fn at(&mut self, moment: Moment<'_>) {
         if matches!(moment, Moment::Open | Moment::Warm | Moment::Over { .. }) {
-            std::thread::sleep(self.0);
+            thalweg_testing::let_pass(self.0);
         }
     }
     fn progress(&mut self, _: Figures) -> ControlFlow<()> {

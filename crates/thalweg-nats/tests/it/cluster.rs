@@ -3,13 +3,13 @@
 use std::{
     collections::{BTreeMap, HashSet},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use thalweg_nats::Settings;
 use thalweg_server::backend::StoreError;
 
-use crate::harness::{Heard, Node, Servers, Writer, settings, until};
+use crate::harness::{Heard, Node, Servers, Writer, settings, wait_for};
 
 #[test]
 fn a_server_that_stands_still_is_left() {
@@ -21,7 +21,7 @@ fn a_server_that_stands_still_is_left() {
     node.store("t", "1", None).unwrap();
     let start = Instant::now();
     servers.freeze(0, true);
-    until("stored", || node.store("t", "2", Some("k")).ok());
+    wait_for("stored", || node.store("t", "2", Some("k")).ok());
     eprintln!("stored {:?} after its server stood still", start.elapsed());
     assert_eq!(node.next(), Heard::batch(1, "t", "1"));
     assert_eq!(node.next(), Heard::batch(2, "t", "2"));
@@ -37,7 +37,7 @@ fn a_node_that_hears_nothing_is_not_ready_until_it_does() {
     let node = Node::start(&settings(&servers));
     node.await_ready();
     servers.freeze(0, true);
-    until("not ready", || (!node.is_ready()).then_some(()));
+    wait_for("not ready", || (!node.is_ready()).then_some(()));
     servers.freeze(0, false);
     node.await_ready();
 }
@@ -58,14 +58,13 @@ fn a_leader_that_is_killed_loses_nothing_that_was_answered() {
             scope.spawn(move || write(&writer, topic, is_over))
         };
         let writing: Vec<_> = (0..8).map(write).collect();
-        std::thread::sleep(Duration::from_secs(1));
-        servers.kill(leader);
-        let killed = Instant::now();
         let stored = || writer.counts.stored.load(Relaxed);
-        let before = stored();
-        until("stored again", || (stored() > before + 100).then_some(()));
+        wait_for("some to be stored", || (stored() > 500).then_some(()));
+        servers.kill(leader);
+        let (killed, before) = (Instant::now(), stored());
+        wait_for("stored again", || (stored() > before + 100).then_some(()));
         eprintln!("100 stored {:?} after the leader was killed", killed.elapsed());
-        std::thread::sleep(Duration::from_secs(1));
+        wait_for("more to be stored", || (stored() > before + 500).then_some(()));
         is_over.store(true, Relaxed);
         writing.into_iter().map(|topic| topic.join().unwrap()).collect()
     });

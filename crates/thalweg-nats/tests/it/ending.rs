@@ -7,7 +7,7 @@ use thalweg_server::{
 };
 use thalweg_wire::EndCode;
 
-use crate::harness::{Heard, Node, Operator, Servers, settings, until};
+use crate::harness::{Heard, Node, Operator, Servers, settings, wait_for};
 
 fn events(page: &ReadPage) -> Vec<(u64, String)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
@@ -48,7 +48,7 @@ fn a_topic_that_ends_is_removed_and_others_are_not() {
     let page = node.page("a", 1, 7);
     assert_eq!((events(&page), page.ended_at), (vec![(6, "6".into())], Some(5)));
     assert_eq!((page.is_whole, page.last_sequence), (true, 6));
-    until("removed", || (operator.info()["state"]["messages"] == 4).then_some(()));
+    wait_for("removed", || (operator.info()["state"]["messages"] == 4).then_some(()));
     // Who has not got the end yet is told of it.
     let page = node.page("a", 1, 4);
     assert_eq!((events(&page), page.ended_at, page.is_whole), (vec![], Some(5), true));

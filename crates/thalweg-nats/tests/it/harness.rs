@@ -15,7 +15,8 @@ use thalweg_server::backend::TICKET_LIFE;
 
 pub(crate) use node::{Heard, Node, Writer};
 pub(crate) use operator::Operator;
-pub(crate) use servers::{Servers, WAIT_MAX, until};
+pub(crate) use servers::Servers;
+pub(crate) use thalweg_testing::wait_for;
 
 /// A stream `s` of all topics, with an hour of history.
 pub(crate) fn stream() -> StreamSettings {

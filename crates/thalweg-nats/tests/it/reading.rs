@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::harness::{Heard, Node, Operator, Servers, settings, until};
+use crate::harness::{Heard, Node, Operator, Servers, settings, wait_for};
 
 /// The next batches have these sequence numbers, and nothing else comes between.
 fn expect(node: &mut Node, sequences: std::ops::RangeInclusive<u64>) {
@@ -85,7 +85,7 @@ fn who_does_not_take_batches_for_a_while_loses_none() {
     // More than flow control lets through at first, and longer than silence is borne.
     let body = format!("\"{}\"", "x".repeat(1000));
     operator.publish_all("thalweg.t", (0..20_000).map(|_| body.clone()));
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    thalweg_testing::let_pass(std::time::Duration::from_secs(4));
     assert_eq!(node.heard(), []);
     node.take_batches(true);
     expect(&mut node, 1..=20_000);
@@ -99,7 +99,7 @@ fn a_server_that_restarts_is_read_on() {
     node.store("t", "1", None).unwrap();
     node.await_ready();
     servers.kill(0);
-    until("not ready", || (!node.is_ready()).then_some(()));
+    wait_for("not ready", || (!node.is_ready()).then_some(()));
     servers.run(0);
     node.await_ready();
     let recreations = node.counts.recreations.load(Relaxed);

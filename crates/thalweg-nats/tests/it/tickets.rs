@@ -1,15 +1,15 @@
 //! A ticket is good once, for a while, at any node.
 
 use std::{
-    sync::atomic::Ordering::Relaxed,
-    time::{Duration, Instant},
+    sync::{atomic::Ordering::Relaxed, mpsc::channel},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 use thalweg_nats::{Settings, TicketSettings, open};
 use thalweg_server::backend::{TICKET_LIFE, TicketDigest, TicketError};
 
-use crate::harness::{Node, Operator, Servers, settings, until};
+use crate::harness::{Node, Operator, Servers, settings, wait_for};
 
 /// What JetStream calls the bucket.
 const BUCKET: &str = "KV_thalweg-tickets";
@@ -84,17 +84,22 @@ fn no_ticket_is_redeemed_twice_while_a_leader_is_killed() {
     let leader = servers.leader(BUCKET);
     let mut twice = 0;
     std::thread::scope(|scope| {
-        let killing = scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(300));
+        let (kept, keeps) = channel();
+        let killing = scope.spawn(move || {
+            keeps.recv().expect("tickets");
             servers.kill(leader);
         });
-        let (mut number, begun) = (0, Instant::now());
+        let (mut number, mut after) = (0, 0);
         // Until there is another one, and beyond.
-        while begun.elapsed() < TICKET_LIFE / 3 || number < 100 {
+        while after < 100 {
             number += 1;
+            if number == 50 {
+                kept.send(()).expect("somebody who kills");
+            }
             if nodes[0].tickets.keep(ticket(number), "subscriber").is_err() {
                 continue;
             }
+            after += u32::from(killing.is_finished());
             let redeeming = nodes.each_ref().map(|node| {
                 let tickets = node.tickets.clone();
                 scope.spawn(move || tickets.redeem(ticket(number)))
@@ -106,7 +111,7 @@ fn no_ticket_is_redeemed_twice_while_a_leader_is_killed() {
         killing.join().unwrap();
     });
     assert_eq!(twice, 0);
-    until("tickets again", || nodes[0].tickets.keep(ticket(0), "subscriber").ok());
+    wait_for("tickets again", || nodes[0].tickets.keep(ticket(0), "subscriber").ok());
     assert_eq!(nodes[1].tickets.redeem(ticket(0)), redeemed());
 }
 
@@ -121,7 +126,7 @@ fn a_ticket_expires() {
     node.tickets.keep(ticket(2), "subscriber").unwrap();
     assert_eq!(node.tickets.redeem(ticket(1)), redeemed());
     // Used ones go, too.
-    until("gone", || (bucket(&operator)["state"]["messages"] == 0).then_some(()));
+    wait_for("gone", || (bucket(&operator)["state"]["messages"] == 0).then_some(()));
     assert_eq!(node.tickets.redeem(ticket(2)), Ok(None));
     assert_eq!(node.tickets.redeem(ticket(1)), Ok(None));
 }
@@ -132,12 +137,12 @@ fn a_ticket_that_cannot_be_checked_gives_no_rights() {
     let node = Node::start(&settings(&servers));
     node.tickets.keep(ticket(1), "subscriber").unwrap();
     servers.freeze(0, true);
-    until("no answer", || node.tickets.redeem(ticket(3)).err());
+    wait_for("no answer", || node.tickets.redeem(ticket(3)).err());
     // It was only asked for.
     assert_eq!(node.tickets.redeem(ticket(1)), Err(TicketError::Unavailable));
     node.tickets.keep(ticket(2), "subscriber").unwrap_err();
     servers.freeze(0, false);
-    let holder = until("an answer", || node.tickets.redeem(ticket(1)).ok());
+    let holder = wait_for("an answer", || node.tickets.redeem(ticket(1)).ok());
     assert_eq!(holder.as_deref(), Some("subscriber"));
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Heard, Node, Operator, Servers, settings, until};
+use crate::harness::{Heard, Node, Operator, Servers, settings, wait_for};
 
 /// The consumer that takes the one place there is.
 const OTHER: &str = "other";
@@ -43,7 +43,7 @@ fn messages_come_once_and_in_order_and_a_consumer_takes_over() {
     assert_eq!(direct(), 3000);
     assert_eq!(node.counts.recreations.load(Relaxed), 0);
     operator.delete_consumer(OTHER);
-    let stored = until("read by a consumer", || {
+    let stored = wait_for("read by a consumer", || {
         let stored = node.store("t", "0", None).unwrap().sequence;
         (node.counts.messages.load(Relaxed) > direct()).then_some(stored)
     });
@@ -66,7 +66,7 @@ fn messages_that_were_removed_are_not_waited_for() {
     operator.publish_all("thalweg.t", (1..=5).map(|n| n.to_string()));
     operator.publish("thalweg.t", None, "nonsense");
     operator.publish_marked("thalweg.t", "7");
-    until("stored", || (operator.info()["state"]["last_seq"] == 7).then_some(()));
+    wait_for("stored", || (operator.info()["state"]["last_seq"] == 7).then_some(()));
     for sequence in [3, 4] {
         let deleted = operator.api("STREAM.MSG.DELETE.thalweg-s", &json!({ "seq": sequence }));
         assert_eq!(deleted["success"], true, "{deleted}");
@@ -113,7 +113,7 @@ fn messages_that_whoever_answers_lacks_are_waited_for() {
     // As if a replica answered that has lost the first four.
     allow_direct(false);
     operator.publish_all("thalweg.t", (1..=5).map(|n| n.to_string()));
-    until("stored", || (operator.info()["state"]["last_seq"] == 5).then_some(()));
+    wait_for("stored", || (operator.info()["state"]["last_seq"] == 5).then_some(()));
     operator.answer_direct_gets(5, "thalweg.t", 5);
     assert_eq!(node.heard(), []);
     allow_direct(true);

@@ -1,12 +1,11 @@
-//! How long documents of strangers may keep whoever makes patches.
-
-use std::time::{Duration, Instant};
+//! How long documents of strangers may keep the thread that makes patches.
 
 use thalweg_server::patch::{Budget, NoPatch, between};
+use thalweg_testing::CpuTimer;
 
-/// Between two questions whether time is over: a hundred times what it takes here, in a build that
-/// is not optimised and beside other tests.
-const LONGEST: Duration = Duration::from_millis(100);
+/// The CPU time between two questions whether time is over, compared with that of parsing both
+/// documents once. It is far less here; what grows with the square of a document is far more.
+const PARSES_MAX: u32 = 20;
 
 /// Documents of a mebibyte that were made to take long.
 #[test]
@@ -31,16 +30,21 @@ fn a_hostile_document_is_given_up_in_time() {
         (r#"["\"#.to_owned(), r#"{"a"}"#.to_owned()),
     ];
     for (before, after) in pairs {
-        let (mut looked, mut longest) = (Instant::now(), Duration::ZERO);
+        let parsing = CpuTimer::start();
+        for document in [&before, &after] {
+            let _ = serde_json::from_str::<&serde_json::value::RawValue>(document);
+        }
+        let allowed = parsing.elapsed().max(CpuTimer::SHORTEST) * PARSES_MAX;
+        let (mut timer, mut longest) = (CpuTimer::start(), std::time::Duration::ZERO);
         let is_over = || {
-            longest = longest.max(looked.elapsed());
-            looked = Instant::now();
+            longest = longest.max(timer.elapsed());
+            timer = CpuTimer::start();
             false
         };
         // Whatever it comes to: it is never long until the next question whether time is over.
         let _ = between(before.as_bytes(), after.as_bytes(), Budget::new(after.len(), is_over));
-        longest = longest.max(looked.elapsed());
-        assert!(longest < LONGEST, "{longest:?} at {before:.40}");
+        longest = longest.max(timer.elapsed());
+        assert!(longest < allowed, "{longest:?}, not {allowed:?}, at {before:.40}");
     }
     // And then it ends.
     let (before, after) = (mebibyte("0,"), mebibyte("1,"));

@@ -1,29 +1,11 @@
 //! A server in this process, and plain requests to it.
 
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::SocketAddr;
 
 use thalweg_server::{Server, backend::Backend, config::Config, serve};
+use thalweg_testing::{connect, read_to_end, write_all};
 
-/// Long after anything here takes, however busy the machine is.
-const WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// Looks again until `look` finds what it looks for.
-#[track_caller]
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < WAIT_MAX, "never: {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
+pub(crate) use thalweg_testing::wait_for;
 
 /// A server, until the test is over.
 pub(crate) struct Running {
@@ -39,18 +21,15 @@ impl Running {
     }
 
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
-        let mut socket = TcpStream::connect(self.address).expect("connect");
-        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("set a timeout");
+        let mut socket = connect(self.address);
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        socket.write_all(request.as_bytes()).expect("send");
-        let mut answer = Vec::new();
-        socket.read_to_end(&mut answer).expect("an answer");
-        Answer::read(&answer)
+        write_all(&mut socket, request.as_bytes()).expect("send");
+        Answer::read(&read_to_end(&socket).expect("an answer"))
     }
 
     pub(crate) fn get(&self, path: &str, headers: &[&str]) -> Answer {

@@ -55,19 +55,16 @@ use std::{
     str::FromStr,
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
-    time::Duration,
 };
 
 use tally::{Situation, Tally};
+use thalweg_testing::try_receive;
 
 /// Worlds in one run, unless `THALWEG_SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 3500;
 
 /// So many worlds reach every situation.
 const SEEDS_FOR_EVERYTHING: u64 = 500;
-
-/// Real time in which every world ends, on however busy a machine.
-const WORLD_SECONDS_MAX: u64 = 60;
 
 #[test]
 fn every_event_once_and_in_order_or_an_announced_gap() {
@@ -107,7 +104,7 @@ fn a_seed_always_makes_the_same_run() {
 fn watch(begun: &Receiver<u64>) {
     let mut seed = None;
     loop {
-        match begun.recv_timeout(Duration::from_secs(WORLD_SECONDS_MAX)) {
+        match try_receive(begun) {
             Ok(next) => seed = Some(next),
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {

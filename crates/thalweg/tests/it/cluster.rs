@@ -31,9 +31,9 @@ mod values;
 
 use driver::endure;
 use nodes::Nodes;
-use servers::{Servers, WAIT_MAX, until};
+use servers::Servers;
 
-use crate::harness::{Transport, at, skipped};
+use crate::harness::{Transport, at, skipped, wait_for};
 
 /// What JetStream calls the stream.
 const STREAM: &str = "thalweg-all";
@@ -46,7 +46,7 @@ fn every_node_has_the_same_events_at_the_same_positions() {
         [0, 1, 2].map(|nth| nodes.at(nth).publish("cars", 10 * nth as u64..10 * nth as u64 + 10));
     let last = last.position;
     let read = |nth: usize| {
-        until("all events", || {
+        wait_for("all events", || {
             let text = nodes.at(nth).get("/v1/topics/cars?limit=100").text();
             text.contains(&format!("\"head\":\"{last}\"")).then_some(text)
         })

@@ -131,7 +131,7 @@ fn a_draining_server_is_come_back_to() {
         tail.until_said("subscribed to numbers");
     }
     server.terminate();
-    assert!(server.exit_within(crate::harness::DEADLINE).success());
+    assert!(server.exit().success());
     drop(server);
     let server = Server::start(&["--listen", &address]);
     for (tail, transport) in tails.iter().zip(TRANSPORTS) {

@@ -6,13 +6,12 @@
 //! - `frames`: frames of HTTP/2, wrong ones too
 //! - `bystander`: someone who is to notice nothing of it
 //! - `signs`: what shows how a server is
-//! - `waiting`: looks again until something shows
 //! - `server`: starts `thalweg serve`, stops it
 //! - `skipped`: notes what this machine has not what it takes for
 //! - `program`: runs the binary's other commands
 //! - `proxy`: stands between, and cuts connections
 //! - `upstream`: what is fetched from, which may answer wrongly
-//! - `socket`: bytes with a deadline
+//! - `socket`: bytes, awaited with patience
 //! - `chunks`: a body in chunks
 //! - `http`: requests and responses on a socket
 //! - `http2`: a connection of many streams, each as a socket
@@ -40,7 +39,6 @@ mod subscriber;
 mod tls;
 mod transport;
 mod upstream;
-mod waiting;
 mod websocket;
 
 pub(crate) use bystander::{ticking, unharmed, unharmed_over};
@@ -50,13 +48,16 @@ pub(crate) use http2::Http2;
 pub(crate) use message::{Gap, Heard, close};
 pub(crate) use program::Program;
 pub(crate) use proxy::Proxy;
-pub(crate) use raw::{Answer, Duplex, Raw, tcp};
+pub(crate) use raw::{Answer, Duplex, Raw};
 pub(crate) use server::{Server, TRUSTED, metric, outside};
 pub(crate) use skipped::skipped;
-pub(crate) use socket::{DEADLINE, Socket};
+pub(crate) use socket::Socket;
 pub(crate) use subscriber::Subscriber;
 pub(crate) use tls::TlsClient;
 pub(crate) use transport::{Line, Transport};
 pub(crate) use upstream::{Reply, Upstream, response};
-pub(crate) use waiting::{LOOK_AGAIN_AFTER, wait_for};
 pub(crate) use websocket::{Frame, opcode};
+
+pub(crate) use thalweg_testing::{
+    LOOK_AGAIN_AFTER, Patience, connect, receive, try_receive, wait_for, wait_for_value,
+};

@@ -1,13 +1,7 @@
 //! What no client should send. The server answers or hangs up, and goes on
 //! serving the others.
 
-use std::time::{Duration, Instant};
-
-use crate::harness::{DEADLINE, Frame, Server, Socket, Transport, chunk, opcode, request};
-use crate::operations::metric;
-
-/// Where nothing tells of a change, one has to look.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+use crate::harness::{Frame, Server, Socket, Transport, chunk, opcode, request};
 
 /// Sends `bytes` on a connection of its own; what came back by its end.
 fn answer_to(server: &Server, bytes: &[u8]) -> String {
@@ -198,14 +192,5 @@ fn a_peer_that_speaks_and_leaves_at_once_is_let_go() {
         // published that would show that nobody is there.
         subscriber.send(&Frame::new(opcode::PONG, "bye"));
     }
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        let text = server.get("/metrics").text();
-        let connections = metric(&text, "thalweg_connections");
-        if connections == Some(0.0) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "still there after {DEADLINE:?}: {connections:?}");
-        std::thread::sleep(LOOK_AGAIN_AFTER);
-    }
+    server.await_connections(0);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{DEADLINE, Heard, Server, Socket, Transport, at, close, metric, offset};
+use crate::harness::{Heard, Server, Socket, Transport, at, close, metric, offset};
 
 const NDJSON: (&str, &str) = ("content-type", "application/x-ndjson");
 
@@ -238,7 +238,7 @@ fn a_drain_tells_every_stream() {
             assert_eq!(subscriber.next(), Heard::End);
         }
         drop((subscribers, client));
-        assert_eq!(server.exit_within(DEADLINE).code(), Some(0));
+        assert_eq!(server.exit().code(), Some(0));
     }
 }
 
@@ -313,5 +313,5 @@ fn a_drain_says_goaway_and_ends_the_connection() {
     assert_eq!(text.lines().last(), Some(close), "{text}");
     assert!(is_ended, "the stream is ended, not cut");
     assert!(!codes.is_empty() && codes.iter().all(|code| *code == 0), "NO_ERROR: {codes:?}");
-    assert_eq!(server.exit_within(DEADLINE).code(), Some(0));
+    assert_eq!(server.exit().code(), Some(0));
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{DEADLINE, Server, Transport, close};
+use crate::harness::{Server, Transport, close};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_thalweg");
 
@@ -24,7 +24,7 @@ fn serves_to_the_end(mut command: Command, stderr: impl Into<Stdio>) {
     assert_eq!(subscriber.numbers(3).0, [0, 1, 2]);
     server.terminate();
     assert_eq!(subscriber.next(), close(Transport::Sse, 1001, "draining", true));
-    assert_eq!(server.exit_within(DEADLINE).code(), Some(0));
+    assert_eq!(server.exit().code(), Some(0));
 }
 
 #[test]

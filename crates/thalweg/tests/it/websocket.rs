@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{DEADLINE, Frame, Heard, Server, Subscriber, Transport, offset, opcode};
+use crate::harness::{Frame, Heard, Server, Subscriber, Transport, offset, opcode};
 
 fn connect(server: &Server) -> Subscriber {
     let mut subscriber = server.subscribe(Transport::WebSocket, "/t");
@@ -305,7 +305,7 @@ fn an_answer_overtakes_the_data_that_is_due() {
         match socket.next() {
             Heard::Envelope(envelope) => before_answer = offset(&envelope.position),
             Heard::Answer(_) => break,
-            other => panic!("{other:?} within {DEADLINE:?}"),
+            other => panic!("{other:?}"),
         }
     }
     assert!(before_answer < EVENTS / 2, "the answer came after {before_answer} of {EVENTS} events");

@@ -2,13 +2,13 @@
 
 use super::server::{Peer, Script, script, serve};
 use super::{SSE, forever, run_with, typed};
-use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use std::io::{Error, Write};
 use thalweg_lab::load_generator::Outcome;
 use thalweg_lab::scenario::{Settings, Typed};
+use thalweg_testing::undisturbed;
 
 const EXTENSION: &str = "permessage-deflate; server_no_context_takeover";
 

@@ -2,12 +2,12 @@
 
 use super::server::{Peer, Script, script, serve};
 use super::{SSE, forever, free_address, received, received_in, typed, visit, visit_for};
-use crate::quiet::undisturbed;
 use std::io;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use thalweg_lab::scenario::Typed;
+use thalweg_testing::undisturbed;
 
 fn events(mut peer: Peer) -> io::Result<()> {
     peer.upgrade("")?;
@@ -50,7 +50,7 @@ fn connections_that_end_early_say_how() {
             peer.upgrade("")?;
             for _ in 0..60 {
                 peer.frame(0x81, b"1")?;
-                std::thread::sleep(Duration::from_millis(1));
+                thalweg_testing::let_pass(Duration::from_millis(1));
             }
             if number == 1 {
                 return Ok(());
@@ -67,7 +67,7 @@ fn connections_that_end_early_say_how() {
         let cut = "the connection was ended without a close frame (1006)";
         assert_eq!(reasons, [("closed with 4001: bye".to_owned(), 1), (cut.to_owned(), 1)]);
         assert_eq!(
-            answers.recv_timeout(Duration::from_secs(20)).unwrap(),
+            thalweg_testing::receive(&answers, "an answer").unwrap(),
             (0x88, b"\x0f\xa1".to_vec()),
             "a close is answered"
         );
@@ -81,7 +81,7 @@ fn the_span_is_over_when_all_have_left() {
             peer.say(&format!("{SSE}Transfer-Encoding: chunked\r\n\r\n"))?;
             for _ in 0..60 {
                 peer.say("9\r\ndata: 1\n\n\r\n")?;
-                std::thread::sleep(Duration::from_millis(1));
+                thalweg_testing::let_pass(Duration::from_millis(1));
             }
             peer.say("0\r\n\r\n")
         }));

@@ -2,13 +2,13 @@
 
 use super::server::{Peer, script, serve};
 use super::{run_with, typed};
-use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use thalweg_lab::load_generator::Outcome;
 use thalweg_lab::measure::Exchanged;
 use thalweg_lab::scenario::{Settings, Typed};
+use thalweg_testing::undisturbed;
 
 const CONNECTIONS: u32 = 3;
 const RATE: u32 = 200;

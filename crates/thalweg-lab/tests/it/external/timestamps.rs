@@ -2,10 +2,10 @@
 
 use super::server::{Peer, Script, script, serve};
 use super::{forever, received, typed, visit};
-use crate::quiet::undisturbed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_lab::measure::{Timestamps, Unit};
 use thalweg_lab::scenario::Typed;
+use thalweg_testing::undisturbed;
 
 /// Events are as old as this when they are sent.
 const AGE: Duration = Duration::from_millis(1500);

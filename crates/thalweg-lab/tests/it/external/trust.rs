@@ -2,8 +2,8 @@
 
 use super::server::{script, serve, serve_tls};
 use super::{SSE, forever, received, typed, visit};
-use crate::quiet::undisturbed;
 use thalweg_lab::scenario::Typed;
+use thalweg_testing::undisturbed;
 
 #[test]
 fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {

@@ -22,10 +22,11 @@ use thalweg_server::{
     },
     stream::Payloads,
 };
+use thalweg_testing::receive;
 use thalweg_wire::{Epoch, Topic};
 use tokio::sync::{mpsc, watch};
 
-use super::{WAIT_MAX, until};
+use super::wait_for;
 
 /// What a server of Thalweg is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +153,7 @@ impl Node {
             let (epoch, from, until) = (self.stream.epoch, offset_of(from, 0), offset_of(until, 0));
             let wanted = Wanted { stream: 0, topic, epoch, from, until };
             assert!(self.reads.blocking_send((wanted, Reader(sender))).is_ok(), "it runs");
-            if let Ok(page) = answer.recv_timeout(WAIT_MAX).expect("an answer") {
+            if let Ok(page) = receive(&answer, "an answer").expect("an answer") {
                 return page;
             }
         }
@@ -165,7 +166,9 @@ impl Node {
     /// What it is told next.
     pub(crate) fn next(&mut self) -> Heard {
         let kept = self.kept.pop_front();
-        kept.unwrap_or_else(|| self.heard.recv_timeout(WAIT_MAX).expect("to be told something"))
+        kept.unwrap_or_else(|| {
+            receive(&self.heard, "to be told something").expect("a node that runs")
+        })
     }
 
     /// What it was told already.
@@ -187,7 +190,7 @@ impl Node {
     }
 
     pub(crate) fn await_ready(&self) {
-        until("ready", || self.is_ready().then_some(()));
+        wait_for("ready", || self.is_ready().then_some(()));
     }
 
     /// Takes no batches, or takes them again.
@@ -256,7 +259,7 @@ impl Writer {
         let (sender, answer) = blocking::channel();
         let topic = topic.parse().expect("a topic");
         self.send(Work { stream: 0, topic, content, key: None, after }, sender);
-        answer.recv_timeout(WAIT_MAX).expect("an answer")
+        receive(&answer, "an answer").expect("an answer")
     }
 
     fn send(&self, work: Work, sender: blocking::Sender<Result<Stored, StoreError>>) {
@@ -270,7 +273,7 @@ impl Writer {
         event: &str,
         key: Option<&str>,
     ) -> Result<Stored, StoreError> {
-        self.ask(topic, &[event], key).recv_timeout(WAIT_MAX).expect("an answer")
+        receive(&self.ask(topic, &[event], key), "an answer").expect("an answer")
     }
 }
 

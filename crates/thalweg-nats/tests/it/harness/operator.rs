@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Servers, until};
+use super::{Servers, wait_for};
 
 /// What JetStream calls the stream of the tests.
 const STREAM: &str = "thalweg-s";
@@ -36,7 +36,7 @@ impl Operator {
     /// A request of JetStream, tried until somebody answers.
     pub(crate) fn api(&self, what: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        until(what, || {
+        wait_for(what, || {
             let subject = format!("$JS.API.{what}");
             let answer = self.client.request(subject, body.clone().into());
             let answer = self.runtime.block_on(answer).ok()?;

@@ -7,16 +7,13 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed},
-    thread::sleep,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use thalweg_testing::wait_for;
 
 use super::skipped;
-
-/// Longer than anything takes that is to happen.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Names the binary.
 const BINARY: &str = "THALWEG_NATS_SERVER";
@@ -80,7 +77,7 @@ impl Servers {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         self.running[index] = Some(command.spawn().expect("start a NATS server"));
         let port = self.ports[index];
-        until("a NATS server listens", || TcpStream::connect(("127.0.0.1", port)).ok());
+        wait_for("a NATS server listens", || TcpStream::connect(("127.0.0.1", port)).ok());
     }
 
     /// Ends one as a power cut would: it can do nothing any more.
@@ -98,7 +95,7 @@ impl Servers {
 
     /// The server that leads a stream, once there is one.
     pub(crate) fn leader(&self, stream: &str) -> usize {
-        until("a leader", || {
+        wait_for("a leader", || {
             let leader =
                 self.info(stream)?["cluster"]["leader"].as_str()?.strip_prefix('n')?.parse();
             leader.ok().filter(|leader: &usize| self.running[*leader].is_some())
@@ -161,18 +158,6 @@ impl Drop for Servers {
         } else {
             let _ = fs::remove_dir_all(&self.folder);
         }
-    }
-}
-
-/// Looks again until `done` says something.
-pub(crate) fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(it) = done() {
-            return it;
-        }
-        assert!(start.elapsed() < WAIT_MAX, "never: {what}");
-        sleep(Duration::from_millis(20));
     }
 }
 

@@ -1,12 +1,18 @@
 //! Behind HAProxy as `deploy/` has it: any node serves any request.
 
-use std::{net::SocketAddr, path::Path, process::Command, thread, time::Instant};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
-use super::{Nodes, Servers, until};
+use super::{Nodes, Servers, wait_for};
 use crate::{
-    harness::{DEADLINE, LOOK_AGAIN_AFTER, Line, Response, Socket, Subscriber, Transport, request},
+    harness::{Line, Response, Socket, Subscriber, Transport, request},
     proxies::{Behind, Kind},
 };
 
@@ -102,12 +108,12 @@ fn tickets_and_tokens_are_good_at_every_node() {
         assert_eq!([SUBSCRIBER, WRONG, INSPECTOR].map(read), [200, 401, 403]);
     }
     // All have the same list.
-    let first = until("nine events", || {
+    let first = wait_for("nine events", || {
         let list = list(all[0]);
         (list["topics"][0]["events"] == 9).then_some(list)
     });
     for to in all.into_iter().chain([balancer.address; 3]) {
-        until("the same list", || (list(to) == first).then_some(()));
+        wait_for("the same list", || (list(to) == first).then_some(()));
     }
 
     // One request issues a ticket at one node, another presents it at the next one.
@@ -142,9 +148,8 @@ fn tickets_and_tokens_are_good_at_every_node() {
         assert_eq!(redeem(balancer.address, garbage, Transport::Sse), 401);
     }
 
-    while issued.elapsed().as_secs() < TICKET_LIFE_S + LATE_S {
-        thread::sleep(LOOK_AGAIN_AFTER);
-    }
+    let life = Duration::from_secs(TICKET_LIFE_S + LATE_S);
+    thalweg_testing::let_pass(life.saturating_sub(issued.elapsed()));
     assert_eq!(redeem(balancer.address, &expiring, Transport::Sse), 401, "it has expired");
 }
 
@@ -172,15 +177,11 @@ fn without_nats_the_nodes_serve_what_they_have() {
 
     servers.kill(0);
     let ready = |nth| nodes.at(nth).get("/readyz").status;
-    until("not ready", || ([0, 1, 2].map(ready) == [503; 3]).then_some(()));
+    wait_for("not ready", || ([0, 1, 2].map(ready) == [503; 3]).then_some(()));
     // For a moment HAProxy has nobody; then it takes whoever lives.
     let target = format!("/v1/topics/cars?limit=9&cursor={first}");
     let read = || ask(to, "GET", &target, &[], "");
-    let begun = Instant::now();
-    while read().status != 200 {
-        assert!(begun.elapsed() < DEADLINE, "nobody is asked");
-        thread::sleep(LOOK_AGAIN_AFTER);
-    }
+    wait_for("a node that is asked", || (read().status == 200).then_some(()));
     for _ in 0..6 {
         assert_eq!(read().json()["events"], serde_json::json!([1, 2]));
     }
@@ -189,5 +190,5 @@ fn without_nats_the_nodes_serve_what_they_have() {
 
     servers.run(0);
     nodes.await_ready();
-    until("stored", || (publish(to, "4", &[]).status == 200).then_some(()));
+    wait_for("stored", || (publish(to, "4", &[]).status == 200).then_some(()));
 }

@@ -2,11 +2,11 @@
 
 use std::{
     path::PathBuf,
-    thread::sleep,
     time::{Duration, Instant},
 };
 
 use rustix::process::Signal;
+use thalweg_testing::let_pass;
 
 use super::{
     STREAM,
@@ -16,7 +16,7 @@ use super::{
     number,
     report::{Report, Strike},
     servers::Servers,
-    until,
+    wait_for,
 };
 
 /// How long the load goes on between two faults, at least; at most twice as long.
@@ -46,7 +46,7 @@ pub(super) fn endure(fault: &Fault) {
     let begun = Instant::now();
     let (mut strikes, mut failure) = (Vec::new(), None);
     for nth in 0..times.map_or(fault.times, |times: u64| times as usize) {
-        sleep(BETWEEN.mul_f64(1.0 + rng.f64()));
+        let_pass(BETWEEN.mul_f64(1.0 + rng.f64()));
         if fault.whom == Whom::Follower {
             cluster.move_leader();
             failure =
@@ -117,7 +117,7 @@ impl Cluster {
     /// so followers are not always those that have nothing to do.
     fn move_leader(&self) {
         let leader = self.servers.leader(STREAM);
-        until("another leader", || {
+        wait_for("another leader", || {
             self.servers.ask(&format!("$JS.API.STREAM.LEADER.STEPDOWN.{STREAM}"))?;
             (self.servers.leader(STREAM) != leader).then_some(())
         });
@@ -152,7 +152,7 @@ impl Cluster {
                 }
             }
         }
-        sleep(match how {
+        let_pass(match how {
             How::Stop if is_long => STOPPED,
             How::Stop => STOPPED_IN_CI,
             How::Kill | How::Terminate | How::HandOver => AWAY,
@@ -173,7 +173,7 @@ impl Cluster {
 
     /// Waits until each server has what the leader has, and each node reads.
     fn await_whole(&self) {
-        until("all replicas are current", || {
+        wait_for("all replicas are current", || {
             let info = self.servers.info(STREAM)?;
             let replicas = info["cluster"]["replicas"].as_array()?;
             let is_current =

@@ -18,13 +18,13 @@ use serde::Serialize;
 use thalweg_client::{Position, Transport};
 
 use super::{
-    WAIT_MAX,
     ledger::{Ledger, Told, Totals},
     nodes::{Addresses, Nodes},
     pulse::Pulse,
 };
-use crate::harness::LOOK_AGAIN_AFTER;
+use crate::harness::{LOOK_AGAIN_AFTER, Patience};
 use publisher::Kind;
+use thalweg_testing::let_pass;
 
 const TOPIC: &str = "cars";
 
@@ -161,11 +161,11 @@ impl Load {
     }
 
     /// Waits until a publish that begins after this is stored, and every subscriber has got it.
-    /// Otherwise what is still missing after [`WAIT_MAX`].
+    /// Otherwise what is still missing when nothing happens any more.
     pub(super) fn await_flow(&self) -> Result<(), &'static str> {
         let begun = Instant::now();
-        let mut stored = None;
-        while begun.elapsed() < WAIT_MAX {
+        let (mut stored, mut patience) = (None, Patience::new());
+        while !patience.is_over() {
             let state = self.shared.state();
             let (since, offset) = state.stored_last;
             if stored.is_none() && since > begun {
@@ -175,7 +175,7 @@ impl Load {
                 return Ok(());
             }
             drop(state);
-            thread::sleep(LOOK_AGAIN_AFTER);
+            let_pass(LOOK_AGAIN_AFTER);
         }
         Err(stored.map_or("nothing is stored any more", |_| "a subscriber gets nothing any more"))
     }

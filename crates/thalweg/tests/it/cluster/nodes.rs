@@ -3,8 +3,8 @@ use std::{
     sync::{Arc, RwLock},
 };
 
-use super::{Servers, until};
-use crate::harness::{DEADLINE, Server};
+use super::Servers;
+use crate::harness::{Server, wait_for};
 
 /// Servers of Thalweg that share a stream of all topics.
 pub(super) struct Nodes {
@@ -91,13 +91,15 @@ impl Nodes {
         self.addresses.0.write().expect("addresses")[nth] = None;
         let mut server = self.running[nth].take().expect("it runs");
         server.terminate();
-        assert!(server.exit_within(DEADLINE).success(), "an orderly end");
+        assert!(server.exit().success(), "an orderly end");
     }
 
     /// Waits until all that run have caught up.
     pub(super) fn await_ready(&self) {
         for server in self.running.iter().flatten() {
-            until("a node that is ready", || (server.get("/readyz").status == 200).then_some(()));
+            wait_for("a node that is ready", || {
+                (server.get("/readyz").status == 200).then_some(())
+            });
         }
     }
 }

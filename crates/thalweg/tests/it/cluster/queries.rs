@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Nodes, Servers, until};
+use super::{Nodes, Servers, wait_for};
 use crate::harness::{Heard, Transport};
 
 const QUERY: &str =
@@ -52,12 +52,12 @@ fn a_node_that_is_killed_in_the_middle_of_a_window_leaves_none_out_and_none_twic
     assert_eq!(heard, (0..38).map(row).collect::<Vec<Value>>());
     // All have the last rows at the same positions.
     let last = |nth: usize| nodes.at(nth).get("/v1/topics/max?limit=100").json();
-    let page = until("the last row", || {
+    let page = wait_for("the last row", || {
         let page = last(0);
         (page["position"] == *cursor).then_some(page)
     });
     for nth in 1..3 {
-        let other = until("the last row", || {
+        let other = wait_for("the last row", || {
             let page = last(nth);
             (page["position"] == *cursor).then_some(page)
         });

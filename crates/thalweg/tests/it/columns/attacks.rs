@@ -11,7 +11,7 @@ use super::{
     stream::{Columns, Heard, MEDIA_TYPE},
 };
 use crate::harness::{
-    H2, Raw, Server, TlsClient, kind, offset, tcp, ticking, unharmed, unharmed_over, wait_for,
+    H2, Raw, Server, TlsClient, kind, offset, ticking, unharmed, unharmed_over, wait_for,
 };
 
 /// Lowercase, as HTTP/2 has all names.
@@ -146,7 +146,7 @@ fn who_takes_less_than_its_share_of_a_large_frame_is_stalled() {
     publish(&server, "wide", &wide(120, "0.5"));
     publish(&server, "wide", &format!("{{\"text\":\"{text}\"}}\n").repeat(ROWS));
     // Little room in the kernel: what is taken shows at once.
-    let socket = tcp(server.address);
+    let socket = thalweg_testing::connect(server.address);
     set_socket_recv_buffer_size(&socket, 32 << 10).expect("set SO_RCVBUF");
     let mut raw = Raw::over(socket);
     raw.ask("GET", "/v1/topics/wide?cursor=earliest", &ACCEPT, "");
@@ -183,7 +183,7 @@ fn readers_of_a_few_bytes_at_a_time_do_not_slow_others_down() {
             }
             for _ in 0..40 {
                 readers.iter_mut().for_each(|raw| raw.some(512));
-                std::thread::sleep(crate::harness::LOOK_AGAIN_AFTER);
+                thalweg_testing::let_pass(crate::harness::LOOK_AGAIN_AFTER);
             }
         });
     }

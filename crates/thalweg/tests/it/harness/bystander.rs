@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_lab::measure::stolen;
 
-use super::{DEADLINE, Raw, Server};
+use super::{Raw, Server, receive};
 
 /// What feeds the bystander's topic, 100 times a second.
 pub(crate) const TICKING: [&str; 2] = ["--source", "tick=dummy,interval=10ms"];
@@ -50,7 +50,7 @@ pub(crate) fn unharmed_over<T>(mut raw: Raw, attack: impl FnOnce() -> T) -> T {
         let until = Arc::clone(&until);
         thread::spawn(move || watch(raw, &began, &until))
     };
-    before_is_over.recv_timeout(DEADLINE).expect("the bystander hears its topic");
+    receive(&before_is_over, "the bystander's first events").expect("a bystander that lives");
     let (from, is_over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
     let sleeper = {
         let is_over = Arc::clone(&is_over);

@@ -14,7 +14,7 @@ use h2::{RecvStream, SendStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::socket::Channel;
-use super::{DEADLINE, Response, Socket};
+use super::{Response, Socket};
 
 /// Enough that a stream not read does not hold the others.
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
@@ -220,7 +220,7 @@ impl Channel for Stream {
                 let _ = self.orders.send(Order::Read);
                 self.is_reading = true;
             }
-            match self.pieces.recv_timeout(wait.min(DEADLINE)) {
+            match self.pieces.recv_timeout(wait) {
                 Ok(read) => {
                     self.is_reading = false;
                     self.rest = read?;

@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::DEADLINE;
+use super::{receive, try_receive, wait_for_value};
 
 /// A running program. Dropped, it is ended.
 #[derive(Debug)]
@@ -16,16 +16,9 @@ pub(crate) struct Program {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
-    said: Arc<Said>,
+    said: Arc<Mutex<String>>,
     /// Disconnected when it has closed its stderr.
     ended: Receiver<()>,
-}
-
-/// What a program said on stderr, and who waits for more.
-#[derive(Debug, Default)]
-struct Said {
-    text: Mutex<String>,
-    more: Condvar,
 }
 
 impl Program {
@@ -43,7 +36,7 @@ impl Program {
         thread::spawn(move || {
             stdout.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
         });
-        let said = Arc::new(Said::default());
+        let said = Arc::new(Mutex::new(String::new()));
         let ended = keep(child.stderr.take().expect("its stderr"), Arc::clone(&said));
         let stdin = child.stdin.take();
         Self { child, stdin, lines, said, ended }
@@ -57,11 +50,7 @@ impl Program {
 
     /// The next line that it prints; `None` when it prints no more.
     pub(crate) fn line(&mut self) -> Option<String> {
-        match self.lines.recv_timeout(DEADLINE) {
-            Ok(line) => Some(line),
-            Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("no line in time; it said: {}", self.said()),
-        }
+        receive(&self.lines, "a line of the program")
     }
 
     /// The next lines that it prints.
@@ -74,16 +63,13 @@ impl Program {
 
     /// Waits until it has said this on stderr.
     pub(crate) fn until_said(&self, sentence: &str) {
-        let text = self.said.text.lock().expect("what it said");
-        let waiting = |text: &mut String| !text.contains(sentence);
-        let waited = self.said.more.wait_timeout_while(text, DEADLINE, waiting);
-        let (text, waited) = waited.expect("what it said");
-        assert!(!waited.timed_out(), "it did not say {sentence:?} but {text}");
+        let what = format!("the program to say {sentence:?}");
+        wait_for_value(&what, || self.said(), |said| said.contains(sentence));
     }
 
     /// What it has said on stderr so far.
     pub(crate) fn said(&self) -> String {
-        self.said.text.lock().expect("what it said").clone()
+        self.said.lock().expect("what it said").clone()
     }
 
     /// Whether it has ended by itself.
@@ -108,8 +94,7 @@ impl Program {
     /// Ends its stdin and waits for its end: how it ended, and all that it said.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         self.stdin = None;
-        let ended = self.ended.recv_timeout(DEADLINE);
-        let is_ended = ended == Err(RecvTimeoutError::Disconnected);
+        let is_ended = try_receive(&self.ended) == Err(RecvTimeoutError::Disconnected);
         assert!(is_ended, "it does not end; it said: {}", self.said());
         (self.child.wait().expect("its status"), self.said())
     }
@@ -126,16 +111,15 @@ impl Drop for Program {
     }
 }
 
-fn keep(mut stderr: impl Read + Send + 'static, said: Arc<Said>) -> Receiver<()> {
+fn keep(mut stderr: impl Read + Send + 'static, said: Arc<Mutex<String>>) -> Receiver<()> {
     let (running, ended) = channel();
     thread::spawn(move || {
         let _running = running;
         let mut bytes = [0; 4096];
         while let Ok(length @ 1..) = stderr.read(&mut bytes) {
-            if let Ok(mut text) = said.text.lock() {
+            if let Ok(mut text) = said.lock() {
                 text.push_str(&String::from_utf8_lossy(&bytes[..length]));
             }
-            said.more.notify_all();
         }
     });
     ended

@@ -1,14 +1,15 @@
 //! A connection that may misbehave: any bytes, in cleartext or over TLS, as
-//! slowly as one likes, read or not. Every wait has a deadline.
+//! slowly as one likes, read or not. Every wait ends when progress stops.
 
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+use thalweg_testing::{Patience, connect, is_timeout, write_all};
 
-use super::{DEADLINE, request};
+use super::request;
 
 /// Bytes both ways; `TcpStream` itself, or TLS on it.
 pub(crate) trait Duplex: Read + Write + Send {
@@ -38,7 +39,7 @@ pub(crate) struct Answer {
 
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        Self::over(tcp(address))
+        Self::over(connect(address))
     }
 
     pub(crate) fn over(stream: impl Duplex + 'static) -> Self {
@@ -47,7 +48,7 @@ impl Raw {
 
     /// Whether the bytes went out, as far as this end can know.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()).is_ok()
+        write_all(&mut *self.stream, bytes.as_ref()).is_ok()
     }
 
     /// Sends until the server takes no more for `patience`: it reads no more. How much
@@ -61,7 +62,10 @@ impl Raw {
                 Ok(written) => sent += written,
             }
         }
-        self.stream.tcp().set_write_timeout(Some(DEADLINE)).expect("set a write timeout");
+        self.stream
+            .tcp()
+            .set_write_timeout(Some(Patience::new().slice()))
+            .expect("set a write timeout");
         sent
     }
 
@@ -72,12 +76,12 @@ impl Raw {
 
     /// Everything up to and including `mark`; `None` if the connection ends before.
     pub(crate) fn until(&mut self, mark: &[u8], what: &str) -> Option<Vec<u8>> {
-        let deadline = Instant::now() + DEADLINE;
+        let mut patience = Patience::new();
         loop {
             if let Some(at) = self.input.windows(mark.len()).position(|at| at == mark) {
                 return Some(self.input.drain(..at + mark.len()).collect());
             }
-            if !self.fill(deadline, what) {
+            if !self.fill(&mut patience, what) {
                 return None;
             }
         }
@@ -96,9 +100,9 @@ impl Raw {
 
     /// Exactly `count` bytes; `None` if the connection ends before.
     pub(crate) fn exact(&mut self, count: usize, what: &str) -> Option<Vec<u8>> {
-        let deadline = Instant::now() + DEADLINE;
+        let mut patience = Patience::new();
         while self.input.len() < count {
-            if !self.fill(deadline, what) {
+            if !self.fill(&mut patience, what) {
                 return None;
             }
         }
@@ -117,8 +121,8 @@ impl Raw {
 
     /// Everything up to the end of the connection.
     pub(crate) fn rest(&mut self, what: &str) -> Vec<u8> {
-        let deadline = Instant::now() + DEADLINE;
-        while self.fill(deadline, what) {}
+        let mut patience = Patience::new();
+        while self.fill(&mut patience, what) {}
         std::mem::take(&mut self.input)
     }
 
@@ -149,21 +153,24 @@ impl Raw {
         Some(Answer { status, head, body })
     }
 
-    /// Reads once; whether anything came. A reset is an end like any other.
-    fn fill(&mut self, deadline: Instant, what: &str) -> bool {
+    /// Reads once; whether more may come. A reset is an end like any other.
+    fn fill(&mut self, patience: &mut Patience, what: &str) -> bool {
         let mut piece = [0; 64 << 10];
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = left.max(Duration::from_millis(1));
-        self.stream.tcp().set_read_timeout(Some(left)).expect("set a read timeout");
+        let slice = Some(patience.slice());
+        self.stream.tcp().set_read_timeout(slice).expect("set a read timeout");
         match self.stream.read(&mut piece) {
             Ok(read) => {
                 self.input.extend_from_slice(&piece[..read]);
+                patience.renew();
                 read > 0
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => true,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                let start = String::from_utf8_lossy(&self.input[..self.input.len().min(500)]);
-                panic!("waited {DEADLINE:?} in vain for {what}; so far: {start:?}")
+            Err(error) if is_timeout(&error) => {
+                if patience.is_over() {
+                    let start = String::from_utf8_lossy(&self.input[..self.input.len().min(500)]);
+                    panic!("waited in vain for {what}; so far: {start:?}");
+                }
+                true
             }
             Err(_) => false,
         }
@@ -187,11 +194,4 @@ impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Raw").field("tcp", self.stream.tcp()).finish_non_exhaustive()
     }
-}
-
-pub(crate) fn tcp(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("connect");
-    stream.set_nodelay(true).expect("set TCP_NODELAY");
-    stream.set_write_timeout(Some(DEADLINE)).expect("set a write timeout");
-    stream
 }

@@ -7,13 +7,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{
-    DEADLINE, Http2, LOOK_AGAIN_AFTER, Line, Published, Response, Socket, Subscriber, Transport,
-    request, wait_for,
+    Http2, Line, Published, Response, Socket, Subscriber, Transport, receive, request, try_receive,
+    wait_for, wait_for_value,
 };
 
 /// What the server says on its first line.
@@ -62,9 +61,9 @@ impl Server {
             keep(stderr, Arc::clone(&log), None);
         }
         let exit = Mutex::new(watch(child));
-        let address = addresses.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+        let address = receive(&addresses, "the server to listen").unwrap_or_else(|| {
             let log = log.lock().expect("the log");
-            panic!("{arguments:?}: no line {LISTENING}… within {DEADLINE:?}; it said: {log}")
+            panic!("{arguments:?}: ended without a line {LISTENING}…; it said: {log}")
         });
         let inspect_token = arguments.iter().skip_while(|flag| **flag != "--inspect-token").nth(1);
         let inspect_token = inspect_token.map(|token| format!("Bearer {token}"));
@@ -145,15 +144,7 @@ impl Server {
 
     /// Waits until a metric is as it should be: nothing else tells of it.
     pub(crate) fn await_metric(&self, name: &str, mut is_met: impl FnMut(f64) -> bool) {
-        let begun = Instant::now();
-        loop {
-            let value = self.metric(name);
-            if is_met(value) {
-                return;
-            }
-            assert!(begun.elapsed() < DEADLINE, "{name} is still {value} after {DEADLINE:?}");
-            thread::sleep(LOOK_AGAIN_AFTER);
-        }
+        wait_for_value(name, || self.metric(name), |value| is_met(*value));
     }
 
     /// Waits until so many connections (streams, waiting polls) subscribe.
@@ -169,15 +160,13 @@ impl Server {
     /// Ends it at once, as a crash would.
     pub(crate) fn kill(mut self) {
         kill_process(self.pid, Signal::KILL).expect("signal the server");
-        self.exit_within(DEADLINE);
+        self.exit();
     }
 
-    /// How it ended.
-    pub(crate) fn exit_within(&mut self, limit: Duration) -> ExitStatus {
+    /// Waits for its end: how it ended.
+    pub(crate) fn exit(&mut self) -> ExitStatus {
         let exit = self.exit.get_mut().expect("how it ended");
-        let Ok(status) = exit.recv_timeout(limit) else {
-            panic!("the server is still there {limit:?} after it was asked to stop")
-        };
+        let status = receive(exit, "the server to end").expect("how it ended");
         self.has_exited = true;
         status
     }
@@ -211,8 +200,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if !self.has_exited {
             let _ = kill_process(self.pid, Signal::TERM);
-            let exit = self.exit.get_mut().map(|exit| exit.recv_timeout(DEADLINE));
-            let status = exit.ok().and_then(Result::ok);
+            let status = self.exit.get_mut().ok().and_then(|exit| try_receive(exit).ok());
             if status.is_none() {
                 let _ = kill_process(self.pid, Signal::KILL);
             }

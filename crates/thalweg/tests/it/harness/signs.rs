@@ -1,12 +1,10 @@
 //! What shows from outside how a server is: its metrics, its memory, its log.
 
 use std::fs;
-use std::thread;
-use std::time::Instant;
 
 use rustix::process::Pid;
 
-use super::{DEADLINE, LOOK_AGAIN_AFTER, Raw, Server, wait_for};
+use super::{Raw, Server, wait_for, wait_for_value};
 
 impl Server {
     /// The sum of a metric's samples: `thalweg_name`, or `thalweg_name{code="…"}`.
@@ -39,16 +37,7 @@ impl Server {
 
     /// Waits until a metric is `expected`.
     pub(crate) fn has_counted(&self, name: &str, expected: u64) {
-        let mut last = 0;
-        let deadline = Instant::now() + DEADLINE;
-        while Instant::now() < deadline {
-            last = self.count(name);
-            if last == expected {
-                return;
-            }
-            thread::sleep(LOOK_AGAIN_AFTER);
-        }
-        panic!("{name} is {last}, not {expected}");
+        wait_for_value(name, || self.count(name), |last| *last == expected);
     }
 
     /// Its process, to signal.

@@ -1,16 +1,14 @@
-//! Bytes to and from the server. Every wait has a deadline.
+//! Bytes to and from the server. Every wait ends when progress stops.
 
 use std::fmt::Debug;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
+use thalweg_testing::{Patience, connect, is_timeout, write_all};
 
 use super::chunks::Chunks;
-
-/// Whatever is to happen happens within this time, on a busy machine too.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Where bytes come from: a connection, or a stream of one.
 pub(crate) trait Channel: Debug + Send {
@@ -39,7 +37,7 @@ impl Channel for TcpStream {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
+        write_all(self, bytes)
     }
 
     fn finish(&mut self) {
@@ -49,16 +47,12 @@ impl Channel for TcpStream {
 
 impl Socket {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("connect");
-        stream.set_nodelay(true).expect("set TCP_NODELAY");
-        stream.set_write_timeout(Some(DEADLINE)).expect("set a write timeout");
-        Self::of(stream)
+        Self::of(connect(address))
     }
 
     /// The same with little room in the kernel for what is not read.
     pub(crate) fn connect_narrow(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("connect");
-        stream.set_nodelay(true).expect("set TCP_NODELAY");
+        let stream = connect(address);
         set_socket_recv_buffer_size(&stream, 32 << 10).expect("set SO_RCVBUF");
         Self::of(stream)
     }
@@ -97,9 +91,9 @@ impl Socket {
 
     /// The rest of a body in chunks; behind it there may be another response.
     pub(super) fn end_chunks(&mut self) -> Vec<u8> {
-        let deadline = Instant::now() + DEADLINE;
+        let mut patience = Patience::new();
         while !self.has_ended_well() {
-            assert!(self.fill(deadline, "a chunk"), "the body was cut");
+            assert!(self.fill(&mut patience, "a chunk"), "the body was cut");
         }
         let chunks = self.chunks.take().expect("chunks");
         std::mem::replace(&mut self.input, chunks.unread)
@@ -113,14 +107,14 @@ impl Socket {
     /// Everything up to and including `mark`; `None` if the connection ends
     /// before it. `what` says what is waited for.
     pub(crate) fn until(&mut self, mark: &[u8], what: &str) -> Option<Vec<u8>> {
-        let deadline = Instant::now() + DEADLINE;
+        let mut patience = Patience::new();
         let mut searched = 0;
         loop {
             if let Some(at) = find(&self.input[searched..], mark) {
                 return Some(self.input.drain(..searched + at + mark.len()).collect());
             }
             searched = self.input.len().saturating_sub(mark.len() - 1);
-            if !self.fill(deadline, what) {
+            if !self.fill(&mut patience, what) {
                 return None;
             }
         }
@@ -128,9 +122,9 @@ impl Socket {
 
     /// Exactly `count` bytes; `None` if the connection ends before.
     pub(crate) fn exact(&mut self, count: usize, what: &str) -> Option<Vec<u8>> {
-        let deadline = Instant::now() + DEADLINE;
+        let mut patience = Patience::new();
         while self.input.len() < count {
-            if !self.fill(deadline, what) {
+            if !self.fill(&mut patience, what) {
                 return None;
             }
         }
@@ -139,8 +133,8 @@ impl Socket {
 
     /// Everything up to the end of the connection.
     pub(crate) fn rest(&mut self, what: &str) -> Vec<u8> {
-        let deadline = Instant::now() + DEADLINE;
-        while self.fill(deadline, what) {}
+        let mut patience = Patience::new();
+        while self.fill(&mut patience, what) {}
         std::mem::take(&mut self.input)
     }
 
@@ -167,28 +161,26 @@ impl Socket {
         }
     }
 
-    /// Reads once; whether anything came. A reset is an end like any other.
-    fn fill(&mut self, deadline: Instant, what: &str) -> bool {
+    /// Reads once; whether more may come. A reset is an end like any other.
+    fn fill(&mut self, patience: &mut Patience, what: &str) -> bool {
         let mut piece = [0; 64 << 10];
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = left.max(Duration::from_millis(1));
-        match self.channel.read(&mut piece, left) {
+        match self.channel.read(&mut piece, patience.slice()) {
             Ok(read) => {
                 self.take(&piece[..read]);
+                patience.renew();
                 read > 0
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => true,
             Err(error) if is_timeout(&error) => {
-                let start = String::from_utf8_lossy(&self.input[..self.input.len().min(500)]);
-                panic!("waited {DEADLINE:?} in vain for {what}; so far: {start:?}")
+                if patience.is_over() {
+                    let start = String::from_utf8_lossy(&self.input[..self.input.len().min(500)]);
+                    panic!("waited in vain for {what}; so far: {start:?}");
+                }
+                true
             }
             Err(_) => false,
         }
     }
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 fn find(bytes: &[u8], mark: &[u8]) -> Option<usize> {

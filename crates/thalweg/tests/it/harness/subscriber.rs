@@ -2,14 +2,12 @@
 //! itself: polls on, and loads a forever frame that has grown large again; and it
 //! checks that each goes on where it was.
 
-use std::time::Instant;
-
 use serde_json::Value;
 
 use super::message::{Envelope, Gap, Heard};
 use super::reader::Reader;
 use super::websocket::{Frame, opcode};
-use super::{DEADLINE, Http2, Line, Response, Socket, Transport, offset};
+use super::{Http2, Line, Patience, Response, Socket, Transport, offset};
 
 /// How long a poll waits that is not the first.
 const WAIT: &str = "wait=10s";
@@ -117,9 +115,9 @@ impl Subscriber {
 
     /// What comes next.
     pub(crate) fn next(&mut self) -> Heard {
-        let begun = Instant::now();
+        let mut patience = Patience::new();
         loop {
-            assert!(begun.elapsed() < DEADLINE, "waited {DEADLINE:?} in vain for {}", self.name);
+            patience.check(&self.name);
             if self.is_polling
                 && let Some(refused) = self.take_answer()
             {
@@ -144,10 +142,11 @@ impl Subscriber {
 
     /// The next envelope; anything else but a heartbeat fails.
     pub(crate) fn envelope(&mut self) -> Envelope {
+        let mut patience = Patience::new();
         loop {
             match self.next() {
                 Heard::Envelope(envelope) => return envelope,
-                Heard::Heartbeat => {}
+                Heard::Heartbeat => patience.check("an envelope, not heartbeats"),
                 other => panic!("{}: an envelope was due, not {other:?}", self.name),
             }
         }

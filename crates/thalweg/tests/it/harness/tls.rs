@@ -10,8 +10,9 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
 };
+use thalweg_testing::is_timeout;
 
-use super::{Duplex, Raw, tcp};
+use super::{Duplex, Patience, Raw, connect};
 
 /// TLS on a socket.
 pub(crate) struct TlsClient(StreamOwned<ClientConnection, TcpStream>);
@@ -29,8 +30,10 @@ impl TlsClient {
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let name = ServerName::try_from("localhost").expect("a name");
         let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
-        let mut stream = StreamOwned::new(connection, tcp(address));
-        stream.conn.complete_io(&mut stream.sock).expect("shake hands");
+        let mut stream = StreamOwned::new(connection, connect(address));
+        let patience = Patience::new();
+        stream.sock.set_read_timeout(Some(patience.slice())).expect("set a read timeout");
+        shake_hands(&mut stream, patience);
         Self(stream)
     }
 
@@ -70,6 +73,15 @@ impl Write for TlsClient {
 impl Duplex for TlsClient {
     fn tcp(&self) -> &TcpStream {
         &self.0.sock
+    }
+}
+
+fn shake_hands(stream: &mut StreamOwned<ClientConnection, TcpStream>, mut patience: Patience) {
+    while stream.conn.is_handshaking() {
+        match stream.conn.complete_io(&mut stream.sock) {
+            Err(error) if is_timeout(&error) => patience.check("the end of a handshake"),
+            done => drop(done.expect("shake hands")),
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::DEADLINE;
+use super::wait_for_value;
 
 /// A request that came.
 #[derive(Debug, Clone)]
@@ -38,11 +38,7 @@ pub(crate) struct Upstream {
     log: Arc<Log>,
 }
 
-#[derive(Debug, Default)]
-struct Log {
-    asked: Mutex<Vec<Asked>>,
-    more: Condvar,
-}
+type Log = Mutex<Vec<Asked>>;
 
 impl Upstream {
     pub(crate) fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
@@ -71,25 +67,19 @@ impl Upstream {
 
     /// What it was asked for, of this path.
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
-        let all = self.log.asked.lock().expect("the log");
+        let all = self.log.lock().expect("the log");
         all.iter().filter(|asked| asked.path == path).cloned().collect()
     }
 
     /// All that it was asked for.
     pub(crate) fn count(&self) -> usize {
-        self.log.asked.lock().expect("the log").len()
+        self.log.lock().expect("the log").len()
     }
 
     /// Waits until it has been asked so often for this path.
     pub(crate) fn await_asked(&self, path: &str, times: usize) -> Vec<Asked> {
-        let all = self.log.asked.lock().expect("the log");
-        let of_path = |all: &Vec<Asked>| all.iter().filter(|asked| asked.path == path).count();
-        let waiting = |all: &mut Vec<Asked>| of_path(all) < times;
-        let waited = self.log.more.wait_timeout_while(all, DEADLINE, waiting);
-        let (all, waited) = waited.expect("the log");
-        assert!(!waited.timed_out(), "asked {} times for {path}, not {times}", of_path(&all));
-        drop(all);
-        self.asked(path)
+        let what = format!("{times} requests for {path}");
+        wait_for_value(&what, || self.asked(path), |asked| asked.len() >= times)
     }
 }
 
@@ -136,7 +126,6 @@ fn serve(client: &TcpStream, log: &Log, answer: &dyn Fn(&Asked) -> Reply) -> Opt
             Some(true) => {}
             Some(false) => return None,
             None => {
-                client.set_read_timeout(Some(DEADLINE + Duration::from_secs(10))).ok()?;
                 // The end of the connection, or an error.
                 let _ = reader.fill_buf();
                 return None;
@@ -163,10 +152,9 @@ fn request(reader: &mut BufReader<&TcpStream>, log: &Log) -> Option<Asked> {
         Some((name.to_ascii_lowercase(), value.trim().to_owned()))
     });
     let headers = headers.collect();
-    let mut all = log.asked.lock().expect("the log");
+    let mut all = log.lock().expect("the log");
     let before = all.iter().filter(|asked| asked.path == path).count();
     let asked = Asked { path, headers, at: Instant::now(), before };
     all.push(asked.clone());
-    log.more.notify_all();
     Some(asked)
 }

@@ -159,7 +159,7 @@ fn empty_data_without_end_has_the_bodys_deadline() {
             if !h2.raw.send(frame(kind::DATA, 0, 1, "").repeat(100)) {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            thalweg_testing::let_pass(std::time::Duration::from_millis(5));
         }
         // It is told so on its stream, or hung up on.
         if let Some(data) = h2.until(|frame| frame.stream == 1 && frame.kind == kind::DATA) {

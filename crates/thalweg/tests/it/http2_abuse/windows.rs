@@ -27,7 +27,7 @@ fn streams_whose_window_stays_shut_hold_little() {
             (server.count("thalweg_blocked_connections") >= u64::from(STREAMS)).then_some(())
         });
         let sent = server.count("thalweg_sent_bytes_total");
-        std::thread::sleep(Duration::from_millis(500));
+        thalweg_testing::let_pass(Duration::from_millis(500));
         // The bystander alone is sent something, and that is not much.
         let more = server.count("thalweg_sent_bytes_total") - sent;
         assert!(more < 1 << 20, "{more} bytes for those who read nothing");
@@ -65,7 +65,7 @@ fn a_stream_read_slowly_hears_of_its_gaps() {
             }
             let data = h2.until(|f| f.stream == 1 && f.kind == kind::DATA).expect("data");
             heard.push_str(&String::from_utf8_lossy(&data.payload));
-            std::thread::sleep(Duration::from_millis(10));
+            thalweg_testing::let_pass(Duration::from_millis(10));
         }
     });
 }

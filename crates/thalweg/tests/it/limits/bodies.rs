@@ -1,4 +1,3 @@
-use std::thread;
 use std::time::Duration;
 
 use crate::harness::{Raw, Server, TRUSTED, chunk, ticking, unharmed};
@@ -24,7 +23,7 @@ fn a_body_that_does_not_come_in_time_is_408() {
             if !dripping.send("1") {
                 break;
             }
-            thread::sleep(Duration::from_millis(10));
+            thalweg_testing::let_pass(Duration::from_millis(10));
         }
         for raw in [&mut silent, &mut half, &mut dripping] {
             raw.answer().refused(408, "slow_request");

@@ -1,4 +1,3 @@
-use std::thread;
 use std::time::Duration;
 
 use crate::harness::{Raw, Server, ticking, unharmed};
@@ -41,7 +40,7 @@ fn a_head_that_drips_is_408() {
             if !raw.send("x") {
                 break;
             }
-            thread::sleep(Duration::from_millis(10));
+            thalweg_testing::let_pass(Duration::from_millis(10));
         }
         raw.answer().refused(408, "slow_request");
     });

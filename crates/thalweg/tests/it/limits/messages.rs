@@ -1,4 +1,3 @@
-use std::thread;
 use std::time::Duration;
 
 use crate::harness::{
@@ -45,14 +44,14 @@ fn a_message_not_finished_in_time_is_1008() {
             let fragment = Frame::new(opcode::CONTINUATION, &byte.to_string()).not_final().bytes();
             let ping = Frame::new(opcode::PING, "still here").bytes();
             pinging.socket.send_if_open([fragment, ping].concat());
-            thread::sleep(Duration::from_millis(5));
+            thalweg_testing::let_pass(Duration::from_millis(5));
         }
         // One byte at a time, 200 times a second.
         let mut dripping = connect(&server);
         let long = Frame::new(opcode::TEXT, &"x".repeat(1000)).bytes();
         for byte in long.chunks(1).take(400) {
             dripping.socket.send_if_open(byte);
-            thread::sleep(Duration::from_millis(5));
+            thalweg_testing::let_pass(Duration::from_millis(5));
         }
         for one in [&mut begun, &mut header, &mut half_header, &mut pinging, &mut dripping] {
             assert_eq!(closed(one), 1008);
@@ -73,7 +72,7 @@ fn messages_that_overlap_reads_are_not_slow() {
     for piece in stream.chunks(whole.len() / 2 + 3) {
         steady.socket.send(piece);
         sent += piece.len();
-        thread::sleep(Duration::from_millis(20));
+        thalweg_testing::let_pass(Duration::from_millis(20));
     }
     assert_eq!(sent, stream.len());
     for _ in 0..60 {

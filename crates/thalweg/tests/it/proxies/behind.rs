@@ -5,10 +5,8 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::Instant;
 
-use crate::harness::{DEADLINE, LOOK_AGAIN_AFTER, Program, skipped};
+use crate::harness::{Program, skipped, wait_for};
 
 /// For how long a proxy bears silence here, seconds; in the document it is 75.
 pub(super) const PATIENCE_S: u64 = 3;
@@ -55,16 +53,14 @@ impl Behind {
                 let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
                 let address = free.expect("a free port");
                 let mut program = Program::start(&mut command(&program, address));
-                let begun = Instant::now();
-                while TcpStream::connect(address).is_err() {
-                    assert!(begun.elapsed() < DEADLINE, "{kind:?}: {}", program.said());
-                    if program.has_ended() {
-                        eprintln!("{kind:?} ended: {}", program.said());
-                        return None;
-                    }
-                    thread::sleep(LOOK_AGAIN_AFTER);
+                let listens = wait_for("the proxy to listen", || {
+                    let listens = TcpStream::connect(address).is_ok();
+                    (listens || program.has_ended()).then_some(listens)
+                });
+                if !listens {
+                    eprintln!("{kind:?} ended: {}", program.said());
                 }
-                Some(Self { address, program })
+                listens.then_some(Self { address, program })
             })
             .or_else(|| panic!("{kind:?} does not start"))
     }
@@ -74,10 +70,7 @@ impl Drop for Behind {
     /// In an orderly way, because some have processes of their own.
     fn drop(&mut self) {
         self.program.interrupt();
-        let begun = Instant::now();
-        while !self.program.has_ended() && begun.elapsed() < DEADLINE {
-            thread::sleep(LOOK_AGAIN_AFTER);
-        }
+        wait_for("the proxy to end", || self.program.has_ended().then_some(()));
     }
 }
 

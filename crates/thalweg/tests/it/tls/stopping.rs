@@ -25,7 +25,7 @@ fn readers_that_stop_hold_little() {
         wait_for("all of them to be full", || {
             (count(&server, "thalweg_blocked_connections") >= READERS as u64).then_some(())
         });
-        std::thread::sleep(Duration::from_millis(500));
+        thalweg_testing::let_pass(Duration::from_millis(500));
         let grown = server.memory().saturating_sub(before);
         // Four records each, and what TLS itself needs.
         assert!(grown < 48 << 20, "{grown} bytes for {READERS} readers");
@@ -59,7 +59,7 @@ fn a_reader_that_goes_on_hears_of_its_gap() {
         wait_for("it to be full", || {
             (count(&server, "thalweg_blocked_connections") > 0).then_some(())
         });
-        std::thread::sleep(Duration::from_millis(300));
+        thalweg_testing::let_pass(Duration::from_millis(300));
         loop {
             let told = raw.message("the next line");
             if told["gap"]["reason"] == "slow" {

@@ -1,5 +1,5 @@
 use std::{
-    io::{Error, ErrorKind, Read, Write},
+    io::{Error, ErrorKind, Write},
     net::{SocketAddr, TcpStream},
     sync::atomic::Ordering::Relaxed,
     thread,
@@ -7,9 +7,13 @@ use std::{
 };
 
 use thalweg_client::Position;
+use thalweg_testing::{let_pass, read_to_end};
 
 use super::{Answers, LAST, PUBLISHERS, Shared, TOPIC, Told};
-use crate::cluster::{WAIT_MAX, nodes::Addresses, until};
+use crate::{
+    cluster::nodes::Addresses,
+    harness::{Patience, wait_for},
+};
 
 /// Between two publishes of one publisher: a load that leaves the cluster time for other work.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -22,9 +26,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Every so many events the racing publisher sends another body with a key that is taken.
 const OTHER_BODY_EVERY: u64 = 4;
-
-/// Longer than a node tries to store a message.
-const ANSWER_WAIT: Duration = Duration::from_secs(20);
 
 /// How a publisher publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub(super) fn run(shared: &Shared, publisher: usize, mut rng: fastrand::Rng) {
             }
         };
         shared.state().tell(publisher, number, begun, told);
-        thread::sleep(if PUBLISHERS[publisher] == Kind::Racing { RACE_PAUSE } else { PAUSE });
+        let_pass(if PUBLISHERS[publisher] == Kind::Racing { RACE_PAUSE } else { PAUSE });
     }
 }
 
@@ -83,7 +84,7 @@ pub(super) fn last(shared: &Shared) {
 
 /// Publishes something, and returns its position: what comes later is the load.
 pub(super) fn first(nodes: &Addresses) -> Position {
-    until("a first event", || match post(nodes.any(&mut fastrand::Rng::new()).1, "0", None) {
+    wait_for("a first event", || match post(nodes.any(&mut fastrand::Rng::new()).1, "0", None) {
         Answer::Stored(body) => Some(position(&body).expect("a position")),
         _ => None,
     })
@@ -120,17 +121,17 @@ impl Shared {
         key: &str,
         is_enough: impl Fn(&Answer) -> bool,
     ) -> Answer {
-        let begun = Instant::now();
+        let mut patience = Patience::new();
         loop {
             let answer = self.post(self.nodes.any(rng).1, event, Some(key));
             if is_enough(&answer) || matches!(answer, Answer::Other(_)) {
                 return answer;
             }
-            if begun.elapsed() > WAIT_MAX {
+            if patience.is_over() {
                 self.state().ledger.contradict(&format!("{event} is not stored: {answer:?}"));
                 return answer;
             }
-            thread::sleep(RETRY_PAUSE);
+            let_pass(RETRY_PAUSE);
         }
     }
 
@@ -194,7 +195,6 @@ fn post(node: SocketAddr, event: &str, key: Option<&str>) -> Answer {
 
 fn try_post(node: SocketAddr, event: &str, key: Option<&str>) -> std::io::Result<(u16, String)> {
     let mut socket = TcpStream::connect(node)?;
-    socket.set_read_timeout(Some(ANSWER_WAIT))?;
     let key = key.map(|key| format!("Idempotency-Key: {key}\r\n")).unwrap_or_default();
     let request = format!(
         "POST /v1/topics/{TOPIC} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{key}\
@@ -202,9 +202,8 @@ fn try_post(node: SocketAddr, event: &str, key: Option<&str>) -> std::io::Result
         event.len()
     );
     socket.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer)?;
     let cut = || Error::from(ErrorKind::UnexpectedEof);
+    let answer = String::from_utf8(read_to_end(&socket)?).map_err(|_| cut())?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(cut)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Ok((status.ok_or_else(cut)?, body.to_owned()))

@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
 use thalweg_client::{Client, Events, Options, Position, StartAt, Subscribe, Update};
-use tokio::time::{sleep, timeout};
+use thalweg_testing::try_patiently;
+use tokio::time::sleep;
 
 use super::{LAST, SUBSCRIBERS, Shared, TOPIC};
-use crate::cluster::WAIT_MAX;
 
 /// Of so many messages one is followed by another connection, for no reason.
 const RECONNECT_ONE_OF: u32 = 128;
@@ -47,8 +47,8 @@ async fn connection(
     let topic = TOPIC.parse().expect("a topic");
     let mut subscription = client.subscribe(vec![topic], subscribe).expect("a topic");
     loop {
-        match timeout(WAIT_MAX, subscription.next()).await {
-            Ok(Ok(Update::Events(events))) => {
+        match try_patiently(subscription.next()).await {
+            Some(Ok(Update::Events(events))) => {
                 if take(shared, subscriber, &events) {
                     return None;
                 }
@@ -57,22 +57,22 @@ async fn connection(
                     return Some(at);
                 }
             }
-            Ok(Ok(Update::Connected(_))) => {}
-            Ok(Ok(Update::Gap(gap))) => {
+            Some(Ok(Update::Connected(_))) => {}
+            Some(Ok(Update::Gap(gap))) => {
                 shared.state().ledger.gap(&format!("{gap:?} over {transport:?}"));
                 at = gap.position;
             }
             // The client would wait for so long, and then try the same address again. Behind a load balancer
             // that is another node.
-            Ok(Ok(Update::Disconnected(it))) => {
+            Some(Ok(Update::Disconnected(it))) => {
                 sleep(it.again_in).await;
                 return Some(at);
             }
-            Ok(Ok(Update::Ended(_) | Update::Closed(_)) | Err(_)) => {
+            Some(Ok(Update::Ended(_) | Update::Closed(_)) | Err(_)) => {
                 sleep(ERROR_PAUSE).await;
                 return Some(at);
             }
-            Err(_) => {
+            None => {
                 shared
                     .state()
                     .ledger

@@ -1,0 +1,73 @@
+//! What something costs, in CPU time of this thread: waiting for a core costs nothing.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Measures the CPU time of this thread.
+#[derive(Debug)]
+pub struct CpuTimer {
+    started: Duration,
+}
+
+impl CpuTimer {
+    /// Less than this is too short to compare.
+    pub const SHORTEST: Duration = Duration::from_millis(2);
+
+    /// Starts to measure.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { started: now() }
+    }
+
+    /// The CPU time that this thread has used since the start.
+    pub fn elapsed(&self) -> Duration {
+        now().saturating_sub(self.started)
+    }
+}
+
+/// Asserts that `work` at the next of some sizes takes at most `factor` times the CPU time that it
+/// takes at the one before. The first sizes are small, so that the assertion comes before a time
+/// that grows exponentially is too long to wait for.
+#[track_caller]
+pub fn assert_growth(what: &str, sizes: &[usize], factor: u32, mut work: impl FnMut(usize)) {
+    let mut before = CpuTimer::SHORTEST;
+    for size in sizes {
+        let mut once = || {
+            let timer = CpuTimer::start();
+            work(*size);
+            timer.elapsed()
+        };
+        // Caches and interrupts make single times longer, never shorter.
+        let took = once().min(once()).min(once());
+        assert!(took <= before * factor, "{what}: {took:?} at {size}, {before:?} before");
+        before = took.max(CpuTimer::SHORTEST);
+    }
+}
+
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_costs_nothing() {
+        let (timer, wait) = (CpuTimer::start(), Duration::from_millis(200));
+        std::thread::sleep(wait);
+        assert!(timer.elapsed() < wait);
+    }
+
+    #[test]
+    #[should_panic(expected = "twice as long: ")]
+    fn exponential_growth_is_found() {
+        let spin = |size| {
+            let timer = CpuTimer::start();
+            while timer.elapsed() < CpuTimer::SHORTEST * (1 << size) {}
+        };
+        assert_growth("twice as long", &[1, 2, 4, 8], 2, spin);
+    }
+}

@@ -1,0 +1,23 @@
+//! Waits, connections and retries that the tests of all crates share, so that a test passes on a
+//! busy machine and a test that hangs still fails.
+//!
+//! - `patience`: ends a wait when progress stops
+//! - `waiting`: looks, receives and awaits with that patience
+//! - `connecting`: connects and writes with it
+//! - `quiet`: repeats a test that needs a quiet machine
+//! - `cpu`: compares CPU time, which does not depend on the machine's load
+
+mod connecting;
+mod cpu;
+mod patience;
+mod quiet;
+mod waiting;
+
+pub use connecting::{connect, is_timeout, read_to_end, write_all};
+pub use cpu::{CpuTimer, assert_growth};
+pub use patience::{PATIENCE, Patience};
+pub use quiet::undisturbed;
+pub use waiting::{
+    LOOK_AGAIN_AFTER, let_pass, paced, patiently, receive, try_patiently, try_receive, wait_for,
+    wait_for_value,
+};

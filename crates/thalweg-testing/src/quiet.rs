@@ -1,0 +1,75 @@
+//! Tests that need some of the machine's time.
+
+use std::fs;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::param::clock_ticks_per_second;
+
+use crate::patience::share;
+
+/// A test that fails on a disturbed machine is run this often.
+const ATTEMPTS: usize = 8;
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// No thread of a machine that has its cores to itself wakes up later than this, however busy the
+/// tests keep it.
+const LATE: Duration = Duration::from_millis(150);
+/// A hypervisor that takes more than this of one core disturbs.
+const STOLEN_MAX: f64 = 0.1;
+/// Threads that get less than this of a core, on average, are disturbed.
+const SHARE_MIN: f64 = 0.6;
+
+/// Runs a test that needs a quiet machine. If the test fails while other programs, or another
+/// machine, have the cores, it is repeated. A failure on an undisturbed machine is a failure. Such
+/// tests run one at a time.
+pub fn undisturbed(test: impl Fn()) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for attempt in 1.. {
+        let (begun, stolen_before) = (Instant::now(), stolen());
+        let (end, ended) = channel();
+        let watch = thread::spawn(move || watch(&ended));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(&test));
+        drop(end);
+        let seen = watch.join().expect("a watch");
+        let stolen = stolen().saturating_sub(stolen_before).div_duration_f64(begun.elapsed());
+        let is_disturbed = seen.late >= LATE || seen.share < SHARE_MIN || stolen > STOLEN_MAX;
+        match outcome {
+            Err(failure) if !is_disturbed || attempt == ATTEMPTS => panic::resume_unwind(failure),
+            Err(_) => eprintln!("repeated on a disturbed machine: {seen:?}, {stolen:.2} stolen"),
+            Ok(()) => return,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Seen {
+    /// The delay of the latest wake-up.
+    late: Duration,
+    /// The average share of a core.
+    share: f64,
+}
+
+/// Watches the machine until the test is over.
+fn watch(ended: &Receiver<()>) -> Seen {
+    let (mut late, mut shares, mut looks) = (Duration::ZERO, 0.0, 0_u32);
+    loop {
+        let begun = Instant::now();
+        if ended.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
+            return Seen { late, share: if looks == 0 { 1.0 } else { shares / f64::from(looks) } };
+        }
+        late = late.max(begun.elapsed().saturating_sub(LOOK_EVERY));
+        shares += share();
+        looks += 1;
+    }
+}
+
+/// The time that the hypervisor has taken of all cores so far (`proc_stat(5)`).
+fn stolen() -> Duration {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());
+    Duration::from_secs_f64(ticks.unwrap_or(0) as f64 / clock_ticks_per_second() as f64)
+}

@@ -1,0 +1,36 @@
+/**
+ * The time that a test may take is counted as on an idle machine: where three threads share a core, a second counts
+ * as a third. `crates/thalweg-testing` counts the same way.
+ */
+
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import type { TestInfo } from "@playwright/test";
+
+/** Between two looks at the load, ms. */
+const LOOK_MS = 250;
+
+/** The share of a core that a thread gets; 1 where the machine does not tell (`proc_loadavg(5)`). */
+function share(): number {
+  try {
+    const runnable = Number(readFileSync("/proc/loadavg", "utf8").split(" ")[3]?.split("/")[0]);
+    return availableParallelism() / Math.max(availableParallelism(), runnable || 1);
+  } catch {
+    return 1;
+  }
+}
+
+/** Extends the time of a test while others take a part of the machine. Returns what ends that. */
+export function patience(info: TestInfo): () => void {
+  let [looked, owed] = [performance.now(), 0];
+  const look = (): void => {
+    const now = performance.now();
+    owed += (now - looked) * (1 - share());
+    looked = now;
+    if (owed < 1000) return;
+    info.setTimeout(info.timeout + Math.round(owed));
+    owed = 0;
+  };
+  const timer = setInterval(look, LOOK_MS);
+  return () => clearInterval(timer);
+}
