@@ -6,13 +6,14 @@ ADDRESS ?= 127.0.0.1:8080
 # What the tests of pages run in is Debian's, not a download.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help run run-cluster nats bench test autobahn setup
+.PHONY: help run run-cluster nats bench test test-all autobahn setup
 
 help:
 	@echo "make run          start the push server with its demo topics"
 	@echo "make run-cluster  start three of them, on three NATS servers, behind HAProxy"
 	@echo "make bench        measure it on this machine, next to what the machine can do at all"
 	@echo "make test         run everything that CI runs"
+	@echo "make test-all     run the same for longer: more seeds, cases and faults"
 	@echo "make autobahn     run Autobahn's WebSocket cases; needs Python 2.7"
 
 run: toolchain pages
@@ -41,33 +42,23 @@ bench: toolchain
 	./target/release/thalweg bench quick
 
 # The pages before the program, which has them in it; it is what their tests talk to.
-test: export THALWEG_BIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/thalweg
-test: export THALWEG_NATS_SERVER := $(NATS_SERVER)
-# Most tests wait: for an answer, for what comes once a second.
-test: export RUST_TEST_THREADS ?= $(shell echo $$(( 2 * $$(nproc) )))
-test: export THALWEG_SKIPPED := $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped
+TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
+test test-all: export THALWEG_BIN := $(TARGET)/debug/thalweg
+test test-all: export THALWEG_NATS_SERVER := $(NATS_SERVER)
+test test-all: export THALWEG_SKIPPED := $(TARGET)/skipped
+test test-all: export THALWEG_STARTED := $(shell date +%s)
+test test-all: export CARGO := $(CARGO)
 test: setup web/node_modules/.package-lock.json
-	@mkdir -p $(dir $(SUITES)); : > $(THALWEG_SKIPPED); : > $(SUITES)
-	$(call suite,format$(comma) tidy$(comma) licences,$(CARGO) fmt --all --check && $(CARGO) xtask tidy && $(CARGO) xtask licences)
-	$(call suite,pages: build and check,cd web && npm run build && npm run size && npm run check)
-	$(call suite,clippy$(comma) also without NATS,$(CARGO) clippy --locked --workspace --all-targets --quiet -- --deny warnings \
-	  && $(CARGO) clippy --locked --package thalweg --no-default-features --quiet -- --deny warnings)
-	$(call suite,docs,RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet)
-	$(call suite,build of the tests,$(CARGO) test --locked --workspace --quiet --no-run)
-	@echo "== tests in Rust"; ( $(CARGO) test --locked --workspace -- --quiet 2>&1; echo "exit $$?" ) | tee $(SUITES).log
-	@awk -f xtask/suites.awk $(SUITES).log >> $(SUITES); tail -n 1 $(SUITES).log | grep -q "exit 0" \
-	  || { grep -E "^ +[a-z_0-9]+(::[a-z_0-9]+)+$$|^error" $(SUITES).log | sort -u; echo "failed: tests in Rust"; exit 1; }
-	$(call suite,SDK and pages,cd web && npm test)
-	$(call suite,browser,cd web && npm run e2e)
-	@echo; cat $(SUITES)
-	@sort -u $(THALWEG_SKIPPED) | sed 's/^/skipped: /'; echo "$$(sort -u $(THALWEG_SKIPPED) | wc -l) skipped"
+	@xtask/suites.sh
 
-# Runs a suite of tests, and notes how long it took.
-SUITES = $(abspath $(or $(CARGO_TARGET_DIR),target))/suites
-comma = ,
-suite = @echo "== $(1)"; begun=$$(date +%s); ( $(2) ) \
-	&& printf '%5d s  %s\n' $$(( $$(date +%s) - begun )) '$(1)' >> $(SUITES) \
-	|| { echo "failed: $(1)"; exit 1; }
+# The same with many more worlds, queries, cases and faults: some hours.
+test-all: export THALWEG_SIM_SEEDS ?= 50000
+test-all: export THALWEG_SEEDS ?= 5000
+test-all: export THALWEG_QUERIES ?= 200000
+test-all: export THALWEG_FAULTS ?= 10
+test-all: export PROPTEST_CASES ?= 20000
+test-all: setup web/node_modules/.package-lock.json
+	@xtask/suites.sh
 
 # WebSocket conformance, against a debug build: what is right does not depend on speed.
 autobahn: toolchain

@@ -16,6 +16,7 @@ mod runs;
 mod rust;
 mod sizes;
 mod text;
+mod waits;
 
 use std::process::ExitCode;
 
@@ -53,6 +54,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     circles::check(tree, &mut findings);
     rooms::check(tree, &mut findings);
     panics::check(tree, &mut findings);
+    waits::check(tree, &mut findings);
     findings.extend(figures::problems(tree).into_iter().map(|(path, Problem { line, what })| {
         Finding::new(path, line, what, "mend it, then `cargo xtask figures`")
     }));

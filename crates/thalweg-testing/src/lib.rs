@@ -5,18 +5,21 @@
 //! - `waiting`: looks, receives and awaits with that patience
 //! - `connecting`: connects and writes with it
 //! - `quiet`: repeats a test that needs a quiet machine
+//! - `skipped`: notes the tests that this machine cannot run
 //! - `cpu`: compares CPU time, which does not depend on the machine's load
 
 mod connecting;
 mod cpu;
 mod patience;
 mod quiet;
+mod skipped;
 mod waiting;
 
 pub use connecting::{connect, is_timeout, read_to_end, write_all};
 pub use cpu::{CpuTimer, assert_growth};
 pub use patience::{PATIENCE, Patience};
 pub use quiet::undisturbed;
+pub use skipped::skipped;
 pub use waiting::{
     LOOK_AGAIN_AFTER, let_pass, paced, patiently, receive, try_patiently, try_receive, wait_for,
     wait_for_value,

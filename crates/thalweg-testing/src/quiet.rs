@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::param::clock_ticks_per_second;
 
-use crate::patience::share;
+use crate::{patience::share, skipped};
 
 /// A test that fails on a disturbed machine is run this often.
 const ATTEMPTS: usize = 8;
@@ -23,8 +23,8 @@ const STOLEN_MAX: f64 = 0.1;
 const SHARE_MIN: f64 = 0.6;
 
 /// Runs a test that needs a quiet machine. If the test fails while other programs, or another
-/// machine, have the cores, it is repeated. A failure on an undisturbed machine is a failure. Such
-/// tests run one at a time.
+/// machine, have the cores, it is repeated, and at last skipped: its figures are those of the
+/// others. A failure on an undisturbed machine is a failure. Such tests run one at a time.
 pub fn undisturbed(test: impl Fn()) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,9 +38,13 @@ pub fn undisturbed(test: impl Fn()) {
         let stolen = stolen().saturating_sub(stolen_before).div_duration_f64(begun.elapsed());
         let is_disturbed = seen.late >= LATE || seen.share < SHARE_MIN || stolen > STOLEN_MAX;
         match outcome {
-            Err(failure) if !is_disturbed || attempt == ATTEMPTS => panic::resume_unwind(failure),
-            Err(_) => eprintln!("repeated on a disturbed machine: {seen:?}, {stolen:.2} stolen"),
             Ok(()) => return,
+            Err(failure) if !is_disturbed => panic::resume_unwind(failure),
+            Err(_) if attempt == ATTEMPTS => {
+                let test = thread::current().name().unwrap_or("a test").to_owned();
+                return skipped(&format!("{test} needs a quiet machine"));
+            }
+            Err(_) => eprintln!("repeated on a disturbed machine: {seen:?}, {stolen:.2} stolen"),
         }
     }
 }

@@ -66,11 +66,7 @@ fn measure(cheat: Cheat, consumer: Consumer) -> Option<Outcome> {
     let program = match find() {
         Ok(program) => program,
         Err(why) => {
-            eprintln!("skipped: {why}");
-            if let Some(path) = std::env::var_os("THALWEG_SKIPPED") {
-                let file = OpenOptions::new().append(true).create(true).open(path);
-                file.and_then(|mut file| writeln!(file, "{why}")).expect("note what is skipped");
-            }
+            thalweg_testing::skipped(&why.to_string());
             return None;
         }
     };

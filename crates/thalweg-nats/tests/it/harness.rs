@@ -8,7 +8,7 @@ mod node;
 mod operator;
 mod servers;
 
-use std::{fs::OpenOptions, io::Write, time::Duration};
+use std::time::Duration;
 
 use thalweg_nats::{Settings, StreamSettings, TicketSettings};
 use thalweg_server::backend::TICKET_LIFE;
@@ -16,7 +16,7 @@ use thalweg_server::backend::TICKET_LIFE;
 pub(crate) use node::{Heard, Node, Writer};
 pub(crate) use operator::Operator;
 pub(crate) use servers::Servers;
-pub(crate) use thalweg_testing::wait_for;
+pub(crate) use thalweg_testing::{skipped, wait_for};
 
 /// A stream `s` of all topics, with an hour of history.
 pub(crate) fn stream() -> StreamSettings {
@@ -41,14 +41,5 @@ pub(crate) fn settings(servers: &Servers) -> Settings {
         ca_file: None,
         streams,
         tickets: Some(TicketSettings { replicas, life: TICKET_LIFE }),
-    }
-}
-
-/// Says that a test is skipped, and why. `THALWEG_SKIPPED` names the file that `make test` counts them from.
-fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
-    if let Some(path) = std::env::var_os("THALWEG_SKIPPED") {
-        let file = OpenOptions::new().append(true).create(true).open(path);
-        file.and_then(|mut file| writeln!(file, "{why}")).expect("note what is skipped");
     }
 }

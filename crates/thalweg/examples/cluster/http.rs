@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::WAIT_MAX;
+use crate::PATIENCE;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -34,7 +34,7 @@ impl Publisher {
     pub(crate) fn open(address: SocketAddr, topic: &str) -> io::Result<Publisher> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(WAIT_MAX))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
         Ok(Publisher { socket: BufReader::new(socket), topic: topic.to_owned() })
     }
 
@@ -76,7 +76,7 @@ impl Subscriber {
     /// Asks, and does not wait for the answer.
     pub(crate) fn open(address: SocketAddr, target: &str) -> io::Result<Subscriber> {
         let mut socket = TcpStream::connect(address)?;
-        socket.set_read_timeout(Some(WAIT_MAX))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
         socket.write_all(
             format!(
                 "GET /v1/topics{target} HTTP/1.1\r\nHost: localhost\r\n\

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{WAIT_MAX, http::Subscriber, nats::Nats, nodes::Node, servers::Servers};
+use crate::{PATIENCE, http::Subscriber, nats::Nats, nodes::Node, servers::Servers};
 
 const MAX_HISTORY_BYTES: u64 = 64 << 20;
 const EVENTS_PER_MESSAGE: u64 = 100;
@@ -83,7 +83,7 @@ pub(crate) fn run(seconds: u64) -> Option<Value> {
     let caught_up = loop {
         match take("released", &mut sampled) {
             Some((200, Some(lag))) if lag < 100.0 => break Some(released.elapsed().as_millis()),
-            _ if released.elapsed() > WAIT_MAX => break None,
+            _ if released.elapsed() > PATIENCE => break None,
             _ => thread::sleep(RUNS),
         }
     };

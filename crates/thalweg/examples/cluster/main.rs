@@ -29,7 +29,7 @@ mod topics;
 
 use std::process::ExitCode;
 
-use servers::{WAIT_MAX, until};
+use thalweg_testing::{PATIENCE, wait_for};
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{http, servers::Servers, until};
+use crate::{http, servers::Servers, wait_for};
 
 /// The stream of all topics.
 const STREAM: &str = "all";
@@ -32,7 +32,7 @@ impl Node {
         command.args(["--nats", &servers.urls().join(","), "--stream", &stream, "--log", "error"]);
         let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let node = Node { child: child.expect("start a node"), address };
-        until("a node that is ready", || (node.readiness() == 200).then_some(()));
+        wait_for("a node that is ready", || (node.readiness() == 200).then_some(()));
         node
     }
 

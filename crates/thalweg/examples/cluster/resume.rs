@@ -14,7 +14,7 @@ use crate::{
     nats::Nats,
     nodes::Node,
     servers::Servers,
-    until,
+    wait_for,
 };
 
 const TOPICS: usize = 45;
@@ -64,7 +64,7 @@ fn resume(count: usize, is_cold: bool) -> Option<Value> {
     let messages = nodes.iter().map(|it| it.metric("thalweg_nats_messages_total"));
     let messages: Vec<_> = messages.collect();
     let pages = |nodes: &[Node]| -> Vec<f64> {
-        let of = |node: &Node| until("metrics", || node.metric("thalweg_nats_pages_total"));
+        let of = |node: &Node| wait_for("metrics", || node.metric("thalweg_nats_pages_total"));
         nodes.iter().map(of).collect()
     };
     let before = pages(&nodes);

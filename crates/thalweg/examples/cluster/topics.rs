@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::{http::Subscriber, nats::Nats, nodes::Node, servers::Servers, until};
+use crate::{http::Subscriber, nats::Nats, nodes::Node, servers::Servers, wait_for};
 
 const MAX_HISTORY_BYTES: u64 = 256 << 20;
 const NODES: usize = 2;
@@ -62,7 +62,7 @@ pub(crate) fn run(topics: u64) -> Option<Value> {
         }
     }
     nats.settle(0).expect("NATS");
-    until("the nodes have caught up", || {
+    wait_for("the nodes have caught up", || {
         nodes
             .iter()
             .all(|it| it.metric("thalweg_nats_messages_total") == Some(topics as f64))

@@ -7,7 +7,6 @@
 //! - `bystander`: someone who is to notice nothing of it
 //! - `signs`: what shows how a server is
 //! - `server`: starts `thalweg serve`, stops it
-//! - `skipped`: notes what this machine has not what it takes for
 //! - `program`: runs the binary's other commands
 //! - `proxy`: stands between, and cuts connections
 //! - `upstream`: what is fetched from, which may answer wrongly
@@ -33,7 +32,6 @@ mod raw;
 mod reader;
 mod server;
 mod signs;
-mod skipped;
 mod socket;
 mod subscriber;
 mod tls;
@@ -50,7 +48,6 @@ pub(crate) use program::Program;
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{Answer, Duplex, Raw};
 pub(crate) use server::{Server, TRUSTED, metric, outside};
-pub(crate) use skipped::skipped;
 pub(crate) use socket::Socket;
 pub(crate) use subscriber::Subscriber;
 pub(crate) use tls::TlsClient;
@@ -59,5 +56,5 @@ pub(crate) use upstream::{Reply, Upstream, response};
 pub(crate) use websocket::{Frame, opcode};
 
 pub(crate) use thalweg_testing::{
-    LOOK_AGAIN_AFTER, Patience, connect, receive, try_receive, wait_for, wait_for_value,
+    LOOK_AGAIN_AFTER, Patience, connect, receive, skipped, try_receive, wait_for, wait_for_value,
 };

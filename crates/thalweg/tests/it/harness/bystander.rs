@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thalweg_lab::measure::stolen;
+use thalweg_testing::let_pass;
 
 use super::{Raw, Server, receive};
 
@@ -54,7 +55,7 @@ pub(crate) fn unharmed_over<T>(mut raw: Raw, attack: impl FnOnce() -> T) -> T {
     let (from, is_over) = (Instant::now(), Arc::new(AtomicBool::new(false)));
     let sleeper = {
         let is_over = Arc::clone(&is_over);
-        thread::spawn(move || oversleep(&is_over))
+        thread::spawn(move || latest_wake_up(&is_over))
     };
     let stolen_before = stolen();
     let result = attack();
@@ -132,11 +133,11 @@ fn due(heard: &[(Instant, u64)], offset: u64) -> Instant {
 }
 
 /// How late the machine wakes someone who only sleeps, at worst.
-fn oversleep(is_over: &AtomicBool) -> Duration {
+fn latest_wake_up(is_over: &AtomicBool) -> Duration {
     let mut worst = Duration::ZERO;
     while !is_over.load(Relaxed) {
         let before = Instant::now();
-        thread::sleep(INTERVAL);
+        let_pass(INTERVAL);
         worst = worst.max(before.elapsed().saturating_sub(INTERVAL));
     }
     worst

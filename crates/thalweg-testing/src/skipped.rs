@@ -1,4 +1,4 @@
-//! Tests that this machine has not what it takes for.
+//! Tests that this machine cannot run.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::io::Write;
 const SKIPPED: &str = "THALWEG_SKIPPED";
 
 /// Says that a test is skipped, and why.
-pub(crate) fn skipped(why: &str) {
+pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
     if let Some(path) = std::env::var_os(SKIPPED) {
         let file = OpenOptions::new().append(true).create(true).open(path);

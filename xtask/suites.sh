@@ -1,0 +1,153 @@
+#!/bin/sh
+# Runs what CI runs: builds one after the other, since each keeps all cores busy, then the suites
+# side by side, since most of them wait. Prints the seconds of each, and the end of the log of what
+# failed. `make test` sets the environment.
+set -u
+
+logs=${CARGO_TARGET_DIR:-target}/suites
+rm -rf "$logs"
+mkdir -p "$logs"
+: > "$THALWEG_SKIPPED"
+: > "$logs/seconds"
+: > "$logs/failed"
+started=${THALWEG_STARTED:-$(date +%s)}
+
+# suite NAME COMMAND…: runs a command with its output in a log of its own.
+suite() {
+  name=$1
+  log="$logs/$(echo "$name" | tr -cs 'a-zA-Z0-9\n' '-').log"
+  shift
+  begun=$(date +%s)
+  echo "  ...    $name"
+  if "$@" > "$log" 2>&1; then
+    printf '%5d s  %s\n' $(($(date +%s) - begun)) "$name" | tee -a "$logs/seconds"
+  else
+    printf 'FAILED after %d s: %s\n' $(($(date +%s) - begun)) "$name"
+    echo "$log" >> "$logs/failed"
+    return 1
+  fi
+}
+
+# What failed, so that the cause can be read: from the first failure on, if the log has such a mark.
+explain() {
+  while read -r log; do
+    echo
+    echo "== $log"
+    awk '/^failures:$|^---- .* stdout ----$|^  *[0-9]+\) |^error|^warning: unused|⎯ Failed/ { begun = 1 }
+         begun { print; lines++ } END { exit lines == 0 }' "$log" | head -n 400 | grep . || tail -n 100 "$log"
+  done < "$logs/failed"
+}
+
+finish() {
+  echo
+  cat "$logs/seconds"
+  sort -u "$THALWEG_SKIPPED" | sed 's/^/skipped: /'
+  echo "$(sort -u "$THALWEG_SKIPPED" | wc -l) skipped"
+  now=$(date +%s)
+  [ -z "${built:-}" ] || echo "$((built - started)) s until everything was built, $((now - built)) s for the suites,"
+  echo "$((now - started)) s in all"
+  if [ -s "$logs/failed" ]; then
+    explain
+    echo
+    echo "failed: $(sed 's/.*\///; s/\.log$//' "$logs/failed" | tr '\n' ' ')"
+    exit 1
+  fi
+}
+
+clippy() {
+  # All of the workspace, so that both have the same features of the same dependencies.
+  $CARGO clippy --locked --workspace --all-targets --quiet -- --deny warnings &&
+    $CARGO clippy --locked --workspace --all-targets --no-default-features --quiet -- --deny warnings
+}
+
+rust_docs() {
+  RUSTDOCFLAGS="-D warnings" $CARGO doc --locked --workspace --no-deps --quiet
+}
+
+pages() {
+  cd web && npm run build && npm run size && npm run check
+}
+
+house() {
+  "${CARGO_TARGET_DIR:-target}/debug/xtask" tidy && "${CARGO_TARGET_DIR:-target}/debug/xtask" licences
+}
+
+sdk() { cd web && npm test; }
+
+browser() { cd web && npm run e2e; }
+
+# The binaries of tests, a line each: the folder of the crate, the kind of target, the file.
+# `cargo test` could run them only one after the other, or with other features.
+tests() {
+  $CARGO test --locked --workspace --no-run --message-format json-render-diagnostics |
+    grep '"test":true' |
+    sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"kind":\["\([a-z]*\)[^]]*\].*"executable":"\([^"]*\)".*/\1 \2 \3/p' \
+      > "$logs/binaries"
+  [ -s "$logs/binaries" ]
+}
+
+# binary FILE FOLDER ARGUMENTS…: runs one where cargo would.
+binary() {
+  file=$1 folder=$2
+  shift 2
+  (cd "$folder" && CARGO_MANIFEST_DIR=$folder exec "$file" "$@")
+}
+
+# binaries THREADS GREP…: runs those whose line grep selects, one after the other, each as a suite.
+binaries() {
+  RUST_TEST_THREADS=$1
+  export RUST_TEST_THREADS
+  shift
+  grep "$@" "$logs/binaries" > "$logs/$1.list"
+  while read -r folder kind file; do
+    name=$(basename "$folder")
+    [ "$kind" != test ] || name="$name (it)"
+    suite "$name" binary "$file" "$folder" < /dev/null
+  done < "$logs/$1.list"
+  rm "$logs/$1.list"
+}
+
+doc_tests() { $CARGO test --locked --workspace --doc --quiet; }
+
+# Says how far the suites are.
+progress() {
+  while sleep 30; do
+    passed=$(cat "$logs"/*.log | grep -cE ' \.\.\. ok|✓')
+    echo "  ...    $passed tests have passed, $(($(date +%s) - started)) s"
+  done
+}
+
+# Tests that mostly wait: for an answer, or for what comes once a second.
+waiting=$((4 * $(nproc)))
+computing=$((2 * $(nproc)))
+program='/crates/thalweg test '
+# It measures, and needs the cores for that.
+lab='/crates/thalweg-lab test '
+
+echo "== build"
+suite "format" $CARGO fmt --all --check &&
+  suite "pages: build, size, check" pages &&
+  suite "clippy, also without NATS" clippy &&
+  suite "docs" rust_docs &&
+  suite "build of the tests" tests ||
+  finish
+built=$(date +%s)
+
+echo "== suites"
+progress &
+watching=$!
+trap 'kill $watching 2> /dev/null' EXIT
+binaries $waiting -e "$program" &
+lanes=$!
+suite "browser" browser &
+lanes="$lanes $!"
+{
+  suite "tidy, licences" house
+  binaries $computing -v -e "$program" -e "$lab"
+  suite "examples in the docs of crates" doc_tests
+  suite "SDK and pages" sdk
+} &
+lanes="$lanes $!"
+for lane in $lanes; do wait "$lane"; done
+binaries $computing -e "$lab"
+finish
