@@ -48,6 +48,8 @@ test test-all: export THALWEG_NATS_SERVER := $(NATS_SERVER)
 test test-all: export THALWEG_SKIPPED := $(TARGET)/skipped
 test test-all: export THALWEG_STARTED := $(shell date +%s)
 test test-all: export CARGO := $(CARGO)
+# What a first build would keep for the next one takes a part of its time.
+test test-all: export CARGO_INCREMENTAL ?= $(if $(wildcard $(TARGET)/debug/incremental),1,0)
 test: setup web/node_modules/.package-lock.json
 	@xtask/suites.sh
 

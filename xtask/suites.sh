@@ -19,7 +19,7 @@ suite() {
   shift
   begun=$(date +%s)
   echo "  ...    $name"
-  if "$@" > "$log" 2>&1; then
+  if ("$@") > "$log" 2>&1; then
     printf '%5d s  %s\n' $(($(date +%s) - begun)) "$name" | tee -a "$logs/seconds"
   else
     printf 'FAILED after %d s: %s\n' $(($(date +%s) - begun)) "$name"
@@ -68,10 +68,6 @@ pages() {
   cd web && npm run build && npm run size && npm run check
 }
 
-house() {
-  "${CARGO_TARGET_DIR:-target}/debug/xtask" tidy && "${CARGO_TARGET_DIR:-target}/debug/xtask" licences
-}
-
 sdk() { cd web && npm test; }
 
 browser() { cd web && npm run e2e; }
@@ -79,8 +75,10 @@ browser() { cd web && npm run e2e; }
 # The binaries of tests, a line each: the folder of the crate, the kind of target, the file.
 # `cargo test` could run them only one after the other, or with other features.
 tests() {
-  $CARGO test --locked --workspace --no-run --message-format json-render-diagnostics |
-    grep '"test":true' |
+  # Examples are checked by clippy.
+  $CARGO test --locked --workspace --lib --bins --tests --no-run --message-format json-render-diagnostics \
+    > "$logs/artefacts" || return
+  grep '"test":true' "$logs/artefacts" |
     sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"kind":\["\([a-z]*\)[^]]*\].*"executable":"\([^"]*\)".*/\1 \2 \3/p' \
       > "$logs/binaries"
   [ -s "$logs/binaries" ]
@@ -90,7 +88,7 @@ tests() {
 binary() {
   file=$1 folder=$2
   shift 2
-  (cd "$folder" && CARGO_MANIFEST_DIR=$folder exec "$file" "$@")
+  cd "$folder" && CARGO_MANIFEST_DIR=$folder exec "$file" "$@"
 }
 
 # binaries THREADS GREP…: runs those whose line grep selects, one after the other, each as a suite.
@@ -98,20 +96,18 @@ binaries() {
   RUST_TEST_THREADS=$1
   export RUST_TEST_THREADS
   shift
-  grep "$@" "$logs/binaries" > "$logs/$1.list"
-  while read -r folder kind file; do
+  grep "$@" "$logs/binaries" | while read -r folder kind file; do
     name=$(basename "$folder")
     [ "$kind" != test ] || name="$name (it)"
     suite "$name" binary "$file" "$folder" < /dev/null
-  done < "$logs/$1.list"
-  rm "$logs/$1.list"
+  done
 }
 
 doc_tests() { $CARGO test --locked --workspace --doc --quiet; }
 
 # Says how far the suites are.
 progress() {
-  while sleep 30; do
+  while sleep 30 > /dev/null 2>&1; do
     passed=$(cat "$logs"/*.log | grep -cE ' \.\.\. ok|✓')
     echo "  ...    $passed tests have passed, $(($(date +%s) - started)) s"
   done
@@ -137,12 +133,13 @@ echo "== suites"
 progress &
 watching=$!
 trap 'kill $watching 2> /dev/null' EXIT
+# Suites in the background do not hear of an interrupt by themselves.
+trap 'trap - TERM; kill 0' INT TERM
 binaries $waiting -e "$program" &
 lanes=$!
 suite "browser" browser &
 lanes="$lanes $!"
 {
-  suite "tidy, licences" house
   binaries $computing -v -e "$program" -e "$lab"
   suite "examples in the docs of crates" doc_tests
   suite "SDK and pages" sdk
