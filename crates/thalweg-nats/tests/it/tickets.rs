@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use thalweg_nats::{Settings, TicketSettings, open};
 use thalweg_server::backend::{TICKET_LIFE, TicketDigest, TicketError};
+use thalweg_testing::Patience;
 
 use crate::harness::{Node, Operator, Servers, settings, wait_for};
 
@@ -85,13 +86,15 @@ fn no_ticket_is_redeemed_twice_while_a_leader_is_killed() {
     let mut twice = 0;
     std::thread::scope(|scope| {
         let (kept, keeps) = channel();
+        let servers = &mut servers;
         let killing = scope.spawn(move || {
             keeps.recv().expect("tickets");
             servers.kill(leader);
         });
-        let (mut number, mut after) = (0, 0);
+        let (mut number, mut after, mut patience) = (0, 0, Patience::new());
         // Until there is another one, and beyond.
         while after < 100 {
+            patience.check("tickets of another leader");
             number += 1;
             if number == 50 {
                 kept.send(()).expect("somebody who kills");
