@@ -35,7 +35,6 @@ export const test = base.extend<Settings & Parts>({
   expected: [null, { option: true }],
 
   patient: [
-    // biome-ignore lint/correctness/noEmptyPattern: Playwright asks for one.
     async ({}, use, info) => {
       const end = patience(info);
       await use(undefined);
