@@ -138,6 +138,12 @@ impl AskedQueries {
         now_us: u64,
     ) -> Result<(), Refusal> {
         let mut asked = self.lock();
+        // Another client may have asked for it while this one waited for the columns of its source.
+        let known = asked.get_mut(&topic.output);
+        if let Some(known) = known.filter(|known| !begins || known.counts(now_us)) {
+            known.asked_us = now_us;
+            return Ok(());
+        }
         if begins {
             self.check_count(&asked, address, now_us)?;
         }

@@ -81,7 +81,11 @@ impl Handle {
             return Ok(plan);
         }
         let (source, columns) = self.columns_of(&query).await?;
-        let plan = Arc::new(query.plan(&columns)?);
+        let plan = {
+            // One at a time, like reads: to plan the longest query takes as long as many visits.
+            let _turn = self.read_queue.turn().await;
+            Arc::new(query.plan(&columns)?)
+        };
         let is_shared = self.is_shared(&source);
         let topic =
             DerivedTopic { output, query, source, plan: Some(Arc::clone(&plan)), is_shared };
@@ -95,6 +99,7 @@ impl Handle {
     /// When it cannot run.
     pub(crate) async fn explain(&self, asked: &Allowed<Box<Asked>>) -> Result<String, Refusal> {
         let (_, columns) = self.columns_of(&asked.query).await?;
+        let _turn = self.read_queue.turn().await;
         Ok(asked.query.explain(&columns)?)
     }
 
