@@ -362,6 +362,7 @@ impl Running {
     }
 
     /// Begins with an event. `None`: it makes nothing.
+    #[inline]
     fn begin_event(
         &mut self,
         plan: &Plan,
@@ -429,6 +430,7 @@ impl Running {
         pace.goes_on(std::mem::take(&mut self.steps), self.memory_bytes())
     }
 
+    #[inline]
     fn time_of(&mut self, plan: &Plan, row: Row<'_>) -> Result<Option<i64>, Failure> {
         let meter = self.budget.meter(&self.bounds);
         let time_ms = plan.time_of(Row { meter: &meter, ..row });
@@ -452,6 +454,7 @@ impl Running {
     }
 
     /// Takes an event into its windows. Returns whether it is in all of them.
+    #[inline]
     fn group_all(
         &mut self,
         plan: &Plan,
@@ -478,6 +481,7 @@ impl Running {
     }
 
     /// Takes an event into one window.
+    #[inline]
     fn group(&mut self, plan: &Plan, row: Row<'_>) {
         let Shape::Groups { keys, aggregates, .. } = &plan.shape else { return };
         let (start_ms, windows, bounds) = (row.window.0, self.open.len(), self.bounds);
@@ -619,6 +623,7 @@ impl Running {
         Ok(true)
     }
 
+    #[inline]
     fn emit_row(
         &mut self,
         items: &[Expr],
@@ -632,6 +637,7 @@ impl Running {
     }
 
     /// The row is made: it is refused if it does not fit.
+    #[inline]
     fn emit(&mut self, fits: bool, meter: &Meter, sink: &mut impl Sink) -> Result<(), Failure> {
         let is_written = meter.write(self.row.len());
         self.charge(meter)?;
