@@ -215,7 +215,7 @@ fn an_event_source_that_returns_where_nothing_can_come_is_ended() {
     socket.send(request("GET", &format!("/v1/topics{target}"), &accept, b""));
     assert_eq!(socket.response_head().status, 200);
     let body = String::from_utf8(socket.rest("the end of the stream")).expect("UTF-8");
-    assert!(body.contains(&format!("\"code\":\"trimmed\"")), "{body}");
+    assert!(body.contains(r#""code":"trimmed""#), "{body}");
     assert!(body.contains(&format!("id:{start}\n")), "{body}");
 }
 
