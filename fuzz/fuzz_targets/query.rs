@@ -8,7 +8,7 @@ use std::sync::Arc;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value;
 use thalweg_columns::Columns;
-use thalweg_query::{Beginning, Bounds, Query, QueryError, Running, Sink, Waiting};
+use thalweg_query::{Beginning, Bounds, Query, QueryError, Running, Sink, Unbroken, Waiting};
 use thalweg_wire::event::push_json;
 
 /// What a query made: rows and lost windows, with their offsets.
@@ -69,14 +69,26 @@ fn run(query: &Query, columns: &Arc<Columns>, events: &[&[u8]]) -> Made {
     for (offset, event) in (1..).zip(events) {
         let mut json = Vec::new();
         if push_json(event, 4 << 10, &mut json).is_ok() {
-            running.take(offset, &json, 1_657_746_248_000, &mut made);
+            take(&mut running, offset, &json, &mut made);
         } else {
             running.lose();
         }
     }
     running.close_all(&mut made);
+    if running.finish(&mut made, &mut Unbroken).is_err() {
+        running.skip(&mut made);
+        return made;
+    }
     assert!(running.open_windows() == 0 && running.held().0 == 0);
     made
+}
+
+/// Takes an event, which was published at the beginning of a day. One that costs too much is lost.
+fn take(running: &mut Running, offset: u64, json: &[u8], made: &mut Made) {
+    const PUBLISHED_MS: i64 = 1_657_670_400_000;
+    if running.take(offset, json, PUBLISHED_MS, 1_657_746_248_000, made).is_err() {
+        running.skip(made);
+    }
 }
 
 /// The same over columns that follow from the events.
@@ -94,7 +106,7 @@ fn run_inferred(query: &Query, events: &[&[u8]]) -> Made {
             running = Some(Running::new(Arc::new(plan), Bounds::default(), Beginning::First));
         }
         if let Some(running) = &mut running {
-            running.take(offset, &json, 1_657_746_248_000, &mut made);
+            take(running, offset, &json, &mut made);
         }
     }
     made

@@ -75,6 +75,12 @@ pub(crate) fn sequence_of(message: &Message) -> Option<u64> {
     header(message, SEQUENCE)?.parse().ok()
 }
 
+/// When a message that a direct get brought was stored, in ns since the Unix epoch.
+pub(crate) fn time_ns_of(message: &Message) -> Option<u64> {
+    let time = humantime::parse_rfc3339(header(message, TIME)?).ok()?;
+    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
+}
+
 /// Messages of all subjects, with none left out between them that the stream has.
 pub(crate) struct Page {
     pub(crate) messages: Vec<Found>,
@@ -163,8 +169,7 @@ async fn is_removed(api: &Api, stream: &str, next: u64, sequence: u64) -> Result
 fn found(message: Message) -> Option<Found> {
     let sequence = sequence_of(&message)?;
     let subject = header(&message, SUBJECT)?.to_owned();
-    let time = humantime::parse_rfc3339(header(&message, TIME)?).ok()?;
-    let time_ns = u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()?;
+    let time_ns = time_ns_of(&message)?;
     Some(Found { subject, sequence, time_ns, message })
 }
 

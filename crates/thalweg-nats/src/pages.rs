@@ -17,7 +17,7 @@ use crate::{
     api::{Api, ApiError},
     connection::Connection,
     counts::{Counts, add},
-    direct::{Batch, sequence_of},
+    direct::{Batch, sequence_of, time_ns_of},
     end::{PageAnswer, Wanted},
     message,
     seldom::Seldom,
@@ -179,7 +179,10 @@ impl Reading {
             Messages { messages: Vec::new(), pauses: Vec::new(), last: None, ended_at: None };
         loop {
             let Some(message) = batch.next(deadline).await? else { return Ok(read) };
-            let Some(sequence) = sequence_of(&message) else { continue };
+            let (Some(sequence), Some(time_ns)) = (sequence_of(&message), time_ns_of(&message))
+            else {
+                continue;
+            };
             if sequence >= range.end {
                 return Ok(read);
             }
@@ -187,7 +190,7 @@ impl Reading {
             let (headers, body) = (message.headers.as_ref(), &message.payload);
             let subject = subject_of(&wanted.topic);
             let is_its = message::read(&subject, sequence, headers, body, self.event_bytes_max);
-            match is_its.map(|(_, content)| content) {
+            match is_its.map(|(_, content)| content.stored_at(time_ns)) {
                 // The first may be one whose events the reader has.
                 Ok(Content::Events(payloads)) => {
                     if offset_of(sequence, payloads.count()) > wanted.from {

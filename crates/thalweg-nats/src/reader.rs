@@ -392,6 +392,7 @@ impl<T: Target> Reader<T> {
         let (headers, body) = (message.headers.as_ref(), &message.payload);
         match message::read(subject, sequence, headers, body, self.event_bytes_max) {
             Ok((topic, content)) => {
+                let content = content.stored_at(came.time_ns);
                 self.target.message(self.index, sequence, topic, content).await;
             }
             Err(why) => {

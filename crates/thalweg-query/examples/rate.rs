@@ -45,6 +45,9 @@ impl Sink for Bytes {
     fn lost(&mut self, _offset: u64) {}
 }
 
+/// When all rows were published, in ms since 1970.
+const PUBLISHED_MS: i64 = 1_657_746_248_000;
+
 fn main() {
     let columns = Arc::new(Columns::declared(COLUMNS).expect("columns"));
     // A hundred cars, each with ten rows a second.
@@ -70,7 +73,7 @@ fn main() {
                 let begun = Instant::now();
                 for (index, row) in rows.iter().enumerate() {
                     running
-                        .take(index as u64 + 1, row.as_bytes(), 0, &mut bytes)
+                        .take(index as u64 + 1, row.as_bytes(), PUBLISHED_MS, 0, &mut bytes)
                         .expect("within bounds");
                 }
                 running.close_all(&mut bytes);

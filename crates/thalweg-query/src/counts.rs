@@ -9,13 +9,21 @@ pub struct Counts {
     pub without_time: u64,
     /// Events whose windows were over, each once for each such window.
     pub late: u64,
-    /// Events too far ahead of all before them ([`Bounds::lead_ms`]).
+    /// Events too far ahead of when they were published ([`crate::Bounds::lead_ms`]).
     pub ahead: u64,
-    /// Events whose group, window or texts would have been more than there may be; and rows that are too large.
-    pub refused: u64,
+    /// Windows that are lost because of [`crate::Bounds::groups`].
+    pub full_groups: u64,
+    /// Windows that are lost because of [`crate::Bounds::state_bytes`].
+    pub full_state: u64,
+    /// Events that had no room in a window because of [`crate::Bounds::windows`].
+    pub full_windows: u64,
+    /// Rows that are too large ([`crate::limits::ROW_BYTES_MAX`]).
+    pub large_rows: u64,
+    /// Events that were there before the query could run over them.
+    pub skipped: u64,
     /// Windows that were emitted.
     pub windows: u64,
-    /// Windows that were not, because events that were in them are lost.
+    /// Windows that were not, because events that were in them are lost, or had no room.
     pub windows_lost: u64,
     /// Windows that were not, because the query began in the middle of them.
     pub windows_partial: u64,
@@ -27,4 +35,11 @@ pub struct Counts {
     pub oversized: u64,
     /// Steps that evaluating expressions took.
     pub steps: u64,
+}
+
+impl Counts {
+    /// How often a bound was reached, or an event was no use to the query.
+    pub fn refused(&self) -> u64 {
+        self.full_groups + self.full_state + self.full_windows + self.large_rows + self.skipped
+    }
 }

@@ -19,6 +19,14 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_key: HashMap<Box<[u8]>, Group>,
+    is_lost: bool,
+}
+
+/// Which bound a window would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    Groups,
+    State,
 }
 
 #[derive(Debug)]
@@ -60,8 +68,10 @@ pub(crate) const WINDOW_BYTES: usize =
     2 * size_of::<(i64, Groups)>() + 4 * size_of::<(Box<[u8]>, Group)>() + 2 * ALLOCATION_BYTES;
 
 impl Groups {
-    /// Takes a row into the group of `keys`, whose bytes in order are `key`. `false`: it, or some of its texts, are more than
-    /// there may be.
+    /// Takes a row into the group of `keys`, whose bytes in order are `key`.
+    ///
+    /// # Errors
+    /// When the group, or its texts, are more than there may be. Then the window is to be [lost](Self::lose).
     pub(crate) fn take(
         &mut self,
         key: &[u8],
@@ -70,16 +80,19 @@ impl Groups {
         aggregates: &[Aggregate],
         held: &mut Held,
         most: Held,
-    ) -> bool {
+    ) -> Result<(), Full> {
         if let Some(group) = self.by_key.get_mut(key) {
             let (grown, is_whole) =
                 group.take(row, aggregates, most.bytes.saturating_sub(held.bytes));
             held.bytes = held.bytes.saturating_add_signed(grown);
-            return is_whole;
+            return if is_whole { Ok(()) } else { Err(Full::State) };
         }
         let bytes = held.bytes + fixed_bytes(key, keys.len(), aggregates.len());
-        if held.groups >= most.groups || bytes >= most.bytes {
-            return false;
+        if held.groups >= most.groups {
+            return Err(Full::Groups);
+        }
+        if bytes >= most.bytes {
+            return Err(Full::State);
         }
         let keys = keys.iter().map(|cell| owned(borrowed(cell))).collect();
         let mut group = Group { keys, values: aggregates.iter().map(Aggregate::begin).collect() };
@@ -87,7 +100,19 @@ impl Groups {
         held.groups += 1;
         held.bytes = bytes.saturating_add_signed(texts);
         self.by_key.insert(key.into(), group);
-        is_whole
+        if is_whole { Ok(()) } else { Err(Full::State) }
+    }
+
+    /// The window is not emitted: its groups go at once, and make room for those of others.
+    pub(crate) fn lose(&mut self, held: &mut Held) {
+        let groups = std::mem::take(self);
+        groups.release(held);
+        self.is_lost = true;
+    }
+
+    /// Whether it is not emitted.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// Changes each group, whose bytes of its keys `change` returns. They take as much as before. `None`: it could not be done,

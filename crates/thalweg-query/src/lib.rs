@@ -61,8 +61,8 @@
 //! assert_eq!(query.source(), "car_live_data");
 //! let columns = Columns::declared(["speed_kmh:double", "time:time"]).expect("columns");
 //! let mut running = Running::new(Arc::new(query.plan(&Arc::new(columns))?), Bounds::default(), Beginning::First);
-//! running.take(1, br#"[49.45,"2022-07-13T21:09:40.1Z"]"#, 0, &mut Print)?;
-//! running.take(2, br#"[12,"2022-07-13T21:09:41Z"]"#, 0, &mut Print)?;
+//! running.take(1, br#"[49.45,"2022-07-13T21:09:40.1Z"]"#, 1_657_746_581_000, 0, &mut Print)?;
+//! running.take(2, br#"[12,"2022-07-13T21:09:41Z"]"#, 1_657_746_581_000, 0, &mut Print)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -80,21 +80,25 @@ pub const OVERLAP_MAX: usize = 64;
 /// of windows: all groups that there may be, and those that the block itself makes.
 pub(crate) const PLACES: u64 = 1 << 15;
 
-/// Groups of all open windows that [`Bounds`] may allow, so that there are places enough for their rows.
-pub const GROUPS_MAX: usize = PLACES as usize - OVERLAP_MAX * BLOCK_OFFSETS as usize;
+/// Groups of all open windows that [`Bounds`] may allow, so that there are places enough for their rows, for windows that
+/// are lost, and for what each event of a block may announce.
+pub const GROUPS_MAX: usize =
+    PLACES as usize - (OVERLAP_MAX + 1) * BLOCK_OFFSETS as usize - WINDOWS_MAX - OVERLAP_MAX;
+
+/// Windows of a query that are open at a time: its size and its delay, in steps. A query that needs more is refused.
+pub const WINDOWS_MAX: usize = 1_000;
+
+/// An event that is left out is announced with the next window, or when events come that were published so much later, in
+/// ms.
+pub const ANNOUNCE_MS: i64 = 5_000;
 
 /// Offsets of the source whose rows are counted together. It is what one message of a stream that several
 /// nodes share has at most, so that rows of a message are numbered as a whole.
 pub const BLOCK_OFFSETS: u64 = 256;
 
-/// Events further ahead than [`Bounds::lead_ms`] that follow each other without any other between them,
-/// and agree with the first of them. After so many they are believed: the source has paused, and it is not
-/// one device whose clock is wrong.
-pub(crate) const AHEAD_MAX: u32 = 16;
-
-/// What a running query may have. Beyond a bound of what it holds events are refused, each is counted, and nothing else is
-/// disturbed. Beyond a bound of its cost it fails ([`crate::Failure`]): all are counted, and none is measured in time, so that
-/// every run over the same events fails at the same one.
+/// What a running query may have. Beyond a bound of what it holds a window is lost as a whole, and announced
+/// ([`crate::Sink::lost`]). Beyond a bound of its cost it fails ([`crate::Failure`]): all are counted, and none is measured in
+/// time, so that every run over the same events fails at the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Groups of all open windows; at most [`GROUPS_MAX`].
@@ -103,8 +107,7 @@ pub struct Bounds {
     pub state_bytes: usize,
     /// Open windows.
     pub windows: usize,
-    /// An event's time may be so far ahead of the largest one before it, in ms: one that is wrong would close
-    /// all windows.
+    /// An event's time may be so far ahead of when it was published, in ms. One that is wrong would close all windows.
     pub lead_ms: i64,
     /// Bytes of a text that an expression reads or makes.
     pub value_bytes: usize,
@@ -124,8 +127,9 @@ impl Default for Bounds {
         Self {
             groups: 10_000,
             state_bytes: 8 << 20,
-            windows: 1_000,
-            lead_ms: 86_400_000,
+            // Those of the newest event are there before older ones are closed.
+            windows: WINDOWS_MAX + OVERLAP_MAX,
+            lead_ms: LEAD_MS,
             value_bytes: VALUE_BYTES_MAX,
             row_steps: ROW_STEPS_MAX,
             row_text_bytes: ROW_TEXT_BYTES_MAX,
@@ -134,6 +138,10 @@ impl Default for Bounds {
         }
     }
 }
+
+/// How far an event's time may be ahead of when it was published, in ms, if nobody says otherwise: more than clocks are
+/// wrong by, and less than most wrong time zones.
+pub const LEAD_MS: i64 = 3_600_000;
 
 /// How long a query without `TIMEOUT` waits for more events before it closes its windows, in ms, or as long as a window if
 /// that is longer. On one

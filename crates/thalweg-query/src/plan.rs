@@ -11,7 +11,8 @@ use crate::{
     compile::Scope,
     expr::{Expr, Row},
     from::Window,
-    limits::{Bounds, NODES_MAX, TIMEOUT_MS},
+    interval,
+    limits::{Bounds, NODES_MAX, TIMEOUT_MS, WINDOWS_MAX},
     meter::Meter,
     syntax::{Item, Statement, span_of},
     typed::{Typed, article},
@@ -221,6 +222,7 @@ impl Plan {
         let (shape, results, wanted) = match is_grouped {
             true => {
                 check_window(statement, &keys)?;
+                window.map_or(Ok(()), |window| check_open_windows(statement, window))?;
                 grouped(statement, keys, scope)?
             }
             false => rows(statement, scope)?,
@@ -403,6 +405,23 @@ fn check_window(statement: &Statement, keys: &[Typed]) -> Result<(), QueryError>
         return Err(QueryError::at(span, message));
     }
     Ok(())
+}
+
+/// Windows that are open at a time have room, if events are as late as they may be.
+fn check_open_windows(statement: &Statement, window: PlannedWindow) -> Result<(), QueryError> {
+    let PlannedWindow { size_ms, step_ms, delay_ms, .. } = window;
+    let open = (size_ms + delay_ms + step_ms - 1) / step_ms + 1;
+    if open <= WINDOWS_MAX as i64 {
+        return Ok(());
+    }
+    let message = format!(
+        "{open} windows would be open at a time, with one every {} and a delay of {}, and {WINDOWS_MAX} are the most: \
+         write a shorter delay, or larger windows",
+        interval::text(step_ms),
+        interval::text(delay_ms)
+    );
+    let window = statement.source.window.as_ref().map(|window| window.span);
+    Err(QueryError::at(statement.emit.span.or(window).unwrap_or(Span::empty()), message))
 }
 
 type Shaped = (Shape, Vec<Column>, Vec<usize>);

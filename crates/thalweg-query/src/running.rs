@@ -9,10 +9,11 @@ use crate::{
     Plan,
     counts::Counts,
     expr::{Expr, Row},
-    groups::{Groups, Held, OrderedGroups, WINDOW_BYTES, write_key},
+    groups::{Full, Groups, Held, OrderedGroups, WINDOW_BYTES, write_key},
     json::write_row,
     limits::{
-        BLOCK_OFFSETS, Bounds, COPIED_BYTES_PER_STEP, GROUPS_MAX, ROW_BYTES_MAX, SETTLING_EVENTS,
+        ANNOUNCE_MS, BLOCK_OFFSETS, Bounds, COPIED_BYTES_PER_STEP, GROUPS_MAX, ROW_BYTES_MAX,
+        SETTLING_EVENTS,
     },
     meter::{Budget, Failure, Meter},
     pace::{Pace, Unbroken},
@@ -64,6 +65,8 @@ pub struct Running {
     settling: u32,
     /// The block in which the last window was over that is not complete.
     partial_block: Option<u64>,
+    /// When the first event was published that was left out and is not announced, in ms since 1970.
+    left_out_ms: Option<i64>,
     counts: Counts,
     /// What is left to the event that is taken in, and to the windows that it closes.
     budget: Budget,
@@ -80,10 +83,14 @@ pub struct Running {
 /// How far the last event is taken in.
 #[derive(Debug, Clone, Copy)]
 struct Taking {
+    /// When it was published.
+    published_ms: i64,
     /// The time when it began.
     now_ms: i64,
     /// Its own time.
     time_ms: i64,
+    /// It is left out, because that is too far ahead.
+    is_ahead: bool,
     /// How many of its windows have it.
     windows: usize,
 }
@@ -132,6 +139,7 @@ impl Running {
             is_numbered: beginning != Beginning::Block || !plan.has_windows(),
             settling: if beginning == Beginning::Block { SETTLING_EVENTS } else { 0 },
             partial_block: None,
+            left_out_ms: None,
             counts: Counts::default(),
             budget: Budget::new(&bounds),
             taking: None,
@@ -180,7 +188,12 @@ impl Running {
         self.open.len()
     }
 
-    /// Takes an event in, and closes windows, without a pause.
+    /// Whether [`Self::close_all`] has something to say.
+    pub fn waits(&self) -> bool {
+        !self.open.is_empty() || self.left_out_ms.is_some()
+    }
+
+    /// Takes an event in, and closes windows, without a pause ([`Self::take_in_part`]).
     ///
     /// # Errors
     /// When it costs more than it may. The query is over then.
@@ -188,16 +201,18 @@ impl Running {
         &mut self,
         offset: u64,
         event: &[u8],
+        published_ms: i64,
         now_ms: i64,
         sink: &mut impl Sink,
     ) -> Result<(), Failure> {
-        self.take_in_part(offset, event, now_ms, sink, &mut Unbroken)?;
+        self.take_in_part(offset, event, (published_ms, now_ms), sink, &mut Unbroken)?;
         self.finish(sink, &mut Unbroken).map(drop)
     }
 
-    /// Takes an event in: JSON that was checked. Offsets increase. `now_ms` is what `now()` is. Returns whether the event is
-    /// taken; otherwise the same one is given again next, when work may go on. Windows that it closes may be left
-    /// ([`Self::finish`]).
+    /// Takes an event in: JSON that was checked. Offsets increase. `published_ms`: when it was published, in ms since 1970, by
+    /// the same clock for whoever runs the query. `now_ms` is what `now()` is. Returns whether the event is taken; otherwise the
+    /// same one is given again next, when work may go on, and both times are those with which it began. Windows that it closes
+    /// may be left ([`Self::finish`]).
     ///
     /// # Errors
     /// When it costs more than it may. The query is over then.
@@ -205,7 +220,7 @@ impl Running {
         &mut self,
         offset: u64,
         event: &[u8],
-        now_ms: i64,
+        (published_ms, now_ms): (i64, i64),
         sink: &mut impl Sink,
         pace: &mut impl Pace,
     ) -> Result<bool, Failure> {
@@ -232,7 +247,7 @@ impl Running {
         let row = Row { cells: &cells, window: (0, 0), now_ms, meter: &meter };
         let taking = match before {
             Some(taking) => taking,
-            None => match self.begin_event(&plan, offset, unreadable, row, sink)? {
+            None => match self.begin_event(&plan, (offset, published_ms), unreadable, row, sink)? {
                 Some(taking) => taking,
                 None => {
                     self.goes_on(pace);
@@ -245,8 +260,7 @@ impl Running {
             (Shape::Groups { .. }, Some(window)) => {
                 let is_taken = self.group_all(&plan, window, taking, row, pace)?;
                 if is_taken {
-                    self.watermark.advance(taking.time_ms);
-                    self.begin_closing(self.watermark.ms(window.delay_ms), sink);
+                    self.advance(window, taking, sink);
                 }
                 is_taken
             }
@@ -319,6 +333,21 @@ impl Running {
         self.held = Held::default();
     }
 
+    /// An event is in its windows: time may have come further.
+    #[inline]
+    fn advance(&mut self, window: PlannedWindow, taking: Taking, sink: &mut impl Sink) {
+        // As time alone says, and not the windows that this run has: so all who run it announce it at the same place.
+        let before_ms = self.watermark.ms(window.delay_ms);
+        if !taking.is_ahead {
+            self.watermark.advance(taking.time_ms);
+        }
+        let until_ms = self.watermark.ms(window.delay_ms);
+        let is_late = |ms: i64| taking.published_ms.saturating_sub(ms) >= ANNOUNCE_MS;
+        let announces = before_ms.div_euclid(window.step_ms) < until_ms.div_euclid(window.step_ms)
+            || self.left_out_ms.is_some_and(is_late);
+        self.begin_closing(until_ms, announces, sink);
+    }
+
     /// Events are lost before the next one. Not for one that began at a block: it begins anew, for rows have other offsets
     /// where others have read those events. That is announced ([`Sink::lost`]): at once, or, where there are windows, for
     /// each that may have had some, which is not emitted. Windows that are over have to be closed before ([`Self::finish`]).
@@ -341,14 +370,13 @@ impl Running {
         self.lose();
     }
 
-    /// No more events have come for long: all windows are over. What comes later for them is late. [`Self::finish`] closes them.
+    /// No more events have come for long: all windows are over, and what was left out is announced. What comes later for them is
+    /// late. [`Self::finish`] closes them; those that were over before have to be closed before.
     pub fn close_all(&mut self, sink: &mut impl Sink) {
-        let Some(window) = self.plan.window else { return };
-        if let Some((newest, _)) = self.open.last_key_value() {
-            let until_ms = newest + window.size_ms;
-            self.budget = Budget::new(&self.bounds);
-            self.begin_closing(until_ms, sink);
-        }
+        let Some(window) = self.plan.window.filter(|_| self.plan.has_windows()) else { return };
+        let newest = self.open.last_key_value().map(|(newest, _)| newest + window.size_ms);
+        self.budget = Budget::new(&self.bounds);
+        self.begin_closing(newest.unwrap_or(i64::MIN), true, sink);
     }
 
     /// The source has paused for so long, at this offset: windows are over, if that is as long as they wait.
@@ -366,7 +394,7 @@ impl Running {
     fn begin_event(
         &mut self,
         plan: &Plan,
-        offset: u64,
+        (offset, published_ms): (u64, i64),
         unreadable: u64,
         row: Row<'_>,
         sink: &mut impl Sink,
@@ -378,7 +406,8 @@ impl Running {
         if !plan.has_windows() && self.cut.take() == Some(Cut::Lost) {
             sink.lost(self.places.next(offset));
         }
-        let taking = Taking { now_ms: row.now_ms, time_ms: 0, windows: 0 };
+        let now_ms = row.now_ms;
+        let taking = Taking { published_ms, now_ms, time_ms: 0, is_ahead: false, windows: 0 };
         let Some(window) = plan.window else {
             return Ok(self.passes(plan, row)?.then_some(taking));
         };
@@ -390,9 +419,10 @@ impl Running {
         if !plan.has_windows() {
             return Ok(Some(taking));
         }
-        if !self.watermark.admits(time_ms, self.bounds.lead_ms) {
+        if time_ms.saturating_sub(published_ms) > self.bounds.lead_ms {
             self.counts.ahead += 1;
-            return Ok(None);
+            self.left_out_ms.get_or_insert(published_ms);
+            return Ok(Some(Taking { is_ahead: true, windows: usize::MAX, ..taking }));
         }
         self.begin_after_cut(time_ms, window);
         // Also an event that counts for nothing says how far time has come.
@@ -474,19 +504,30 @@ impl Running {
                 continue;
             }
             let meter = self.budget.meter(&self.bounds);
-            self.group(plan, Row { window: (start_ms, end_ms), meter: &meter, ..row });
+            let row = Row { window: (start_ms, end_ms), meter: &meter, ..row };
+            self.group(plan, taking.published_ms, row);
             self.charge(&meter)?;
         }
         Ok(true)
     }
 
-    /// Takes an event into one window.
+    /// Takes an event into one window, which is lost if it would be more than there may be.
     #[inline]
-    fn group(&mut self, plan: &Plan, row: Row<'_>) {
+    fn group(&mut self, plan: &Plan, published_ms: i64, row: Row<'_>) {
         let Shape::Groups { keys, aggregates, .. } = &plan.shape else { return };
         let (start_ms, windows, bounds) = (row.window.0, self.open.len(), self.bounds);
-        if windows >= bounds.windows && !self.open.contains_key(&start_ms) {
-            self.counts.refused += 1;
+        let groups = match self.open.get_mut(&start_ms) {
+            Some(groups) => groups,
+            None if windows < bounds.windows => self.open.entry(start_ms).or_default(),
+            None => {
+                self.counts.full_windows += 1;
+                self.left_out_ms.get_or_insert(published_ms);
+                // It may get room later, and lacks this event.
+                self.lost_until_ms = self.lost_until_ms.max(start_ms + 1);
+                return;
+            }
+        };
+        if groups.is_lost() {
             return;
         }
         let values: SmallVec<[Cell<'_>; 4]> = keys.iter().map(|key| key.eval(row)).collect();
@@ -495,15 +536,20 @@ impl Running {
         if !row.meter.scan(self.key.len()) {
             return;
         }
-        let groups = self.open.entry(start_ms).or_default();
         let most = Held { groups: bounds.groups, bytes: bounds.state_bytes };
         let held = &mut self.held;
-        let is_taken = groups.take(&self.key, &values, row, aggregates, held, most);
-        self.counts.refused += u64::from(!is_taken);
+        if let Err(full) = groups.take(&self.key, &values, row, aggregates, held, most) {
+            groups.lose(held);
+            match full {
+                Full::Groups => self.counts.full_groups += 1,
+                Full::State => self.counts.full_state += 1,
+            }
+        }
     }
 
-    /// Windows that end at `until_ms` at the latest are over.
-    fn begin_closing(&mut self, until_ms: i64, sink: &mut impl Sink) {
+    /// Windows that end at `until_ms` at the latest are over. Before they are closed what was left out is announced, if it
+    /// `announces`.
+    fn begin_closing(&mut self, until_ms: i64, announces: bool, sink: &mut impl Sink) {
         let Some(window) = self.plan.window else { return };
         self.over_ms = self.over_ms.max(until_ms);
         let block = self.offset / BLOCK_OFFSETS;
@@ -516,6 +562,9 @@ impl Running {
                 sink.begins(self.places.first_of(block));
             }
         }
+        if announces {
+            self.announce_left_out(sink);
+        }
         let is_over = |(start_ms, _): (&i64, _)| *start_ms + window.size_ms <= until_ms;
         match &mut self.closing {
             Some(closing) => closing.until_ms = closing.until_ms.max(until_ms),
@@ -523,6 +572,13 @@ impl Running {
                 self.closing = Some(Closing { until_ms, window: None });
             }
             None => {}
+        }
+    }
+
+    /// Says that events were left out, if there are some of which that was not said.
+    fn announce_left_out(&mut self, sink: &mut impl Sink) {
+        if self.left_out_ms.take().is_some() && self.is_numbered {
+            sink.lost(self.places.next(self.offset));
         }
     }
 
@@ -568,15 +624,15 @@ impl Running {
         sink: &mut impl Sink,
     ) -> Option<(i64, OrderedGroups)> {
         self.spend(groups.len() as u64);
-        if start_ms < self.lost_until_ms {
-            self.counts.windows_lost += 1;
-            groups.release(&mut self.held);
-            sink.lost(self.places.next(self.offset));
-            return None;
-        }
         if start_ms < self.partial_until_ms || !self.is_numbered {
             self.counts.windows_partial += 1;
             groups.release(&mut self.held);
+            return None;
+        }
+        if groups.is_lost() || start_ms < self.lost_until_ms {
+            self.counts.windows_lost += 1;
+            groups.release(&mut self.held);
+            sink.lost(self.places.next(self.offset));
             return None;
         }
         self.counts.windows += 1;
@@ -636,13 +692,14 @@ impl Running {
         self.emit(fits, row.meter, sink)
     }
 
-    /// The row is made: it is refused if it does not fit.
+    /// The row is made: it is lost if it does not fit.
     #[inline]
     fn emit(&mut self, fits: bool, meter: &Meter, sink: &mut impl Sink) -> Result<(), Failure> {
         let is_written = meter.write(self.row.len());
         self.charge(meter)?;
         if !fits || !is_written {
-            self.counts.refused += 1;
+            self.counts.large_rows += 1;
+            sink.lost(self.places.next(self.offset));
         } else {
             self.budget.emit(self.row.len(), &self.bounds)?;
             self.counts.rows += 1;

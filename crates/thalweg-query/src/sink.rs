@@ -9,7 +9,8 @@ pub trait Sink {
     /// A row, as JSON.
     fn row(&mut self, offset: u64, row: &[u8]);
 
-    /// A window is not emitted, because events that were in it are lost. It has this offset all the same.
+    /// A row, or a window, is not emitted: events that were in it are lost, or left out because their times are too far
+    /// ahead, or a bound was reached. It has this offset all the same.
     fn lost(&mut self, offset: u64);
 
     /// Columns that were inferred are wider now: rows from here on are those of this plan.

@@ -166,6 +166,16 @@ pub struct Link {
 }
 
 impl Content {
+    /// The same, stored at this time by the stream's clock, in ns since 1970.
+    pub fn stored_at(self, time_ns: u64) -> Self {
+        match self {
+            Self::Events(payloads) => {
+                Self::Events(payloads.published_at((time_ns / 1_000_000) as i64))
+            }
+            Self::Paused(_) | Self::End(_) => self,
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Events(payloads) => payloads.joined().len(),
@@ -195,7 +205,8 @@ pub struct Store {
 /// What a message says of its topic.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// At least one event, within the stream's bounds.
+    /// At least one event, within the stream's bounds. Those that the backend brings say when they were stored
+    /// ([`Self::stored_at`]).
     Events(Payloads),
     /// It has had no events for so many ms at least, by the clock of a node that tells the time. Only queries ask for that.
     Paused(u64),

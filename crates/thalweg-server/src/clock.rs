@@ -19,6 +19,12 @@ impl Now {
     }
 }
 
+/// The time of the day, in ms since 1970, to a few ms.
+pub(crate) fn unix_ms() -> i64 {
+    let now = clock_gettime(ClockId::RealtimeCoarse);
+    now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
+}
+
 /// Now, in µs of `CLOCK_MONOTONIC`.
 pub(crate) fn now_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

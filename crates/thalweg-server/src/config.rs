@@ -12,6 +12,7 @@ mod upstream;
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use thalweg_columns::Columns;
+use thalweg_query::{Bounds, limits::LEAD_MS};
 use thalweg_token::{Expectations, Keys, Rights};
 use thalweg_wire::{Pattern, Topic};
 
@@ -62,6 +63,8 @@ pub struct Config {
     pub runs_sources: bool,
     /// Topics whose events are the rows of queries.
     pub queries: Vec<QueryConfig>,
+    /// How far an event's time may be ahead of when it was published: if it is further, windows of queries leave it out.
+    pub query_lead: Duration,
     /// Topics that are fetched from elsewhere; of several patterns the first counts.
     pub upstreams: Vec<UpstreamConfig>,
     /// Streams that the backend has; of several patterns the first counts.
@@ -217,6 +220,12 @@ pub enum Tls {
 }
 
 impl Config {
+    /// What a running query may have.
+    pub(crate) fn query_bounds(&self) -> Bounds {
+        let lead_ms = i64::try_from(self.query_lead.as_millis()).unwrap_or(i64::MAX);
+        Bounds { lead_ms, ..Bounds::default() }
+    }
+
     /// Bytes of answers that each shard may hold. It is at least the memory of one largest
     /// answer, whose buffer may have grown to twice its size.
     pub(crate) fn answers_max(&self) -> usize {
@@ -235,6 +244,7 @@ impl Default for Config {
             sources: Vec::new(),
             runs_sources: true,
             queries: Vec::new(),
+            query_lead: Duration::from_millis(LEAD_MS as u64),
             upstreams: Vec::new(),
             streams: Vec::new(),
             tells_time: false,

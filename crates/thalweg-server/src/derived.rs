@@ -142,11 +142,13 @@ pub(crate) fn undeclared(source: &Topic) -> String {
     )
 }
 
-/// The incarnation of a shared query's rows: the same on every node that runs it over the same events.
-pub(crate) fn epoch_of(derived: &DerivedTopic, source: Epoch) -> Epoch {
+/// The incarnation of a shared query's rows: the same on every node that runs it over the same events, and leaves out those whose
+/// times are so far ahead.
+pub(crate) fn epoch_of(derived: &DerivedTopic, lead_ms: i64, source: Epoch) -> Epoch {
     let mut bytes = derived.query.identity();
     let plan = derived.plan.as_deref();
     bytes.extend(plan.iter().flat_map(|plan| plan.signature().into_bytes()));
+    bytes.extend(lead_ms.to_le_bytes());
     bytes.extend(source.to_string().into_bytes());
     let digest = digest(&SHA256, &bytes);
     let number = digest.as_ref()[..6].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));

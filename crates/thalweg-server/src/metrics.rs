@@ -182,9 +182,10 @@ counts! {
         query_rows: Counter,
         /// Events whose window was over when they came, each once for each window.
         query_late: Counter,
-        /// Events whose time was further ahead than it may be.
+        /// Events whose time was further ahead of when they were published than it may be.
         query_ahead: Counter,
-        /// Events whose group or window would have been one more than there may be, and those over which a query cannot run.
+        /// Windows, events and rows that are lost because of a bound (groups, memory, open windows, the size of a row), and
+        /// events over which a query cannot run.
         query_refused: Counter,
         /// Texts that were longer than an expression of a query may read or make. They are NULL there.
         query_oversized: Counter,
@@ -196,7 +197,7 @@ counts! {
         query_without_time: Counter,
         /// How often columns of a query's source became wider, because an event did not fit them.
         query_changes: Counter,
-        /// Windows that were not emitted, because events that were in them are lost.
+        /// Windows that were not emitted, because events that were in them are lost, or a bound was reached.
         query_windows_lost: Counter,
         /// Ticks of sources.
         source_ticks: Counter,

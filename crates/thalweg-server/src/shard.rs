@@ -85,6 +85,7 @@ mod poll;
 mod publish_result;
 mod publishers;
 mod queries;
+mod query_log;
 mod query_pace;
 mod query_start;
 mod read_back;

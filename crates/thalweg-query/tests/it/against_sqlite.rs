@@ -10,7 +10,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 use thalweg_query::{Bounds, Counts};
 
-use crate::running::{Made, begin, close_all};
+use crate::running::{Made, PUBLISHED_MS, begin, close_all};
 
 const COLUMNS: &[&str] = &["t:time", "k:string", "b:bool", "i:int", "d:double", "s:string"];
 
@@ -194,8 +194,9 @@ impl Case {
         let mut running = begin(&self.ours, COLUMNS, Bounds::default());
         let mut made = Made::default();
         for (index, row) in self.rows.iter().enumerate() {
+            let row = json!(row).to_string();
             running
-                .take(index as u64 + 1, json!(row).to_string().as_bytes(), 0, &mut made)
+                .take(index as u64 + 1, row.as_bytes(), PUBLISHED_MS, 0, &mut made)
                 .expect("within bounds");
         }
         close_all(&mut running, &mut made);

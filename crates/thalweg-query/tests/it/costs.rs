@@ -7,7 +7,7 @@ use thalweg_query::{
     limits::VALUE_BYTES_MAX,
 };
 
-use crate::running::{Made, columns};
+use crate::running::{Made, PUBLISHED_MS, columns};
 
 const COLUMNS: [&str; 7] =
     ["t:time", "s:string", "r:string", "i:int", "d:double", "b:bool", "j:json"];
@@ -74,7 +74,7 @@ fn one(query: &str, text: &str, bounds: Bounds) -> (Result<Option<String>, Failu
     let text = serde_json::to_string(text).expect("a text");
     let event = format!(r#"["2022-07-13T21:00:00Z",{text},{text},7,-2.5,true,{text}]"#);
     let mut made = Made::default();
-    let taken = running.take(1, event.as_bytes(), 0, &mut made);
+    let taken = running.take(1, event.as_bytes(), PUBLISHED_MS, 0, &mut made);
     let row = made.rows().first().map(|row| (*row).to_owned());
     (taken.map(|()| row), running.counts())
 }
@@ -224,7 +224,7 @@ fn a_window_that_closes_has_steps_for_each_of_its_groups_and_not_for_any_work() 
         let text = "a".repeat(1_000);
         for group in 1..=groups {
             let event = format!(r#"["2022-07-13T21:00:00Z","{text}","b",{group},0,true,null]"#);
-            running.take(group, event.as_bytes(), 0, &mut made).unwrap();
+            running.take(group, event.as_bytes(), PUBLISHED_MS, 0, &mut made).unwrap();
         }
         running.close_all(&mut made);
         let closed = running.finish(&mut made, &mut thalweg_query::Unbroken);

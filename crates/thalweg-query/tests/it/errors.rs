@@ -177,6 +177,24 @@ fn what_is_no_query_says_what_one_looks_like() {
 }
 
 #[test]
+fn windows_that_cannot_all_be_open_are_refused() {
+    for (query, says) in [
+        (
+            "SELECT count(*) FROM tumble(cars, 1s) GROUP BY window_start ⟨EMIT⟩ AFTER WINDOW CLOSE WITH DELAY 40m",
+            "2402 windows would be open at a time, with one every 1s and a delay of 40m, and 1000 are the most: write a shorter delay",
+        ),
+        (
+            "SELECT count(*) FROM hop(cars, 1s, 60s) GROUP BY window_start ⟨EMIT⟩ AFTER WINDOW CLOSE WITH DELAY 940s",
+            "1001 windows",
+        ),
+    ] {
+        check(query, says);
+    }
+    let query = "SELECT count(*) FROM hop(cars, 1s, 60s) GROUP BY window_start EMIT AFTER WINDOW CLOSE WITH DELAY 939s";
+    Query::parse(query).and_then(|query| query.plan(&columns(CARS))).expect("1000 windows");
+}
+
+#[test]
 fn what_is_too_large_is_refused() {
     let deep = format!("SELECT {}1{} FROM cars", "(".repeat(30), ")".repeat(30));
     assert!(error(&deep).message.contains("nested more than 24 times"));

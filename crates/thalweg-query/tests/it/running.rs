@@ -3,6 +3,9 @@ use std::sync::Arc;
 use thalweg_columns::Columns;
 use thalweg_query::{Beginning, Bounds, Query, Running, Sink, Unbroken};
 
+/// When events were published of which that does not matter: no time is ahead of it.
+pub(crate) const PUBLISHED_MS: i64 = 253_402_300_799_999;
+
 /// What a query made: rows and lost windows, with their offsets; and from where on it has all.
 #[derive(Debug, Default, PartialEq, Clone)]
 pub(crate) struct Made(pub(crate) Vec<(u64, Option<String>)>, pub(crate) Option<u64>);
@@ -50,7 +53,9 @@ pub(crate) fn made(query: &str, declared: &[&str], events: &[&str]) -> Made {
     let mut running = begin(query, declared, Bounds::default());
     let mut made = Made::default();
     for (index, event) in events.iter().enumerate() {
-        running.take(index as u64 + 1, event.as_bytes(), 0, &mut made).expect("within bounds");
+        running
+            .take(index as u64 + 1, event.as_bytes(), PUBLISHED_MS, 0, &mut made)
+            .expect("within bounds");
     }
     close_all(&mut running, &mut made);
     made

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use thalweg_query::{Beginning, Bounds, Query, Running, Waiting};
 
-use crate::running::{Made, close_all};
+use crate::running::{Made, PUBLISHED_MS, close_all};
 
 /// A query over columns that are inferred, from its first event on.
 struct Inferred {
@@ -30,7 +30,9 @@ impl Inferred {
             self.running = Some(running);
         }
         if let Some(running) = &mut self.running {
-            running.take(self.offset, event.as_bytes(), 0, &mut self.made).expect("within bounds");
+            running
+                .take(self.offset, event.as_bytes(), PUBLISHED_MS, 0, &mut self.made)
+                .expect("within bounds");
         }
     }
 

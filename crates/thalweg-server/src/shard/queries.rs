@@ -124,7 +124,9 @@ impl Queries {
     ) {
         self.started += 1;
         let cost = self.common.metrics.queries.begin(&topic.output);
-        let query = RunningQuery::new(topic, [output, input], memory, cost, (self.started, now_us));
+        let bounds = self.common.config.query_bounds();
+        let number = (self.started, now_us);
+        let query = RunningQuery::new(topic, [output, input], memory, cost, bounds, number);
         let index = self.running.insert(query);
         self.by_output.insert(output, index);
         self.by_input.entry(input).or_default().push(index);
@@ -332,13 +334,13 @@ impl Queries {
         now_us: u64,
     ) {
         let query = &mut self.running[index];
-        query.log_missing(before, now_us);
+        query.log(before, now_us);
         let (now, counts) = (query.counts(), &self.counts);
         counts.query_events.add(now.events.saturating_sub(before.events));
         counts.query_rows.add(now.rows.saturating_sub(before.rows));
         counts.query_late.add(now.late.saturating_sub(before.late));
         counts.query_ahead.add(now.ahead.saturating_sub(before.ahead));
-        counts.query_refused.add(now.refused.saturating_sub(before.refused));
+        counts.query_refused.add(now.refused().saturating_sub(before.refused()));
         counts.query_oversized.add(now.oversized.saturating_sub(before.oversized));
         let steps = now.steps.saturating_sub(before.steps);
         counts.query_steps.add(steps);

@@ -1,10 +1,6 @@
 //! A running query: one more reader of its source's events, which makes the rows of its topic.
 
-use std::{
-    cell::Cell,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{cell::Cell, sync::Arc};
 
 use thalweg_query::{Beginning, Bounds, Counts, Failure, Plan, Running, Sink, Waiting, limits};
 use thalweg_wire::{Epoch, Offset};
@@ -12,6 +8,7 @@ use thalweg_wire::{Epoch, Offset};
 use super::{
     local_topic::LocalTopic,
     pauses::Paused,
+    query_log::QueryLog,
     query_pace::{Overrun, QueryPace},
     query_start::{QueryStart, Step, block_from},
     topics::Topics,
@@ -49,6 +46,8 @@ pub(super) struct RunningQuery {
     next: Offset,
     /// When the last event came, in µs.
     read_us: u64,
+    /// When the rows are published that it makes now, in ms since 1970: when the event was that they are made of.
+    published_ms: i64,
     /// How long after that all windows are closed, in µs; `None`: never.
     timeout_us: Option<u64>,
     /// The incarnation of its rows, if it is shared and has begun.
@@ -61,11 +60,10 @@ pub(super) struct RunningQuery {
     is_inferred: bool,
     /// Events over which it could not run.
     skipped: u64,
-    /// Lines about events over which it cannot run, values that cannot be read, and events without a time.
+    /// Lines about them.
     failed: LogThrottle,
-    unreadable: LogThrottle,
-    without_time: LogThrottle,
-    oversized: LogThrottle,
+    log: QueryLog,
+    bounds: Bounds,
 }
 
 enum State {
@@ -92,6 +90,8 @@ struct Unread {
 struct Rows<'a> {
     batches: &'a mut DerivedBatches,
     now_us: u64,
+    /// When they are published: when the event was that they are made of.
+    published_ms: i64,
     /// Bytes of those that are not sealed.
     unsealed_bytes: &'a Cell<usize>,
     /// The topic has all rows from here on.
@@ -101,9 +101,19 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn of(batches: &'a mut DerivedBatches, unsealed_bytes: &'a Cell<usize>, now_us: u64) -> Self {
+    fn of(
+        batches: &'a mut DerivedBatches,
+        unsealed_bytes: &'a Cell<usize>,
+        published_ms: i64,
+        now_us: u64,
+    ) -> Self {
         unsealed_bytes.set(batches.unsealed_bytes());
-        Self { batches, now_us, unsealed_bytes, begins: None, has_columns: false }
+        Self { batches, now_us, published_ms, unsealed_bytes, begins: None, has_columns: false }
+    }
+
+    /// The source has paused for so many ms since the event that they were made of.
+    fn pass(&mut self, ms: u64) {
+        self.published_ms = self.published_ms.saturating_add_unsigned(ms);
     }
 }
 
@@ -115,7 +125,7 @@ impl Sink for Rows<'_> {
 
     fn row(&mut self, offset: Offset, row: &[u8]) {
         self.unsealed_bytes.set(self.unsealed_bytes.get() + row.len());
-        self.batches.push(offset, row, self.now_us);
+        self.batches.push(offset, row, self.published_ms, self.now_us);
     }
 
     fn lost(&mut self, offset: Offset) {
@@ -138,6 +148,7 @@ impl RunningQuery {
         [output, input]: [FeedKey; 2],
         memory: MemoryShare,
         cost: Arc<QueryCost>,
+        bounds: Bounds,
         (number, now_us): (u64, u64),
     ) -> Self {
         Self {
@@ -153,6 +164,7 @@ impl RunningQuery {
             state: State::New(QueryStart::default()),
             next: 1,
             read_us: now_us,
+            published_ms: 0,
             timeout_us: None,
             epoch: None,
             number,
@@ -160,31 +172,17 @@ impl RunningQuery {
             is_inferred: false,
             skipped: 0,
             failed: LogThrottle::default(),
-            unreadable: LogThrottle::default(),
-            without_time: LogThrottle::default(),
-            oversized: LogThrottle::default(),
+            log: QueryLog::default(),
+            bounds,
         }
     }
 
-    /// Writes to the log what rows are missing since `before`, for queries of the configuration: clients see what
-    /// they have asked for.
-    pub(super) fn log_missing(&mut self, before: Counts, now_us: u64) {
-        if self.is_asked() {
-            return;
-        }
+    /// Writes to the log what is missing from its rows, since its counts were these, for queries of the configuration: clients see
+    /// what they have asked for.
+    pub(super) fn log(&mut self, before: Counts, now_us: u64) {
         let now = self.counts();
-        let (topic, source) = (&self.topic.output, &self.topic.source);
-        let unreadable = now.unreadable.saturating_sub(before.unreadable);
-        if let Some(values) = self.unreadable.take(unreadable, now_us) {
-            tracing::warn!(%topic, %source, values, "values are NULL in the query, because they are not of their columns' types");
-        }
-        let oversized = now.oversized.saturating_sub(before.oversized);
-        if let Some(texts) = self.oversized.take(oversized, now_us) {
-            tracing::warn!(%topic, %source, texts, "texts are NULL in the query, because they are longer than an expression may read or make: cut them with substr where they are published");
-        }
-        let without_time = now.without_time.saturating_sub(before.without_time);
-        if let Some(events) = self.without_time.take(without_time, now_us) {
-            tracing::warn!(%topic, %source, events, "events are in no window, because they have no time: a text as in RFC 3339, or a number in a column that is declared as time_s, time_ms, time_us or time_ns");
+        if now != before && !self.is_asked() {
+            self.log.log(&self.topic, self.bounds, before, now, now_us);
         }
     }
 
@@ -219,8 +217,7 @@ impl RunningQuery {
             State::New(_) | State::Waiting(..) => Counts::default(),
             State::Failed => self.last_counts,
         };
-        let (events, refused) = (counts.events + self.skipped, counts.refused + self.skipped);
-        Counts { events, refused, ..counts }
+        Counts { events: counts.events + self.skipped, skipped: self.skipped, ..counts }
     }
 
     /// The topic of its rows, if that has not ended.
@@ -242,7 +239,7 @@ impl RunningQuery {
     /// When its windows are closed if nothing comes, in µs.
     pub(super) fn due_us(&self) -> Option<u64> {
         match &self.state {
-            State::Running(running) if running.open_windows() > 0 => {
+            State::Running(running) if running.waits() => {
                 Some(self.read_us.saturating_add(self.timeout_us?))
             }
             _ => None,
@@ -265,7 +262,8 @@ impl RunningQuery {
         if let State::Running(running) = &mut self.state
             && let Some(batches) = topics.derived(output)
         {
-            running.close_all(&mut Rows::of(batches, &Cell::new(0), now_us));
+            self.published_ms = clock::unix_ms();
+            running.close_all(&mut Rows::of(batches, &Cell::new(0), self.published_ms, now_us));
             self.is_paused = true;
         }
     }
@@ -299,7 +297,8 @@ impl RunningQuery {
                     if is_fed && topics.common.config.tells_time {
                         self.timeout_us = Some(waits_us(&plan).max(PAUSE_MS_MIN * 1000));
                     }
-                    self.epoch = Some(derived::epoch_of(&self.topic, feed.epoch()));
+                    let lead_ms = self.bounds.lead_ms;
+                    self.epoch = Some(derived::epoch_of(&self.topic, lead_ms, feed.epoch()));
                     self.begin_at(topics, output, from, beginning);
                     return Some(true);
                 }
@@ -332,7 +331,7 @@ impl RunningQuery {
     /// Goes on closing windows. Returns whether none is left to close.
     fn finish(&mut self, batches: &mut DerivedBatches, now_us: u64, until_us: u64) -> bool {
         let unsealed_bytes = Cell::new(0);
-        let mut rows = Rows::of(batches, &unsealed_bytes, now_us);
+        let mut rows = Rows::of(batches, &unsealed_bytes, self.published_ms, now_us);
         self.work(&mut rows, until_us, |running, rows, pace, _| running.finish(rows, pace));
         !self.is_paused
     }
@@ -349,7 +348,8 @@ impl RunningQuery {
         let State::Running(running) = &self.state else { return None };
         let unsealed_bytes = Cell::new(0);
         let has_columns = is_asked && running.plan().schema().are_inferred();
-        let mut rows = Rows { has_columns, ..Rows::of(batches, &unsealed_bytes, now_us) };
+        let rows = Rows::of(batches, &unsealed_bytes, self.published_ms, now_us);
+        let mut rows = Rows { has_columns, ..rows };
         if !rows.batches.has_columns() {
             rows.widened(running.plan());
         }
@@ -379,6 +379,7 @@ impl RunningQuery {
         let mut pace = QueryPace::new(until_us, rows.unsealed_bytes, &mut self.memory);
         let done = step(running, rows, &mut pace, &mut self.next);
         let is_full = pace.is_full();
+        self.published_ms = rows.published_ms;
         let held_bytes = running.memory_bytes();
         let overrun = match done {
             Err(failure) => Some(Overrun::Cost(failure)),
@@ -426,7 +427,7 @@ impl RunningQuery {
         if let State::Running(before) = &self.state {
             topics.counts.query_windows_lost.add(before.open_windows() as u64);
         }
-        let running = Running::new(plan, Bounds::default(), beginning);
+        let running = Running::new(plan, self.bounds, beginning);
         self.next = block_from(from);
         let first = running.first_place(self.next);
         if first > limits::OFFSET_MAX {
@@ -468,7 +469,7 @@ impl RunningQuery {
         }
         self.topic.plan = Some(Arc::clone(&plan));
         // Its publishers may have begun before this server was started.
-        let running = Running::new(plan, Bounds::default(), Beginning::Anywhere);
+        let running = Running::new(plan, self.bounds, Beginning::Anywhere);
         self.state = State::Running(Box::new(running));
     }
 
@@ -563,7 +564,7 @@ impl Unread {
         pace: &mut QueryPace<'_>,
         next: &mut Offset,
     ) -> Result<bool, Failure> {
-        let now_ms = wall_ms();
+        let now_ms = clock::unix_ms();
         let mut pauses = self.pauses.iter().copied().peekable();
         for batch in &self.batches {
             if batch.start() > *next {
@@ -579,9 +580,18 @@ impl Unread {
                     if !running.finish(rows, pace)? {
                         return Ok(false);
                     }
+                    rows.pass(ms);
                     running.pause(at, ms, rows);
+                    *next = at + 1;
+                    // Their rows are published then, and not with the event.
+                    if !running.finish(rows, pace)? {
+                        return Ok(false);
+                    }
                 }
-                match running.take_in_part(offset, event, now_ms, rows, pace) {
+                // Where that is not known, no event is ahead of it.
+                rows.published_ms = batch.published_ms().unwrap_or(i64::MAX);
+                let times_ms = (rows.published_ms, now_ms);
+                match running.take_in_part(offset, event, times_ms, rows, pace) {
                     Ok(true) => *next = offset + 1,
                     // It is read again.
                     Ok(false) => {
@@ -609,6 +619,7 @@ impl Unread {
         }
         if *next >= self.head {
             for (at, ms) in pauses {
+                rows.pass(ms);
                 running.pause(at, ms, rows);
                 *next = at + 1;
                 if !running.finish(rows, pace)? {
@@ -634,9 +645,4 @@ impl Unread {
 /// How long a query's windows wait for more events, in µs.
 fn waits_us(plan: &Plan) -> u64 {
     plan.timeout_ms().unwrap_or(plan.default_timeout_ms()).saturating_mul(1000)
-}
-
-/// The time of the day, in ms since 1970: what `now()` is.
-fn wall_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     backend::FromBackend,
-    clock::now_us,
+    clock::{now_us, unix_ms},
     config::Subscribing,
     connection_limits::Address,
     fanout::FeedKey,
@@ -328,21 +328,30 @@ impl Topics {
         let (Some(home), Some(feed)) = (&mut local.home, &mut local.feed) else { return };
         home.is_due = false;
         let batches = home.order.seal(now_us);
+        // What comes behind the newest row is lost, or nothing.
+        let lost_to = match &home.order {
+            Order::Derived(batches) => batches.next_start(),
+            Order::Own(_) | Order::Fed(_) => 0,
+        };
         if let Some(again_us) = home.order.due_us()
             && !std::mem::replace(&mut home.is_timed, true)
         {
             self.timers.set(again_us, key);
         }
-        if batches.is_empty() {
+        if batches.is_empty() && lost_to <= feed.head() {
             return;
         }
         self.counts.batches_sealed.add(batches.len() as u64);
         let events: usize = batches.iter().map(|batch| batch.count()).sum();
         self.counts.of_pattern(local.pattern as usize).pattern_events.add(events as u64);
         let before = feed.history_bytes();
+        let is_own = matches!(home.order, Order::Own(_));
         for batch in batches {
+            // Others know when their events were published.
+            let batch = if is_own { batch.published_at(unix_ms()) } else { batch };
             push(feed, Arc::new(batch), now_us, &self.counts);
         }
+        feed.skip_to(lost_to);
         if !home.followers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
         }

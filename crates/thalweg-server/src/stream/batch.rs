@@ -29,6 +29,8 @@ pub struct Batch {
     sealed_us: u64,
     /// How long before its oldest event was published, in µs.
     waited_us: u32,
+    /// When its events were published, in ms since 1970, if that is known: the same for whoever has them.
+    published_ms: Option<i64>,
     /// Number of feeds that retain it.
     retained: AtomicU32,
     /// What makes its last event of the version before it, made once for all shards; `None` if
@@ -41,6 +43,7 @@ impl Batch {
     /// Events that follow `start` − 1 in their stream. The first of them is `first`, which is
     /// not less than `start`; there is at least one.
     pub fn seal(start: Offset, first: Offset, payloads: Payloads, now_us: u64) -> Self {
+        let published_ms = payloads.published_ms();
         let (bytes, ends) = payloads.into_parts();
         Self {
             start,
@@ -49,6 +52,7 @@ impl Batch {
             ends,
             sealed_us: now_us,
             waited_us: 0,
+            published_ms,
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
             columns: BatchColumns::default(),
@@ -79,6 +83,7 @@ impl Batch {
             ends: self.ends.clone(),
             sealed_us: self.sealed_us,
             waited_us: self.waited_us,
+            published_ms: self.published_ms,
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
             columns: self.columns.clone(),
@@ -119,6 +124,17 @@ impl Batch {
     /// When its oldest event was published, in µs of the same clock.
     pub fn published_us(&self) -> u64 {
         self.sealed_us.saturating_sub(self.waited_us.into())
+    }
+
+    /// The same, whose events were published at this time, in ms since 1970.
+    pub fn published_at(self, unix_ms: i64) -> Self {
+        Self { published_ms: Some(unix_ms), ..self }
+    }
+
+    /// When its events were published, in ms since 1970, if that is known: by the clock of whoever gave them their offsets, so
+    /// that it is the same for all who have them.
+    pub fn published_ms(&self) -> Option<i64> {
+        self.published_ms
     }
 
     /// The memory it holds, in bytes.

@@ -14,11 +14,18 @@ pub struct DerivedBatches {
     /// The offset of the first open event.
     first: Offset,
     open: Payloads,
+    /// When the open events were published, in ms since 1970.
+    published_ms: i64,
     full: Vec<Batch>,
+    /// What is lost behind the newest batch is not sealed yet.
+    has_lost: bool,
     /// The columns of the events, if they may change.
     columns: Option<Arc<Columns>>,
     full_bytes: usize,
 }
+
+/// Rows that were published in the same so many ms share a batch.
+const TOGETHER_MS: i64 = 1_000;
 
 impl DerivedBatches {
     /// None yet.
@@ -28,7 +35,9 @@ impl DerivedBatches {
             start: 1,
             first: 1,
             open: Payloads::default(),
+            published_ms: 0,
             full: Vec::new(),
+            has_lost: false,
             columns: None,
             full_bytes: 0,
         }
@@ -50,16 +59,20 @@ impl DerivedBatches {
         self.columns = Some(Arc::new(columns));
     }
 
-    /// Appends an event. Offsets increase.
-    pub fn push(&mut self, offset: Offset, event: &[u8], now_us: u64) {
+    /// Appends an event that was published at this time, in ms since 1970. Offsets increase.
+    pub fn push(&mut self, offset: Offset, event: &[u8], published_ms: i64, now_us: u64) {
+        // All that share it have the same, wherever batches are cut.
+        let published_ms = published_ms - published_ms.rem_euclid(TOGETHER_MS);
         let count = self.open.count();
         let bytes = self.open.joined().len() + event.len();
         let fits = count < self.bounds.events_max && bytes <= self.bounds.bytes_max;
-        if count > 0 && (offset != self.first + count as Offset || !fits) {
+        let is_next = offset == self.first + count as Offset && published_ms == self.published_ms;
+        if count > 0 && !(is_next && fits) {
             self.seal_open(now_us);
         }
         if self.open.is_empty() {
             self.first = offset;
+            self.published_ms = published_ms;
         }
         let write = |out: &mut Vec<u8>| {
             out.extend_from_slice(event);
@@ -74,11 +87,17 @@ impl DerivedBatches {
     pub fn lose(&mut self, offset: Offset, now_us: u64) {
         self.seal_open(now_us);
         self.start = self.start.max(offset + 1);
+        self.has_lost = true;
+    }
+
+    /// Where the next batch starts: what is before that and in no batch is lost. Only behind [`Self::seal`].
+    pub fn next_start(&self) -> Offset {
+        self.start
     }
 
     /// Whether there is something to seal.
     pub fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.full.is_empty()
+        self.open.is_empty() && self.full.is_empty() && !self.has_lost
     }
 
     /// Bytes of the events that are not sealed.
@@ -90,6 +109,7 @@ impl DerivedBatches {
     pub fn seal(&mut self, now_us: u64) -> Vec<Batch> {
         self.seal_open(now_us);
         self.full_bytes = 0;
+        self.has_lost = false;
         std::mem::take(&mut self.full)
     }
 
@@ -98,7 +118,8 @@ impl DerivedBatches {
             return;
         }
         self.full_bytes += self.open.joined().len();
-        let batch = Batch::seal(self.start, self.first, std::mem::take(&mut self.open), now_us);
+        let batch = Batch::seal(self.start, self.first, std::mem::take(&mut self.open), now_us)
+            .published_at(self.published_ms);
         self.start = batch.end();
         if let Some(columns) = &self.columns {
             batch.adopt_columns(columns);

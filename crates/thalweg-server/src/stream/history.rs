@@ -23,11 +23,19 @@ pub(super) struct History {
     batches: VecDeque<Retained>,
     events: usize,
     bytes: usize,
+    /// Of all batches that came none is missing from this offset on.
+    whole_from: Offset,
 }
 
 impl History {
-    pub(super) fn new(bounds: HistoryBounds) -> Self {
-        Self { bounds, batches: VecDeque::new(), events: 0, bytes: 0 }
+    /// The history of a log whose next event is `next`.
+    pub(super) fn new(bounds: HistoryBounds, next: Offset) -> Self {
+        Self { bounds, batches: VecDeque::new(), events: 0, bytes: 0, whole_from: next }
+    }
+
+    /// Of all batches that came none is missing from this offset on: what has no batch there never came.
+    pub(super) fn whole_from(&self) -> Offset {
+        self.whole_from
     }
 
     /// How many events.
@@ -145,6 +153,7 @@ impl History {
         if let Some(batch) = self.batches.pop_front() {
             self.events -= batch.count();
             self.bytes -= batch.memory_bytes();
+            self.whole_from = batch.end();
         }
     }
 }

@@ -75,7 +75,7 @@ impl Log {
             offsets,
             tail_bytes: TAIL_BYTES,
             next,
-            history: History::new(bounds),
+            history: History::new(bounds, next),
             tails: FormatMap::default(),
             columns: LogColumns::default(),
             pins: Pins::default(),
@@ -210,6 +210,10 @@ impl Log {
             StartAt::After(position) => {
                 let expected = position.offset + 1;
                 if expected < self.first_retained() && !self.is_stored(expected) {
+                    return Start::Lost(self.lost(expected));
+                }
+                let is_derived = self.offsets == Offsets::Derived;
+                if is_derived && expected < self.next && self.batch_at(expected).is_none() {
                     return Start::Lost(self.lost(expected));
                 }
                 let is_beyond = expected > self.next && self.stored_from.is_some();
@@ -400,7 +404,7 @@ impl Log {
         let middle = start_of(self.history.middle()).max(resumable);
         // What is stored can still be read back, from its beginning.
         let stored = self.stored_from.filter(|from| (expected..middle).contains(from));
-        Lost {
+        let lost = Lost {
             expected,
             middle: stored.unwrap_or(middle),
             newest: start_of(self.history.newest()).max(resumable),
@@ -408,8 +412,12 @@ impl Log {
             is_expired: match self.offsets {
                 Offsets::Consecutive => false,
                 Offsets::Stored => true,
-                Offsets::Derived => expected >= self.first_retained(),
+                Offsets::Derived => expected >= self.history.whole_from(),
             },
+        };
+        match lost.is_hole() {
+            true => Lost { middle: resumable, newest: resumable, ..lost },
+            false => lost,
         }
     }
 }

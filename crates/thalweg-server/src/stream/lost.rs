@@ -24,6 +24,11 @@ impl Lost {
         self.is_expired
     }
 
+    /// Whether it is a hole in the history, and not before it: events behind it are all there, so the reader goes on with them.
+    pub fn is_hole(&self) -> bool {
+        self.is_expired && self.offsets == Offsets::Derived
+    }
+
     /// How many events are missing if it goes on at `next`, if the offsets say that.
     pub fn missed(&self, next: Offset) -> Option<Offset> {
         (self.offsets == Offsets::Consecutive).then(|| next - self.expected)

@@ -9,9 +9,21 @@ pub struct Payloads {
     bytes: Vec<u8>,
     /// The end of each event in `bytes`, before its comma.
     ends: Vec<u32>,
+    /// When they were published, in ms since 1970, if whoever stores them says so.
+    published_ms: Option<i64>,
 }
 
 impl Payloads {
+    /// The same, published at this time, in ms since 1970. It is to be the same for whoever has these events.
+    pub fn published_at(self, unix_ms: i64) -> Self {
+        Self { published_ms: Some(unix_ms), ..self }
+    }
+
+    /// When they were published, in ms since 1970, if that is known.
+    pub(super) fn published_ms(&self) -> Option<i64> {
+        self.published_ms
+    }
+
     /// Appends one event, whose JSON `write` appends to the bytes it is given.
     ///
     /// # Errors
@@ -78,7 +90,7 @@ impl Payloads {
 
     /// The events as lines, with a line feed between two. (Events have none.)
     pub fn into_lines(self) -> Vec<u8> {
-        let Self { mut bytes, ends } = self;
+        let Self { mut bytes, ends, .. } = self;
         let between = ends.len().saturating_sub(1);
         ends[..between].iter().for_each(|end| bytes[*end as usize] = b'\n');
         bytes
@@ -94,7 +106,11 @@ impl Payloads {
         ends.iter().for_each(|end| bytes[*end as usize] = b',');
         ends.push(bytes.len() as u32);
         let starts = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
-        starts.zip(&ends).all(|(start, end)| start < *end).then_some(Self { bytes, ends })
+        starts.zip(&ends).all(|(start, end)| start < *end).then_some(Self {
+            bytes,
+            ends,
+            published_ms: None,
+        })
     }
 
     /// Forgets all events, keeps the memory.
@@ -114,6 +130,7 @@ impl Payloads {
         Self {
             bytes: Vec::with_capacity(like.bytes.len()),
             ends: Vec::with_capacity(like.ends.len()),
+            published_ms: None,
         }
     }
 

@@ -60,6 +60,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     config.admin_listen = settings.admin_listen.map(|address| address.0);
     set(&mut config.shards, settings.shards);
     set(&mut config.heartbeat, settings.heartbeat);
+    set(&mut config.query_lead, settings.query_lead);
     set(&mut config.drain_delay, settings.drain_delay);
     set(&mut config.drain, settings.drain);
     set(&mut config.subscribe, settings.subscribe);

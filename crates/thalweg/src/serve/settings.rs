@@ -267,6 +267,11 @@ pub(super) struct Settings {
     /// Loopback is not counted.
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_subscribed_topics_per_address: Option<Count>,
+    /// Leave an event out of the windows of queries if its time is this far ahead of when it was published [default: 1h]
+    ///
+    /// Servers that share topics need the same.
+    #[arg(long, value_name = "TIME", help_heading = TOPICS, hide_short_help = true)]
+    pub(super) query_lead: Option<Time<0, { u64::MAX }>>,
     /// Queries of clients that run at a time: each reads all events of a topic [default: 256]
     #[arg(long, value_name = "N", help_heading = TOPICS, hide_short_help = true)]
     pub(super) max_queries: Option<Count>,
@@ -399,7 +404,7 @@ impl Settings {
             jwt_issuer jwt_audience jwt_claim jwt_leeway open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics
-            max_subscribed_topics max_subscribed_topics_per_address max_queries max_queries_per_address max_fetches
+            max_subscribed_topics max_subscribed_topics_per_address query_lead max_queries max_queries_per_address max_fetches
             max_new_fetched_per_address connection_rates subject_rates address_rates max_subscriptions max_head head_wait body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
             stall send_buffer unsent stream_buffer control_buffer max_answers

@@ -41,6 +41,7 @@ mod proxies;
 mod publishing;
 mod python;
 mod queries;
+mod query_gaps;
 mod rates;
 mod reading;
 mod readme;

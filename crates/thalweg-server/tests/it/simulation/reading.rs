@@ -309,8 +309,7 @@ impl Reading {
                     let is_slow = match published.offsets() {
                         Offsets::Consecutive => true,
                         Offsets::Stored => false,
-                        // What is missing behind the oldest batch was never there.
-                        Offsets::Derived => before < visit.first(),
+                        Offsets::Derived => !visit.is_hole(before),
                     };
                     let due = if is_slow { GapReason::Slow } else { GapReason::Trimmed };
                     (visit.missed(before, next), due)

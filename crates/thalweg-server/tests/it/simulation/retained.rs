@@ -17,6 +17,8 @@ pub(super) struct History {
     is_elsewhere: bool,
     batches: VecDeque<Arc<Batch>>,
     head: Offset,
+    /// The end of the newest batch that came and is not retained any more.
+    whole_from: Offset,
     now: Rc<Retained>,
 }
 
@@ -28,6 +30,7 @@ pub(super) struct Retained {
     stored_from: Option<Offset>,
     is_elsewhere: bool,
     batches: Vec<(Offset, Offset)>,
+    whole_from: Offset,
     pub(super) head: Offset,
 }
 
@@ -48,9 +51,10 @@ impl History {
         stored_from: Option<Offset>,
     ) -> Self {
         let (is_elsewhere, batches) = (stored_from.is_some(), Vec::new());
-        let now = Retained { kind, offsets, stored_from, is_elsewhere, batches, head };
+        let whole_from = head;
+        let now = Retained { kind, offsets, stored_from, is_elsewhere, batches, whole_from, head };
         let (batches, now) = (VecDeque::new(), Rc::new(now));
-        Self { bounds, kind, offsets, stored_from, is_elsewhere, batches, head, now }
+        Self { bounds, kind, offsets, stored_from, is_elsewhere, batches, head, whole_from, now }
     }
 
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
@@ -116,9 +120,10 @@ impl History {
     /// That `feed` retains exactly this.
     pub(super) fn check(&self, feed: &Feed) {
         let batches = feed.batches_from(0).map(|batch| (batch.start(), batch.end())).collect();
-        let Self { kind, offsets, stored_from, is_elsewhere, .. } = *self;
+        let Self { kind, offsets, stored_from, is_elsewhere, whole_from, .. } = *self;
         let head = feed.head();
-        let found = Retained { kind, offsets, stored_from, is_elsewhere, batches, head };
+        let found =
+            Retained { kind, offsets, stored_from, is_elsewhere, batches, whole_from, head };
         assert_eq!(found, *self.now);
         let readable = if kind == FeedKind::Value { self.batches.len() } else { self.events() };
         assert_eq!(feed.retained_events(), readable);
@@ -141,9 +146,21 @@ impl History {
     }
 
     fn settle(&mut self) {
-        let batches = self.batches.iter().map(|batch| (batch.start(), batch.end())).collect();
-        let Self { kind, offsets, stored_from, is_elsewhere, head, .. } = *self;
-        self.now = Rc::new(Retained { kind, offsets, stored_from, is_elsewhere, batches, head });
+        let batches: Vec<(Offset, Offset)> =
+            self.batches.iter().map(|batch| (batch.start(), batch.end())).collect();
+        let gone = self.now.batches.iter().filter(|batch| !batches.contains(batch));
+        let gone_to = gone.map(|(_, end)| *end).max().unwrap_or_default();
+        self.whole_from = self.whole_from.max(gone_to);
+        let Self { kind, offsets, stored_from, is_elsewhere, whole_from, head, .. } = *self;
+        self.now = Rc::new(Retained {
+            kind,
+            offsets,
+            stored_from,
+            is_elsewhere,
+            batches,
+            whole_from,
+            head,
+        });
     }
 }
 
@@ -168,6 +185,11 @@ impl Retained {
     /// Whether the event at `next` was there and is not any more. Of versions none is lost.
     pub(super) fn is_lost(&self, next: Offset) -> bool {
         self.is_not_here(next) && !self.is_stored(next)
+    }
+
+    /// Whether the event at `next` was never there, and those behind it are.
+    pub(super) fn is_hole(&self, next: Offset) -> bool {
+        self.offsets == Offsets::Derived && next >= self.whole_from && self.is_lost(next)
     }
 
     /// Whether the event at `next` may have to be read back first.
@@ -214,6 +236,9 @@ impl Retained {
     /// Where a subscriber goes on whose `next` event is lost.
     pub(super) fn jump(&self, next: Offset, policy: Policy) -> Option<Offset> {
         let starts: Vec<_> = self.batches.iter().map(|(start, _)| *start).collect();
+        if self.is_hole(next) && policy != Policy::Close {
+            return Some(starts.into_iter().find(|start| *start >= next).unwrap_or(self.head));
+        }
         let target = match policy {
             Policy::Skip => starts.get(starts.len() / 2),
             Policy::Latest => starts.last(),
@@ -285,7 +310,8 @@ impl Retained {
             return Beginning::Gap { next: self.first(), missed, reason };
         }
         let asked = position.offset + 1;
-        if asked >= self.first() || self.is_stored(asked) {
+        let is_there = asked >= self.first() && !self.is_hole(asked);
+        if is_there || self.is_stored(asked) {
             return Beginning::Confirmed { next: asked };
         }
         match self.jump(asked, policy) {

@@ -244,3 +244,23 @@ fn assert_same(row: &Value, expected: &Value, offset: u64) {
         assert!(is_same, "{offset}, {name}: {} and {value}", row[&name]);
     }
 }
+
+/// Of a query that could not make some of its rows.
+#[test]
+fn rows_that_were_never_made_are_a_gap_and_the_next_stream_goes_on() {
+    let query = "twice=SELECT car, car AS again FROM cars";
+    for policy in ["skip", "latest"] {
+        let server = Server::start(&["--topic", "cars,columns=car:string", "--query", query]);
+        let large = "x".repeat(600_000);
+        let lines = ["a", &large, "b"].map(|car| format!("[\"{car}\"]\n")).concat();
+        publish(&server, "cars", &lines);
+        let path = |cursor: &str| format!("twice?policy={policy}&cursor={cursor}");
+        let mut stream = Columns::open(&server, &path("earliest"));
+        let row = |offset: u64, car: &str| (offset, json!({ "car": car, "again": car }));
+        assert_eq!(stream.take_after_confirmation(1), [row(1, "a")]);
+        assert_eq!(stream.next(), Heard::Close(4003, "reload".into(), true));
+        let mut next = Columns::open(&server, &path(&stream.cursor));
+        assert_eq!(next.resume(), Some("gap; reason=trimmed"));
+        assert_eq!(next.take_after_confirmation(1), [row(3, "b")]);
+    }
+}
