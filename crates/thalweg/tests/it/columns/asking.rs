@@ -61,7 +61,7 @@ fn every_protocol_carries_the_same_stream() {
             assert!(!head.contains("thalweg-resume"), "{version}: {head}");
             let rows = vec![(1, json!({"n": 1, "car": "c1"})), (2, json!({"n": 2, "car": "c2"}))];
             assert_eq!(as_objects(&stream), rows, "{version}");
-            let last_words = br#"{"code":4500,"reason":"ended","reconnect":false}"#;
+            let last_words = br#"{"code":4500,"reason":"ended","reconnect":false,"end":{"code":"deleted","reason":"the topic was deleted"}}"#;
             assert!(body.windows(last_words.len()).any(|at| at == last_words), "{version}");
             assert!(body.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]), "{version}");
         }
