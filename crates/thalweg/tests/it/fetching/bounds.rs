@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::{numbers, serve, until};
-use crate::harness::{Line, Reply, Server, Subscriber, TRUSTED, Transport, Upstream, wait_for};
+use crate::harness::{
+    Heard, Line, Reply, Server, Subscriber, TRUSTED, Transport, Upstream, wait_for,
+};
 
 #[test]
 fn an_address_makes_up_so_many_keys_in_a_second() {
@@ -127,7 +129,16 @@ fn a_document_that_was_let_go_for_memory_is_fetched_again() {
     let mut subscribers = Vec::new();
     for number in [0, 1, 2, 3, 0, 1, 2, 3] {
         let mut subscriber = server.subscribe(Transport::Sse, &format!("/f/{number}"));
-        while subscriber.envelope().events.is_empty() {}
+        let mut patience = Patience::new();
+        loop {
+            match subscriber.next() {
+                Heard::Envelope(envelope) if !envelope.events.is_empty() => break,
+                // There was one, and it is not there now.
+                Heard::Gap(gap) => assert_eq!(gap.reason, "unknown"),
+                Heard::Envelope(_) | Heard::Heartbeat => patience.check("the document"),
+                other => panic!("the document was due, not {other:?}"),
+            }
+        }
         subscribers.push(subscriber);
     }
 }
