@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{numbers, serve, until};
 use crate::harness::{
-    Heard, Line, Reply, Server, Subscriber, TRUSTED, Transport, Upstream, wait_for,
+    Heard, Line, Patience, Reply, Server, Subscriber, TRUSTED, Transport, Upstream, wait_for,
 };
 
 #[test]
