@@ -18,6 +18,8 @@
 //! respond          heads of answers
 //! content          bodies of answers
 //! timeouts         how long a peer may take
+//! line_body        bodies of lines: what has arrived of them is published together
+//! repolls          reading to the end of what has arrived
 //! rejection        connections that are not served, and learn why
 //! discard          bodies of requests that are refused by their head
 //! coalescing       one send for all that HTTP/2 writes at a time
@@ -33,10 +35,12 @@ mod discard;
 mod http2;
 mod identify;
 mod inspect;
+mod line_body;
 mod pages;
 mod post;
 mod refused_streams;
 mod rejection;
+mod repolls;
 mod respond;
 mod routes;
 mod runs;
@@ -83,6 +87,7 @@ pub(crate) use body_permits::BodyPermits;
 use coalescing::SharedBuffer;
 pub(crate) use rejection::reject;
 use rejection::{point_to_https, refuse_draining, refuse_slow};
+use repolls::Repolls;
 use routes::Takeover;
 pub(crate) use tickets::TicketStore;
 use timeouts::{ActiveRequest, ActiveRequests, TimedOut, TimeoutStream};
@@ -169,12 +174,14 @@ struct RequestConnection {
     account: Arc<AnswerAccount>,
     /// The address of its client. Through a proxy each request may have another one.
     address: Cell<Address>,
+    repolls: Repolls,
 }
 
 impl RequestConnection {
     fn new(permit: ConnectionPermit, account: &Arc<AnswerAccount>) -> Self {
         let address = Cell::new(permit.address());
-        Self { permit, account: Arc::clone(account), address }
+        let repolls = Repolls::default();
+        Self { permit, account: Arc::clone(account), address, repolls }
     }
 }
 
@@ -329,7 +336,13 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         if draining && idle.as_mut().poll(context).is_ready() {
             return Poll::Ready(Ok(None));
         }
-        let ended = Pin::new(&mut connection).poll(context);
+        via.repolls.begin();
+        let ended = loop {
+            let ended = Pin::new(&mut connection).poll(context);
+            if !via.repolls.take() || ended.is_ready() {
+                break ended;
+            }
+        };
         if account.is_evicted() {
             return Poll::Ready(Ok(None));
         }

@@ -112,6 +112,8 @@ counts! {
         topics_evicted: Counter,
         /// Batches sealed.
         batches_sealed: Counter,
+        /// Turns that a shard took although more was coming in, because it had waited for that for too long.
+        turns_forced: Counter,
         /// Pages of older events that were read back for subscribers.
         cold_reads: Counter,
         /// Patches made of versions of value topics.

@@ -56,6 +56,7 @@
 //! mail              messages between shards
 //! timers            what is due at a time
 //! alarm, wake       what wakes the loop besides sockets and mail
+//! settling          how long a woken loop lets others run first
 //! ```
 
 mod alarm;
@@ -94,6 +95,7 @@ mod recall;
 mod recalls;
 mod replication;
 mod running_query;
+mod settling;
 mod slice;
 mod sources;
 mod storing;

@@ -178,6 +178,23 @@ pub(crate) const ECHO_BYTES: usize = 16 << 20;
 /// smaller.
 pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
 
+/// Bytes of lines that have arrived and are appended together. Above this they are appended before more of
+/// their body is read: about what one read of a socket gives.
+pub(crate) const GATHERED_BYTES: usize = 64 << 10;
+
+/// Polls of a connection of HTTP/1.1, one after the other, to read chunks that have arrived. Above this other
+/// connections get their turn. Each takes less than a microsecond beside the chunk itself; a read of 64 KiB has
+/// no more chunks than this if they are of 60 bytes.
+pub(crate) const REPOLLS_MAX: u32 = 1024;
+
+/// Rounds in which a shard's loop lets whatever is ready run before its turn, because events are still coming
+/// in. One round takes up to sixteen pipelined requests of each connection.
+pub(crate) const SETTLING_ROUNDS_MAX: u32 = 16;
+
+/// Time after which such a round is the last one: as long as a slice of a walk. With more to read than this,
+/// waiting for the rest would delay subscribers more than it saves sends.
+pub(crate) const SETTLING_TIME: Duration = Duration::from_millis(1);
+
 /// Connections at a time that are sent the reason why they are not served. Above this limit
 /// they are just closed.
 pub(crate) const REJECTIONS_MAX: usize = 64;

@@ -9,6 +9,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{
     Http,
     body_permits::{BodyMemory, ClientBodyPermits},
+    line_body::{LineBody, Piece},
+    repolls::Repolls,
     respond::{Answer, ErrorResponse, json},
 };
 use crate::{
@@ -85,7 +87,7 @@ impl Publisher {
         self.kind == BodyKind::Lines
     }
 
-    /// Publishes the body.
+    /// Publishes the body. Its connection is polled again by `repolls`.
     ///
     /// # Errors
     /// When it is refused. The refusal then says which part was published.
@@ -93,6 +95,7 @@ impl Publisher {
         self,
         http: &Rc<Http>,
         body: &mut Incoming,
+        repolls: &Repolls,
     ) -> Result<Answer, ErrorResponse> {
         let permits = client_permits(http, &self.holder, self.client);
         let permit = permits.try_take()?;
@@ -100,6 +103,7 @@ impl Publisher {
         let published = if self.is_ndjson() {
             // Each line takes a permit again.
             drop(permit);
+            let body = LineBody::new(body, repolls, http.limits().event_bytes);
             self.publish_lines(http, body, &permits, &mut result).await
         } else {
             self.publish_one(http, body, &mut result).await
@@ -128,14 +132,13 @@ impl Publisher {
         taken.map_err(|refusal| refusal.of(self.holder.names(), self.topic.0.as_str()))
     }
 
-    /// Appends, and adds to what this request has published.
+    /// Appends lines, and adds to what this request has published.
     async fn append(
         &self,
         http: &Http,
         payloads: &mut Payloads,
         result: &mut Option<PublishResult>,
     ) -> Result<(), Refusal> {
-        self.take_rate(http, Act::Publish, payloads.count())?;
         let now = http.shard.publish(&self.topic, payloads, None).await?;
         match result {
             Some(result) => result.extend(&now),
@@ -161,18 +164,17 @@ impl Publisher {
         Ok(())
     }
 
-    /// Appends lines as they are read: a long request is a publish connection. It has a permit
+    /// Appends lines as they arrive: a long request is a publish connection. It has a permit
     /// while a line is unfinished or being appended. Between lines it is as idle as any other
     /// connection, and the limits of connections bound it.
     async fn publish_lines(
         &self,
         http: &Rc<Http>,
-        body: &mut Incoming,
+        mut body: LineBody<'_>,
         permits: &ClientBodyPermits<'_>,
         result: &mut Option<PublishResult>,
     ) -> Result<(), Refusal> {
         let limits = http.limits();
-        let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
         let mut drain = pin!(http.shard.drain());
         let mut publishing = http.shard.publishing(&self.holder, &self.topic)?;
         let mut token_end = pin!(until(ends_at(&self.holder)));
@@ -181,52 +183,53 @@ impl Publisher {
         let mut deadline = None;
         let mut permit = None;
         let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
+        let take_events = |count| self.take_rate(http, Act::Publish, count);
         loop {
-            let frame = tokio::select! {
-                biased;
-                () = &mut drain => return Err(Refusal::draining()),
-                // Before the body, which may always have more.
-                () = &mut token_end => return Err(expired()),
-                refusal = publishing.ended() => return Err(refusal),
-                frame = body.frame() => frame,
-                () = until(deadline) => return Err(slow()),
-            };
-            if permit.is_none() && matches!(frame, Some(Ok(_))) {
-                permit = Some(tokio::select! {
-                    biased;
-                    () = &mut drain => return Err(Refusal::draining()),
-                    permit = permits.take() => permit?,
-                });
-            }
-            let before = lines.number;
-            let read = match frame {
-                Some(Ok(frame)) => match frame.data_ref() {
-                    Some(chunk) => {
-                        self.take_rate(http, Act::Byte, chunk.len())?;
-                        lines.read(chunk, &mut payloads)
+            let before = body.lines.number;
+            let is_all = async {
+                while !body.is_full() {
+                    let piece = tokio::select! {
+                        biased;
+                        () = &mut drain => return Err(Refusal::draining()),
+                        // Before the body, which may always have more.
+                        () = &mut token_end => return Err(expired()),
+                        refusal = publishing.ended() => return Err(refusal),
+                        piece = body.next() => piece,
+                        () = until(deadline) => return Err(slow()),
+                    };
+                    let chunk = match piece {
+                        Piece::Data(chunk) => chunk,
+                        Piece::NothingYet => break,
+                        Piece::End => {
+                            return body.gather(Lines::finish, take_events).map(|()| true);
+                        }
+                        Piece::Broken => return Err(broken_off()),
+                    };
+                    if permit.is_none() {
+                        permit = Some(tokio::select! {
+                            biased;
+                            () = &mut drain => return Err(Refusal::draining()),
+                            permit = permits.take() => permit?,
+                        });
                     }
-                    None => continue,
-                },
-                // The publisher is gone, or its chunks are broken. The lines before this stay
-                // published.
-                Some(Err(_)) => return Err(broken_off()),
-                None => {
-                    let finished = lines.finish(&mut payloads);
-                    // An empty body is answered with a position too, but it publishes nothing.
-                    if !payloads.is_empty() || result.is_none() {
-                        self.append(http, &mut payloads, result).await?;
-                    }
-                    return finished;
+                    self.take_rate(http, Act::Byte, chunk.len())?;
+                    body.gather(|lines, out| lines.read(&chunk, out), take_events)?;
                 }
-            };
-            if !payloads.is_empty() {
-                self.append(http, &mut payloads, result).await?;
+                Ok(false)
             }
-            read?;
-            memory.set(lines.unfinished_bytes(), limits.unfinished_bytes)?;
-            if lines.unfinished_bytes() == 0 {
+            .await;
+            // The lines before an error stay published. An empty body is answered with a position
+            // too, but it publishes nothing.
+            if !body.gathered.is_empty() || (matches!(is_all, Ok(true)) && result.is_none()) {
+                self.append(http, &mut body.gathered, result).await?;
+            }
+            if is_all? {
+                return Ok(());
+            }
+            memory.set(body.lines.unfinished_bytes(), limits.unfinished_bytes)?;
+            if body.lines.unfinished_bytes() == 0 {
                 (deadline, permit) = (None, None);
-            } else if deadline.is_none() || lines.number > before {
+            } else if deadline.is_none() || body.lines.number > before {
                 deadline = Some(Instant::now() + limits.body_wait);
             }
         }

@@ -422,7 +422,7 @@ async fn route(
                 (parts.uri, parts.headers) = Default::default();
                 let _permit =
                     if is_beside { Some(connection.permit.for_stream(requester)?) } else { None };
-                publisher.publish(http, body).await
+                publisher.publish(http, body, &connection.repolls).await
             }
             (&Method::DELETE, Some(topic)) => delete(http, topic, parts, &requester).await,
             (_, Some(_)) => Err(ErrorResponse::method("GET, HEAD, POST, DELETE")),

@@ -8,7 +8,10 @@ use std::{
 use thalweg_wire::{ErrorCode, close};
 use tokio::task::yield_now;
 
-use super::{Arrival, Handle, Mail, Mailbox, Shard, local_topic::Ending, subscribers::Timer};
+use super::{
+    Arrival, Handle, Mail, Mailbox, Shard, local_topic::Ending, settling::Settling,
+    subscribers::Timer,
+};
 use crate::{clock::now_us, config::READS_PER_SHARD, fanout::FeedKey};
 
 /// Pieces of mail taken in one turn.
@@ -50,6 +53,8 @@ pub(crate) async fn run(
                 message => handle.open(message),
             }
         }
+        // What the messages left is processed now.
+        handle.wake.forget();
         let busy = handle.shard.borrow_mut().turn(&handle, is_ready);
         if handle.is_drained() {
             return Ok(());
@@ -59,11 +64,21 @@ pub(crate) async fn run(
             // Let requests and accepts run. The next slice sends what they publish.
             yield_now().await;
         }
+        let (mut is_woken, mut settling) = (false, Settling::default());
         poll_fn(|cx| {
+            if handle.wake.is_woken(cx) {
+                is_woken = true;
+                if settling.goes_on() {
+                    // Behind whatever is ready now, and without a look at all sockets, which
+                    // `yield_now` would bring.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                handle.counts.turns_forced.add(1);
+            }
             let Shard { subscribers, alarm, .. } = &mut *handle.shard.borrow_mut();
             is_ready |= subscribers.poll.has_events(cx)?;
             let has_rung = alarm.has_rung(cx)?;
-            let is_woken = handle.wake.is_woken(cx);
             mailbox.take(cx, &mut messages);
             let has_work = is_ready || has_rung || is_woken || !messages.is_empty();
             if has_work { Poll::Ready(io::Result::Ok(())) } else { Poll::Pending }

@@ -20,6 +20,11 @@ impl Wake {
         }
     }
 
+    /// The loop takes a turn now.
+    pub(super) fn forget(&self) {
+        self.is_woken.set(false);
+    }
+
     /// Whether it was woken since the last call. Otherwise the task of `cx` is woken when it is.
     pub(super) fn is_woken(&self, cx: &Context<'_>) -> bool {
         let is_woken = self.is_woken.take();
@@ -61,5 +66,10 @@ mod tests {
         assert_eq!(woken.0.load(Relaxed), 1);
         assert!(wake.is_woken(&context));
         assert!(!wake.is_woken(&context));
+        wake.wake();
+        wake.forget();
+        assert!(!wake.is_woken(&context), "the turn that was taken is enough");
+        wake.wake();
+        assert_eq!(woken.0.load(Relaxed), 3);
     }
 }

@@ -113,6 +113,12 @@ impl Payloads {
         })
     }
 
+    /// Keeps the first `count` events, and forgets the others.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.ends.truncate(count);
+        self.bytes.truncate(self.ends.last().map_or(0, |end| *end as usize));
+    }
+
     /// Forgets all events, keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -137,5 +143,35 @@ impl Payloads {
     /// The events and the end of each, in no more memory than they need.
     pub(super) fn into_parts(self) -> (Box<[u8]>, Box<[u32]>) {
         (self.bytes.into_boxed_slice(), self.ends.into_boxed_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payloads(events: &[&str]) -> Payloads {
+        let mut payloads = Payloads::default();
+        for event in events {
+            let write = |out: &mut Vec<u8>| {
+                out.extend_from_slice(event.as_bytes());
+                Ok::<_, ()>(())
+            };
+            payloads.push(write).unwrap();
+        }
+        payloads
+    }
+
+    #[test]
+    fn the_first_stay_and_more_can_follow() {
+        let mut cut = payloads(&["1", "[2]", "3"]);
+        cut.truncate(4);
+        assert_eq!(cut.joined(), b"1,[2],3");
+        cut.truncate(2);
+        assert_eq!((cut.joined(), cut.count()), (&b"1,[2]"[..], 2));
+        cut.push(|out| Ok::<_, ()>(out.push(b'4'))).unwrap();
+        assert!(cut.iter().eq([&b"1"[..], b"[2]", b"4"]));
+        cut.truncate(0);
+        assert!(cut.is_empty() && cut.joined().is_empty());
     }
 }

@@ -1,0 +1,36 @@
+//! Lets the body of a request over HTTP/1.1 be read to the end of the bytes that have arrived. hyper
+//! passes on one chunk each time the connection is polled, and a publisher may send each event in a
+//! chunk of its own.
+
+use std::cell::Cell;
+
+use crate::config::REPOLLS_MAX;
+
+/// The polls of a connection that its request can still ask for. Over HTTP/2 there are none: all
+/// data frames that have arrived can be read at once.
+#[derive(Debug, Default)]
+pub(super) struct Repolls {
+    left: Cell<u32>,
+    is_wanted: Cell<bool>,
+}
+
+impl Repolls {
+    /// Begins a poll of the connection's task.
+    pub(super) fn begin(&self) {
+        self.left.set(REPOLLS_MAX);
+    }
+
+    /// Asks for the connection to be polled again before its task yields. The caller then returns
+    /// `Pending`. Returns `false` if the task has to yield first.
+    pub(super) fn request(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        self.is_wanted.set(left > 0);
+        left > 0
+    }
+
+    /// Whether the connection is to be polled again.
+    pub(super) fn take(&self) -> bool {
+        self.is_wanted.take()
+    }
+}
