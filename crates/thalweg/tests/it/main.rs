@@ -4,6 +4,7 @@
 mod access;
 mod addresses;
 mod answers;
+mod arriving;
 mod asking;
 mod bench;
 mod bench_misbehaving;

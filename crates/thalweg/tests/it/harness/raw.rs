@@ -1,15 +1,15 @@
 //! A connection that may misbehave: any bytes, in cleartext or over TLS, as
 //! slowly as one likes, read or not. Every wait ends when progress stops.
 
-use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use serde_json::Value;
 use thalweg_testing::{Patience, connect, is_timeout, write_all};
 
-use super::request;
+use super::{request, wait_for};
 
 /// Bytes both ways; `TcpStream` itself, or TLS on it.
 pub(crate) trait Duplex: Read + Write + Send {
@@ -49,6 +49,23 @@ impl Raw {
     /// Whether the bytes went out, as far as this end can know.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         write_all(&mut *self.stream, bytes.as_ref()).is_ok()
+    }
+
+    /// Waits until the server's side of the connection has all that was sent, read or not.
+    pub(crate) fn await_arrival(&self) {
+        let local = self.stream.tcp().local_addr().expect("a connected socket");
+        let port = format!(":{:04X}", local.port());
+        wait_for("what was sent to arrive", || {
+            // Fields of proc_net_tcp(5): the number, both addresses, the state, and what is not
+            // acknowledged.
+            let sockets = fs::read_to_string("/proc/net/tcp").expect("the kernel's sockets");
+            let mut fields = sockets.lines().map(|line| line.split_whitespace());
+            let own = fields.find_map(|mut fields| {
+                fields.nth(1).filter(|address| address.ends_with(&port))?;
+                fields.nth(2)
+            });
+            own.is_some_and(|queues| queues.starts_with("00000000:")).then_some(())
+        });
     }
 
     /// Sends until the server takes no more for `patience`: it reads no more. How much

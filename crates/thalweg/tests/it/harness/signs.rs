@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Raw, Server, wait_for, wait_for_value};
 
@@ -45,6 +45,18 @@ impl Server {
         self.pid
     }
 
+    /// Does something while none of its threads runs.
+    pub(crate) fn while_stopped(&self, act: impl FnOnce()) {
+        kill_process(self.pid, Signal::STOP).expect("stop the server");
+        wait_for("the server to stop", || {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.pid.as_raw_pid()));
+            let mut threads = threads.expect("its threads").map_while(Result::ok);
+            threads.all(|thread| is_stopped(&thread.path())).then_some(())
+        });
+        act();
+        kill_process(self.pid, Signal::CONT).expect("let it go on");
+    }
+
     /// Its resident memory, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_pid()));
@@ -65,4 +77,10 @@ impl Server {
             self.log.lock().expect("the log").contains(words).then_some(())
         });
     }
+}
+
+/// Whether a thread is stopped (proc_pid_stat(5), field 3), or has ended.
+fn is_stopped(thread: &Path) -> bool {
+    let Ok(stat) = fs::read_to_string(thread.join("stat")) else { return true };
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
 }
