@@ -242,6 +242,7 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.transport, |settings, value: Transport| settings.transport = value);
     vary(&mut all, &block.mode, |settings, value| settings.mode = value);
     vary(&mut all, &block.request, |settings, value| settings.request = value);
+    vary(&mut all, &block.chunk_events, |settings, value| settings.chunk_events = value);
     vary(&mut all, &block.publish_to, |settings, value| settings.publish_to = value);
     vary(&mut all, &block.message_events, |settings, value| settings.message_events = value);
     vary(&mut all, &block.shards, |settings, value| settings.shards = value);

@@ -1,6 +1,8 @@
 //! What cannot be measured, and what to do about it.
 
-use super::{Answers, Dialect, Drive, Payload, Program, PublishTo, Settings, TopicKind, Transport};
+use super::{
+    Answers, Dialect, Drive, Payload, Program, PublishTo, Request, Settings, TopicKind, Transport,
+};
 use thalweg_match_feed::Size;
 
 /// The least a published event needs for `seq`, `due` and `crc` at full length.
@@ -103,6 +105,10 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
 fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { publish_to, message_events, event_bytes, window, .. } = *settings;
     let is_consumer = program.dialect() == Dialect::Consumer;
+    let is_by_nats = publish_to == PublishTo::Nats || settings.request == Request::Single;
+    if settings.chunk_events > 0 && is_by_nats {
+        return Err("chunk_events is of one long HTTP request: leave it out".to_owned());
+    }
     if drive != Drive::Stored && publish_to == PublishTo::Subject {
         if message_events != 1 {
             return Err(

@@ -180,6 +180,7 @@ impl Drive {
                 let figure = if scheduled_per_s.is_some() { Figure::Latency } else { Figure::Cpu };
                 Kind {
                     keys: beside(&[
+                        "chunk_events",
                         "publish_to",
                         "message_events",
                         "streams",
@@ -244,7 +245,7 @@ impl Drive {
                     Request::Single => "single posts",
                 };
                 Kind {
-                    keys: vec!["event_bytes", "request"],
+                    keys: vec!["event_bytes", "request", "chunk_events"],
                     label: format!("{how} {connections} × {bytes}"),
                     can_pause: true,
                     ..plain
@@ -381,6 +382,9 @@ impl Settings {
         if self.slow > 0 {
             let rate = bytes_label(self.slow_bytes_per_s);
             label += &format!(", {} read {rate}/s", self.slow);
+        }
+        if self.chunk_events > 0 {
+            label += &format!(", {} a chunk", self.chunk_events);
         }
         if self.publish_to == PublishTo::Nats {
             label += " by NATS";

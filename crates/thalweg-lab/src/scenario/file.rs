@@ -274,6 +274,9 @@ pub(super) struct Block {
     pub(super) mode: Option<Axis<Mode>>,
     /// How the `publish` drive hands events in.
     pub(super) request: Option<Axis<Request>>,
+    /// Events of an HTTP chunk, where they are published in one long request. 0 puts all that are
+    /// due into one chunk.
+    pub(super) chunk_events: Option<Axis<u32>>,
     /// Where published events go to: the subject, or the NATS server that it reads from.
     pub(super) publish_to: Option<Axis<PublishTo>>,
     /// Events in a message to a NATS server, up to 256.
@@ -376,6 +379,7 @@ of_every_key!(
     deltas,
     mode,
     request,
+    chunk_events,
     publish_to,
     message_events,
     tls,

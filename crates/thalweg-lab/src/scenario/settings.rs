@@ -70,6 +70,8 @@ pub struct Settings {
     pub mode: Mode,
     /// How the `publish` drive hands events in.
     pub request: Request,
+    /// Events of a chunk, in a long publish request; 0 puts all that are due into one.
+    pub chunk_events: u32,
     /// Where published events go to.
     pub publish_to: PublishTo,
     /// Events in a message to a NATS server.
@@ -137,6 +139,7 @@ impl Default for Settings {
             deltas: false,
             mode: Mode::Coalesced,
             request: Request::Ndjson,
+            chunk_events: 0,
             publish_to: PublishTo::Subject,
             message_events: 1,
             answers: Answers::Same,

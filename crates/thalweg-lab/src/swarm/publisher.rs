@@ -5,7 +5,7 @@ use super::http_response;
 use super::link::{RECORD_BYTES_MAX, Received};
 use super::nats::NatsPublisher;
 use super::negotiated;
-use super::publishing::Requests;
+use super::publishing::{Requests, write_chunks};
 use super::socket::Poller;
 use super::writer::Writer;
 use anyhow::bail;
@@ -17,7 +17,11 @@ const ANSWER_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) enum Publisher {
     /// An NDJSON request that goes on and on.
-    Ndjson(Writer),
+    Ndjson {
+        writer: Writer,
+        /// Events of a chunk; 0 puts all that are published together into one.
+        chunk_events: u32,
+    },
     Requests(Box<RequestPublisher>),
     Nats(Box<NatsPublisher>),
 }
@@ -34,11 +38,12 @@ pub(super) struct RequestPublisher {
 }
 
 impl Publisher {
-    /// Connects and sends the head of an NDJSON request that posts to this target. The poller
-    /// will report `key`.
+    /// Connects and sends the head of an NDJSON request that posts to this target, in chunks of
+    /// `chunk_events`; 0 puts all that are published together into one. The poller will report `key`.
     pub(super) fn ndjson(
         dialer: &Dialer,
         target: &str,
+        chunk_events: u32,
         key: u64,
         poller: &Poller,
     ) -> anyhow::Result<Publisher> {
@@ -47,7 +52,8 @@ impl Publisher {
              Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
             dialer.address()
         );
-        Ok(Publisher::Ndjson(Writer::open(dialer, key, head.into_bytes(), poller)?))
+        let writer = Writer::open(dialer, key, head.into_bytes(), poller)?;
+        Ok(Publisher::Ndjson { writer, chunk_events })
     }
 
     /// Connects, to make such a request for each event. The poller will report `key`.
@@ -68,11 +74,9 @@ impl Publisher {
     /// Publishes these lines.
     pub(super) fn post(&mut self, lines: &[u8], poller: &Poller) -> anyhow::Result<()> {
         match self {
-            Publisher::Ndjson(writer) => writer.send(poller, |out| {
-                out.extend_from_slice(format!("{:x}\r\n", lines.len()).as_bytes());
-                out.extend_from_slice(lines);
-                out.extend_from_slice(b"\r\n");
-            }),
+            Publisher::Ndjson { writer, chunk_events } => {
+                writer.send(poller, |out| write_chunks(lines, *chunk_events, out))
+            }
             Publisher::Requests(publisher) => {
                 let RequestPublisher { writer, requests, head, .. } = &mut **publisher;
                 writer.send(poller, |out| {
@@ -88,7 +92,7 @@ impl Publisher {
     /// Says nothing, but says it: an empty line is no event.
     pub(super) fn keep_alive(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
-            Publisher::Ndjson(_) => self.post(b"\n", poller),
+            Publisher::Ndjson { .. } => self.post(b"\n", poller),
             Publisher::Requests(_) | Publisher::Nats(_) => Ok(()),
         }
     }
@@ -97,14 +101,14 @@ impl Publisher {
     pub(super) fn send_rest(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
             Publisher::Nats(nats) => nats.send_rest(poller),
-            Publisher::Ndjson(_) | Publisher::Requests(_) => Ok(()),
+            Publisher::Ndjson { .. } | Publisher::Requests(_) => Ok(()),
         }
     }
 
     /// What the connection is like, once that is agreed on.
     pub(super) fn facts(&self) -> Option<Vec<(String, String)>> {
         match self {
-            Publisher::Ndjson(writer) if writer.link.is_agreed() => {
+            Publisher::Ndjson { writer, .. } if writer.link.is_agreed() => {
                 Some(negotiated::of_link(&writer.link))
             }
             _ => None,
@@ -114,7 +118,7 @@ impl Publisher {
     /// Ends the request.
     pub(super) fn finish(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
-            Publisher::Ndjson(writer) => {
+            Publisher::Ndjson { writer, .. } => {
                 writer.send(poller, |out| out.extend_from_slice(b"0\r\n\r\n"))
             }
             Publisher::Requests(_) => Ok(()),
@@ -125,7 +129,7 @@ impl Publisher {
     /// Bytes the kernel has not taken.
     pub(super) fn pending_bytes(&self) -> usize {
         match self {
-            Publisher::Ndjson(writer) => writer.pending_bytes(),
+            Publisher::Ndjson { writer, .. } => writer.pending_bytes(),
             Publisher::Requests(publisher) => publisher.writer.pending_bytes(),
             Publisher::Nats(nats) => nats.pending_bytes(),
         }
@@ -134,7 +138,7 @@ impl Publisher {
     /// Writes what the kernel takes.
     pub(super) fn flush(&mut self, poller: &Poller) -> anyhow::Result<()> {
         match self {
-            Publisher::Ndjson(writer) => writer.flush(poller),
+            Publisher::Ndjson { writer, .. } => writer.flush(poller),
             Publisher::Requests(publisher) => publisher.writer.flush(poller),
             Publisher::Nats(nats) => nats.go_on(poller),
         }
@@ -144,7 +148,7 @@ impl Publisher {
     /// if it has not taken an event.
     pub(super) fn answer(&mut self) -> anyhow::Result<Vec<u8>> {
         match self {
-            Publisher::Ndjson(writer) => Ok(read(writer)?.0),
+            Publisher::Ndjson { writer, .. } => Ok(read(writer)?.0),
             Publisher::Requests(publisher) => publisher.hear().map(|()| Vec::new()),
             // What NATS says is read when the rest is written.
             Publisher::Nats(_) => Ok(Vec::new()),

@@ -1,12 +1,12 @@
 //! How events are handed in: what a publish connection says, in each way that there is. Pure.
 
+use memchr::memchr_iter;
 use std::net::SocketAddr;
 
 /// How the events of a topic are handed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Publishing {
-    /// A request with a line for each event, which goes on and on: each burst is one chunk
-    /// (RFC 9112 §7.1).
+    /// A request with a line for each event, which goes on and on, in chunks.
     Ndjson {
         /// Where it is posted to.
         target: String,
@@ -66,6 +66,20 @@ impl Requests {
     }
 }
 
+/// Appends lines in chunks of `events` lines (RFC 9112 §7.1); 0 makes one chunk of all.
+pub(super) fn write_chunks(lines: &[u8], events: u32, out: &mut Vec<u8>) {
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let nth = (events as usize).checked_sub(1);
+        let end = nth.and_then(|nth| memchr_iter(b'\n', rest).nth(nth));
+        let (chunk, after) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+        out.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        out.extend_from_slice(chunk);
+        out.extend_from_slice(b"\r\n");
+        rest = after;
+    }
+}
+
 fn percent_encoded(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 4);
     for &byte in bytes {
@@ -80,6 +94,19 @@ fn percent_encoded(bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_cut_into_chunks() {
+        let written = |events| {
+            let mut out = Vec::new();
+            write_chunks(b"1\n22\n3\n", events, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(0), "7\r\n1\n22\n3\n\r\n");
+        assert_eq!(written(1), "2\r\n1\n\r\n3\r\n22\n\r\n2\r\n3\n\r\n");
+        assert_eq!(written(2), "5\r\n1\n22\n\r\n2\r\n3\n\r\n");
+        assert_eq!(written(9), written(0));
+    }
 
     #[test]
     fn a_request_has_the_length_of_its_body() {

@@ -19,7 +19,7 @@ pub(super) struct Axis {
 }
 
 /// In the order in which they are preferred.
-const AXES: [Axis; 16] = [
+const AXES: [Axis; 17] = [
     axis(
         "rate",
         "events published per s",
@@ -80,6 +80,15 @@ const AXES: [Axis; 16] = [
         |it| f64::from(it.window),
         round,
         |it| format!("window of {}", round(it)),
+    ),
+    axis(
+        "chunk_events",
+        "events of a chunk",
+        |it| f64::from(it.chunk_events),
+        round,
+        |it| {
+            if it == 0.0 { "one chunk of all".to_owned() } else { format!("{} a chunk", round(it)) }
+        },
     ),
     axis(
         "stopped",

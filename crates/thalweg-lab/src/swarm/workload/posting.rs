@@ -164,7 +164,8 @@ impl<'a> Publishing<'a> {
         let target = self.publish_target()?;
         let open = |key| -> anyhow::Result<Stream> {
             let dialer = Dialer::to_subject(self.node_of(key), settings, tls::HTTP_1)?;
-            let publisher = Publisher::ndjson(&dialer, &target, u64::from(key), &self.poller)?;
+            let (chunk_events, key) = (settings.chunk_events, u64::from(key));
+            let publisher = Publisher::ndjson(&dialer, &target, chunk_events, key, &self.poller)?;
             Ok(Stream { publisher, sent: 0, answer: Vec::new(), facts: None, negotiated: None })
         };
         let mut streams = (0..settings.connections).map(open).collect::<Result<Vec<_>, _>>()?;

@@ -115,7 +115,8 @@ impl PublishedLoad {
             };
             self.publishers.push(match publishing {
                 Some(Publishing::Ndjson { target }) => {
-                    Publisher::ndjson(&self.dialer, &target, key, poller)?
+                    let chunk_events = self.settings.chunk_events;
+                    Publisher::ndjson(&self.dialer, &target, chunk_events, key, poller)?
                 }
                 Some(Publishing::Requests(requests)) => {
                     Publisher::requests(&self.dialer, requests, key, poller)?
