@@ -40,9 +40,10 @@ impl<'a> LineBody<'a> {
         Self { body, repolls, lines, gathered }
     }
 
-    /// Whether the lines gathered are to be appended before more is read.
-    pub(super) fn is_full(&self) -> bool {
-        self.gathered.joined().len() >= GATHERED_BYTES
+    /// Whether more is read before the lines gathered are appended. Without such lines the caller
+    /// first counts the memory and the time of the unfinished one.
+    pub(super) fn reads_on(&self) -> bool {
+        !self.gathered.is_empty() && self.gathered.joined().len() < GATHERED_BYTES
     }
 
     /// The next piece. Waits for it only if no lines are gathered.

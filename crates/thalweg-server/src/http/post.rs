@@ -187,7 +187,7 @@ impl Publisher {
         loop {
             let before = body.lines.number;
             let is_all = async {
-                while !body.is_full() {
+                loop {
                     let piece = tokio::select! {
                         biased;
                         () = &mut drain => return Err(Refusal::draining()),
@@ -214,6 +214,9 @@ impl Publisher {
                     }
                     self.take_rate(http, Act::Byte, chunk.len())?;
                     body.gather(|lines, out| lines.read(&chunk, out), take_events)?;
+                    if !body.reads_on() {
+                        break;
+                    }
                 }
                 Ok(false)
             }
