@@ -131,11 +131,11 @@ impl Payloads {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start as usize..*end as usize])
     }
 
-    /// With room for about as much as `like` holds.
-    pub(super) fn with_room_like(like: &Self) -> Self {
+    /// With room for about as much as `like` holds, and at most for `bytes_max` bytes.
+    pub(super) fn with_room_like(like: &Self, bytes_max: usize) -> Self {
         Self {
-            bytes: Vec::with_capacity(like.bytes.len()),
-            ends: Vec::with_capacity(like.ends.len()),
+            bytes: Vec::with_capacity(like.bytes.len().min(bytes_max)),
+            ends: Vec::with_capacity(like.ends.len().min(bytes_max / size_of::<u32>())),
             published_ms: None,
         }
     }

@@ -134,8 +134,9 @@ impl Sequencer {
             return;
         }
         let first = self.next - self.open.count() as Offset;
-        // The batch takes over the memory. The next batch is likely as large.
-        let room = Payloads::with_room_like(&self.open);
+        // The batch takes over the memory. The next batch is likely as large, but it may never come:
+        // a topic keeps this room as long as it is there.
+        let room = Payloads::with_room_like(&self.open, WHOLE_BYTES_MIN);
         let sealed = std::mem::replace(&mut self.open, room);
         let batch = Batch::seal(first, first, sealed, now_us).opened_at(self.opened_us);
         self.full.push(batch);
