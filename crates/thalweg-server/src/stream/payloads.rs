@@ -152,14 +152,16 @@ mod tests {
 
     fn payloads(events: &[&str]) -> Payloads {
         let mut payloads = Payloads::default();
-        for event in events {
-            let write = |out: &mut Vec<u8>| {
-                out.extend_from_slice(event.as_bytes());
-                Ok::<_, ()>(())
-            };
-            payloads.push(write).unwrap();
-        }
+        events.iter().for_each(|event| push(&mut payloads, event));
         payloads
+    }
+
+    fn push(payloads: &mut Payloads, event: &str) {
+        let pushed = payloads.push(|out| {
+            out.extend_from_slice(event.as_bytes());
+            Ok::<_, ()>(())
+        });
+        pushed.unwrap();
     }
 
     #[test]
@@ -169,7 +171,7 @@ mod tests {
         assert_eq!(cut.joined(), b"1,[2],3");
         cut.truncate(2);
         assert_eq!((cut.joined(), cut.count()), (&b"1,[2]"[..], 2));
-        cut.push(|out| Ok::<_, ()>(out.push(b'4'))).unwrap();
+        push(&mut cut, "4");
         assert!(cut.iter().eq([&b"1"[..], b"[2]", b"4"]));
         cut.truncate(0);
         assert!(cut.is_empty() && cut.joined().is_empty());

@@ -1,6 +1,6 @@
 //! What shows from outside how a server is: its metrics, its memory, its log.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use rustix::process::{Pid, Signal, kill_process};
 
