@@ -107,7 +107,9 @@ fn stored(settings: &Settings, drive: Drive, program: &Program) -> Result<(), St
     let is_consumer = program.dialect() == Dialect::Consumer;
     let is_by_nats = publish_to == PublishTo::Nats || settings.request == Request::Single;
     if settings.chunk_events > 0 && is_by_nats {
-        return Err("chunk_events is of one long HTTP request: leave it out".to_owned());
+        return Err(
+            "chunk_events is about one long HTTP request: leave it out, or set it to 0".to_owned()
+        );
     }
     if drive != Drive::Stored && publish_to == PublishTo::Subject {
         if message_events != 1 {

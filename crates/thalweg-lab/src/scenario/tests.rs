@@ -444,6 +444,7 @@ fn what_has_no_effect_is_refused_with_what_has() {
         // A suite changes those of its scenarios that a setting is one of.
         told("quick", &["event_bytes=500"], Some(100)),
         told("quick", &["request=single"], None),
+        told("quick", &["request=single", "chunk_events=0"], None),
     ];
     insta::assert_snapshot!(answers.join("\n"));
     let url = Typed { url: "ws://localhost/".to_owned(), ..Typed::default() };
