@@ -3,7 +3,7 @@ use crate::Plan;
 /// Takes what a query makes. Offsets increase.
 pub trait Sink {
     /// All rows from this offset on are made; of those before it some are not, because the query began too late for
-    /// them ([`Beginning::Block`]). Comes once at most, before any row.
+    /// them ([`crate::Beginning::Block`]). Comes once at most, before any row.
     fn begins(&mut self, offset: u64);
 
     /// A row, as JSON.
