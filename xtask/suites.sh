@@ -78,7 +78,7 @@ tests() {
   # Examples are checked by clippy.
   $CARGO test --locked --workspace --lib --bins --tests --no-run --message-format json-render-diagnostics \
     > "$logs/artefacts" || return
-  grep '"test":true' "$logs/artefacts" |
+  grep '"profile":{[^}]*"test":true' "$logs/artefacts" |
     sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"kind":\["\([a-z]*\)[^]]*\].*"executable":"\([^"]*\)".*/\1 \2 \3/p' \
       > "$logs/binaries"
   [ -s "$logs/binaries" ]
