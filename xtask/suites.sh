@@ -68,9 +68,13 @@ pages() {
   cd web && npm run build && npm run size && npm run check
 }
 
-sdk() { cd web && npm test; }
+# interruptible COMMAND…: a shell has its background commands ignore SIGINT, and they pass that on to
+# every program that they start. Tests interrupt programs.
+interruptible() { exec env --default-signal=INT,QUIT "$@"; }
 
-browser() { cd web && npm run e2e; }
+sdk() { cd web && interruptible npm test; }
+
+browser() { cd web && interruptible npm run e2e; }
 
 # The binaries of tests, a line each: the folder of the crate, the kind of target, the file.
 # `cargo test` could run them only one after the other, or with other features.
@@ -88,7 +92,17 @@ tests() {
 binary() {
   file=$1 folder=$2
   shift 2
-  cd "$folder" && CARGO_MANIFEST_DIR=$folder exec "$file" "$@"
+  cd "$folder" && export CARGO_MANIFEST_DIR="$folder" && interruptible "$file" "$@"
+}
+
+# tests_of_program THREADS NAME ARGUMENTS…: runs those tests of the built program that the arguments select.
+tests_of_program() {
+  RUST_TEST_THREADS=$1 name_of_suite=$2
+  export RUST_TEST_THREADS
+  shift 2
+  grep -e "$program" "$logs/binaries" | while read -r folder kind file; do
+    suite "$name_of_suite" binary "$file" "$folder" "$@" < /dev/null
+  done
 }
 
 # binaries THREADS GREP…: runs those whose line grep selects, one after the other, each as a suite.
@@ -103,7 +117,7 @@ binaries() {
   done
 }
 
-doc_tests() { $CARGO test --locked --workspace --doc --quiet; }
+doc_tests() { interruptible $CARGO test --locked --workspace --doc --quiet; }
 
 # Says how far the suites are.
 progress() {
@@ -117,7 +131,7 @@ progress() {
 waiting=$((4 * $(nproc)))
 computing=$((2 * $(nproc)))
 program='/crates/thalweg test '
-# It measures, and needs the cores for that.
+# These measure, and need the cores for that: `thalweg bench` on programs and in tabs, and the lab.
 lab='/crates/thalweg-lab test '
 
 echo "== build"
@@ -135,7 +149,7 @@ watching=$!
 trap 'kill $watching 2> /dev/null' EXIT
 # Suites in the background do not hear of an interrupt by themselves.
 trap 'trap - TERM; kill 0' INT TERM
-binaries $waiting -e "$program" &
+tests_of_program $waiting "thalweg (it), without bench" --skip bench:: &
 lanes=$!
 suite "browser" browser &
 lanes="$lanes $!"
@@ -146,5 +160,6 @@ lanes="$lanes $!"
 } &
 lanes="$lanes $!"
 for lane in $lanes; do wait "$lane"; done
+tests_of_program $computing "thalweg (it), bench" bench::
 binaries $computing -e "$lab"
 finish

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use crate::harness::{Program, skipped, wait_for};
 
@@ -70,7 +71,10 @@ impl Drop for Behind {
     /// In an orderly way, because some have processes of their own.
     fn drop(&mut self) {
         self.program.interrupt();
-        wait_for("the proxy to end", || self.program.has_ended().then_some(()));
+        // A second panic would end all tests.
+        if !thread::panicking() {
+            wait_for("the proxy to end", || self.program.has_ended().then_some(()));
+        }
     }
 }
 
