@@ -106,7 +106,7 @@ impl AskedQueries {
     /// The plan of a query that somebody has asked for before, and does so again; `begins`: to subscribe to it.
     ///
     /// # Errors
-    /// When it does not run and as many run as may.
+    /// When it does not run and as many run as may: whoever asks is told before subscribing.
     pub(crate) fn again(
         &self,
         topic: &Topic,
@@ -115,7 +115,7 @@ impl AskedQueries {
     ) -> Result<Option<Arc<Plan>>, Refusal> {
         let mut asked = self.lock();
         let Some(known) = asked.get(topic) else { return Ok(None) };
-        if begins && !known.counts(now_us) {
+        if !known.counts(now_us) {
             self.check_count(&asked, known.address, now_us)?;
         }
         let Some(known) = asked.get_mut(topic) else { return Ok(None) };
@@ -144,9 +144,7 @@ impl AskedQueries {
             known.asked_us = now_us;
             return Ok(());
         }
-        if begins {
-            self.check_count(&asked, address, now_us)?;
-        }
+        self.check_count(&asked, address, now_us)?;
         self.forget_oldest(&mut asked, address, now_us);
         let mut memory = self.memory.share(address);
         if !memory.set(topic.memory_bytes()) {
