@@ -75,7 +75,9 @@ export const test = base.extend<Settings & Parts>({
         if (!isOwn) complaints.push(`a request to ${request.url()}`);
       });
       await use(complaints);
-      expect(complaints.filter((it) => !expected?.test(it))).toEqual([]);
+      // A page that turns to another topic may close a connection before it is open: how often depends on the machine.
+      const isOfHaste = (complaint: string) => complaint.includes("closed before the connection is established");
+      expect(complaints.filter((it) => !expected?.test(it) && !isOfHaste(it))).toEqual([]);
     },
     { auto: true },
   ],
