@@ -156,7 +156,7 @@ mod tests {
         columns.collect::<Vec<_>>().join(" ")
     }
 
-    /// What becomes of the columns of a row with another one.
+    /// A change of the columns that a row with other values needs.
     fn check(first: &str, next: &str, expected: &str) {
         let columns = Columns::infer(first.as_bytes());
         let changed = columns.changed(&columns.changes_for(next.as_bytes())).expect("columns");

@@ -32,7 +32,7 @@ pub struct Column {
     pub unit: TimeUnit,
 }
 
-/// What is declared of a column's values.
+/// The declared type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ColumnType {
     pub(crate) kind: Kind,

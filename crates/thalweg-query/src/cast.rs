@@ -9,7 +9,7 @@ use crate::{
     value::{finite, text_of, time},
 };
 
-/// What something is cast to.
+/// The type to which a value is cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Bool,

@@ -42,7 +42,7 @@ pub(crate) struct Scope<'a> {
     /// Whether it is the condition of WHERE, before there are windows.
     pub(crate) is_filter: bool,
     steps_left: usize,
-    /// Of evaluating what is constant.
+    /// A meter for evaluating constant expressions.
     meter: Meter,
 }
 

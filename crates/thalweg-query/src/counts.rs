@@ -1,4 +1,4 @@
-/// What happened to events and windows.
+/// Counts of events and windows by their fate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Events that were taken in.

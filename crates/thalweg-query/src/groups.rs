@@ -134,7 +134,7 @@ impl Groups {
         self.by_key.len()
     }
 
-    /// Drops them. What they took is taken off `held`.
+    /// Drops them and takes their memory off `held`.
     pub(crate) fn release(self, held: &mut Held) {
         self.by_key.iter().for_each(|(key, group)| group.release(key, held));
     }
@@ -148,7 +148,7 @@ impl Groups {
 }
 
 impl OrderedGroups {
-    /// The next group. What it took is taken off `held`.
+    /// Returns the next group and takes its memory off `held`.
     pub(crate) fn next(&mut self, held: &mut Held) -> Option<FinishedGroup> {
         let Reverse(Keyed { key, group }) = self.by_key.pop()?;
         group.release(&key, held);

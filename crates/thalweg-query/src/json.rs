@@ -41,7 +41,7 @@ fn write_cell(cell: &Cell<'_>, bytes_max: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// What is beyond `bytes_max` is left out: escapes make a text six times as long.
+/// Stops at `bytes_max`: escapes make a text six times as long.
 fn write_string(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');

@@ -135,7 +135,7 @@ impl Meter {
         fits
     }
 
-    /// What was exceeded, if something was.
+    /// The first budget that was exceeded, if any.
     #[inline]
     pub(crate) fn over(&self) -> Option<Over> {
         self.over.get()
@@ -161,7 +161,7 @@ impl Meter {
     }
 }
 
-/// What is left of the steps and bytes of one event.
+/// The remaining steps and bytes of one event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     steps_left: u64,

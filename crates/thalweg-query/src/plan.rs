@@ -463,7 +463,7 @@ fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryErro
     for item in &statement.items {
         match item {
             Item::All => {
-                // What nobody knows anything of yet comes when it is known.
+                // A column without a known type follows when a row has a value for it.
                 let is_known = |column: &Column| {
                     is_whole || !schema.are_inferred() || column.kind != Kind::Null
                 };

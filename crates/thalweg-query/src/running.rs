@@ -68,7 +68,7 @@ pub struct Running {
     /// When the first event was published that was left out and is not announced, in ms since 1970.
     left_out_ms: Option<i64>,
     counts: Counts,
-    /// What is left to the event that is taken in, and to the windows that it closes.
+    /// The remaining budget of the current event and of the windows that it closes.
     budget: Budget,
     /// The event that is taken in, in which a pause was made.
     taking: Option<Taking>,

@@ -9,7 +9,7 @@ use crate::{Plan, aggregate::Accumulator, groups::write_key, plan::Shape};
 /// Integers up to this one are different doubles.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// What a query does not take of its columns' changes.
+/// The changes of its columns that a query refuses.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     /// For each column, the types with which it cannot run.

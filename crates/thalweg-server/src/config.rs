@@ -220,7 +220,7 @@ pub enum Tls {
 }
 
 impl Config {
-    /// What a running query may have.
+    /// The bounds of a running query.
     pub(crate) fn query_bounds(&self) -> Bounds {
         let lead_ms = i64::try_from(self.query_lead.as_millis()).unwrap_or(i64::MAX);
         Bounds { lead_ms, ..Bounds::default() }

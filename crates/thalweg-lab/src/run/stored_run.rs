@@ -16,13 +16,13 @@ pub struct StoredRun {
     pub name: String,
     /// Where it lies.
     pub folder: PathBuf,
-    /// What was to be measured.
+    /// The plan of the run.
     pub plan: Plan,
     /// On what, with what, when.
     pub manifest: Manifest,
     /// What was measured.
     pub samples: Vec<Sample>,
-    /// What a reader must know of the files.
+    /// Remarks on the files for the reader.
     pub remarks: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl StoredRun {
         Summary::new(&self.plan, &self.samples, self.manifest.clone())
     }
 
-    /// What its subjects cost, for [`crate::sizing`].
+    /// The costs of its subjects, for [`crate::sizing`].
     pub fn basis(&self) -> Basis {
         let Manifest { machine, measured, version, begun, .. } = &self.manifest;
         let measured = if measured.is_empty() { version } else { measured };

@@ -151,7 +151,7 @@ fn whatever_reads_a_text_counts_its_bytes() {
         let passes_on = ["coalesce(", "least(s)", "greatest(s)", "count(s)", "s IS NULL", " AS STRING)"]
             .iter()
             .any(|name| expression.contains(name))
-            // Of JSON nothing is read.
+            // JSON is not parsed.
             || ["least(j", "greatest(j", "nullif(j"].iter().any(|name| expression.starts_with(name))
             // With a short text few bytes are compared.
             || expression.starts_with("least(") && expression.contains('\'')

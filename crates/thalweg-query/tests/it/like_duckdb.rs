@@ -19,7 +19,7 @@ fn values(expected: &[(&str, &str)]) {
     expected.iter().for_each(|(expression, expected)| value(expression, expected));
 }
 
-/// What an aggregate makes of these values.
+/// Checks the result of an aggregate over these values.
 fn aggregated(function: &str, kind: &str, values: &[&str], expected: &str) {
     let query = format!("SELECT {function}(v) AS r FROM tumble(t, 1s) GROUP BY window_start");
     let rows: Vec<String> =

@@ -147,7 +147,7 @@ fn keys_that_become_doubles_are_the_same_groups() {
         &["\"k\":1", "\"k\":null", "\"k\":2", "\"k\":1.0", "\"k\":0.5", "\"k\":2"],
         &["[null,1]", "[0.5,1]", "[1.0,2]", "[2.0,2]"],
     );
-    // Of two that would be one group, nobody knows which came last.
+    // Two groups that become one have no known order.
     check_window("k, last(v)", &["\"k\":9007199254740993,\"v\":1", "\"k\":0.5,\"v\":2"], &["lost"]);
 }
 

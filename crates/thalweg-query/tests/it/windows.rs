@@ -379,7 +379,7 @@ fn a_row_is_no_larger_than_an_event_and_a_long_text_is_null_where_it_is_read() {
     assert_eq!(sizes, [None, Some(600_000 + 21), Some(120_000 + 21), Some(140_000 + 19)]);
     let counts = running.counts();
     assert_eq!((counts.large_rows, counts.refused(), counts.oversized), (1, 1, 5 + 1));
-    // Of a window, too.
+    // A window's row may be too large, too.
     let columns: Vec<String> = (0..18).map(|column| format!("last(k) AS c{column}")).collect();
     let query =
         format!("SELECT {} FROM tumble(t, 1s) GROUP BY window_start, v", columns.join(", "));

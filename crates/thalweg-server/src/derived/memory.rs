@@ -25,7 +25,7 @@ struct Account {
     bytes_max: usize,
 }
 
-/// What one query holds of it.
+/// One query's share of it.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryShare {
     /// `None`: a query of the configuration, which is of no address.

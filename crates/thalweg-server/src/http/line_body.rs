@@ -19,10 +19,10 @@ pub(super) struct LineBody<'a> {
     pub(super) gathered: Payloads,
 }
 
-/// What comes next of a body.
+/// The next piece of a body.
 pub(super) enum Piece {
     Data(Bytes),
-    /// Nothing more has arrived. Only after lines that were gathered.
+    /// No more data has arrived. It comes only after lines that were gathered.
     NothingYet,
     End,
     /// The publisher is gone, or its chunks are malformed.

@@ -1,4 +1,4 @@
-//! What each query costs.
+//! The cost of each query.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use super::Metric;
 /// The most expensive queries that are named in the log when one is over a limit.
 const NAMED: usize = 3;
 
-/// What one query costs. Only the thread of its shard counts in it.
+/// The cost of one query. Only the thread of its shard writes it.
 #[derive(Debug, Default)]
 pub(crate) struct QueryCost {
     /// Steps of its evaluation.

@@ -40,7 +40,7 @@ pub(super) struct RunningQuery {
     is_paused: bool,
     /// The limit that it has exceeded, until that is told.
     overrun: Option<Overrun>,
-    /// What had happened when it failed.
+    /// Its counts when it failed.
     last_counts: Counts,
     /// The next event that it reads.
     next: Offset,
