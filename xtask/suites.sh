@@ -7,6 +7,7 @@ set -u
 logs=${CARGO_TARGET_DIR:-target}/suites
 rm -rf "$logs"
 mkdir -p "$logs"
+logs=$(cd "$logs" && pwd)
 : > "$THALWEG_SKIPPED"
 : > "$logs/seconds"
 : > "$logs/failed"
@@ -19,14 +20,17 @@ suite() {
   shift
   begun=$(date +%s)
   echo "  ...    $name"
-  if ("$@") > "$log" 2>&1; then
-    printf '%5d s  %s\n' $(($(date +%s) - begun)) "$name" | tee -a "$logs/seconds"
+  if ("$@" && times > "$log.times") > "$log" 2>&1; then
+    printf '%5d s, CPU %4d s  %s\n' $(($(date +%s) - begun)) "$(cpu < "$log.times")" "$name" | tee -a "$logs/seconds"
   else
     printf 'FAILED after %d s: %s\n' $(($(date +%s) - begun)) "$name"
     echo "$log" >> "$logs/failed"
     return 1
   fi
 }
+
+# Prints the seconds of the processor of all that `times` lists: minutes and seconds, as in 1m2.5s.
+cpu() { tr ' ' '\n' | awk -Fm '{ sum += $1 * 60 + $2 } END { printf "%d", sum }'; }
 
 # What failed, so that the cause can be read: from the first failure on, if the log has such a mark.
 explain() {
@@ -70,11 +74,11 @@ pages() {
 
 # interruptible COMMAND…: a shell has its background commands ignore SIGINT, and they pass that on to
 # every program that they start. Tests interrupt programs.
-interruptible() { exec env --default-signal=INT,QUIT "$@"; }
+interruptible() { env --default-signal=INT,QUIT "$@"; }
 
 sdk() { cd web && interruptible npm test; }
 
-browser() { cd web && interruptible npm run e2e; }
+browser() { cd web && interruptible npm run e2e -w thalweg-e2e -- --project "$1"; }
 
 # The binaries of tests, a line each: the folder of the crate, the kind of target, the file.
 # `cargo test` could run them only one after the other, or with other features.
@@ -151,7 +155,7 @@ trap 'kill $watching 2> /dev/null' EXIT
 trap 'trap - TERM; kill 0' INT TERM
 tests_of_program $waiting "thalweg (it), without bench" --skip bench:: &
 lanes=$!
-suite "browser" browser &
+suite "browser" browser beside &
 lanes="$lanes $!"
 {
   binaries $computing -v -e "$program" -e "$lab"
@@ -162,4 +166,5 @@ lanes="$lanes $!"
 for lane in $lanes; do wait "$lane"; done
 tests_of_program $computing "thalweg (it), bench" bench::
 binaries $computing -e "$lab"
+suite "browser, under load" browser alone
 finish

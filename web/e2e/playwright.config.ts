@@ -1,12 +1,17 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "@playwright/test";
 import { CHROMIUM } from "./harness/chromium.js";
 
 export default defineConfig({
   testDir: ".",
-  testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts"],
-  // Each has a server of its own. Two at a time take an eighth less on two cores: a page also waits.
+  // What receives as much as a page can needs the cores; `make test` runs it after everything else.
+  projects: [
+    { name: "beside", testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts"], testIgnore: "pages/load.spec.ts" },
+    { name: "alone", testMatch: "pages/load.spec.ts", fullyParallel: false, workers: 1 },
+  ],
+  // Each has a server of its own, and waits for most of the time: for an event, a heartbeat, a way that fails.
   // A test that needs a second chance has found something, unless it says that it needs a quiet machine.
-  workers: 2,
+  workers: 2 * availableParallelism(),
   fullyParallel: true,
   retries: 0,
   // The time of an idle machine (harness/patience.ts). An assertion waits for as long as its test may take.

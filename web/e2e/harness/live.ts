@@ -2,6 +2,7 @@
 
 import type { Locator, Page } from "@playwright/test";
 import { expect } from "@playwright/test";
+import type { Network } from "./proxy.js";
 
 /** One of the figures over the data, as it is written. */
 export function figure(page: Page, name: string): Locator {
@@ -37,4 +38,25 @@ export function read(text: string | null): number {
 export function readMs(text: string | null): number {
   const [, value = "NaN", unit = ""] = /^([\d.]+) (ms|s|min|h)$/.exec(text ?? "") ?? [];
   return Number(value) * ({ ms: 1, s: 1000, min: 60_000, h: 3_600_000 }[unit] ?? NaN);
+}
+
+/** The names of the columns of `--source rows=cars`, with the offset first. */
+export const CARS =
+  "offset in_use longitude latitude speed_kmh fuel_percent total_km locked car time taken_in never".split(" ");
+
+/** The names of the columns that the table shows. */
+export const heads = (page: Page): Promise<string[]> => page.getByRole("columnheader").allInnerTexts();
+
+/** The cursors with which the page asked for columns. */
+export function askedColumns(network: Network): (string | null)[] {
+  return network.asked.filter(({ kind }) => kind === "arrow").map(({ url }) => url.searchParams.get("cursor"));
+}
+
+/** Expects no gap and, once the page is paused, rows that follow each other. */
+export async function expectWhole(page: Page): Promise<void> {
+  await expect(figure(page, "gaps")).toHaveText("0");
+  await page.getByRole("button", { name: "Pause" }).click();
+  const offsets = (await page.locator("tbody th").allInnerTexts()).map(Number);
+  expect(offsets.length).toBeGreaterThan(5);
+  expect(offsets).toEqual(offsets.map((_, at) => (offsets[0] ?? 0) + at));
 }

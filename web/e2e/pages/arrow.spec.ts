@@ -1,8 +1,7 @@
 /** The live page on columns: chosen, or because much comes. */
 
 import type { Page } from "@playwright/test";
-import { figure, later, newest, state } from "../harness/live.js";
-import type { Network } from "../harness/proxy.js";
+import { askedColumns, CARS, expectWhole, figure, heads, later, newest, state } from "../harness/live.js";
 import type { Server } from "../harness/server.js";
 import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
 
@@ -17,27 +16,6 @@ async function choose(page: Page, way: string): Promise<void> {
   await expect(figure(page, "transport")).toHaveText(way);
 }
 
-/** The source's columns, which rows have no names for. */
-const NAMES = "offset in_use longitude latitude speed_kmh fuel_percent total_km locked car time taken_in never".split(
-  " ",
-);
-
-const heads = (page: Page): Promise<string[]> => page.getByRole("columnheader").allInnerTexts();
-
-/** Where columns were asked for. */
-function asked(network: Network): (string | null)[] {
-  return network.asked.filter(({ kind }) => kind === "arrow").map(({ url }) => url.searchParams.get("cursor"));
-}
-
-/** Paused, the rows that are seen follow each other. */
-async function expectWhole(page: Page): Promise<void> {
-  await expect(figure(page, "gaps")).toHaveText("0");
-  await page.getByRole("button", { name: "Pause" }).click();
-  const offsets = (await page.locator("tbody th").allInnerTexts()).map(Number);
-  expect(offsets.length).toBeGreaterThan(5);
-  expect(offsets).toEqual(offsets.map((_, at) => (offsets[0] ?? 0) + at));
-}
-
 test.describe("with rows that flow", () => {
   test.use({ args: ["--source", "rows=cars,cars=20,interval=20ms"], expected: BROKEN_NETWORK });
 
@@ -47,17 +25,17 @@ test.describe("with rows that flow", () => {
   }) => {
     await page.goto("/?topic=rows&view=table");
     await later(page, 1000);
-    expect(await heads(page)).toEqual(NAMES);
+    expect(await heads(page)).toEqual(CARS);
     const row = await page.locator("tbody tr").last().locator("td").allInnerTexts();
     await choose(page, "arrow");
     await later(page, (await newest(page)) + 1000);
-    expect(await heads(page)).toEqual(NAMES);
+    expect(await heads(page)).toEqual(CARS);
     const after = await page.locator("tbody tr").last().locator("td").allInnerTexts();
     // Texts, numbers and times are written as before.
     const shape = (cells: string[]): string[] =>
       cells.map((cell) => cell.replace(/(\.\d+)?Z$/, "Z").replace(/\d+(\.\d+)?/g, "0"));
     expect(shape(after)).toEqual(shape(row));
-    expect(asked(network)).toEqual([expect.stringMatching(/^[0-9a-f]+\.\d+$/)]);
+    expect(askedColumns(network)).toEqual([expect.stringMatching(/^[0-9a-f]+\.\d+$/)]);
     await choose(page, "websocket");
     await later(page, (await newest(page)) + 1000);
     await expectWhole(page);
@@ -136,21 +114,5 @@ test.describe("of a value topic", () => {
     await expect(page.getByText("2", { exact: true }).first()).toBeVisible();
     await expect(figure(page, "transport")).toHaveText("websocket");
     await expect(state(page)).toHaveText("Live");
-  });
-});
-
-test.describe("where much comes", () => {
-  // A history that is longer than this page is behind, where Playwright looks over its shoulder.
-  const history = ["--history-events", "10000000", "--history-bytes", "512MiB"];
-  test.use({ args: ["--source", "rows=cars,cars=200,interval=1ms", ...history] });
-
-  test("it changes to columns by itself, where it was, and goes on to draw", async ({ page, network }) => {
-    await page.goto("/?topic=rows&view=table");
-    await later(page, 0);
-    await expect(figure(page, "transport")).toHaveText("arrow");
-    await later(page, (await newest(page)) + 100_000);
-    expect(asked(network)).toEqual([expect.stringMatching(/^[0-9a-f]+\.\d+$/)]);
-    expect(await heads(page)).toEqual(NAMES);
-    await expectWhole(page);
   });
 });

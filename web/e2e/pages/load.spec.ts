@@ -1,11 +1,17 @@
 /** The live page under load: it keeps up, or says what it leaves out; and stays usable. */
 
-import { figure, later, newest, readMs } from "../harness/live.js";
+import { askedColumns, CARS, expectWhole, figure, heads, later, newest, readMs } from "../harness/live.js";
 import { expect, test } from "../harness/test.js";
 
 const EVENTS_PER_S = 20_000;
+/** The page changes to columns from 50,000 on. */
+const MANY_PER_S = 100_000;
 
-test.use({ args: ["--source", `rows=cars,cars=${EVENTS_PER_S / 1000},interval=1ms`] });
+function cars(perS: number): string[] {
+  return ["--source", `rows=cars,cars=${perS / 1000},interval=1ms`];
+}
+
+test.use({ args: cars(EVENTS_PER_S) });
 
 // On a machine that others use, nobody keeps up.
 test.describe.configure({ retries: 4 });
@@ -29,4 +35,19 @@ test(`${EVENTS_PER_S} events/s`, async ({ page, server }) => {
   // And it does what it is told.
   await page.getByRole("radio", { name: "chart" }).check();
   await expect(page.getByRole("img", { name: /^Chart of/ })).toBeVisible();
+});
+
+test.describe("where much comes", () => {
+  // A page that the machine keeps waiting still finds everything in a history that is this long.
+  test.use({ args: [...cars(MANY_PER_S), "--history-events", "10000000", "--history-bytes", "512MiB"] });
+
+  test("it changes to columns by itself, where it was, and goes on to draw", async ({ page, network }) => {
+    await page.goto("/?topic=rows&view=table");
+    await later(page, 0);
+    await expect(figure(page, "transport")).toHaveText("arrow");
+    await later(page, (await newest(page)) + MANY_PER_S);
+    expect(askedColumns(network)).toEqual([expect.stringMatching(/^[0-9a-f]+\.\d+$/)]);
+    expect(await heads(page)).toEqual(CARS);
+    await expectWhole(page);
+  });
 });

@@ -23,7 +23,7 @@ fn secure(arguments: &[&str]) -> Server {
 
 /// What `attack` returns, after a bystander over TLS has seen no harm from it.
 fn unharmed<T>(server: &Server, attack: impl FnOnce() -> T) -> T {
-    unharmed_over(TlsClient::raw(server.address), attack)
+    unharmed_over(server, TlsClient::raw(server.address), attack)
 }
 
 fn count(server: &Server, name: &str) -> u64 {

@@ -30,6 +30,9 @@ const AWAY: Duration = Duration::from_secs(1);
 const STOPPED: Duration = Duration::from_secs(8);
 const STOPPED_IN_CI: Duration = Duration::from_secs(6);
 
+/// A load of fewer events shows nothing.
+const STORED_MIN: u64 = 100;
+
 /// What has servers of NATS write to disk before they confirm, and leave their clients little time when they
 /// hand over.
 const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cluster/nats.conf");
@@ -66,6 +69,9 @@ pub(super) fn endure(fault: &Fault) {
         }
     }
     cluster.nodes.await_ready();
+    if failure.is_none() {
+        wait_for("a load", || (load.stored() > STORED_MIN).then_some(()));
+    }
     let outcome = load.end();
     let violations = failure.into_iter().chain(outcome.violations).collect();
     let took_s = begun.elapsed().as_secs_f64();

@@ -180,6 +180,11 @@ impl Load {
         Err(stored.map_or("nothing is stored any more", |_| "a subscriber gets nothing any more"))
     }
 
+    /// Returns how many publishes were answered with an offset.
+    pub(super) fn stored(&self) -> u64 {
+        self.shared.state().answers.stored
+    }
+
     pub(super) fn seen(&self) -> Seen {
         let (state, now) = (self.shared.state(), Instant::now());
         let named = || SUBSCRIBERS.map(Transport::name).into_iter().zip(&state.subscribers);

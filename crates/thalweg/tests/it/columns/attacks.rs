@@ -175,7 +175,7 @@ fn readers_of_a_few_bytes_at_a_time_do_not_slow_others_down() {
             publisher.ask("POST", "/v1/topics/cars", &json, &lines);
             assert_eq!(publisher.answer().status, 200);
         }
-        unharmed_over(connect(), || {
+        unharmed_over(&server, connect(), || {
             let mut readers: Vec<Raw> = (0..10).map(|_| connect()).collect();
             for (number, raw) in readers.iter_mut().enumerate() {
                 let target = format!("/v1/topics/cars?cursor=earliest&_={number}");

@@ -102,18 +102,23 @@ fn what_an_upstream_does_is_counted_for_it_alone() {
         assert_eq!(subscriber.envelope().events.len(), 1);
         subscriber
     });
-    let metrics = server.get("/metrics").text();
-    for (name, of_a, of_b) in [
+    // The fetcher counts a document after its subscribers have it.
+    let expected = [
         ("fetches_total", 2, 1),
         ("bytes_total", 2000, 1000),
         ("topics", 2, 1),
         ("errors_total", 0, 0),
-    ] {
-        for (pattern, expected) in [("a/**", of_a), ("b/**", of_b)] {
+    ];
+    wait_for("the numbers of each upstream", || {
+        let metrics = server.get("/metrics").text();
+        let is_shown = |name, pattern, expected| {
             let line = format!("thalweg_upstream_{name}{{upstream=\"{pattern}\"}} {expected}\n");
-            assert!(metrics.contains(&line), "{line}{metrics}");
-        }
-    }
+            metrics.contains(&line)
+        };
+        let mut each = expected.iter();
+        each.all(|(name, a, b)| is_shown(name, "a/**", a) && is_shown(name, "b/**", b))
+            .then_some(())
+    });
 }
 
 /// There is room for two of four.

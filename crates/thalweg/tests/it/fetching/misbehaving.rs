@@ -80,9 +80,10 @@ fn whatever_was_wrong_it_is_asked_once_more_and_then_right() {
     }
     let metric = |name: &str| server.metric(&format!("thalweg_upstream_{name}_total"));
     assert_eq!(metric("errors"), WRONG.len() as f64);
-    // An upstream that dawdles: with head, or with body. On a busy machine, others may as well.
-    assert!(metric("timeouts") >= 2.0);
-    assert_eq!(metric("too_large"), 3.0);
+    let (timeouts, too_large) = (metric("timeouts"), metric("too_large"));
+    // Two dawdle, with the head or with the body. On a busy machine others may take as long, a body
+    // that is too large among them.
+    assert!(timeouts >= 2.0 && too_large <= 3.0 && timeouts + too_large >= 5.0);
     assert_eq!(metric("fetches"), 2.0 * WRONG.len() as f64);
 }
 
