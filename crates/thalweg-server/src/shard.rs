@@ -331,13 +331,14 @@ impl Handle {
         retry_key: Option<RetryKey>,
     ) -> Result<PublishResult, Refusal> {
         let Writing(topic) = &**topic;
+        let bytes = payloads.joined().len();
         let appending = {
             let shard = &mut *self.shard.borrow_mut();
             shard.ingest.publish(&mut shard.topics, topic, payloads, retry_key)
         };
         // A message to store, too, goes out in a turn.
         if !matches!(appending, PendingPublish::Waiting(..)) {
-            self.wake.wake();
+            self.wake.wake_after(bytes);
         }
         appending.result().await
     }

@@ -187,6 +187,10 @@ pub(crate) const GATHERED_BYTES: usize = 64 << 10;
 /// no more chunks than this if they are of 60 bytes.
 pub(crate) const REPOLLS_MAX: u32 = 1024;
 
+/// Bytes of events that were appended and for which a shard's loop takes its turn at once: a batch of this size is
+/// worth its sends. Larger ones leave the caches before they are sent, and their memory is fetched from the system.
+pub(crate) const SETTLED_BYTES: usize = GATHERED_BYTES;
+
 /// Rounds in which a shard's loop lets whatever is ready run before its turn, because events are still coming
 /// in. One round takes up to sixteen pipelined requests of each connection.
 pub(crate) const SETTLING_ROUNDS_MAX: u32 = 16;

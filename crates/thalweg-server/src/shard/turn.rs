@@ -68,13 +68,14 @@ pub(crate) async fn run(
         poll_fn(|cx| {
             if handle.wake.is_woken(cx) {
                 is_woken = true;
-                if settling.goes_on() {
+                let is_full = handle.wake.is_full();
+                if !is_full && settling.goes_on() {
                     // Behind whatever is ready now, and without a look at all sockets, which
                     // `yield_now` would bring.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                handle.counts.turns_forced.add(1);
+                handle.counts.turns_forced.add(u64::from(!is_full));
             }
             let Shard { subscribers, alarm, .. } = &mut *handle.shard.borrow_mut();
             is_ready |= subscribers.poll.has_events(cx)?;

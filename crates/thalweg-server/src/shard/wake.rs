@@ -3,10 +3,14 @@ use std::{
     task::{Context, Waker},
 };
 
+use crate::config::SETTLED_BYTES;
+
 /// Wakes the loop of a shard, from its own thread.
 #[derive(Default)]
 pub(super) struct Wake {
     is_woken: Cell<bool>,
+    /// Bytes of events that were appended since the last turn.
+    appended: Cell<usize>,
     waker: Cell<Option<Waker>>,
 }
 
@@ -20,9 +24,21 @@ impl Wake {
         }
     }
 
+    /// Wakes the loop after so many bytes of events were appended.
+    pub(super) fn wake_after(&self, appended: usize) {
+        self.appended.set(self.appended.get() + appended);
+        self.wake();
+    }
+
+    /// Returns whether so much was appended that the turn is worth its sends.
+    pub(super) fn is_full(&self) -> bool {
+        self.appended.get() >= SETTLED_BYTES
+    }
+
     /// The loop takes a turn now.
     pub(super) fn forget(&self) {
         self.is_woken.set(false);
+        self.appended.set(0);
     }
 
     /// Whether it was woken since the last call. Otherwise the task of `cx` is woken when it is.
@@ -71,5 +87,16 @@ mod tests {
         assert!(!wake.is_woken(&context), "the turn that was taken is enough");
         wake.wake();
         assert_eq!(woken.0.load(Relaxed), 3);
+    }
+
+    #[test]
+    fn it_is_full_until_the_loop_takes_its_turn() {
+        let wake = Wake::default();
+        wake.wake_after(SETTLED_BYTES - 1);
+        assert!(!wake.is_full());
+        wake.wake_after(1);
+        assert!(wake.is_full());
+        wake.forget();
+        assert!(!wake.is_full());
     }
 }

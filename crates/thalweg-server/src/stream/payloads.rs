@@ -131,13 +131,10 @@ impl Payloads {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start as usize..*end as usize])
     }
 
-    /// With room for about as much as `like` holds, and at most for `bytes_max` bytes.
-    pub(super) fn with_room_like(like: &Self, bytes_max: usize) -> Self {
-        Self {
-            bytes: Vec::with_capacity(like.bytes.len().min(bytes_max)),
-            ends: Vec::with_capacity(like.ends.len().min(bytes_max / size_of::<u32>())),
-            published_ms: None,
-        }
+    /// Makes room for `bytes` bytes, commas included, of `events` events.
+    pub(super) fn reserve(&mut self, bytes: usize, events: usize) {
+        self.bytes.reserve(bytes);
+        self.ends.reserve(events);
     }
 
     /// The events and the end of each, in no more memory than they need.

@@ -34,6 +34,9 @@ pub struct Sequencer {
     next: Offset,
     open: Payloads,
     opened_us: u64,
+    /// Bytes and events of the last batch that was sealed: the next one is likely as large. Its memory
+    /// is taken with its first event, since a topic may never have another one.
+    room: (usize, usize),
     full: Vec<Batch>,
 }
 
@@ -43,7 +46,15 @@ const WHOLE_BYTES_MIN: usize = 64 << 10;
 impl Sequencer {
     /// A sequencer of an empty stream.
     pub fn new(epoch: Epoch, bounds: BatchBounds) -> Self {
-        Self { epoch, bounds, next: 1, open: Payloads::default(), opened_us: 0, full: Vec::new() }
+        Self {
+            epoch,
+            bounds,
+            next: 1,
+            open: Payloads::default(),
+            opened_us: 0,
+            room: (0, 0),
+            full: Vec::new(),
+        }
     }
 
     /// This incarnation of the stream.
@@ -70,6 +81,7 @@ impl Sequencer {
             }
             if self.open.is_empty() {
                 self.opened_us = now_us;
+                self.open.reserve(self.room.0, self.room.1);
             }
             self.open.extend(payloads, from..from + fitting);
             self.next += fitting as Offset;
@@ -134,10 +146,8 @@ impl Sequencer {
             return;
         }
         let first = self.next - self.open.count() as Offset;
-        // The batch takes over the memory. The next batch is likely as large, but it may never come:
-        // a topic keeps this room as long as it is there.
-        let room = Payloads::with_room_like(&self.open, WHOLE_BYTES_MIN);
-        let sealed = std::mem::replace(&mut self.open, room);
+        self.room = (self.open.joined().len(), self.open.count());
+        let sealed = std::mem::take(&mut self.open);
         let batch = Batch::seal(first, first, sealed, now_us).opened_at(self.opened_us);
         self.full.push(batch);
     }
