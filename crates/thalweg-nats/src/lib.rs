@@ -27,7 +27,6 @@
 //! tickets      keeping tickets, and redeeming each once
 //! ack          what the stream answers to a message that is to be stored     (pure)
 //! stream_state what reader, store and readiness share
-//! seldom       what is not to be said each time                              (pure)
 //! counts       what is counted
 //! ```
 //!
@@ -51,7 +50,6 @@ mod pages;
 mod reader;
 mod reply;
 mod requests;
-mod seldom;
 mod sequence;
 mod settings;
 mod setup;

@@ -8,7 +8,9 @@ use std::{ops::Range, sync::Arc, time::Duration};
 
 use serde_json::json;
 use thalweg_server::{
+    LogThrottle,
     backend::{Content, EVENTS_MAX, ReadPage, Unreadable, offset_of},
+    now_us,
     stream::Payloads,
 };
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
@@ -20,7 +22,6 @@ use crate::{
     direct::{Batch, sequence_of, time_ns_of},
     end::{PageAnswer, Wanted},
     message,
-    seldom::Seldom,
     settings::subject_of,
     setup,
     stream_state::StreamState,
@@ -73,7 +74,7 @@ pub(crate) async fn run<R, A: PageAnswer>(
     split: impl Fn(R) -> (Wanted, A),
 ) {
     let mut under_way = JoinSet::new();
-    let mut failed = Seldom::default();
+    let mut failed = LogThrottle::default();
     loop {
         tokio::select! {
             read = reads.recv(), if under_way.len() < PAGES_MAX => {
@@ -91,7 +92,7 @@ pub(crate) async fn run<R, A: PageAnswer>(
             Some(read) = under_way.join_next() => {
                 if let Ok(Some((topic, error))) = read {
                     add(&reading.counts.pages_failed);
-                    if let Some(times) = failed.take(Instant::now()) {
+                    if let Some(times) = failed.take(1, now_us()) {
                         tracing::warn!(%topic, times, "cannot read older events: {error}");
                     }
                 }

@@ -12,6 +12,7 @@ use async_nats::{HeaderName, Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
+use thalweg_server::{LogThrottle, now_us};
 use thalweg_wire::Epoch;
 use tokio::{sync::watch, time::Instant};
 
@@ -24,7 +25,6 @@ use crate::{
     incarnation::{Suspicion, Verdict, judge},
     message,
     reply::place_of,
-    seldom::Seldom,
     sequence::{Sequence, Step},
     setup,
     stream_state::StreamState,
@@ -81,8 +81,8 @@ pub(crate) struct Reader<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     suspicion: Suspicion,
-    skipped: Seldom,
-    failed: Seldom,
+    skipped: LogThrottle,
+    failed: LogThrottle,
     /// Whether the stream was read without a consumer since the last one.
     is_direct: bool,
 }
@@ -164,7 +164,7 @@ impl<T: Target> Reader<T> {
             };
             api = self.api.clone();
             if let Some(error) = error
-                && let Some(times) = self.notes.failed.take(Instant::now())
+                && let Some(times) = self.notes.failed.take(1, now_us())
             {
                 let stream = &self.state.name;
                 tracing::warn!(stream, times, "cannot make a consumer: {error}; trying on");
@@ -397,7 +397,7 @@ impl<T: Target> Reader<T> {
             }
             Err(why) => {
                 add(&self.counts.skipped);
-                if let Some(times) = self.notes.skipped.take(Instant::now()) {
+                if let Some(times) = self.notes.skipped.take(1, now_us()) {
                     let stream = &self.state.name;
                     tracing::warn!(stream, subject, sequence, times, "skipped a message: {why}");
                 }

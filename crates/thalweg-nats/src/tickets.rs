@@ -7,8 +7,12 @@ use std::{sync::Arc, time::Duration};
 
 use async_nats::{HeaderMap, HeaderName};
 use bytes::Bytes;
-use thalweg_server::backend::{TicketDigest, TicketError, TicketReply, TicketRequest};
-use tokio::{sync::mpsc, task::JoinSet, time::Instant};
+use thalweg_server::{
+    LogThrottle,
+    backend::{TicketDigest, TicketError, TicketReply, TicketRequest},
+    now_us,
+};
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     ack::Ack,
@@ -16,7 +20,6 @@ use crate::{
     bucket::{self, subject_of},
     counts::{Counts, add},
     requests::{Requests, Unanswered},
-    seldom::Seldom,
     store::{EXPECTED_LAST, EXPECTED_STREAM},
 };
 
@@ -46,7 +49,7 @@ struct Failed {
 /// Answers what is asked, until nothing more can be. Who asks bounds how much is under way.
 pub(crate) async fn run(keeping: Keeping, mut asked: mpsc::Receiver<TicketRequest>) {
     let mut under_way = JoinSet::new();
-    let mut failed = Seldom::default();
+    let mut failed = LogThrottle::default();
     loop {
         tokio::select! {
             request = asked.recv() => {
@@ -56,7 +59,7 @@ pub(crate) async fn run(keeping: Keeping, mut asked: mpsc::Receiver<TicketReques
             }
             Some(answered) = under_way.join_next() => {
                 if let Ok(Err(why)) = answered
-                    && let Some(times) = failed.take(Instant::now())
+                    && let Some(times) = failed.take(1, now_us())
                 {
                     tracing::warn!(times, "cannot keep or redeem a ticket: {why}");
                 }

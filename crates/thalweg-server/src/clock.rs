@@ -25,8 +25,9 @@ pub(crate) fn unix_ms() -> i64 {
     now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
 }
 
-/// Now, in µs of `CLOCK_MONOTONIC`.
-pub(crate) fn now_us() -> u64 {
+/// Returns the time of `CLOCK_MONOTONIC`, in µs.
+#[must_use]
+pub fn now_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }

@@ -55,4 +55,6 @@ mod source;
 pub mod stream;
 mod transport;
 
+pub use clock::now_us;
+pub use log_throttle::LogThrottle;
 pub use serve::{ServeError, Server, check, serve};

@@ -3,16 +3,17 @@
 /// Between two lines, in µs.
 const INTERVAL_US: u64 = 10_000_000;
 
-/// When the next line of one kind is written.
+/// Decides when the next line of one kind is written: ten seconds after the last one.
 #[derive(Debug, Default)]
-pub(crate) struct LogThrottle {
+pub struct LogThrottle {
     last_us: Option<u64>,
     unsaid: u64,
 }
 
 impl LogThrottle {
-    /// Something happened so often. If a line is due: how often it happened since the last one.
-    pub(crate) fn take(&mut self, count: u64, now_us: u64) -> Option<u64> {
+    /// Counts `count` occurrences at `now_us` ([`now_us`](crate::now_us)). Returns how many there were
+    /// since the last line, if a line is due.
+    pub fn take(&mut self, count: u64, now_us: u64) -> Option<u64> {
         self.unsaid += count;
         let is_due = self.last_us.is_none_or(|last| now_us.saturating_sub(last) >= INTERVAL_US);
         if self.unsaid == 0 || !is_due {
