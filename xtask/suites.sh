@@ -58,10 +58,19 @@ finish() {
   fi
 }
 
-clippy() {
-  # All of the workspace, so that both have the same features of the same dependencies.
-  $CARGO clippy --locked --workspace --all-targets --quiet -- --deny warnings &&
-    $CARGO clippy --locked --workspace --all-targets --no-default-features --quiet -- --deny warnings
+# interruptible COMMAND…: a shell has its background commands ignore SIGINT, and they pass that on to
+# every program that they start. Tests interrupt programs.
+interruptible() { env --default-signal=INT,QUIT "$@"; }
+
+# Lints while it compiles, as `cargo clippy` does while it checks: one pass over the workspace, not two.
+linting_cargo() {
+  interruptible CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ \
+    RUSTC_WORKSPACE_WRAPPER=clippy-driver $CARGO "$@"
+}
+
+clippy_without_nats() {
+  # The whole workspace, so that the dependencies have the features that they have for the docs.
+  $CARGO clippy --locked --workspace --all-targets --no-default-features --quiet -- --deny warnings
 }
 
 rust_docs() {
@@ -72,10 +81,6 @@ pages() {
   cd web && npm run build && npm run size && npm run check
 }
 
-# interruptible COMMAND…: a shell has its background commands ignore SIGINT, and they pass that on to
-# every program that they start. Tests interrupt programs.
-interruptible() { env --default-signal=INT,QUIT "$@"; }
-
 sdk() { cd web && interruptible npm test; }
 
 browser() { cd web && interruptible npm run e2e -w thalweg-e2e -- --project "$1"; }
@@ -83,8 +88,8 @@ browser() { cd web && interruptible npm run e2e -w thalweg-e2e -- --project "$1"
 # The binaries of tests, a line each: the folder of the crate, the kind of target, the file.
 # `cargo test` could run them only one after the other, or with other features.
 tests() {
-  # Examples are checked by clippy.
-  $CARGO test --locked --workspace --lib --bins --tests --no-run --message-format json-render-diagnostics \
+  # The examples are linted without NATS.
+  linting_cargo test --locked --workspace --lib --bins --tests --no-run --message-format json-render-diagnostics \
     > "$logs/artefacts" || return
   grep '"profile":{[^}]*"test":true' "$logs/artefacts" |
     sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"kind":\["\([a-z]*\)[^]]*\].*"executable":"\([^"]*\)".*/\1 \2 \3/p' \
@@ -121,7 +126,7 @@ binaries() {
   done
 }
 
-doc_tests() { interruptible $CARGO test --locked --workspace --doc --quiet; }
+doc_tests() { linting_cargo test --locked --workspace --doc --quiet; }
 
 # Says how far the suites are.
 progress() {
@@ -141,9 +146,9 @@ lab='/crates/thalweg-lab test '
 echo "== build"
 suite "format" $CARGO fmt --all --check &&
   suite "pages: build, size, check" pages &&
-  suite "clippy, also without NATS" clippy &&
+  suite "clippy and build of the tests" tests &&
   suite "docs" rust_docs &&
-  suite "build of the tests" tests ||
+  suite "clippy without NATS" clippy_without_nats ||
   finish
 built=$(date +%s)
 
@@ -164,7 +169,10 @@ lanes="$lanes $!"
 } &
 lanes="$lanes $!"
 for lane in $lanes; do wait "$lane"; done
-tests_of_program $computing "thalweg (it), bench" bench::
-binaries $computing -e "$lab"
+tests_of_program $computing "thalweg (it), bench" bench:: &
+lanes=$!
+binaries $computing -e "$lab" &
+lanes="$lanes $!"
+for lane in $lanes; do wait "$lane"; done
 suite "browser, under load" browser alone
 finish
