@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use thalweg_client::{Options, Subscribe, Transport};
-use thalweg_wire::close;
+use thalweg_client::{Options, Subscribe, Transport, Update};
+use thalweg_testing::patiently;
+use thalweg_wire::{EndCode, close};
 use tokio::time::timeout;
 
 use crate::fake::{Fake, both, envelope, expect, next};
@@ -156,6 +157,61 @@ async fn what_makes_no_sense_ends_the_connection_only() {
         expect(&mut subscription, &["events 8", "connected"]).await;
     };
     both(server, client).await;
+}
+
+/// Every `end` of the golden vectors.
+#[derive(serde::Deserialize)]
+struct Vectors {
+    messages: Vec<Vector>,
+}
+
+#[derive(serde::Deserialize)]
+struct Vector {
+    end: Option<EndVector>,
+    json: serde_json::Value,
+}
+
+#[derive(serde::Deserialize)]
+struct EndVector {
+    topic: String,
+    position: String,
+    code: String,
+    reason: String,
+}
+
+#[tokio::test]
+async fn every_end_is_told_with_its_code_and_reason() {
+    let vectors = include_str!("../../../../vectors/messages.json");
+    let Vectors { messages } = serde_json::from_str(vectors).expect("vectors as their README says");
+    let mut codes = Vec::new();
+    for Vector { end, json } in messages {
+        let Some(end) = end else { continue };
+        let json = json.as_str().expect("a text");
+        let fake = Fake::start().await;
+        let subscribe =
+            Subscribe { transport: Some(Transport::HttpStreaming), ..Subscribe::default() };
+        let topics = vec![end.topic.parse().expect("a topic")];
+        let mut subscription = fake.client().subscribe(topics, subscribe).expect("a subscription");
+        let server = async {
+            let mut peer = fake.accept().await;
+            peer.stream(NDJSON).await;
+            peer.say(format!("{json}\n")).await;
+            let _ = peer.socket.readable().await;
+        };
+        let client = async {
+            let update = patiently("the end", subscription.next()).await.expect("an update");
+            let Update::Ended(told) = update else { panic!("{json} is told as {update:?}") };
+            assert_eq!(
+                (told.topic.as_str(), told.position.to_string()),
+                (&*end.topic, end.position.clone())
+            );
+            assert_eq!((told.code.as_str(), told.reason.as_str()), (&*end.code, &*end.reason));
+            drop(subscription);
+        };
+        both(server, client).await;
+        codes.push(end.code);
+    }
+    assert_eq!(codes, EndCode::ALL.map(EndCode::name));
 }
 
 /// `next` is dropped again and again, wherever it is: nothing is lost.

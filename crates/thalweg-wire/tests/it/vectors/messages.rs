@@ -278,6 +278,17 @@ fn messages() {
         message.check_is_read_from(&json);
     }
     check_closes(messages.iter().map(|told| &told.message));
+    let ends = messages.iter().filter_map(|told| match told.message {
+        Message::End { code, .. } => Some(code),
+        _ => None,
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), EndCode::ALL, "every end has a vector");
+    let contract = include_str!("../../../../../docs/wire.md");
+    let (_, section) = contract.split_once("\n## End\n").expect("a section about ends");
+    let section = section.split("\n## ").next().expect("its text");
+    for code in EndCode::ALL {
+        assert!(section.contains(&format!("`{}`", code.name())), "{}", code.name());
+    }
 }
 
 #[test]
