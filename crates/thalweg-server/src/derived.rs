@@ -13,7 +13,7 @@ use thalweg_wire::{Epoch, Topic};
 
 use crate::config::{ASKED_TOPICS, Config, QueryConfig};
 
-pub(crate) use asked::{AskedQueries, NoBeginning, topic_of};
+pub(crate) use asked::{AskedQueries, NoBeginning, ParsedQuery};
 pub(crate) use memory::MemoryShare;
 
 /// A topic whose events are the rows of a query.

@@ -178,6 +178,10 @@ counts! {
         queries: Gauge,
         /// Those that cannot run over the events that there are: the log says why.
         queries_failed: Gauge,
+        /// Queries of clients that were read or planned.
+        queries_planned: Counter,
+        /// Time that this took.
+        query_planning_seconds: MicrosTotal,
         /// Events that queries have read.
         query_events: Counter,
         /// Rows that queries have made.

@@ -31,6 +31,7 @@
 //!   page_parts      a page of it as JSON
 //!   listing         the list of topics
 //!   read_queue      the order of reads
+//!   fair_turns      one work after the other, clients in turn
 //!
 //! subscribers       connections, and what is due to them
 //!   walk            visits to dirty connections, within budgets
@@ -42,6 +43,7 @@
 //!
 //! ingest            events in: from requests, commands, sources and other shards
 //!   asking          queries that clients ask for
+//!   planning        when they are read and planned
 //!   queries         the queries that run here: which, when, and where their rows go
 //!   running_query   one of them: what it reads
 //!   query_pace      when a query pauses, and when it is over
@@ -65,6 +67,7 @@ mod asking;
 mod commands;
 mod demand;
 mod disconnecting;
+mod fair_turns;
 mod fed;
 mod fed_order;
 mod feeds;
@@ -82,6 +85,7 @@ mod page_parts;
 mod pauses;
 mod pausing;
 mod peers;
+mod planning;
 mod poll;
 mod publish_result;
 mod publishers;
@@ -151,6 +155,7 @@ use crate::{
 };
 use alarm::Alarm;
 use ingest::{Ingest, PendingPublish};
+use planning::Planning;
 use publishers::Publishers;
 use read_queue::ReadQueue;
 use subscribers::Subscribers;
@@ -230,6 +235,8 @@ pub(crate) struct Handle {
     serving: Cell<usize>,
     /// Makes reads wait for each other.
     read_queue: ReadQueue,
+    /// When queries of clients are read and planned.
+    planning: Planning,
 }
 
 struct Shard {
@@ -270,6 +277,7 @@ impl Handle {
             common: common.clone(),
             sweep_us: 0,
         };
+        let planning = Planning::new(&counts);
         Ok(Rc::new(Self {
             id,
             common,
@@ -281,6 +289,7 @@ impl Handle {
             drain: Notify::new(),
             serving: Cell::new(0),
             read_queue: ReadQueue::default(),
+            planning,
         }))
     }
 

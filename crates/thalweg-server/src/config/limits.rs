@@ -93,6 +93,20 @@ pub(crate) const QUERY_STEPS_PER_LOOK: u64 = 4_000;
 /// What an event takes besides the steps of its evaluation, as steps: reading it, its window, its group.
 pub(crate) const QUERY_EVENT_STEPS: u64 = 50;
 
+/// Reading and planning queries of clients takes one in so many of a shard's seconds: whoever asks for one after the other waits,
+/// and nobody else does. The longest query takes some milliseconds.
+pub(crate) const PLANNING_PART: u64 = 4;
+
+/// What they may take at once after a pause, in µs: a page with twenty queries waits for none of them.
+pub(crate) const PLANNING_BURST_US: u64 = 50_000;
+
+/// Queries of clients that wait on a shard to be read or planned: a crowd that comes back, of which each has some kilobytes. Above
+/// this they are refused (`busy`).
+pub(crate) const PLANNINGS_WAITING_MAX: usize = 1_024;
+
+/// The same of clients of one address, so that others find room. Loopback is not counted.
+pub(crate) const PLANNINGS_WAITING_PER_ADDRESS: usize = 128;
+
 /// Bytes of events that a query reads in a turn, and of rows that it has made and that are not sealed: what is left waits for the
 /// next one.
 pub(crate) const QUERY_BYTES: usize = 1 << 19;

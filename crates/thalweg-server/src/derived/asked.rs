@@ -1,6 +1,6 @@
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use ring::digest::{SHA256, digest};
@@ -24,12 +24,37 @@ const REMEMBERED_US: u64 = 10_000_000;
 /// How long a query that is part of a subscription counts as one that runs, in µs: until its topic's home has begun it.
 const BEGINS_US: u64 = 1_000_000;
 
+/// A query that was read, and the topics that it makes and reads.
+#[derive(Debug)]
+pub(crate) struct ParsedQuery {
+    pub(crate) query: Query,
+    /// The topic of its rows.
+    pub(crate) topic: Topic,
+    /// The topic that it reads.
+    pub(crate) source: Topic,
+}
+
+impl ParsedQuery {
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let query = Query::parse(text)?;
+        let source = query.source().parse()?;
+        let topic = topic_of(&query).ok_or_else(Refusal::draining)?;
+        Ok(Self { query, topic, source })
+    }
+}
+
+/// The hash of a query's text.
+type TextHash = [u8; 32];
+
 /// The queries that clients have asked for, on all shards. Equal ones share one topic.
 #[derive(Debug)]
 pub(crate) struct AskedQueries {
     /// Topics of the configuration's queries that are [shared](DerivedTopic::is_shared).
     shared: HashSet<Topic>,
     by_topic: Mutex<HashMap<Topic, Asked>>,
+    /// Queries that are remembered, or that a request has now, by their texts: clients that come back all at once with the same
+    /// one have it read once.
+    by_text: Mutex<HashMap<TextHash, Weak<ParsedQuery>>>,
     memory: QueryMemory,
     /// How many may run, and as many others are remembered.
     max: usize,
@@ -39,6 +64,8 @@ pub(crate) struct AskedQueries {
 #[derive(Debug)]
 struct Asked {
     topic: DerivedTopic,
+    /// As it was first sent.
+    parsed: Arc<ParsedQuery>,
     /// Who asked first, if that is counted.
     address: Option<Address>,
     /// When somebody last asked, in µs.
@@ -90,6 +117,7 @@ impl AskedQueries {
         Self {
             shared,
             by_topic: Mutex::default(),
+            by_text: Mutex::default(),
             memory: QueryMemory::new(limits.query_bytes_per_address),
             max: limits.queries,
             max_per_address: limits.queries_per_address,
@@ -101,6 +129,28 @@ impl AskedQueries {
         let is_asked = topic.as_str().starts_with(ASKED_TOPICS);
         self.shared.contains(topic)
             || is_asked && self.lock().get(topic).is_some_and(|asked| asked.topic.is_shared)
+    }
+
+    /// The query of this text, if somebody has sent it who still has it.
+    pub(crate) fn parsed(&self, text: &str) -> Option<Arc<ParsedQuery>> {
+        lock(&self.by_text).get(&hash(text))?.upgrade()
+    }
+
+    /// Reads a query.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn parse(&self, text: &str) -> Result<Arc<ParsedQuery>, Refusal> {
+        if let Some(parsed) = self.parsed(text) {
+            return Ok(parsed);
+        }
+        let parsed = Arc::new(ParsedQuery::parse(text)?);
+        let mut by_text = lock(&self.by_text);
+        if by_text.len() >= 2 * self.max {
+            by_text.retain(|_, parsed| parsed.strong_count() > 0);
+        }
+        by_text.insert(hash(text), Arc::downgrade(&parsed));
+        Ok(parsed)
     }
 
     /// The plan of a query that somebody has asked for before, and does so again; `begins`: to subscribe to it.
@@ -133,6 +183,7 @@ impl AskedQueries {
     pub(crate) fn add(
         &self,
         topic: DerivedTopic,
+        parsed: Arc<ParsedQuery>,
         address: Option<Address>,
         begins: bool,
         now_us: u64,
@@ -153,7 +204,8 @@ impl AskedQueries {
         }
         let phase = if begins { Phase::Begins } else { Phase::Remembered };
         let output = topic.output.clone();
-        asked.insert(output, Asked { topic, address, asked_us: now_us, phase, memory });
+        let known = Asked { topic, parsed, address, asked_us: now_us, phase, memory };
+        asked.insert(output, known);
         Ok(())
     }
 
@@ -250,7 +302,7 @@ impl AskedQueries {
 
     /// The topic that the query of a topic reads.
     pub(crate) fn source_of(&self, topic: &Topic) -> Option<Topic> {
-        self.lock().get(topic).map(|asked| asked.topic.source.clone())
+        self.lock().get(topic).map(|asked| asked.parsed.source.clone())
     }
 
     /// Forgets those that do not run, and that nobody has asked for lately.
@@ -260,12 +312,20 @@ impl AskedQueries {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Asked>> {
-        self.by_topic.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.by_topic)
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn hash(text: &str) -> TextHash {
+    digest(&SHA256, text.as_bytes()).as_ref().try_into().unwrap_or_default()
+}
+
 /// The topic of a query's rows: the same for all that mean the same.
-pub(crate) fn topic_of(query: &Query) -> Option<Topic> {
+fn topic_of(query: &Query) -> Option<Topic> {
     let digest = digest(&SHA256, &query.identity());
     let short: String = digest.as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{ASKED_TOPICS}{short}").parse().ok()

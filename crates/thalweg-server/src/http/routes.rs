@@ -254,22 +254,26 @@ async fn begin(
     }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
     let query = Query::of(parts)?;
-    let asked = query.sql.as_deref().map(Asked::of).transpose()?;
-    if asked.is_some() && (path_topic.is_some() || !query.topics.is_empty()) {
-        return Err(parameters::bad(
-            "query: it names its topic behind FROM: leave topic away".into(),
-        )
-        .into());
+    if query.sql.is_some() && (path_topic.is_some() || !query.topics.is_empty()) {
+        return Err(
+            parameters::bad("query: it names its topic behind FROM: remove topic".into()).into()
+        );
     }
     let reads = path_topic.is_none() && query.topics.is_empty() || query.limit.is_some();
-    let is_explain = query.explains || asked.as_ref().is_some_and(|asked| asked.query.is_explain());
-    if is_explain || reads && Transport::asked(parts, &query).is_none() {
+    if query.explains || reads && Transport::asked(parts, &query).is_none() {
+        return Ok(None);
+    }
+    let asked = match &query.sql {
+        Some(sql) => Some(Box::pin(http.shard.read_asked(sql, requester.into())).await?),
+        None => None,
+    };
+    if asked.as_ref().is_some_and(|asked| asked.query().is_explain()) {
         return Ok(None);
     }
     if http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
-    let path_topic = asked.as_ref().map(|asked| asked.topic.as_str()).or(path_topic);
+    let path_topic = asked.as_ref().map(|asked| asked.topic().as_str()).or(path_topic);
     let request = negotiate(parts, &query, path_topic, http.config(), &http.access())?;
     // Boxed before it waits, so that the future of every request stays small.
     let wanted = Box::new(Subscription { request, asked });
@@ -479,15 +483,15 @@ async fn read_query(
 ) -> Result<Answer, ErrorResponse> {
     let holder = http.identify(parts, query, requester).await?;
     let asked = http.access().allow(&holder, asked)?;
-    if query.explains || asked.query.is_explain() {
+    if query.explains || asked.query().is_explain() {
         let explained = http.shard.explain(&asked).await?;
-        let explained = format!("topic     {}\n{explained}", asked.topic);
+        let explained = format!("topic     {}\n{explained}", asked.topic());
         return Ok(text("text/plain; charset=utf-8", explained.into_bytes()));
     }
     let client = Client::new(&holder, requester);
     let plan = http.shard.ask(&asked, client.counted()).await?;
     let results = plan.results().iter();
-    Ok(json_line(StatusCode::OK, columns::described(&asked.topic, results)))
+    Ok(json_line(StatusCode::OK, columns::described(asked.topic(), results)))
 }
 
 /// Deletes a topic.
@@ -513,7 +517,7 @@ async fn read(
 ) -> Result<Answer, ErrorResponse> {
     let query = Query::of(parts)?;
     if let Some(sql) = &query.sql {
-        let asked = Asked::of(sql)?;
+        let asked = Box::pin(http.shard.read_asked(sql, requester.into())).await?;
         return Box::pin(read_query(http, requester, parts, &query, asked)).await;
     }
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {

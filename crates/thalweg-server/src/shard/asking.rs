@@ -7,12 +7,12 @@ use thalweg_columns::Columns;
 use thalweg_query::{Plan, Query};
 use thalweg_wire::{ErrorCode, Topic};
 
-use super::{Common, Handle, topics::Topics};
+use super::{Common, Handle, planning::PlanningClient, topics::Topics};
 use crate::{
     access::{Allowed, Reading, Right, Wanted},
     clock::now_us,
     connection_limits::Address,
-    derived::{self, DerivedTopic},
+    derived::{self, DerivedTopic, ParsedQuery},
     home::home_of,
     refusal::Refusal,
     stream::Feed,
@@ -21,33 +21,46 @@ use crate::{
 /// A query that a client has.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    pub(crate) query: Query,
-    /// The topic of its rows.
-    pub(crate) topic: Topic,
-    /// The topic that it reads.
-    source: Topic,
+    parsed: Arc<ParsedQuery>,
+    client: PlanningClient,
 }
 
 impl Asked {
-    /// Boxed because it is rare: it must not enlarge the future of every request.
-    ///
-    /// # Errors
-    /// When it is no query.
-    pub(crate) fn of(text: &str) -> Result<Box<Self>, Refusal> {
-        let query = Query::parse(text)?;
-        let source = query.source().parse()?;
-        let topic = derived::topic_of(&query).ok_or_else(Refusal::draining)?;
-        Ok(Box::new(Self { query, topic, source }))
+    pub(crate) fn query(&self) -> &Query {
+        &self.parsed.query
+    }
+
+    /// The topic of its rows.
+    pub(crate) fn topic(&self) -> &Topic {
+        &self.parsed.topic
     }
 }
 
 impl Wanted for Asked {
     fn rights(&self) -> impl Iterator<Item = Right<'_>> {
-        [Right::Subscribe(&self.source)].into_iter()
+        [Right::Subscribe(&self.parsed.source)].into_iter()
     }
 }
 
 impl Handle {
+    /// Reads a query of a client. One that another client has already sent is not read again.
+    ///
+    /// # Errors
+    /// When it is no query, or as many wait as may.
+    pub(crate) async fn read_asked(
+        &self,
+        text: &str,
+        client: PlanningClient,
+    ) -> Result<Box<Asked>, Refusal> {
+        let asked = &self.common.asked;
+        let parsed = match asked.parsed(text) {
+            Some(parsed) => parsed,
+            None => self.planning.run(client, || asked.parse(text)).await??,
+        };
+        // Boxed because it is rare: it must not enlarge the future of every request.
+        Ok(Box::new(Asked { parsed, client }))
+    }
+
     /// Has a query run while somebody subscribes to its topic, from the next seconds on. Its client is counted for
     /// `address`. Returns what it does.
     ///
@@ -76,21 +89,27 @@ impl Handle {
         begins: bool,
         address: Option<Address>,
     ) -> Result<Arc<Plan>, Refusal> {
-        let (query, output) = (asked.query.clone(), asked.topic.clone());
-        if let Some(plan) = self.common.asked.again(&output, begins, now_us())? {
+        let ParsedQuery { query, topic: output, .. } = &*asked.parsed;
+        let known = || self.common.asked.again(output, begins, now_us());
+        if let Some(plan) = known()? {
             return Ok(plan);
         }
-        let (source, columns) = self.columns_of(&query).await?;
-        let plan = {
-            // One at a time, like reads: to plan the longest query takes as long as many visits.
-            let _turn = self.read_queue.turn().await;
-            Arc::new(query.plan(&columns)?)
+        let (source, columns) = self.columns_of(query).await?;
+        let plan_or_known = || -> Result<Arc<Plan>, Refusal> {
+            // Another client may have asked for it meanwhile.
+            if let Some(plan) = known()? {
+                return Ok(plan);
+            }
+            let plan = Arc::new(query.plan(&columns)?);
+            let is_shared = self.is_shared(&source);
+            let (output, query) = (output.clone(), query.clone());
+            let known = Some(Arc::clone(&plan));
+            let topic = DerivedTopic { output, query, source, plan: known, is_shared };
+            let parsed = Arc::clone(&asked.parsed);
+            self.common.asked.add(topic, parsed, address, begins, now_us())?;
+            Ok(plan)
         };
-        let is_shared = self.is_shared(&source);
-        let topic =
-            DerivedTopic { output, query, source, plan: Some(Arc::clone(&plan)), is_shared };
-        self.common.asked.add(topic, address, begins, now_us())?;
-        Ok(plan)
+        self.planning.run(asked.client, plan_or_known).await?
     }
 
     /// What a query does, in words.
@@ -98,9 +117,9 @@ impl Handle {
     /// # Errors
     /// When it cannot run.
     pub(crate) async fn explain(&self, asked: &Allowed<Box<Asked>>) -> Result<String, Refusal> {
-        let (_, columns) = self.columns_of(&asked.query).await?;
-        let _turn = self.read_queue.turn().await;
-        Ok(asked.query.explain(&columns)?)
+        let query = asked.query();
+        let (_, columns) = self.columns_of(query).await?;
+        Ok(self.planning.run(asked.client, || query.explain(&columns)).await??)
     }
 
     /// The columns of a topic's events, as far as they are known; `None`: not, or its events are no rows.

@@ -13,7 +13,16 @@ impl Server {
     }
 
     /// The same, asked on this connection.
-    pub(crate) fn count_over(&self, mut raw: Raw, name: &str) -> u64 {
+    pub(crate) fn count_over(&self, raw: Raw, name: &str) -> u64 {
+        self.amount_over(raw, name) as u64
+    }
+
+    /// The same of a metric that has fractions.
+    pub(crate) fn amount(&self, name: &str) -> f64 {
+        self.amount_over(Raw::connect(self.address), name)
+    }
+
+    fn amount_over(&self, mut raw: Raw, name: &str) -> f64 {
         raw.ask("GET", "/metrics", &self.inspection(), "");
         let answer = raw.answer();
         let text = String::from_utf8_lossy(&answer.body).into_owned();
@@ -22,7 +31,7 @@ impl Server {
         let values: Vec<f64> =
             samples.filter_map(|rest| rest.rsplit(' ').next()?.parse().ok()).collect();
         assert!(!values.is_empty(), "no {name} in {text}");
-        values.iter().sum::<f64>() as u64
+        values.iter().sum()
     }
 
     /// Waits until that many were refused with `code`.

@@ -1,6 +1,11 @@
 //! What a query costs is bounded, whoever asks for it: it ends with the limit that it has exceeded, others are served
 //! meanwhile, and its memory is that of its address.
 
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    time::Instant,
+};
+
 use crate::harness::{Heard, Server, Subscriber, Transport, wait_for};
 
 const COLUMNS: &str = "cars,columns=speed:double car:string time:time";
@@ -233,4 +238,62 @@ fn only_queries_that_run_count_as_those_that_there_may_be() {
         // It runs for a second or two, and is remembered for ten.
         wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
     }
+}
+
+/// A query of almost as many characters as there may be, another one for each number.
+fn long_query(number: usize) -> String {
+    let sums: Vec<String> =
+        (0..120).map(|column| format!("speed + {number} * {column}.5 AS s{column}")).collect();
+    format!("SELECT {} FROM cars", sums.join(", "))
+}
+
+#[test]
+fn reading_and_planning_queries_takes_a_part_of_the_time_however_many_ask() {
+    const CLIENTS: usize = 50;
+    let server = Server::start(&["--shards", "1", "--topic", COLUMNS]);
+    let mut bystander = server.subscribe(Transport::WebSocket, "/cars");
+    bystander.confirmed();
+    let begun = Instant::now();
+    let (answered, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (server, answered, is_over) = (&server, &answered, &is_over);
+            scope.spawn(move || {
+                for number in (0..).take_while(|_| !is_over.load(Relaxed)) {
+                    let path =
+                        format!("/v1/topics{}", asked(&long_query(client + CLIENTS * number)));
+                    server.get(&path);
+                    answered.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        // Meanwhile everybody else is served.
+        let mut events = 0;
+        while answered.load(Relaxed) < 4 * CLIENTS || events < 20 {
+            assert_eq!(server.get("/healthz").status, 200);
+            publish(&server, &[row(events, "c", 0)]);
+            events += bystander.envelope().events.len();
+        }
+        is_over.store(true, Relaxed);
+    });
+    let elapsed_s = begun.elapsed().as_secs_f64();
+    let planning_s = server.amount("thalweg_query_planning_seconds_total");
+    let planned = server.count("thalweg_queries_planned_total");
+    assert!(planned >= 4 * CLIENTS as u64, "{planned}");
+    // A quarter, what may be taken at once, and one that is under way.
+    let most_s = elapsed_s / 4.0 + 0.05 + 4.0 * planning_s / planned as f64;
+    assert!(planning_s < most_s, "{planning_s} s of {elapsed_s} s");
+    assert!(planning_s > 0.0);
+}
+
+#[test]
+fn clients_that_come_back_with_one_query_have_it_read_and_planned_once() {
+    let server = Server::start(&["--shards", "1", "--topic", COLUMNS]);
+    let query = asked("SELECT speed FROM cars WHERE speed > 7");
+    let mut subscribers: Vec<Subscriber> =
+        (0..40).map(|_| server.subscribe(Transport::Sse, &query)).collect();
+    for subscriber in &mut subscribers {
+        subscriber.confirmed();
+    }
+    assert_eq!(server.count("thalweg_queries_planned_total"), 2);
 }

@@ -1,0 +1,140 @@
+//! When the queries of clients are read and planned: one at a time, those of several addresses in turn, and all of them in a
+//! part of the shard's time.
+
+use std::{cell::Cell, sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+
+use super::fair_turns::FairTurns;
+use crate::{
+    clock::now_us,
+    config::{
+        PLANNING_BURST_US, PLANNING_PART, PLANNINGS_WAITING_MAX, PLANNINGS_WAITING_PER_ADDRESS,
+    },
+    connection_limits::{Address, Requester},
+    metrics::Counts,
+    refusal::Refusal,
+};
+
+/// The queries of clients that a shard reads and plans.
+#[derive(Debug)]
+pub(super) struct Planning {
+    turns: FairTurns<Address>,
+    time: Cell<PlanningTime>,
+    /// How many wait.
+    waiting: Cell<usize>,
+    counts: Arc<Counts>,
+}
+
+/// The client whose query it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanningClient {
+    address: Address,
+    is_counted: bool,
+}
+
+impl From<&Requester> for PlanningClient {
+    fn from(requester: &Requester) -> Self {
+        Self { address: requester.address, is_counted: requester.is_counted }
+    }
+}
+
+impl Planning {
+    pub(super) fn new(counts: &Arc<Counts>) -> Self {
+        let (turns, counts) = (FairTurns::default(), Arc::clone(counts));
+        Self { turns, time: Cell::default(), waiting: Cell::new(0), counts }
+    }
+
+    /// Reads or plans a query of this client, when it is its turn.
+    ///
+    /// # Errors
+    /// `Busy`, if as many wait as may, in all or of its address.
+    pub(super) async fn run<T>(
+        &self,
+        PlanningClient { address, is_counted }: PlanningClient,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Refusal> {
+        let has_share = !is_counted || self.turns.queued(address) < PLANNINGS_WAITING_PER_ADDRESS;
+        if self.waiting.get() >= PLANNINGS_WAITING_MAX || !has_share {
+            return Err(Refusal::busy("new queries"));
+        }
+        let _waits = Waits::new(&self.waiting);
+        let _first = self.turns.first_of(address).await;
+        let _turn = self.turns.turn().await;
+        while let Some(wait) = self.time.get().wait(now_us()) {
+            sleep(wait).await;
+        }
+        let begun_us = now_us();
+        let done = work();
+        let took_us = now_us().saturating_sub(begun_us);
+        self.time.set(self.time.get().spend(begun_us, took_us));
+        self.counts.queries_planned.add(1);
+        self.counts.query_planning_seconds.add(took_us);
+        Ok(done)
+    }
+}
+
+/// One that waits.
+struct Waits<'a>(&'a Cell<usize>);
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a Cell<usize>) -> Self {
+        waiting.set(waiting.get() + 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// The time that planning has taken: a bucket that holds [`PLANNING_BURST_US`] and is filled with one in [`PLANNING_PART`] of the
+/// time that passes.
+#[derive(Debug, Clone, Copy, Default)]
+struct PlanningTime {
+    /// When the bucket is full again, in µs.
+    full_us: u64,
+}
+
+impl PlanningTime {
+    /// How long to wait before the next work; `None`: it may begin.
+    fn wait(self, now_us: u64) -> Option<Duration> {
+        let owed_us = self.full_us.saturating_sub(now_us);
+        let wait_us = owed_us.saturating_sub(PLANNING_BURST_US * PLANNING_PART);
+        (wait_us > 0).then(|| Duration::from_micros(wait_us))
+    }
+
+    /// After work that took so long.
+    fn spend(self, begun_us: u64, took_us: u64) -> Self {
+        Self { full_us: self.full_us.max(begun_us) + took_us * PLANNING_PART }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planning_takes_its_part_of_the_time_and_no_more() {
+        let (mut time, mut now_us, mut spent_us) = (PlanningTime::default(), 1_000_000, 0);
+        let begun_us = now_us;
+        assert_eq!(time.wait(now_us), None);
+        for took_us in [1_000, 50, 7_000, 300, 2_000].into_iter().cycle().take(500) {
+            if let Some(wait) = time.wait(now_us) {
+                now_us += wait.as_micros() as u64;
+                assert_eq!(time.wait(now_us), None, "whoever has waited goes on");
+            }
+            time = time.spend(now_us, took_us);
+            (now_us, spent_us) = (now_us + took_us, spent_us + took_us);
+            let most_us = PLANNING_BURST_US + (now_us - begun_us) / PLANNING_PART + took_us;
+            assert!(spent_us <= most_us, "{spent_us} of {}", now_us - begun_us);
+        }
+        assert!(spent_us > (now_us - begun_us) / PLANNING_PART);
+        // What is unused for long is not kept.
+        now_us += 1_000_000_000;
+        time = time.spend(now_us, PLANNING_BURST_US + 1_000);
+        assert!(time.wait(now_us).is_some());
+    }
+}
