@@ -114,7 +114,7 @@ impl Aggregate {
     /// Takes a row in. `room`: by how many bytes the texts that are held may grow. Returns by how many they have grown;
     /// `None` if there was no room, and the row does not count.
     #[inline]
-    pub(crate) fn take(&self, row: Row<'_>, into: &mut Accumulator, room: usize) -> Option<isize> {
+    pub(crate) fn take(&self, row: &Row<'_>, into: &mut Accumulator, room: usize) -> Option<isize> {
         if !row.meter.spend(1)
             || self.filter.as_ref().is_some_and(|filter| filter.is_true(row) != Some(true))
         {
@@ -201,18 +201,19 @@ impl Accumulator {
         }
     }
 
-    pub(crate) fn result(self) -> Cell<'static> {
-        match self {
+    /// `None`: its values have no result, because 64 bits do not hold their sum.
+    pub(crate) fn result(self) -> Option<Cell<'static>> {
+        Some(match self {
             Self::Count(count) => Cell::Int(count),
             Self::SumInt(_, false) | Self::SumDouble(_, false) => Cell::Null,
             Self::MeanInt(_, 0) | Self::MeanDouble(_, 0) => Cell::Null,
-            Self::SumInt(sum, true) => i64::try_from(sum).map_or(Cell::Null, Cell::Int),
-            Self::SumDouble(sum, true) => finite(sum),
+            Self::SumInt(sum, true) => Cell::Int(i64::try_from(sum).ok()?),
+            Self::SumDouble(sum, true) => finite(sum)?,
             Self::MeanInt(sum, count) => Cell::Double(sum as f64 / count as f64),
-            Self::MeanDouble(sum, count) => finite(sum / count as f64),
+            Self::MeanDouble(sum, count) => finite(sum / count as f64)?,
             Self::Min(cell) | Self::Max(cell) | Self::Last(cell) => cell,
             Self::First(cell) => cell.unwrap_or(Cell::Null),
-        }
+        })
     }
 
     /// Bytes of the text that it holds.

@@ -25,7 +25,8 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) fn cast<'r>(self, cell: Cell<'r>, meter: &Meter) -> Cell<'r> {
+    /// What a value is as this type. `None` if the type has no such value, or there are no steps left to find it.
+    pub(crate) fn cast<'r>(self, cell: Cell<'r>, meter: &Meter) -> Option<Cell<'r>> {
         let cell = match cell {
             Cell::Json(text) => Cell::String(text),
             cell => cell,
@@ -37,23 +38,17 @@ impl Target {
             _ => true,
         };
         if !has_steps {
-            return Cell::Null;
+            return None;
         }
         match self {
-            _ if cell == Cell::Null => Cell::Null,
+            _ if cell == Cell::Null => None,
             Self::Bool => boolean(cell),
-            Self::Int(bits) => match integer(&cell) {
-                Some(number) if fits(number, bits) => Cell::Int(number),
-                _ => Cell::Null,
-            },
-            Self::Double => double(&cell).map_or(Cell::Null, finite),
-            Self::Real => match double(&cell) {
-                Some(number) => finite(f64::from(number as f32)),
-                None => Cell::Null,
-            },
-            Self::Time => instant(&cell).map_or(Cell::Null, Cell::Time),
-            Self::Date => instant(&cell).and_then(day_start).map_or(Cell::Null, Cell::Time),
-            Self::String => text_of(cell).map_or(Cell::Null, Cell::String),
+            Self::Int(bits) => integer(&cell).filter(|number| fits(*number, bits)).map(Cell::Int),
+            Self::Double => finite(double(&cell)?),
+            Self::Real => finite(f64::from(double(&cell)? as f32)),
+            Self::Time => instant(&cell).map(Cell::Time),
+            Self::Date => instant(&cell).and_then(day_start).map(Cell::Time),
+            Self::String => text_of(cell).map(Cell::String),
         }
     }
 }
@@ -63,18 +58,18 @@ fn fits(number: i64, bits: u8) -> bool {
     (number << unused) >> unused == number
 }
 
-fn boolean(cell: Cell<'_>) -> Cell<'_> {
+fn boolean(cell: Cell<'_>) -> Option<Cell<'_>> {
     let is_one_of = |text: &str, names: [&str; 5]| {
         names.iter().any(|name| name.eq_ignore_ascii_case(text.trim_ascii()))
     };
-    match cell {
-        Cell::Bool(value) => Cell::Bool(value),
-        Cell::Int(number) => Cell::Bool(number != 0),
-        Cell::Double(number) => Cell::Bool(number != 0.0),
-        Cell::String(text) if is_one_of(&text, ["true", "t", "yes", "y", "1"]) => Cell::Bool(true),
-        Cell::String(text) if is_one_of(&text, ["false", "f", "no", "n", "0"]) => Cell::Bool(false),
-        _ => Cell::Null,
-    }
+    Some(Cell::Bool(match cell {
+        Cell::Bool(value) => value,
+        Cell::Int(number) => number != 0,
+        Cell::Double(number) => number != 0.0,
+        Cell::String(text) if is_one_of(&text, ["true", "t", "yes", "y", "1"]) => true,
+        Cell::String(text) if is_one_of(&text, ["false", "f", "no", "n", "0"]) => false,
+        _ => return None,
+    }))
 }
 
 fn integer(cell: &Cell<'_>) -> Option<i64> {

@@ -301,15 +301,10 @@ impl<'a> Scope<'a> {
             Ast::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), span)
             }
-            Ast::Cast {
-                kind:
-                    CastKind::Cast | CastKind::TryCast | CastKind::SafeCast | CastKind::DoubleColon,
-                expr,
-                data_type,
-                format: None,
-            } => {
+            Ast::Cast { kind, expr, data_type, format: None } => {
                 let inner = self.compile(expr, span)?;
-                cast(inner, data_type, span)
+                let is_tried = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+                cast(inner, data_type, is_tried, span)
             }
             Ast::Extract { field, expr, .. } => {
                 let part =

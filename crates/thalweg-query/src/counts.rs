@@ -33,6 +33,8 @@ pub struct Counts {
     pub changes: u64,
     /// Texts that were longer than an expression may read or make ([`crate::Bounds::value_bytes`]). They are NULL there.
     pub oversized: u64,
+    /// Casts, operations, functions and sums of values that had no result, such as `CAST('x' AS INT)` and 1 / 0. They are NULL.
+    pub without_result: u64,
     /// Steps that evaluating expressions took.
     pub steps: u64,
 }

@@ -1,5 +1,5 @@
 //! Expressions, and their values. NULL is as in SQL: what is not known. No expression fails: what has no value,
-//! such as 1 / 0, is NULL. Every operator counts its steps, and those that read or make texts count their bytes, before they
+//! such as 1 / 0, is NULL, and counted. Every operator counts its steps, and those that read or make texts count their bytes, before they
 //! do their work ([`Meter`]).
 
 use std::cmp::Ordering;
@@ -51,6 +51,8 @@ pub(crate) enum Expr {
     Like(Box<Expr>, Box<LikePattern>),
     Case(Vec<(Expr, Expr)>, Box<Expr>),
     Cast(Box<Expr>, Target),
+    /// `TRY_CAST`.
+    TryCast(Box<Expr>, Target),
     Call(Function, Vec<Expr>),
 }
 
@@ -75,54 +77,61 @@ pub(crate) enum Operator {
 
 impl Expr {
     /// Its value for a row.
-    pub(crate) fn eval<'r>(&'r self, row: Row<'r>) -> Cell<'r> {
+    #[inline]
+    pub(crate) fn eval<'r>(&'r self, row: &Row<'r>) -> Cell<'r> {
+        // Most expressions are columns and constants, which need no call.
+        match self.leaf(row) {
+            Some(cell) => borrowed(cell),
+            None => self.eval_node(row),
+        }
+    }
+
+    /// Its value, if that stands in the row or in the query as it is. A text of the row that is too long does not.
+    #[inline]
+    fn leaf<'r>(&'r self, row: &Row<'r>) -> Option<&'r Cell<'r>> {
+        match self {
+            Self::Constant(cell) => Some(cell),
+            Self::Cell(index) => row.cells.get(*index).filter(|cell| row.meter.holds(cell)),
+            _ => None,
+        }
+    }
+
+    fn eval_node<'r>(&'r self, row: &Row<'r>) -> Cell<'r> {
+        let meter = row.meter;
         match self {
             Self::Constant(cell) => borrowed(cell),
             Self::Cell(index) => row.cells.get(*index).map_or(Cell::Null, |cell| row.bounded(cell)),
             Self::WindowStart => Cell::Time(row.window.0),
             Self::WindowEnd => Cell::Time(row.window.1),
             Self::Now => Cell::Time(row.now_ms),
-            _ if !row.meter.spend(1) => Cell::Null,
-            Self::Compare(comparison, left, right) => {
-                truth(comparison.holds(&left.eval(row), &right.eval(row), row.meter))
+            Self::Compare(..) | Self::And(..) | Self::Or(..) | Self::Not(_) => {
+                truth(self.is_true(row))
             }
-            Self::And(left, right) => match left.is_true(row) {
-                Some(false) => Cell::Bool(false),
-                left => match (left, right.is_true(row)) {
-                    (_, Some(false)) => Cell::Bool(false),
-                    (Some(_), Some(_)) => Cell::Bool(true),
-                    _ => Cell::Null,
-                },
-            },
-            Self::Or(left, right) => match left.is_true(row) {
-                Some(true) => Cell::Bool(true),
-                left => match (left, right.is_true(row)) {
-                    (_, Some(true)) => Cell::Bool(true),
-                    (Some(_), Some(_)) => Cell::Bool(false),
-                    _ => Cell::Null,
-                },
-            },
-            Self::Not(inner) => truth(inner.is_true(row).map(|is_true| !is_true)),
+            _ if !meter.spend(1) => Cell::Null,
             Self::IsNull(inner) => Cell::Bool(inner.eval_whole(row) == Cell::Null),
             Self::IsSame(left, right) => Cell::Bool(match (left.eval(row), right.eval(row)) {
                 (Cell::Null, Cell::Null) => true,
-                (left, right) => compared(&left, &right, row.meter) == Some(Ordering::Equal),
+                (left, right) => compared(&left, &right, meter) == Some(Ordering::Equal),
             }),
             Self::Negative(inner) => match inner.eval(row) {
-                Cell::Int(number) => number.checked_neg().map_or(Cell::Null, Cell::Int),
+                Cell::Int(number) => meter.result(number.checked_neg().map(Cell::Int)),
                 Cell::Double(number) => Cell::Double(-number),
                 _ => Cell::Null,
             },
             Self::Arithmetic(operator, left, right) => {
-                operator.apply(&left.eval(row), &right.eval(row))
+                let (left, right) = (left.eval(row), right.eval(row));
+                match (&left, &right) {
+                    (Cell::Null, _) | (_, Cell::Null) => Cell::Null,
+                    (left, right) => meter.result(operator.apply(left, right)),
+                }
             }
             Self::Concat(left, right) => {
                 let cells = [left.eval(row), right.eval(row)];
-                if cells.contains(&Cell::Null) { Cell::Null } else { joined(&cells, row.meter) }
+                if cells.contains(&Cell::Null) { Cell::Null } else { joined(&cells, meter) }
             }
             Self::In(inner, list) => is_in(&inner.eval(row), list, row),
             Self::Like(inner, pattern) => match inner.eval(row) {
-                Cell::String(text) => truth(pattern.is_match(&text, row.meter)),
+                Cell::String(text) => truth(pattern.is_match(&text, meter)),
                 _ => Cell::Null,
             },
             Self::Case(conditions, otherwise) => {
@@ -131,35 +140,64 @@ impl Expr {
                     conditions.iter().find(holds).map_or(&**otherwise, |(_, result)| result);
                 result.eval(row)
             }
-            Self::Cast(inner, target) => target.cast(inner.eval(row), row.meter),
+            Self::Cast(inner, target) => match inner.eval(row) {
+                Cell::Null => Cell::Null,
+                cell => meter.result(target.cast(cell, meter)),
+            },
+            // Its NULL is asked for.
+            Self::TryCast(inner, target) => {
+                target.cast(inner.eval(row), meter).unwrap_or(Cell::Null)
+            }
             Self::Call(function, arguments) => {
                 let cells = arguments.iter().map(|argument| argument.eval(row));
-                function.call(cells.collect::<SmallVec<[Cell<'r>; 4]>>(), row.meter)
+                function.call(cells.collect::<SmallVec<[Cell<'r>; 4]>>(), meter)
             }
         }
     }
 
     /// The same, where its text is only passed on, or is not read: that of a column may have any length.
-    pub(crate) fn eval_whole<'r>(&'r self, row: Row<'r>) -> Cell<'r> {
+    #[inline]
+    pub(crate) fn eval_whole<'r>(&'r self, row: &Row<'r>) -> Cell<'r> {
         match self {
             Self::Cell(index) => row.cells.get(*index).map_or(Cell::Null, borrowed),
             _ => self.eval(row),
         }
     }
 
-    /// Its value for a row, if that is a truth.
+    /// Its value for a row, if that is a truth. Conditions need no cell for their result.
     #[inline]
-    pub(crate) fn is_true(&self, row: Row<'_>) -> Option<bool> {
-        // The most common conditions need no cell for their result.
+    pub(crate) fn is_true(&self, row: &Row<'_>) -> Option<bool> {
         if let Self::Compare(comparison, left, right) = self {
-            if !row.meter.spend(1) {
-                return None;
-            }
-            return comparison.holds(&left.eval(row), &right.eval(row), row.meter);
+            return comparison.is_true(left, right, row);
         }
-        match self.eval(row) {
-            Cell::Bool(is_true) => Some(is_true),
-            _ => None,
+        self.is_node_true(row)
+    }
+
+    fn is_node_true(&self, row: &Row<'_>) -> Option<bool> {
+        match self {
+            Self::And(..) | Self::Or(..) | Self::Not(_) if !row.meter.spend(1) => None,
+            Self::Compare(comparison, left, right) => comparison.is_true(left, right, row),
+            Self::And(left, right) => match left.is_true(row) {
+                Some(false) => Some(false),
+                left => match (left, right.is_true(row)) {
+                    (_, Some(false)) => Some(false),
+                    (Some(_), Some(_)) => Some(true),
+                    _ => None,
+                },
+            },
+            Self::Or(left, right) => match left.is_true(row) {
+                Some(true) => Some(true),
+                left => match (left, right.is_true(row)) {
+                    (_, Some(true)) => Some(true),
+                    (Some(_), Some(_)) => Some(false),
+                    _ => None,
+                },
+            },
+            Self::Not(inner) => inner.is_true(row).map(|is_true| !is_true),
+            _ => match self.eval(row) {
+                Cell::Bool(is_true) => Some(is_true),
+                _ => None,
+            },
         }
     }
 
@@ -180,7 +218,9 @@ impl Expr {
             Self::Constant(_) | Self::Cell(_) | Self::WindowStart | Self::WindowEnd | Self::Now => {
             }
             Self::Not(inner) | Self::Negative(inner) | Self::IsNull(inner) => inner.visit(visit),
-            Self::Like(inner, _) | Self::Cast(inner, _) => inner.visit(visit),
+            Self::Like(inner, _) | Self::Cast(inner, _) | Self::TryCast(inner, _) => {
+                inner.visit(visit);
+            }
             Self::And(left, right)
             | Self::Or(left, right)
             | Self::Compare(_, left, right)
@@ -218,7 +258,7 @@ impl<'r> Row<'r> {
 }
 
 /// As in SQL: NULL in the list says that it is not known whether something else is in it.
-fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: Row<'r>) -> Cell<'r> {
+fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: &Row<'r>) -> Cell<'r> {
     if *cell == Cell::Null {
         return Cell::Null;
     }
@@ -237,6 +277,18 @@ fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: Row<'r>) -> Cell<'r> {
 }
 
 impl Comparison {
+    /// Whether it holds for two expressions.
+    #[inline]
+    fn is_true(self, left: &Expr, right: &Expr, row: &Row<'_>) -> Option<bool> {
+        if !row.meter.spend(1) {
+            return None;
+        }
+        match (left.leaf(row), right.leaf(row)) {
+            (Some(left), Some(right)) => self.holds(left, right, row.meter),
+            _ => self.holds(&left.eval(row), &right.eval(row), row.meter),
+        }
+    }
+
     /// `None` if one of them is NULL.
     #[inline]
     fn holds(self, left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<bool> {
@@ -253,27 +305,21 @@ impl Comparison {
 }
 
 impl Operator {
-    fn apply<'r>(self, left: &Cell<'_>, right: &Cell<'_>) -> Cell<'r> {
+    /// `None` if there is no result.
+    fn apply<'r>(self, left: &Cell<'_>, right: &Cell<'_>) -> Option<Cell<'r>> {
         let double = |cell: &Cell<'_>| match cell {
             Cell::Int(number) => Some(*number as f64),
             Cell::Double(number) => Some(*number),
             _ => None,
         };
         match (left, right) {
-            (Cell::Int(left), Cell::Int(right)) => {
-                self.of_ints(*left, *right).map_or(Cell::Null, Cell::Int)
-            }
+            (Cell::Int(left), Cell::Int(right)) => self.of_ints(*left, *right).map(Cell::Int),
             // A time and an interval.
             (Cell::Time(time), Cell::Int(ms)) | (Cell::Int(ms), Cell::Time(time)) => {
-                self.of_ints(*time, *ms).map_or(Cell::Null, Cell::Time)
+                self.of_ints(*time, *ms).map(Cell::Time)
             }
-            (Cell::Time(left), Cell::Time(right)) => {
-                self.of_ints(*left, *right).map_or(Cell::Null, Cell::Int)
-            }
-            _ => match (double(left), double(right)) {
-                (Some(left), Some(right)) => finite(self.of_doubles(left, right)),
-                _ => Cell::Null,
-            },
+            (Cell::Time(left), Cell::Time(right)) => self.of_ints(*left, *right).map(Cell::Int),
+            _ => finite(self.of_doubles(double(left)?, double(right)?)),
         }
     }
 

@@ -326,31 +326,35 @@ impl Function {
             | Self::StartsWith
             | Self::Position => self.of_text(&arguments, meter),
             _ if !meter.spend(CONVERSION_STEPS) => Cell::Null,
-            Self::DateTrunc | Self::Extract | Self::EpochMs => self.of_time(&arguments),
-            _ => self.of_numbers(&arguments),
+            Self::DateTrunc | Self::Extract | Self::EpochMs => {
+                meter.result(self.of_time(&arguments))
+            }
+            _ => meter.result(self.of_numbers(&arguments)),
         }
     }
 
-    fn of_numbers<'r>(self, arguments: &[Cell<'_>]) -> Cell<'r> {
+    /// `None` if there is no result, as of the square root of -1.
+    fn of_numbers<'r>(self, arguments: &[Cell<'_>]) -> Option<Cell<'r>> {
         let double = |index: usize| match arguments.get(index) {
             Some(Cell::Int(number)) => *number as f64,
             Some(Cell::Double(number)) => *number,
             _ => f64::NAN,
         };
         match (self, arguments) {
-            (Self::Abs, [Cell::Int(number)]) => number.checked_abs().map_or(Cell::Null, Cell::Int),
-            (Self::Floor | Self::Ceil, [Cell::Int(number)]) => Cell::Int(*number),
-            (Self::Round, [Cell::Int(number)]) => Cell::Int(*number),
+            (Self::Abs, [Cell::Int(number)]) => number.checked_abs().map(Cell::Int),
+            (Self::Floor | Self::Ceil | Self::Round, [Cell::Int(number)]) => {
+                Some(Cell::Int(*number))
+            }
             (Self::Round, [Cell::Int(number), Cell::Int(digits)]) => {
-                rounded_int(*number, *digits).map_or(Cell::Null, Cell::Int)
+                rounded_int(*number, *digits).map(Cell::Int)
             }
             (Self::Mod, [Cell::Int(left), Cell::Int(right)]) => {
-                left.checked_rem(*right).map_or(Cell::Null, Cell::Int)
+                left.checked_rem(*right).map(Cell::Int)
             }
             (Self::Mod, _) => finite(double(0) % double(1)),
-            (Self::Sign, [Cell::Int(number)]) => Cell::Int(number.signum()),
-            (Self::Sign, _) if double(0) == 0.0 => Cell::Int(0),
-            (Self::Sign, _) => Cell::Int(double(0).signum() as i64),
+            (Self::Sign, [Cell::Int(number)]) => Some(Cell::Int(number.signum())),
+            (Self::Sign, _) if double(0) == 0.0 => Some(Cell::Int(0)),
+            (Self::Sign, _) => Some(Cell::Int(double(0).signum() as i64)),
             (Self::Abs, _) => finite(double(0).abs()),
             (Self::Floor, _) => finite(double(0).floor()),
             (Self::Ceil, _) => finite(double(0).ceil()),
@@ -360,7 +364,7 @@ impl Function {
             (Self::Exp, _) => finite(double(0).exp()),
             (Self::Ln, _) => finite(double(0).ln()),
             (Self::Power, _) => finite(double(0).powf(double(1))),
-            _ => Cell::Null,
+            _ => None,
         }
     }
 
@@ -416,19 +420,19 @@ impl Function {
         }
     }
 
-    fn of_time<'r>(self, arguments: &[Cell<'_>]) -> Cell<'r> {
+    fn of_time<'r>(self, arguments: &[Cell<'_>]) -> Option<Cell<'r>> {
         match (self, arguments) {
-            (Self::EpochMs, [Cell::Time(ms)]) => Cell::Int(*ms),
+            (Self::EpochMs, [Cell::Time(ms)]) => Some(Cell::Int(*ms)),
             (Self::DateTrunc, [Cell::String(unit), Cell::Time(ms)]) => {
-                civil::truncated(unit, *ms).map_or(Cell::Null, Cell::Time)
+                civil::truncated(unit, *ms).map(Cell::Time)
             }
             (Self::Extract, [Cell::String(part), Cell::Time(ms)]) if part == civil::EPOCH => {
-                Cell::Double(civil::epoch(*ms))
+                Some(Cell::Double(civil::epoch(*ms)))
             }
             (Self::Extract, [Cell::String(part), Cell::Time(ms)]) => {
-                civil::part(part, *ms).map_or(Cell::Null, Cell::Int)
+                civil::part(part, *ms).map(Cell::Int)
             }
-            _ => Cell::Null,
+            _ => None,
         }
     }
 }

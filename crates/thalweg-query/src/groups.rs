@@ -19,6 +19,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_key: HashMap<Box<[u8]>, Group>,
+    /// The group without keys, where there are none: it needs no hash.
+    only: Option<Group>,
     is_lost: bool,
 }
 
@@ -76,12 +78,13 @@ impl Groups {
         &mut self,
         key: &[u8],
         keys: &[Cell<'_>],
-        row: Row<'_>,
+        row: &Row<'_>,
         aggregates: &[Aggregate],
         held: &mut Held,
         most: Held,
     ) -> Result<(), Full> {
-        if let Some(group) = self.by_key.get_mut(key) {
+        let known = if key.is_empty() { self.only.as_mut() } else { self.by_key.get_mut(key) };
+        if let Some(group) = known {
             let (grown, is_whole) =
                 group.take(row, aggregates, most.bytes.saturating_sub(held.bytes));
             held.bytes = held.bytes.saturating_add_signed(grown);
@@ -99,7 +102,11 @@ impl Groups {
         let (texts, is_whole) = group.take(row, aggregates, most.bytes - bytes);
         held.groups += 1;
         held.bytes = bytes.saturating_add_signed(texts);
-        self.by_key.insert(key.into(), group);
+        if key.is_empty() {
+            self.only = Some(group);
+        } else {
+            self.by_key.insert(key.into(), group);
+        }
         if is_whole { Ok(()) } else { Err(Full::State) }
     }
 
@@ -121,6 +128,9 @@ impl Groups {
         &mut self,
         mut change: impl FnMut(&mut [Cell<'static>], &mut [Accumulator]) -> Option<Box<[u8]>>,
     ) -> Option<()> {
+        if let Some(only) = &mut self.only {
+            change(&mut only.keys, &mut only.values)?;
+        }
         let changed = std::mem::take(&mut self.by_key).into_values().map(|mut group| {
             let key = change(&mut group.keys, &mut group.values)?;
             Some((key, group))
@@ -131,29 +141,47 @@ impl Groups {
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.by_key.len()
+        self.by_key.len() + usize::from(self.only.is_some())
     }
 
     /// Drops them and takes their memory off `held`.
     pub(crate) fn release(self, held: &mut Held) {
         self.by_key.iter().for_each(|(key, group)| group.release(key, held));
+        self.only.iter().for_each(|group| group.release(&[], held));
     }
 
     /// Its groups, which are still held.
     pub(crate) fn into_ordered(self) -> OrderedGroups {
         let keyed = |(key, group)| Reverse(Keyed { key, group });
-        let keyed: Vec<Reverse<Keyed>> = self.by_key.into_iter().map(keyed).collect();
+        let only = self.only.map(|group| (Box::default(), group));
+        let keyed: Vec<Reverse<Keyed>> = self.by_key.into_iter().chain(only).map(keyed).collect();
         OrderedGroups { by_key: keyed.into() }
     }
 }
 
 impl OrderedGroups {
-    /// Returns the next group and takes its memory off `held`.
-    pub(crate) fn next(&mut self, held: &mut Held) -> Option<FinishedGroup> {
+    /// Returns the next group, and how many of its values have no result. Takes its memory off `held`.
+    pub(crate) fn next(&mut self, held: &mut Held) -> Option<(FinishedGroup, u64)> {
         let Reverse(Keyed { key, group }) = self.by_key.pop()?;
         group.release(&key, held);
-        let results = group.values.into_vec().into_iter().map(Accumulator::result);
-        Some(group.keys.into_vec().into_iter().chain(results).collect())
+        let mut without_result = 0;
+        let results = group.values.into_vec().into_iter().map(|value| {
+            value.result().unwrap_or_else(|| {
+                without_result += 1;
+                Cell::Null
+            })
+        });
+        let cells = group.keys.into_vec().into_iter().chain(results).collect();
+        Some((cells, without_result))
+    }
+}
+
+impl OrderedGroups {
+    /// Drops those that are left and takes their memory off `held`.
+    pub(crate) fn release(self, held: &mut Held) {
+        for Reverse(Keyed { key, group }) in &self.by_key {
+            group.release(key, held);
+        }
     }
 }
 
@@ -180,7 +208,7 @@ impl Ord for Keyed {
 impl Group {
     /// Returns by how many bytes its texts have grown, and whether there was room for all of them.
     #[inline]
-    fn take(&mut self, row: Row<'_>, aggregates: &[Aggregate], room: usize) -> (isize, bool) {
+    fn take(&mut self, row: &Row<'_>, aggregates: &[Aggregate], room: usize) -> (isize, bool) {
         let (mut grown, mut is_whole) = (0, true);
         for (aggregate, value) in aggregates.iter().zip(&mut self.values) {
             match aggregate.take(row, value, room.saturating_add_signed(-grown)) {

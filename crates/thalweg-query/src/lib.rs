@@ -30,6 +30,7 @@
 //! waiting     a query whose columns are not known yet
 //! counts      what happened to events and windows
 //! sink        what takes rows
+//! run_state   what a running query has so far
 //! running     a query that runs
 //! ```
 //!
@@ -88,6 +89,7 @@ mod places;
 mod plan;
 mod query;
 mod rounding;
+mod run_state;
 mod running;
 mod sink;
 mod syntax;
@@ -107,6 +109,7 @@ pub use meter::Failure;
 pub use pace::{Pace, Unbroken};
 pub use plan::Plan;
 pub use query::Query;
-pub use running::{Beginning, Running};
+pub use run_state::Beginning;
+pub use running::Running;
 pub use sink::Sink;
 pub use waiting::Waiting;

@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 
+use thalweg_columns::Cell as Value;
+
 use crate::limits::{
     Bounds, CONSTANT_STEPS_MAX, CONSTANTS_BYTES_MAX, COPIED_BYTES_PER_STEP, GROUP_STEPS_MAX,
     SCANNED_BYTES_PER_STEP, VALUE_BYTES_MAX, WRITTEN_BYTES_PER_STEP,
@@ -45,6 +47,8 @@ pub(crate) struct Meter {
     value_bytes: usize,
     /// Texts that were longer than `value_bytes`.
     oversized: Cell<u64>,
+    /// Operations on values that had no result.
+    without_result: Cell<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +69,7 @@ impl Meter {
             over: Cell::new(None),
             value_bytes: bounds.value_bytes,
             oversized: Cell::new(0),
+            without_result: Cell::new(0),
         }
     }
 
@@ -77,6 +82,7 @@ impl Meter {
             over: Cell::new(None),
             value_bytes: VALUE_BYTES_MAX,
             oversized: Cell::new(0),
+            without_result: Cell::new(0),
         }
     }
 
@@ -135,6 +141,33 @@ impl Meter {
         fits
     }
 
+    /// Whether a value is no text that is longer than any may be.
+    #[inline]
+    pub(crate) fn holds(&self, value: &Value<'_>) -> bool {
+        match value {
+            Value::String(text) | Value::Json(text) => text.len() <= self.value_bytes,
+            _ => true,
+        }
+    }
+
+    /// The result of an operation on values that are not NULL. If it has none, that is counted, and it is NULL.
+    #[inline]
+    pub(crate) fn result<'r>(&self, result: Option<Value<'r>>) -> Value<'r> {
+        match result {
+            Some(result) => result,
+            None => self.no_result(),
+        }
+    }
+
+    #[cold]
+    fn no_result<'r>(&self) -> Value<'r> {
+        // What is left of an evaluation that is over is NULL for that reason.
+        if self.over.get().is_none() {
+            self.without_result.set(self.without_result.get() + 1);
+        }
+        Value::Null
+    }
+
     /// The first budget that was exceeded, if any.
     #[inline]
     pub(crate) fn over(&self) -> Option<Over> {
@@ -151,6 +184,12 @@ impl Meter {
     #[inline]
     pub(crate) fn oversized(&self) -> u64 {
         self.oversized.get()
+    }
+
+    /// Operations that had no result.
+    #[inline]
+    pub(crate) fn without_result(&self) -> u64 {
+        self.without_result.get()
     }
 
     #[cold]

@@ -43,6 +43,8 @@ pub struct Plan {
 pub(crate) struct PlannedWindow {
     pub(crate) size_ms: i64,
     pub(crate) step_ms: i64,
+    /// Windows that an event is in.
+    pub(crate) overlap: i64,
     /// How long events may be late.
     pub(crate) delay_ms: i64,
     /// Without events for so long, all windows are closed; `None`: it is not said.
@@ -123,16 +125,13 @@ impl Plan {
         let mut cells = vec![Cell::Null; self.wanted.len()];
         CellReader::new(&self.schema, &self.wanted).read(event, &mut cells);
         let meter = Meter::new(&Bounds::default(), u64::MAX);
-        self.time_of(Row { cells: &cells, window: (0, 0), now_ms: 0, meter: &meter })
+        self.time_of(&Row { cells: &cells, window: (0, 0), now_ms: 0, meter: &meter })
     }
 
     /// The same of an event that was read; `None`: it has no time that a calendar has.
     #[inline]
-    pub(crate) fn time_of(&self, row: Row<'_>) -> Option<i64> {
-        match self.time.as_ref()?.eval(row) {
-            Cell::Time(ms) => thalweg_columns::time_in_range(ms),
-            _ => None,
-        }
+    pub(crate) fn time_of(&self, row: &Row<'_>) -> Option<i64> {
+        instant(&self.time.as_ref()?.eval(row))
     }
 
     /// Whether its rows are the events as they are.
@@ -214,6 +213,7 @@ impl Plan {
         let window = source.window.as_ref().map(|window| PlannedWindow {
             size_ms: window.size_ms,
             step_ms: window.step_ms,
+            overlap: window.size_ms / window.step_ms,
             delay_ms: statement.emit.delay_ms.unwrap_or(0),
             timeout_ms: statement.emit.timeout_ms,
         });
@@ -262,6 +262,15 @@ impl Plan {
             "the expressions have {nodes} parts, and {NODES_MAX} are the most: shorten them"
         );
         Err(QueryError::at(Span::empty(), message))
+    }
+}
+
+/// The time of an event whose time is this value; `None`: no calendar has it.
+#[inline]
+pub(crate) fn instant(cell: &Cell<'_>) -> Option<i64> {
+    match cell {
+        Cell::Time(ms) => thalweg_columns::time_in_range(*ms),
+        _ => None,
     }
 }
 

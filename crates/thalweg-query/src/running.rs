@@ -1,6 +1,6 @@
 //! A query that runs: events go in, rows come out.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_columns::{Cell, CellReader};
@@ -8,189 +8,75 @@ use thalweg_columns::{Cell, CellReader};
 use crate::{
     Plan,
     counts::Counts,
-    expr::{Expr, Row},
-    groups::{Full, Groups, Held, OrderedGroups, WINDOW_BYTES, write_key},
-    json::write_row,
-    limits::{
-        ANNOUNCE_MS, BLOCK_OFFSETS, Bounds, COPIED_BYTES_PER_STEP, GROUPS_MAX, ROW_BYTES_MAX,
-        SETTLING_EVENTS,
-    },
-    meter::{Budget, Failure, Meter},
+    limits::Bounds,
+    meter::Failure,
     pace::{Pace, Unbroken},
-    places::Places,
-    plan::{PlannedWindow, Shape},
+    run_state::{Beginning, Event, RunState},
     sink::Sink,
-    watermark::Watermark,
     widen::{self, Refused, Widening},
 };
-
-/// Where in its topic a query begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beginning {
-    /// At its first event.
-    First,
-    /// At any event. Windows that began before it are left out. Offsets of rows are those of this run: another
-    /// one that begins elsewhere gives others.
-    Anywhere,
-    /// At the first event of a block ([`crate::limits::BLOCK_OFFSETS`]). Rows have the offsets that they have in a run
-    /// from the first event on. So also windows are left out that are over in the same block as those that began before.
-    /// How far time has come the first [`SETTLING_EVENTS`] say together, so that one that is late does not mislead.
-    Block,
-}
 
 /// A running query.
 #[derive(Debug)]
 pub struct Running {
     plan: Arc<Plan>,
-    bounds: Bounds,
     reader: CellReader,
     refused: Refused,
-    watermark: Watermark,
-    /// Windows that end here or before are over.
-    over_ms: i64,
-    /// Open windows by their start.
-    open: BTreeMap<i64, Groups>,
-    held: Held,
-    places: Places,
-    /// The offset of the last event.
-    offset: u64,
-    /// Events before the next one are unknown, and why.
-    cut: Option<Cut>,
-    /// Windows that begin before these times are not complete: events are lost; the query began then.
-    lost_until_ms: i64,
-    partial_until_ms: i64,
-    /// Whether it is known how many rows other windows have made in the same block.
-    is_numbered: bool,
-    /// Events that may still show how far those before the first one had come.
-    settling: u32,
-    /// The block in which the last window was over that is not complete.
-    partial_block: Option<u64>,
-    /// When the first event was published that was left out and is not announced, in ms since 1970.
-    left_out_ms: Option<i64>,
-    counts: Counts,
-    /// The remaining budget of the current event and of the windows that it closes.
-    budget: Budget,
-    /// The event that is taken in, in which a pause was made.
-    taking: Option<Taking>,
-    /// Windows that are being closed.
-    closing: Option<Closing>,
-    /// Steps since its pace was last asked.
-    steps: u64,
-    key: Vec<u8>,
-    row: Vec<u8>,
-}
-
-/// How far the last event is taken in.
-#[derive(Debug, Clone, Copy)]
-struct Taking {
-    /// When it was published.
-    published_ms: i64,
-    /// The time when it began.
-    now_ms: i64,
-    /// Its own time.
-    time_ms: i64,
-    /// It is left out, because that is too far ahead.
-    is_ahead: bool,
-    /// How many of its windows have it.
-    windows: usize,
-}
-
-/// How far windows are closed.
-#[derive(Debug)]
-struct Closing {
-    /// Those that end here at the latest.
-    until_ms: i64,
-    /// The one whose rows are being made: its start, and the groups that are left.
-    window: Option<(i64, OrderedGroups)>,
-}
-
-/// Memory that the last row and key keep for the next ones, in bytes.
-const KEPT_BYTES: usize = 64 << 10;
-
-/// Why events before one are unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
-    Begun,
-    Lost,
+    state: RunState,
 }
 
 impl Running {
     /// A query that has seen nothing.
     pub fn new(plan: Arc<Plan>, bounds: Bounds, beginning: Beginning) -> Self {
-        let bounds = Bounds { groups: bounds.groups.min(GROUPS_MAX), ..bounds };
-        let is_one_each = match plan.shape {
-            Shape::Whole => true,
-            Shape::Rows(_) => plan.window.is_none_or(|window| window.size_ms == window.step_ms),
-            Shape::Groups { .. } => false,
-        };
-        Self {
-            reader: widen::reader(&plan, &Refused::default()),
-            refused: Refused::default(),
-            places: Places::new(is_one_each),
-            bounds,
-            watermark: Watermark::default(),
-            over_ms: i64::MIN,
-            open: BTreeMap::new(),
-            held: Held::default(),
-            offset: 0,
-            cut: (beginning != Beginning::First).then_some(Cut::Begun),
-            lost_until_ms: i64::MIN,
-            partial_until_ms: i64::MIN,
-            is_numbered: beginning != Beginning::Block || !plan.has_windows(),
-            settling: if beginning == Beginning::Block { SETTLING_EVENTS } else { 0 },
-            partial_block: None,
-            left_out_ms: None,
-            counts: Counts::default(),
-            budget: Budget::new(&bounds),
-            taking: None,
-            closing: None,
-            steps: 0,
-            key: Vec::new(),
-            row: Vec::new(),
-            plan,
-        }
+        let refused = Refused::default();
+        let reader = widen::reader(&plan, &refused);
+        Self { reader, refused, state: RunState::new(&plan, bounds, beginning), plan }
     }
 
     /// What has happened.
     pub fn counts(&self) -> Counts {
-        self.counts
+        self.state.counts()
     }
 
     /// Groups of all open windows, and their memory in bytes.
     pub fn held(&self) -> (usize, usize) {
-        (self.held.groups, self.held.bytes)
+        let held = self.state.held();
+        (held.groups, held.bytes)
     }
 
     /// Memory of all that it holds, in bytes, but for its plan.
-    #[inline]
     pub fn memory_bytes(&self) -> usize {
-        let buffers = self.key.capacity() + self.row.capacity();
-        size_of::<Self>() + self.held.bytes + self.open.len() * WINDOW_BYTES + buffers
+        size_of::<Self>() - size_of::<RunState>() + self.state.memory_bytes()
     }
 
     /// The offset of the first row that events from `offset` on may make, if all of them are in later blocks than those before.
     pub fn first_place(&self, offset: u64) -> u64 {
-        self.places.first_after(offset)
+        self.state.first_place(offset)
     }
 
     /// Whether the offsets of rows are known: sooner or later, if it began at a block.
     pub fn is_numbered(&self) -> bool {
-        self.is_numbered
+        self.state.is_numbered()
     }
 
     /// There were no more events when it was begun: what they have said of the time before them must do.
     pub fn settle(&mut self) {
-        self.settling = 0;
+        self.state.settle();
     }
 
     /// How many windows are open.
     pub fn open_windows(&self) -> usize {
-        self.open.len()
+        self.state.open_windows()
     }
 
     /// Whether [`Self::close_all`] has something to say.
     pub fn waits(&self) -> bool {
-        !self.open.is_empty() || self.left_out_ms.is_some()
+        self.state.waits()
+    }
+
+    /// The plan by which it runs. One over columns that were inferred may become another one with any event.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
     }
 
     /// Takes an event in, and closes windows, without a pause ([`Self::take_in_part`]).
@@ -227,63 +113,20 @@ impl Running {
         if !self.finish(sink, pace)? {
             return Ok(false);
         }
-        let mut plan = Arc::clone(&self.plan);
         let mut cells: SmallVec<[Cell<'_>; 8]> = SmallVec::new();
-        cells.resize(plan.wanted.len(), Cell::Null);
+        cells.resize(self.plan.wanted.len(), Cell::Null);
         let mut unreadable = self.reader.read(event, &mut cells);
         while !self.reader.fits() {
             if !self.widen(event, sink) {
                 unreadable += 1;
                 break;
             }
-            plan = Arc::clone(&self.plan);
             cells.clear();
-            cells.resize(plan.wanted.len(), Cell::Null);
+            cells.resize(self.plan.wanted.len(), Cell::Null);
             unreadable = self.reader.read(event, &mut cells);
         }
-        self.spend((event.len() / COPIED_BYTES_PER_STEP) as u64);
-        let before = self.taking.take().filter(|_| self.offset == offset);
-        let meter = self.budget.meter(&self.bounds);
-        let row = Row { cells: &cells, window: (0, 0), now_ms, meter: &meter };
-        let taking = match before {
-            Some(taking) => taking,
-            None => match self.begin_event(&plan, (offset, published_ms), unreadable, row, sink)? {
-                Some(taking) => taking,
-                None => {
-                    self.goes_on(pace);
-                    return Ok(true);
-                }
-            },
-        };
-        let row = Row { now_ms: taking.now_ms, ..row };
-        let is_taken = match (&plan.shape, plan.window) {
-            (Shape::Groups { .. }, Some(window)) => {
-                let is_taken = self.group_all(&plan, window, taking, row, pace)?;
-                if is_taken {
-                    self.advance(window, taking, sink);
-                }
-                is_taken
-            }
-            (Shape::Groups { .. }, None) => true,
-            (Shape::Whole, _) => {
-                self.row.clear();
-                self.row.extend_from_slice(event);
-                self.emit(true, row.meter, sink)?;
-                true
-            }
-            (Shape::Rows(items), None) => {
-                self.emit_row(items, row, sink)?;
-                true
-            }
-            (Shape::Rows(items), Some(window)) => {
-                self.emit_all(items, window, taking, row, sink, pace)?
-            }
-        };
-        // Whatever the answer is, the event is taken; but before windows are closed, and before the next event, it counts.
-        if self.goes_on(pace) && is_taken {
-            self.finish(sink, pace)?;
-        }
-        Ok(is_taken)
+        let event = Event { offset, text: event, published_ms, now_ms, cells: &cells, unreadable };
+        self.state.take_in_part(&self.plan, event, sink, pace)
     }
 
     /// Goes on closing windows. Returns whether there are none left to close.
@@ -292,12 +135,7 @@ impl Running {
     /// When it costs more than it may. The query is over then.
     #[inline]
     pub fn finish(&mut self, sink: &mut impl Sink, pace: &mut impl Pace) -> Result<bool, Failure> {
-        if self.closing.is_some() { self.close(sink, pace) } else { Ok(true) }
-    }
-
-    /// The plan by which it runs. One over columns that were inferred may become another one with any event.
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
+        self.state.finish(&self.plan, sink, pace)
     }
 
     /// Widens the columns so that an event fits them, or refuses to. Returns whether anything has changed.
@@ -307,17 +145,7 @@ impl Running {
         let wider = widen::wider(&self.plan, event, &mut self.refused);
         let has_changed = wider.is_some() || self.refused.count() > refused;
         if let Some(wider) = wider {
-            self.counts.changes += 1;
-            let widening = Widening::of(&self.plan, &wider);
-            let is_kept = widening.is_some_and(|widening| {
-                let change = |groups: &mut Groups| {
-                    groups.change(|keys, values| widening.group(keys, values))
-                };
-                self.open.values_mut().all(|groups| change(groups).is_some())
-            });
-            if !is_kept {
-                self.lose_groups();
-            }
+            self.state.widen(Widening::of(&self.plan, &wider).as_ref());
             self.plan = Arc::new(wider);
             sink.widened(&self.plan);
         }
@@ -325,58 +153,22 @@ impl Running {
         has_changed
     }
 
-    /// The groups of open windows are of no use any more: these windows are lost, and the query goes on with the next ones.
-    fn lose_groups(&mut self) {
-        let Some((newest, _)) = self.open.last_key_value() else { return };
-        self.lost_until_ms = self.lost_until_ms.max(newest + 1);
-        self.open.values_mut().for_each(|groups| *groups = Groups::default());
-        self.held = Held::default();
-    }
-
-    /// An event is in its windows: time may have come further.
-    #[inline]
-    fn advance(&mut self, window: PlannedWindow, taking: Taking, sink: &mut impl Sink) {
-        // As time alone says, and not the windows that this run has: so all who run it announce it at the same place.
-        let before_ms = self.watermark.ms(window.delay_ms);
-        if !taking.is_ahead {
-            self.watermark.advance(taking.time_ms);
-        }
-        let until_ms = self.watermark.ms(window.delay_ms);
-        let is_late = |ms: i64| taking.published_ms.saturating_sub(ms) >= ANNOUNCE_MS;
-        let announces = before_ms.div_euclid(window.step_ms) < until_ms.div_euclid(window.step_ms)
-            || self.left_out_ms.is_some_and(is_late);
-        self.begin_closing(until_ms, announces, sink);
-    }
-
     /// Events are lost before the next one. Not for one that began at a block: it begins anew, for rows have other offsets
     /// where others have read those events. That is announced ([`Sink::lost`]): at once, or, where there are windows, for
     /// each that may have had some, which is not emitted. Windows that are over have to be closed before ([`Self::finish`]).
     pub fn lose(&mut self) {
-        self.taking = None;
-        self.cut = Some(Cut::Lost);
-        if let Some((newest, _)) = self.open.last_key_value() {
-            self.lost_until_ms = self.lost_until_ms.max(newest + 1);
-        }
+        self.state.lose();
     }
 
     /// Goes on behind an event that cost too much, which is lost with all windows that are open ([`Self::lose`]).
     pub fn skip(&mut self, sink: &mut impl Sink) {
-        let closing = self.closing.take().and_then(|closing| closing.window);
-        if let Some((_, mut groups)) = closing {
-            while groups.next(&mut self.held).is_some() {}
-            self.counts.windows_lost += 1;
-            sink.lost(self.places.next(self.offset));
-        }
-        self.lose();
+        self.state.skip(sink);
     }
 
     /// No more events have come for long: all windows are over, and what was left out is announced. What comes later for them is
     /// late. [`Self::finish`] closes them; those that were over before have to be closed before.
     pub fn close_all(&mut self, sink: &mut impl Sink) {
-        let Some(window) = self.plan.window.filter(|_| self.plan.has_windows()) else { return };
-        let newest = self.open.last_key_value().map(|(newest, _)| newest + window.size_ms);
-        self.budget = Budget::new(&self.bounds);
-        self.begin_closing(newest.unwrap_or(i64::MIN), true, sink);
+        self.state.close_all(&self.plan, sink);
     }
 
     /// The source has paused for so long, at this offset: windows are over, if that is as long as they wait.
@@ -384,345 +176,7 @@ impl Running {
     pub fn pause(&mut self, offset: u64, pause_ms: u64, sink: &mut impl Sink) {
         let waits_ms = self.plan.timeout_ms().unwrap_or(self.plan.default_timeout_ms());
         if pause_ms >= waits_ms {
-            self.offset = offset;
-            self.close_all(sink);
+            self.state.pause(&self.plan, offset, sink);
         }
-    }
-
-    /// Begins with an event. `None`: it makes nothing.
-    #[inline]
-    fn begin_event(
-        &mut self,
-        plan: &Plan,
-        (offset, published_ms): (u64, i64),
-        unreadable: u64,
-        row: Row<'_>,
-        sink: &mut impl Sink,
-    ) -> Result<Option<Taking>, Failure> {
-        self.offset = offset;
-        self.counts.events += 1;
-        self.counts.unreadable += unreadable;
-        self.budget = Budget::new(&self.bounds);
-        if !plan.has_windows() && self.cut.take() == Some(Cut::Lost) {
-            sink.lost(self.places.next(offset));
-        }
-        let now_ms = row.now_ms;
-        let taking = Taking { published_ms, now_ms, time_ms: 0, is_ahead: false, windows: 0 };
-        let Some(window) = plan.window else {
-            return Ok(self.passes(plan, row)?.then_some(taking));
-        };
-        if !plan.has_windows() && !self.passes(plan, row)? {
-            return Ok(None);
-        }
-        let Some(time_ms) = self.time_of(plan, row)? else { return Ok(None) };
-        let taking = Taking { time_ms, ..taking };
-        if !plan.has_windows() {
-            return Ok(Some(taking));
-        }
-        if time_ms.saturating_sub(published_ms) > self.bounds.lead_ms {
-            self.counts.ahead += 1;
-            self.left_out_ms.get_or_insert(published_ms);
-            return Ok(Some(Taking { is_ahead: true, windows: usize::MAX, ..taking }));
-        }
-        self.begin_after_cut(time_ms, window);
-        // Also an event that counts for nothing says how far time has come.
-        let windows = if self.passes(plan, row)? { 0 } else { usize::MAX };
-        Ok(Some(Taking { windows, ..taking }))
-    }
-
-    /// Whether an event passes the condition of a query.
-    #[inline]
-    fn passes(&mut self, plan: &Plan, row: Row<'_>) -> Result<bool, Failure> {
-        let Some(filter) = &plan.filter else { return Ok(true) };
-        let meter = self.budget.meter(&self.bounds);
-        let passes = filter.is_true(Row { meter: &meter, ..row }) == Some(true);
-        self.charge(&meter)?;
-        Ok(passes)
-    }
-
-    /// Counts what a row took.
-    #[inline]
-    fn charge(&mut self, meter: &Meter) -> Result<(), Failure> {
-        self.counts.oversized += meter.oversized();
-        self.spend(meter.steps());
-        self.budget.settle(meter, &self.bounds)
-    }
-
-    #[inline]
-    fn spend(&mut self, steps: u64) {
-        self.counts.steps += steps;
-        self.steps += steps;
-    }
-
-    /// Asks whether it may go on.
-    #[inline]
-    fn goes_on(&mut self, pace: &mut impl Pace) -> bool {
-        pace.goes_on(std::mem::take(&mut self.steps), self.memory_bytes())
-    }
-
-    #[inline]
-    fn time_of(&mut self, plan: &Plan, row: Row<'_>) -> Result<Option<i64>, Failure> {
-        let meter = self.budget.meter(&self.bounds);
-        let time_ms = plan.time_of(Row { meter: &meter, ..row });
-        self.charge(&meter)?;
-        self.counts.without_time += u64::from(time_ms.is_none());
-        Ok(time_ms)
-    }
-
-    /// The first event behind unknown ones: an unknown one may be later by as much as events may be late, so windows
-    /// that begin before that are not complete. It may itself be later than that: with others it is known better.
-    fn begin_after_cut(&mut self, time_ms: i64, window: PlannedWindow) {
-        let is_settling = self.settling > 0;
-        self.settling = self.settling.saturating_sub(1);
-        let cut = self.cut.take().or(is_settling.then_some(Cut::Begun));
-        let Some(cut) = cut else { return };
-        let until_ms = match cut {
-            Cut::Begun => &mut self.partial_until_ms,
-            Cut::Lost => &mut self.lost_until_ms,
-        };
-        *until_ms = (*until_ms).max(time_ms + window.delay_ms + 1);
-    }
-
-    /// Takes an event into its windows. Returns whether it is in all of them.
-    #[inline]
-    fn group_all(
-        &mut self,
-        plan: &Plan,
-        window: PlannedWindow,
-        taking: Taking,
-        row: Row<'_>,
-        pace: &mut impl Pace,
-    ) -> Result<bool, Failure> {
-        for (index, start_ms) in window.starts(taking.time_ms).enumerate().skip(taking.windows) {
-            if index > taking.windows && !self.goes_on(pace) {
-                self.taking = Some(Taking { windows: index, ..taking });
-                return Ok(false);
-            }
-            let end_ms = start_ms + window.size_ms;
-            if end_ms <= self.over_ms {
-                self.counts.late += 1;
-                continue;
-            }
-            let meter = self.budget.meter(&self.bounds);
-            let row = Row { window: (start_ms, end_ms), meter: &meter, ..row };
-            self.group(plan, taking.published_ms, row);
-            self.charge(&meter)?;
-        }
-        Ok(true)
-    }
-
-    /// Takes an event into one window, which is lost if it would be more than there may be.
-    #[inline]
-    fn group(&mut self, plan: &Plan, published_ms: i64, row: Row<'_>) {
-        let Shape::Groups { keys, aggregates, .. } = &plan.shape else { return };
-        let (start_ms, windows, bounds) = (row.window.0, self.open.len(), self.bounds);
-        let groups = match self.open.get_mut(&start_ms) {
-            Some(groups) => groups,
-            None if windows < bounds.windows => self.open.entry(start_ms).or_default(),
-            None => {
-                self.counts.full_windows += 1;
-                self.left_out_ms.get_or_insert(published_ms);
-                // It may get room later, and lacks this event.
-                self.lost_until_ms = self.lost_until_ms.max(start_ms + 1);
-                return;
-            }
-        };
-        if groups.is_lost() {
-            return;
-        }
-        let values: SmallVec<[Cell<'_>; 4]> = keys.iter().map(|key| key.eval(row)).collect();
-        self.key.clear();
-        values.iter().for_each(|value| write_key(value, &mut self.key));
-        if !row.meter.scan(self.key.len()) {
-            return;
-        }
-        let most = Held { groups: bounds.groups, bytes: bounds.state_bytes };
-        let held = &mut self.held;
-        if let Err(full) = groups.take(&self.key, &values, row, aggregates, held, most) {
-            groups.lose(held);
-            match full {
-                Full::Groups => self.counts.full_groups += 1,
-                Full::State => self.counts.full_state += 1,
-            }
-        }
-    }
-
-    /// Windows that end at `until_ms` at the latest are over. Before they are closed what was left out is announced, if it
-    /// `announces`.
-    fn begin_closing(&mut self, until_ms: i64, announces: bool, sink: &mut impl Sink) {
-        let Some(window) = self.plan.window else { return };
-        self.over_ms = self.over_ms.max(until_ms);
-        let block = self.offset / BLOCK_OFFSETS;
-        if !self.is_numbered
-            && self.settling == 0
-            && window.last_end_before(self.partial_until_ms) <= self.over_ms
-        {
-            self.is_numbered = *self.partial_block.get_or_insert(block) != block;
-            if self.is_numbered {
-                sink.begins(self.places.first_of(block));
-            }
-        }
-        if announces {
-            self.announce_left_out(sink);
-        }
-        let is_over = |(start_ms, _): (&i64, _)| *start_ms + window.size_ms <= until_ms;
-        match &mut self.closing {
-            Some(closing) => closing.until_ms = closing.until_ms.max(until_ms),
-            None if self.open.first_key_value().is_some_and(is_over) => {
-                self.closing = Some(Closing { until_ms, window: None });
-            }
-            None => {}
-        }
-    }
-
-    /// Says that events were left out, if there are some of which that was not said.
-    fn announce_left_out(&mut self, sink: &mut impl Sink) {
-        if self.left_out_ms.take().is_some() && self.is_numbered {
-            sink.lost(self.places.next(self.offset));
-        }
-    }
-
-    /// Closes the windows that are over, in their order. Returns whether all of them are.
-    fn close(&mut self, sink: &mut impl Sink, pace: &mut impl Pace) -> Result<bool, Failure> {
-        let plan = Arc::clone(&self.plan);
-        let (Shape::Groups { items, having, .. }, Some(window)) = (&plan.shape, plan.window) else {
-            return Ok(true);
-        };
-        while let Some(mut closing) = self.closing.take() {
-            let next = match &mut closing.window {
-                Some((start_ms, groups)) => Some((*start_ms, groups.next(&mut self.held))),
-                None => None,
-            };
-            match next {
-                Some((start_ms, Some(cells))) => {
-                    self.closing = Some(closing);
-                    let window = (start_ms, start_ms + window.size_ms);
-                    self.emit_group(items, having.as_ref(), &cells, window, sink)?;
-                }
-                Some((_, None)) => self.closing = Some(Closing { window: None, ..closing }),
-                None => {
-                    let first = self.open.first_entry();
-                    let first = first.filter(|it| *it.key() + window.size_ms <= closing.until_ms);
-                    let Some(first) = first else { break };
-                    let (start_ms, groups) = first.remove_entry();
-                    closing.window = self.begin_window(start_ms, groups, sink);
-                    self.closing = Some(closing);
-                }
-            }
-            if !self.goes_on(pace) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Begins to close a window. Returns its groups, if it is emitted.
-    fn begin_window(
-        &mut self,
-        start_ms: i64,
-        groups: Groups,
-        sink: &mut impl Sink,
-    ) -> Option<(i64, OrderedGroups)> {
-        self.spend(groups.len() as u64);
-        if start_ms < self.partial_until_ms || !self.is_numbered {
-            self.counts.windows_partial += 1;
-            groups.release(&mut self.held);
-            return None;
-        }
-        if groups.is_lost() || start_ms < self.lost_until_ms {
-            self.counts.windows_lost += 1;
-            groups.release(&mut self.held);
-            sink.lost(self.places.next(self.offset));
-            return None;
-        }
-        self.counts.windows += 1;
-        self.budget.add_groups(groups.len());
-        Some((start_ms, groups.into_ordered()))
-    }
-
-    fn emit_group(
-        &mut self,
-        items: &[Expr],
-        having: Option<&Expr>,
-        cells: &[Cell<'_>],
-        window: (i64, i64),
-        sink: &mut impl Sink,
-    ) -> Result<(), Failure> {
-        let meter = self.budget.meter(&self.bounds);
-        // The time of a window's rows must not depend on when it was closed.
-        let row = Row { cells, window, now_ms: window.1, meter: &meter };
-        if having.is_none_or(|having| having.is_true(row) == Some(true)) {
-            return self.emit_row(items, row, sink);
-        }
-        self.charge(&meter)
-    }
-
-    /// Makes the rows of an event in its windows. Returns whether all of them are made.
-    fn emit_all(
-        &mut self,
-        items: &[Expr],
-        window: PlannedWindow,
-        taking: Taking,
-        row: Row<'_>,
-        sink: &mut impl Sink,
-        pace: &mut impl Pace,
-    ) -> Result<bool, Failure> {
-        for (index, start_ms) in window.starts(taking.time_ms).enumerate().skip(taking.windows) {
-            if index > taking.windows && !self.goes_on(pace) {
-                self.taking = Some(Taking { windows: index, ..taking });
-                return Ok(false);
-            }
-            let meter = self.budget.meter(&self.bounds);
-            let window = (start_ms, start_ms + window.size_ms);
-            self.emit_row(items, Row { window, meter: &meter, ..row }, sink)?;
-        }
-        Ok(true)
-    }
-
-    #[inline]
-    fn emit_row(
-        &mut self,
-        items: &[Expr],
-        row: Row<'_>,
-        sink: &mut impl Sink,
-    ) -> Result<(), Failure> {
-        self.row.clear();
-        let values = items.iter().map(|item| item.eval_whole(row));
-        let fits = write_row(values, ROW_BYTES_MAX, &mut self.row);
-        self.emit(fits, row.meter, sink)
-    }
-
-    /// The row is made: it is lost if it does not fit.
-    #[inline]
-    fn emit(&mut self, fits: bool, meter: &Meter, sink: &mut impl Sink) -> Result<(), Failure> {
-        let is_written = meter.write(self.row.len());
-        self.charge(meter)?;
-        if !fits || !is_written {
-            self.counts.large_rows += 1;
-            sink.lost(self.places.next(self.offset));
-        } else {
-            self.budget.emit(self.row.len(), &self.bounds)?;
-            self.counts.rows += 1;
-            sink.row(self.places.next(self.offset), &self.row);
-        }
-        if self.row.capacity() > KEPT_BYTES {
-            self.row = Vec::new();
-        }
-        Ok(())
-    }
-}
-
-impl PlannedWindow {
-    /// Where the last window ends that begins before an instant.
-    fn last_end_before(self, ms: i64) -> i64 {
-        let last = ms.saturating_sub(1);
-        last.saturating_sub(last.rem_euclid(self.step_ms)).saturating_add(self.size_ms)
-    }
-
-    /// Where the windows begin that an instant is in, in order.
-    fn starts(self, time_ms: i64) -> impl Iterator<Item = i64> {
-        let last = time_ms - time_ms.rem_euclid(self.step_ms);
-        let count = self.size_ms / self.step_ms;
-        (0..count).rev().map(move |before| last - before * self.step_ms)
     }
 }

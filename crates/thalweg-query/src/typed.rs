@@ -54,12 +54,13 @@ pub(crate) fn folded(found: Typed, meter: &Meter) -> Typed {
     if matches!(found.expr, Expr::Constant(_)) {
         return found;
     }
-    let oversized = meter.oversized();
-    let cell = found.expr.eval(Row { cells: &[], window: (0, 0), now_ms: 0, meter });
+    let counted = || (meter.oversized(), meter.without_result());
+    let before = counted();
+    let cell = found.expr.eval(&Row { cells: &[], window: (0, 0), now_ms: 0, meter });
     let is_long =
         matches!(&cell, Cell::String(text) | Cell::Json(text) if text.len() > CONSTANT_BYTES_MAX);
-    // A text that is too long is counted for each row.
-    if is_long || meter.over().is_some() || meter.oversized() != oversized {
+    // A text that is too long is counted for each row, and so is an operation without a result.
+    if is_long || meter.over().is_some() || counted() != before {
         return found;
     }
     let cell = owned(cell);
@@ -273,7 +274,8 @@ pub(crate) fn as_kind(found: Typed, kind: Kind) -> Expr {
     }
 }
 
-pub(crate) fn cast(inner: Typed, data_type: &DataType, span: Span) -> Compiled {
+/// A cast; `is_tried`: its NULL is asked for (`TRY_CAST`).
+pub(crate) fn cast(inner: Typed, data_type: &DataType, is_tried: bool, span: Span) -> Compiled {
     let (target, kind) = match data_type {
         DataType::Boolean | DataType::Bool => (Target::Bool, Kind::Bool),
         DataType::TinyInt(_) => (Target::Int(8), Kind::Int),
@@ -314,7 +316,8 @@ pub(crate) fn cast(inner: Typed, data_type: &DataType, span: Span) -> Compiled {
         );
         return Err(QueryError::at(span, message));
     }
-    Ok(typed(Expr::Cast(Box::new(inner.expr), target), kind))
+    let cast: fn(Box<Expr>, Target) -> Expr = if is_tried { Expr::TryCast } else { Expr::Cast };
+    Ok(typed(cast(Box::new(inner.expr), target), kind))
 }
 
 pub(crate) fn is_time_type(data_type: &DataType) -> bool {

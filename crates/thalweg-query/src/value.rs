@@ -71,8 +71,9 @@ fn compare_mixed(left: i64, right: f64) -> Option<Ordering> {
 }
 
 /// A double, if JSON has it.
-pub(crate) fn finite<'r>(number: f64) -> Cell<'r> {
-    if number.is_finite() { Cell::Double(number) } else { Cell::Null }
+#[inline]
+pub(crate) fn finite<'r>(number: f64) -> Option<Cell<'r>> {
+    number.is_finite().then_some(Cell::Double(number))
 }
 
 pub(crate) fn truth<'r>(is_true: Option<bool>) -> Cell<'r> {
@@ -113,6 +114,7 @@ fn double_text(number: f64) -> String {
 }
 
 /// The same value, not copied.
+#[inline]
 pub(crate) fn borrowed<'r>(cell: &'r Cell<'_>) -> Cell<'r> {
     match cell {
         Cell::Null => Cell::Null,

@@ -127,6 +127,85 @@ fn no_function_makes_a_text_that_is_longer_than_it_may_be_and_these_make_longer_
     assert_eq!(growing.into_iter().collect::<Vec<_>>(), ["concat", "lower", "replace", "upper"]);
 }
 
+/// Of values that are all there: a result that is missing is counted, whatever makes it.
+#[test]
+fn no_result_is_missing_without_being_counted() {
+    let calls = calls();
+    let calls = calls.iter().map(|(_, call)| call.as_str());
+    let casts: Vec<String> =
+        ["BOOLEAN", "TINYINT", "INT", "BIGINT", "REAL", "DOUBLE", "TIMESTAMP", "DATE"]
+            .iter()
+            .flat_map(|target| {
+                ["s", "j", "i", "d"].map(|value| format!("CAST({value} AS {target})"))
+            })
+            .filter(|cast| {
+                let query = Query::parse(&format!("SELECT {cast} AS x FROM t"));
+                query.is_ok_and(|query| query.plan(&columns(&COLUMNS)).is_ok())
+            })
+            .collect();
+    let others =
+        ["i / 0", "i % 0", "d / 0", "-(i - 9223372036854775807 - 8)", "9223372036854775807 * i"];
+    let constants = ["1 / 0", "sqrt(-1)", "CAST('x' AS INT)", "ln(0)", "1 + CAST('x' AS INT)"];
+    let casts = casts.iter().map(String::as_str);
+    let mut missing = BTreeSet::new();
+    for expression in calls.chain(OPERATORS).chain(others).chain(constants).chain(casts) {
+        // Its NULL is its result.
+        if expression.starts_with("nullif") {
+            continue;
+        }
+        for letter in LETTERS {
+            let query = format!("SELECT {expression} AS x FROM t");
+            let (row, counts) = one(&query, &longest(letter, 40), unbounded());
+            if row.unwrap().as_deref() == Some("[null]") {
+                assert!(counts.without_result + counts.oversized > 0, "{expression}");
+                missing.insert(expression.to_owned());
+            } else {
+                assert_eq!(counts.without_result, 0, "{expression}");
+            }
+        }
+    }
+    for expected in others.iter().chain(&constants).chain(&["CAST(s AS INT)", "sqrt(d)", "ln(d)"]) {
+        assert!(missing.contains(*expected), "{expected}: {missing:?}");
+    }
+}
+
+#[test]
+fn null_that_is_asked_for_or_comes_of_null_is_not_counted() {
+    for expression in [
+        "TRY_CAST(s AS INT)",
+        "TRY_CAST(TRY_CAST(s AS INT) AS STRING)",
+        "CAST(TRY_CAST(s AS INT) AS BIGINT)",
+        "i / nullif(i, 7)",
+        "sqrt(nullif(d, -2.5))",
+        "nullif(s, s)",
+        "TRY_CAST('x' AS INT)",
+    ] {
+        let (row, counts) = one(&format!("SELECT {expression} AS x FROM t"), "x", unbounded());
+        assert_eq!(
+            (row, counts.without_result),
+            (Ok(Some("[null]".to_owned())), 0),
+            "{expression}"
+        );
+    }
+}
+
+#[test]
+fn a_sum_without_a_result_is_counted_with_its_window() {
+    let query = "SELECT sum(i) AS a, avg(d) AS b, sum(d) AS c, avg(i) AS e FROM tumble(t, 1s) GROUP BY window_start";
+    let plan = Query::parse(query).unwrap().plan(&columns(&COLUMNS)).unwrap();
+    let mut running = Running::new(Arc::new(plan), Bounds::default(), Beginning::First);
+    let mut made = Made::default();
+    for offset in 1..3 {
+        let event = r#"["2022-07-13T21:00:00Z","","",9223372036854775807,1.7e308,true,null]"#;
+        running.take(offset, event.as_bytes(), PUBLISHED_MS, 0, &mut made).unwrap();
+    }
+    assert_eq!(running.counts().without_result, 0);
+    running.close_all(&mut made);
+    running.finish(&mut made, &mut thalweg_query::Unbroken).unwrap();
+    assert_eq!(made.rows(), ["[null,null,null,9.223372036854776e18]"]);
+    assert_eq!(running.counts().without_result, 3);
+}
+
 #[test]
 fn whatever_reads_a_text_counts_its_bytes() {
     let calls = calls();
