@@ -195,6 +195,9 @@ counts! {
         query_refused: Counter,
         /// Texts that were longer than an expression of a query may read or make. They are NULL there.
         query_oversized: Counter,
+        /// Casts, operations, functions and sums of queries that had no result, such as CAST('x' AS INT) and 1 / 0. They are
+        /// NULL.
+        query_without_result: Counter,
         /// Steps that queries took.
         query_steps: Counter,
         /// Values that could not be read as their columns' types. They are NULL.
@@ -330,7 +333,7 @@ const OVERRUNS: Description = Description {
 };
 
 /// Of each query.
-const QUERY_COSTS: [Description; 3] = [
+const QUERY_COSTS: [Description; 4] = [
     Description { name: "query_cost_steps", help: "Steps that a query took.", kind: Kind::Counter },
     Description {
         name: "query_cost_seconds",
@@ -341,6 +344,11 @@ const QUERY_COSTS: [Description; 3] = [
         name: "query_memory_bytes",
         help: "Memory that a query holds, in bytes.",
         kind: Kind::Gauge,
+    },
+    Description {
+        name: "query_null_results",
+        help: "Casts, operations, functions and sums of a query that had no result, and are NULL.",
+        kind: Kind::Counter,
     },
 ];
 

@@ -21,6 +21,8 @@ pub(crate) struct QueryCost {
     pub(crate) busy_us: Metric,
     /// The memory that it holds, in bytes.
     pub(crate) memory_bytes: Metric,
+    /// Casts, operations, functions and sums that had no result.
+    pub(crate) without_result: Metric,
 }
 
 /// The costs of all queries that run, by the topics of their rows: as many as there may be.
@@ -45,10 +47,11 @@ impl QueryCosts {
         }
     }
 
-    /// All of them: topic, steps, time in µs, and memory in bytes.
-    pub(super) fn all(&self) -> Vec<(Topic, [u64; 3])> {
+    /// All of them: topic, steps, time in µs, memory in bytes, and operations without a result.
+    pub(super) fn all(&self) -> Vec<(Topic, [u64; 4])> {
         let of = |(topic, cost): (&Topic, &Arc<QueryCost>)| {
-            (topic.clone(), [&cost.steps, &cost.busy_us, &cost.memory_bytes].map(Metric::get))
+            let QueryCost { steps, busy_us, memory_bytes, without_result } = &**cost;
+            (topic.clone(), [steps, busy_us, memory_bytes, without_result].map(Metric::get))
         };
         self.lock().iter().map(of).collect()
     }
@@ -57,7 +60,7 @@ impl QueryCosts {
     pub(crate) fn most_expensive(&self) -> String {
         let mut all = self.all();
         all.sort_by_key(|(_, [steps, ..])| std::cmp::Reverse(*steps));
-        let said = all.iter().take(NAMED).map(|(topic, [steps, busy_us, bytes])| {
+        let said = all.iter().take(NAMED).map(|(topic, [steps, busy_us, bytes, ..])| {
             format!("{topic} ({steps} steps, {} ms, {bytes} bytes)", busy_us / 1000)
         });
         said.collect::<Vec<_>>().join(", ")

@@ -342,6 +342,9 @@ impl Queries {
         counts.query_ahead.add(now.ahead.saturating_sub(before.ahead));
         counts.query_refused.add(now.refused().saturating_sub(before.refused()));
         counts.query_oversized.add(now.oversized.saturating_sub(before.oversized));
+        let without_result = now.without_result.saturating_sub(before.without_result);
+        counts.query_without_result.add(without_result);
+        query.cost.without_result.add(without_result);
         let steps = now.steps.saturating_sub(before.steps);
         counts.query_steps.add(steps);
         query.cost.steps.add(steps);

@@ -17,6 +17,7 @@ enum Reason {
     WithoutTime,
     Unreadable,
     Oversized,
+    WithoutResult,
     FullGroups,
     FullState,
     FullWindows,
@@ -24,12 +25,13 @@ enum Reason {
     WindowsLost,
 }
 
-const REASONS: [Reason; 10] = [
+const REASONS: [Reason; 11] = [
     Reason::Ahead,
     Reason::Late,
     Reason::WithoutTime,
     Reason::Unreadable,
     Reason::Oversized,
+    Reason::WithoutResult,
     Reason::FullGroups,
     Reason::FullState,
     Reason::FullWindows,
@@ -65,6 +67,7 @@ impl Reason {
             Self::WithoutTime => counts.without_time,
             Self::Unreadable => counts.unreadable,
             Self::Oversized => counts.oversized,
+            Self::WithoutResult => counts.without_result,
             Self::FullGroups => counts.full_groups,
             Self::FullState => counts.full_state,
             Self::FullWindows => counts.full_windows,
@@ -96,6 +99,10 @@ impl Reason {
                 "texts are NULL in the query, because an expression reads or makes {value_bytes} bytes at most: cut them with \
                  substr where they are published"
             ),
+            Self::WithoutResult => {
+                "values are NULL in the query, because a cast, an operation, a function or a sum has no result, as CAST('x' AS INT) \
+                 and 1 / 0: leave such values out with WHERE, or write TRY_CAST and nullif where NULL is right".to_owned()
+            }
             Self::FullGroups => format!(
                 "windows are lost, because open windows have {groups} groups at most: group by less, or filter with WHERE"
             ),

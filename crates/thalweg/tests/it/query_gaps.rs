@@ -163,6 +163,28 @@ fn what_is_late_or_without_a_time_is_logged_with_the_remedy() {
 }
 
 #[test]
+fn a_cast_without_a_result_is_counted_and_logged_unless_it_is_tried() {
+    let queries = [
+        "cast=SELECT CAST(car AS INT) AS number FROM cars",
+        "tried=SELECT TRY_CAST(car AS INT) AS number FROM cars",
+    ];
+    let server = Server::start(&["--topic", COLUMNS, "--query", queries[0], "--query", queries[1]]);
+    publish(&server, &[at(0, "7"), at(0, "seven"), at(0, "")]);
+    for topic in ["cast", "tried"] {
+        let mut subscriber = server.subscribe(Transport::Sse, &format!("/{topic}?cursor=earliest"));
+        let rows = [json!([7]), json!([null]), json!([null])];
+        assert_eq!(heard(&mut subscriber, 3), rows.map(Some));
+    }
+    server.has_said("has no result, as CAST('x' AS INT)");
+    server.has_counted("thalweg_query_without_result_total", 2);
+    let metrics = server.get("/metrics").text();
+    for line in ["{query=\"cast\"} 2", "{query=\"tried\"} 0"] {
+        let line = format!("thalweg_query_null_results_total{line}");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+}
+
+#[test]
 fn a_query_whose_windows_cannot_all_be_open_is_refused() {
     let query = "q=SELECT count(*) FROM tumble(cars, 1s) GROUP BY window_start EMIT AFTER WINDOW CLOSE WITH DELAY 40m";
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_thalweg"));
