@@ -28,6 +28,39 @@ test.describe("against the demo", () => {
     for (const { sample } of result.samples) expect(sample.eventsPerS).toBeGreaterThan(0);
   });
 
+  test("a bar is as long as its value says", async ({ page }) => {
+    await page.goto("/lab");
+    await pick(page, "Transports", "websocket");
+    // Ten times as much: two bars that cannot be equally long.
+    await pick(page, "Rows per ms", "1", "10");
+    await pick(page, "Connections", "1");
+    await choose(page, "Seconds each", "1");
+    await choose(page, "Repeats", "1");
+    await page.getByRole("button", { name: "Start" }).click();
+    await expect(page.getByRole("region", { name: "Figures" }).locator("tbody tr")).toHaveCount(2);
+    const bars = page.locator(".strip-plot rect");
+    await expect(bars).toHaveCount(2);
+    const saved = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Save as JSON" }).click();
+    const result = JSON.parse(readFileSync(await (await saved).path(), "utf8")) as {
+      samples: { cell: { batch: number }; sample: { eventsPerS: number } }[];
+    };
+    const values = result.samples.sort((one, other) => one.cell.batch - other.cell.batch);
+    const drawn = await bars.evaluateAll((rects) =>
+      rects.map((rect) => {
+        const { width, height } = rect.getBoundingClientRect();
+        const line = (rect.parentElement as Element).getBoundingClientRect();
+        return { share: width / line.width, height: height / line.height };
+      }),
+    );
+    const most = Math.max(...values.map(({ sample }) => sample.eventsPerS));
+    for (const [at, { share, height }] of drawn.entries()) {
+      // The line has a margin of a hundredth on both sides.
+      expect(Math.abs(share - (values[at]?.sample.eventsPerS ?? 0) / most)).toBeLessThan(0.03);
+      expect(height).toBeGreaterThan(0.5);
+    }
+  });
+
   test("a small B: round trips", async ({ page }) => {
     await page.goto("/lab");
     await page.getByRole("radio", { name: /^B, round trips/ }).check();

@@ -50,7 +50,7 @@ export function StripPlot({ plan, samples, now = null }: Props) {
                     <line key={index} class="mark" x1={across(value)} x2={across(value)} y1="2" y2={ROW - 2} />
                   ))}
                   {isNow && shown[0] && (
-                    <line class="mark live" x1={across(shown[0])} x2={across(shown[0])} y1="2" y2={ROW - 2} />
+                    <line class="mark current" x1={across(shown[0])} x2={across(shown[0])} y1="2" y2={ROW - 2} />
                   )}
                 </svg>
                 <span class="figure">{own.length ? brief(median(own)) : isNow ? "measuring" : "–"}</span>
