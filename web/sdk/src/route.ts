@@ -37,6 +37,11 @@ export interface Status {
   readonly transport: TransportName | null;
   /** Why the session is in this state, in words; `null` if nothing happened to it. */
   readonly reason: string | null;
+  /**
+   * When the next attempt comes, in ms since 1970, for a countdown; {@link Session.reconnect} makes it
+   * at once. Left out if none is due: in all states but `waiting`, and while the page has to catch up.
+   */
+  readonly retryAt?: number | undefined;
 }
 
 /** What a route tells its session, and asks of it. @internal */
@@ -215,9 +220,9 @@ export class Route implements ConnectionHooks {
   }
 
   /** To be called last: `onStatus` may close the session, or use another transport. */
-  #report(state: Status["state"], reason: string | null = null): void {
+  #report(state: Status["state"], reason: string | null = null, retryAt?: number): void {
     const transport = this.#current?.transport ?? (state === "connecting" ? this.#fallback.current() : null);
-    this.#hooks.onStatus({ state, transport: transport && transport.name, reason });
+    this.#hooks.onStatus({ state, transport: transport && transport.name, reason, retryAt });
   }
 
   // What its connections tell.
@@ -272,8 +277,9 @@ export class Route implements ConnectionHooks {
       this.#changeTo(this.#candidate);
       this.#report("connecting", why);
     } else if (isServersDecision(end) || this.#fallback.failed()) {
-      this.#retryTimer = setTimeout(() => this.#connect(), delay(this.#retries++));
-      this.#report("waiting", end.refusal?.error?.message ?? why);
+      const waitMs = delay(this.#retries++);
+      this.#retryTimer = setTimeout(() => this.#connect(), waitMs);
+      this.#report("waiting", end.refusal?.error?.message ?? why, Date.now() + waitMs);
     } else this.#connect();
   }
 }

@@ -85,6 +85,14 @@ export interface Session {
    */
   use(transport: TransportName | Transport | null): void;
 
+  /**
+   * Connects at once, where the session waits for its next attempt (`status.retryAt`): for a button
+   * beside a countdown. Does nothing otherwise.
+   *
+   * @throws ThalwegError `closed`.
+   */
+  reconnect(): void;
+
   /** Ends the session and all of its subscriptions; `status` is `closed` from now on. */
   close(): void;
 }
@@ -242,6 +250,10 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     use(wanted) {
       check(status);
       route.use(wanted && transport(wanted));
+    },
+    reconnect() {
+      check(status);
+      route.wake();
     },
     close: () => hooks.end(null),
   };

@@ -32,6 +32,7 @@ export type HostMethods = {
   request(data: unknown): Promise<unknown>;
   use(transport: TransportName | null): void;
   woke(): void;
+  reconnect(): void;
   hidden(isHidden: boolean): void;
   close(): void;
 };
@@ -100,6 +101,7 @@ export function host(port: MessagePort): void {
     request: (data) => session.request(data),
     use: (transport) => session.use(transport),
     woke: () => events.woke(),
+    reconnect: () => session.reconnect(),
     hidden: (isHidden) => events.hidden(isHidden),
     close() {
       session.close();

@@ -118,7 +118,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     if (status.state === "closed") return;
     const its = serializeError(error);
     there.end(deserializeError(its));
-    here.status({ state: "closed", transport: null, reason: its.message });
+    here.status({ ...IDLE, state: "closed", reason: its.message });
     for (const key of [...keyed.keys()]) here.failed(key, its);
   };
 
@@ -164,13 +164,17 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
       // Whether it exists there is known later: an error is said where pages look.
       void there.call("use", transport);
     },
+    reconnect() {
+      check(status);
+      there.notify("reconnect");
+    },
     close() {
       if (status.state === "closed") return;
       unwatch();
       for (const subscription of [...topics.values()]) subscription.close();
       there.notify("close");
       there.end(new ThalwegError("closed", "the session is closed"));
-      here.status({ state: "closed", transport: null, reason: null });
+      here.status({ ...IDLE, state: "closed" });
       port.onmessage = null;
     },
   };

@@ -129,7 +129,7 @@ it("a stream that ends too early is a cut: what was whole has come, and the rest
   for (let at = 0; at < CARS.length - 8; at += 7) {
     const page = receive([answer([CARS.slice(0, at)])], { from: BEFORE });
     await over(page);
-    expect(page.stream.status, `cut at ${at}`).toEqual({ state: "waiting", reason: "cut" });
+    expect(page.stream.status, `cut at ${at}`).toMatchObject({ state: "waiting", reason: "cut" });
     const whole = ends.filter((end) => end <= at).length - 1;
     // Of each frame with rows the record batch is the last message: they are numbers 6, 10 and 13.
     const expected = [6, 10, 13].filter((number) => whole > number).length;

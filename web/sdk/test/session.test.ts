@@ -367,3 +367,28 @@ it("a status listener that throws breaks nothing", async () => {
   expect(events).toEqual([1]);
   expect(errors.length).toBeGreaterThan(0);
 });
+
+it("says when it tries again, and does so at once if it is asked to", async () => {
+  world.blocked.add("websocket");
+  const session = begin({ transports: ["websocket"] });
+  const { events } = collect(session);
+  // Each attempt in vain is followed by a longer wait.
+  await advance(10_000);
+  const { state, retryAt = 0 } = session.status;
+  expect(state).toBe("waiting");
+  expect(retryAt).toBeGreaterThan(Date.now() + 500);
+  world.blocked.clear();
+  await advance(100);
+  expect(session.status).toMatchObject({ state: "waiting", retryAt });
+  session.reconnect();
+  await advance();
+  expect(session.status).toMatchObject({ state: "open" });
+  expect(session.status.retryAt).toBeUndefined();
+  // Of a connection that works nothing is given up.
+  session.reconnect();
+  world.publish("cars", 1);
+  await advance();
+  expect(events).toEqual([1]);
+  session.close();
+  expect(() => session.reconnect()).toThrow(ThalwegError);
+});

@@ -170,7 +170,7 @@ it("a token that cannot be had is said, and tried again", async () => {
   });
   session.subscribe("cars");
   await until(() => session.status.state === "open");
-  expect(statuses).toContainEqual({ state: "waiting", transport: null, reason: "not signed in" });
+  expect(statuses).toContainEqual(expect.objectContaining({ state: "waiting", reason: "not signed in" }));
 });
 
 it("sees the page hidden and remembers for it", async () => {

@@ -25,6 +25,11 @@ export function scale(value: number, step: number): string {
   return `${(value / unit).toLocaleString("en", written)}${name}`;
 }
 
+/** `1 row`, `1,234 rows`. */
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** Bytes per second. */
 export function bytes(value: number): string {
   return `${brief(value)}B`.replace(/(\d)B$/, "$1 B");

@@ -65,6 +65,8 @@ export interface ColumnStream {
    * began; `null` until the server has confirmed that.
    */
   readonly position: Position | null;
+  /** Connects at once, where the stream waits for its next attempt (`status.retryAt`). Does nothing otherwise. */
+  reconnect(): void;
   /** Ends the stream: no batch comes any more. */
   close(): void;
 }

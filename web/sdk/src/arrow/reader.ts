@@ -73,6 +73,10 @@ export class ColumnReader implements ColumnStream {
     return this.#position;
   }
 
+  reconnect(): void {
+    this.#wake();
+  }
+
   close(): void {
     this.#end(null);
   }
@@ -99,9 +103,10 @@ export class ColumnReader implements ColumnStream {
   }
 
   async #pause(why: string): Promise<void> {
-    this.#report("waiting", why);
+    const waitMs = delay(this.#retries++);
+    this.#report("waiting", why, Date.now() + waitMs);
     await new Promise<void>((go) => {
-      const timer = setTimeout(go, delay(this.#retries++));
+      const timer = setTimeout(go, waitMs);
       this.#wake = () => {
         clearTimeout(timer);
         go();
@@ -119,10 +124,10 @@ export class ColumnReader implements ColumnStream {
     if (error) safely(() => this.#options.onError?.(error));
   }
 
-  #report(state: ColumnStatus["state"], reason: string | null = null): void {
+  #report(state: ColumnStatus["state"], reason: string | null = null, retryAt?: number): void {
     const { state: before, reason: itsReason } = this.#status;
-    if (this.#isOver || (before === state && itsReason === reason)) return;
-    this.#status = { state, reason };
+    if (this.#isOver || (before === state && itsReason === reason && !retryAt)) return;
+    this.#status = { state, reason, retryAt };
     safely(() => this.#options.onStatus?.(this.#status));
   }
 

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import type { TransportName } from "thalweg";
-import { duration } from "../format.js";
+import { counted, duration } from "../format.js";
 import { isHttp1 } from "./environment.js";
 import type { Offer } from "./offer.js";
 import { cells, estimateMs, HTTP_1_MAX, hindrance, type Plan } from "./plan.js";
@@ -77,8 +77,8 @@ export function Form({ offer, start }: Props) {
       </div>
       {impossible.length > 0 && (
         <p class="note">
-          {impossible.length} of {cells(plan).length} cells are left out: over HTTP/1.1 a browser opens six connections
-          to a server, so that at most {HTTP_1_MAX} can be measured on anything but WebSocket.
+          {impossible.length} of {counted(cells(plan).length, "cell")} left out: over HTTP/1.1 a browser opens six
+          connections to a server, so that at most {HTTP_1_MAX} can be measured on anything but WebSocket.
         </p>
       )}
       <p class="go">
@@ -147,8 +147,4 @@ function One({ label, options, chosen, choose }: OneProps) {
       </select>
     </label>
   );
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }

@@ -1,6 +1,7 @@
 /** What the lab page is to measure: cells, in which order, for how long. Pure. */
 
 import type { TransportName } from "thalweg";
+import { counted } from "../format.js";
 
 /** One combination of what is varied. */
 export interface Cell {
@@ -71,7 +72,7 @@ export function estimateMs(plan: Plan, isHttp1: boolean): number {
 
 export function label({ batch, connections }: Cell): string {
   if (batch === null) return "round trips";
-  return `${batch.toLocaleString("en")} ${batch === 1 ? "row" : "rows"} per ms × ${connections}`;
+  return `${counted(batch, "row")} per ms × ${connections}`;
 }
 
 /** Those that differ in transport only, together, in the order that they are in. */

@@ -118,6 +118,12 @@ export class Live {
     return newest && here ? between(here, newest, this.feed.isSparse) : null;
   }
 
+  /** Connects at once, where it waits for its next attempt. */
+  reconnect(): void {
+    if (this.#columns) this.#columns.reconnect();
+    else if (this.#session.status.state !== "closed") this.#session.reconnect();
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#columns?.close();

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { fading } from "../changing.js";
-import { bytes } from "../format.js";
+import { bytes, counted } from "../format.js";
 import { CHILDREN, type Line, lines, type Opened, ROWS_MAX, type Version } from "./document.js";
 import type { Savings } from "./savings.js";
 
@@ -85,8 +85,8 @@ function Field({ line, number, toggle, more }: FieldProps) {
 }
 
 function summary({ changed }: Version, { versions, received, whole, share }: Savings, count: number): string {
-  const came = `${versions.toLocaleString("en")} versions in ${bytes(received)}`;
+  const came = `${counted(versions, "version")} in ${bytes(received)}`;
   const saved = share < 0.01 ? "" : `; whole they would have been ${bytes(whole)}: ${Math.floor(share * 100)} % saved`;
   const cut = count < ROWS_MAX ? "" : ` Only ${ROWS_MAX.toLocaleString("en")} fields are shown.`;
-  return `${came}${saved}. ${changed.size.toLocaleString("en")} changes in the newest.${cut}`;
+  return `${came}${saved}. ${counted(changed.size, "change")} in the newest.${cut}`;
 }

@@ -3,6 +3,7 @@
  * of it. Pure.
  */
 
+import { counted } from "../format.js";
 import { preview } from "./columns.js";
 
 /** Differences that are looked for in two whole documents. */
@@ -113,8 +114,7 @@ export function lines({ document, changed, within }: Version, opened: Opened): L
 }
 
 function amount(container: object, count: number): string {
-  const what = Array.isArray(container) ? "element" : "member";
-  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+  return counted(count, Array.isArray(container) ? "element" : "member");
 }
 
 /** The name of a member; of an element its number and, if it has one, its name or id. */

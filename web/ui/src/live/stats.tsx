@@ -1,7 +1,8 @@
 /** How it goes: the figures over the data. */
 
 import type { Gap } from "thalweg";
-import { brief, bytes, duration } from "../format.js";
+import { brief, bytes, counted, duration } from "../format.js";
+import { reasonOf } from "../lost.js";
 import type { AgeBy } from "./age.js";
 import type { LiveStatus } from "./connection.js";
 import type { Missed, Stats } from "./feed.js";
@@ -59,7 +60,7 @@ export function StatsBar({ status, stats, savings, lag, isPaused }: Props) {
         <span aria-hidden="true" />
         {STATES[status.state]}
         {isPaused ? ", paused here" : ""}
-        {status.reason && status.state !== "open" ? `: ${status.reason}` : ""}
+        {status.reason && status.state !== "open" ? `: ${reasonOf(status.reason)}` : ""}
       </p>
       <dl>
         {figures.map(([name, value, title]) => (
@@ -75,7 +76,7 @@ export function StatsBar({ status, stats, savings, lag, isPaused }: Props) {
 
 function missedOf({ missed, reason }: Gap): string {
   if (reason === "unknown") return "the value is unknown";
-  return missed === null ? "an unknown number of events" : `${missed.toLocaleString("en")} events`;
+  return missed === null ? "an unknown number of events" : counted(missed, "event");
 }
 
 /** What was missed, the newest first. */

@@ -2,9 +2,10 @@
 
 import { useEffect, useState } from "preact/hooks";
 import type { Status } from "thalweg";
-import { bytes } from "../format.js";
+import { bytes, counted } from "../format.js";
 import type { Savings } from "../live/savings.js";
 import { Unknown } from "../live/unknown.js";
+import { LostNotice, useLost } from "../lost.js";
 import { serverUrl } from "../server.js";
 import { MatchList } from "./list.js";
 import { briefs, isId, LIST_TOPIC, match, matchTopic } from "./match.js";
@@ -19,7 +20,9 @@ export function MatchesPage() {
   const { document: content } = followed;
   const one = id === null ? null : match(content);
   const all = id === null ? briefs(content) : null;
-  const stale = followed.unknownSinceMs === null ? undefined : "stale";
+  const isLost = useLost(status);
+  // Clocks of matches stand still then: they are not shown as running.
+  const stale = isLost || followed.unknownSinceMs !== null || followed.failure !== null ? "stale" : undefined;
   useEffect(() => {
     const name = one ? `${one.home.name} – ${one.away.name}` : "Matches";
     document.title = `${name} · Thalweg`;
@@ -32,6 +35,9 @@ export function MatchesPage() {
             All matches
           </Link>
         </p>
+      )}
+      {isLost && (
+        <LostNotice status={status} hasData={one !== null || all !== null} reconnect={() => session.reconnect()} />
       )}
       {(one || all) && <Unknown sinceMs={followed.unknownSinceMs} hasVersion={true} />}
       {one && (
@@ -122,12 +128,13 @@ curl -H 'Content-Type: application/json' --data @match.json ${serverUrl(`v1/topi
 
 function Foot({ status, followed: { savings, failure, unknownSinceMs } }: { status: Status; followed: Followed }) {
   const live = unknownSinceMs === null ? "Live" : "Value unknown; connected";
-  const state = failure ?? (status.state === "open" ? live : (status.reason ?? status.state));
+  const away = status.state === "closed" ? (status.reason ?? "Ended") : "Not connected";
+  const state = failure ?? (status.state === "open" ? live : away);
   return (
     <p class="foot note" data-versions={savings.versions}>
       {state}
       {status.transport && ` over ${status.transport}`}
-      {`. ${savings.versions.toLocaleString("en")} versions in ${bytes(savings.received)}`}
+      {`. ${counted(savings.versions, "version")} in ${bytes(savings.received)}`}
       {saved(savings)}.
     </p>
   );

@@ -1,6 +1,7 @@
 /** The reports page: runs of the lab, and the report of one. What is said in it was decided by the lab. */
 
 import { useEffect, useState } from "preact/hooks";
+import { counted } from "../format.js";
 import { problemOf, sentence, token, withTicket } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { date, file, type Listed, list, processor, type Run } from "./runs.js";
@@ -56,7 +57,7 @@ export function ReportsPage() {
       </p>
       <Runs runs={listed.runs} picked={shown?.name ?? null} choose={choose} />
       {listed.more && (
-        <p class="note">Only the newest {listed.runs.length.toLocaleString("en")} runs of the folder are listed.</p>
+        <p class="note">Only the newest {counted(listed.runs.length, "run")} of the folder are listed.</p>
       )}
       {picked !== null && !shown && (
         <p class="problem" role="alert">
