@@ -87,14 +87,19 @@ export async function withTicket(path: string): Promise<string> {
   return `${path}?ticket=${encodeURIComponent(ticket)}`;
 }
 
-/** The server's own sentence, or what it comes to without one. */
-export async function errorMessage(response: Response): Promise<string> {
+/** Why the server has refused a request: its own sentence, or the status without one. */
+export async function refusal(response: Response): Promise<{ readonly code: string | null; readonly message: string }> {
   try {
-    const { error } = (await response.json()) as { error: { message: string } };
-    return error.message;
+    const { error } = (await response.json()) as { error: { code: string; message: string } };
+    return { code: error.code, message: error.message };
   } catch {
-    return `the server answers ${response.status}`;
+    return { code: null, message: `the server answers ${response.status}` };
   }
+}
+
+/** The sentence of {@link refusal}. */
+export async function errorMessage(response: Response): Promise<string> {
+  return (await refusal(response)).message;
 }
 
 /** Why a request has failed. */

@@ -22,8 +22,9 @@ export function TokenForm({ taken }: { taken(): void }) {
     <section class="empty">
       <h1>This server asks for a token</h1>
       <p>
-        Whoever runs it knows one: it was started with <code>--subscribe-token</code>. A publisher’s token will do as
-        well. This tab keeps it until it is closed.
+        Any token that lets you subscribe will do: a user’s token, as your application gets it (a JSON Web Token), or a
+        token that the server was started with (<code>--subscribe-token</code>, <code>--publish-token</code>,{" "}
+        <code>--token</code>). This tab keeps it until it is closed.
       </p>
       <form
         class="controls"

@@ -12,7 +12,7 @@ export function Unreachable({ problem: { text, isUnreachable }, isAll = true }: 
   const Title = isAll ? "h1" : "h2";
   return (
     <section class="empty" role="alert">
-      <Title>{isUnreachable ? "The server cannot be reached" : "The server does not do this"}</Title>
+      <Title>{isUnreachable ? "The server cannot be reached" : "The server refuses this request"}</Title>
       <p>
         {text}. This page tries again by itself.
         {isUnreachable && " Is the server running? It is started with"}

@@ -22,5 +22,5 @@ export function offer(names: readonly string[]): Offer {
 }
 
 export async function fetchOffer(): Promise<Offer> {
-  return offer((await topics("lab/")).map(({ topic }) => topic));
+  return offer((await topics("lab/")).topics.map(({ topic }) => topic));
 }

@@ -95,7 +95,7 @@ export async function sampleTrips(
 /** A Runner that nobody else listens to, and where it stands. */
 async function freeRunner(signal: AbortSignal): Promise<{ topic: string; position: string }> {
   for (let attempt = 1; ; attempt++) {
-    const all = (await topics("lab/runner/")).filter(({ topic }) => RUNNER.test(topic));
+    const all = (await topics("lab/runner/")).topics.filter(({ topic }) => RUNNER.test(topic));
     const found = all.find(({ subscribers }) => subscribers === 0);
     if (found) return found;
     if (!all.length) throw new Error("the server has no Runner");

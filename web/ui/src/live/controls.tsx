@@ -1,11 +1,13 @@
 /** What can be chosen on the live page. */
 
 import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
 import { duration } from "../format.js";
 import type { Column } from "./columns.js";
 import { WAYS, type Way } from "./connection.js";
 import type { View } from "./defaults.js";
 import type { Aggregate } from "./series.js";
+import { type Search, TopicSearch } from "./topic-search.js";
 
 /** How often the page is drawn: at most every so many ms. */
 export const PACES = [50, 100, 200, 500, 1000];
@@ -47,6 +49,7 @@ export function Select<T>({ label, value, options, text, choose }: SelectProps<T
 interface Props {
   readonly topic: string;
   readonly topics: readonly string[];
+  readonly search: Search;
   /** Whether the topic is that of a query, which is shown. */
   readonly isQuery: boolean;
   /** Whether its text is seen, or that of another one. */
@@ -76,15 +79,24 @@ export function QueryButton({ isOpen, open }: { isOpen: boolean; open(isOpen: bo
 }
 
 export function Controls(props: Props) {
-  return (
-    <form class="controls" onSubmit={(event) => event.preventDefault()}>
+  const { topic, topics, isQuery } = props;
+  // It may have thousands of options, and the page is drawn several times a second.
+  const menu = useMemo(
+    () => (
       <Select
         label="Topic"
-        value={props.topic}
-        options={props.topics}
-        text={(topic) => (props.isQuery && topic === props.topic ? "this query" : topic)}
+        value={topic}
+        options={topics}
+        text={(option) => (isQuery && option === topic ? "this query" : option)}
         choose={props.chooseTopic}
       />
+    ),
+    [topic, topics, isQuery],
+  );
+  return (
+    <form class="controls" onSubmit={(event) => event.preventDefault()}>
+      {menu}
+      <TopicSearch search={props.search} choose={props.chooseTopic} />
       <QueryButton isOpen={props.isQueryOpen} open={props.openQuery} />
       <Select
         label="Transport"

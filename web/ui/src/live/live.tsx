@@ -1,7 +1,7 @@
 /** Live: which topic, and what to do where there is none. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { askForToken, type Problem, problemOf, sentence, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { read, write } from "./address.js";
@@ -11,7 +11,8 @@ import type { View } from "./defaults.js";
 import { type Asked, examples } from "./query.js";
 import { QueryBox } from "./query-box.js";
 import { PACE_MS, TopicPage } from "./topic.js";
-import { isPassing, NotListed, opening, topics } from "./topics.js";
+import type { Search } from "./topic-search.js";
+import { count, isPassing, NotListed, openingOf, PAGE, topics } from "./topics.js";
 import "./live.css";
 
 /** How often the server is asked for its topics. */
@@ -23,7 +24,10 @@ export function LivePage() {
   const [view, setView] = useState(address.view);
   const [transport, setTransport] = useState<Way | null>(null);
   const [paceMs, setPaceMs] = useState(PACE_MS);
-  const { known, problem, unlisted } = useTopics();
+  /** The part of the list that the menu shows: names that begin with this, and so many. */
+  const [prefix, setPrefix] = useState("");
+  const [limit, setLimit] = useState(PAGE);
+  const { known, total, problem, unlisted } = useTopics(prefix, limit);
   /** What it has opened with: whatever is published later takes nobody away from there. */
   const opened = useRef<string | null>(null);
   opened.current ??= known && known.opening;
@@ -38,6 +42,22 @@ export function LivePage() {
     setTopic(topic);
     setView(view);
     setAsked(asked);
+  };
+  const names = useMemo(
+    () => [...new Set([...(current ? [current] : []), ...(known?.names ?? [])])].sort(passingLast),
+    [current, known],
+  );
+  const search: Search = {
+    prefix,
+    shown: known?.listed ?? 0,
+    total,
+    isMore: known?.isMore ?? false,
+    isListed: unlisted === null,
+    narrow(next) {
+      if (next !== prefix) setLimit(PAGE);
+      setPrefix(next);
+    },
+    showMore: () => setLimit(limit + PAGE),
   };
   const box = (
     <QueryBox
@@ -68,7 +88,8 @@ export function LivePage() {
         key={current}
         topic={current}
         problem={problem}
-        topics={[...new Set([current, ...(known?.names ?? [])])].sort(passingLast)}
+        topics={names}
+        search={search}
         query={asked?.query ?? null}
         isQueryOpen={isQueryOpen}
         view={view}
@@ -84,46 +105,64 @@ export function LivePage() {
     );
   };
   return (
-    <>
+    <div class="live">
       {box}
       {rest()}
-    </>
+    </div>
   );
 }
 
 /** By name; those that pass come last. */
 function passingLast(one: string, other: string): number {
   const passes = (topic: string): number => Number(isPassing(topic));
-  return passes(one) - passes(other) || one.localeCompare(other, "en", { numeric: true });
+  return passes(one) - passes(other) || NAMES.compare(one, other);
 }
 
-/** What is known of a server's topics. */
+const NAMES = new Intl.Collator("en", { numeric: true });
+
+/** The part of a server's topics that the menu shows. */
 interface Known {
+  /** With the one that the page opens with, wherever in the list it is. */
   readonly names: readonly string[];
+  /** How many of the list these are. */
+  readonly listed: number;
+  readonly isMore: boolean;
   readonly opening: string | null;
 }
 
 interface Topics {
   readonly known: Known | null;
+  /** How many there are in all; `null` where the menu has all of them, or they are being counted. */
+  readonly total: Search["total"];
   readonly problem: Problem | null;
-  /** Why the server does not list them to who is here. */
+  /** Why the server does not list them to the reader. */
   readonly unlisted: string | null;
 }
 
-function useTopics(): Topics {
+function useTopics(prefix: string, limit: number): Topics {
   const [known, setKnown] = useState<Known | null>(null);
+  const [total, setTotal] = useState<Search["total"]>(null);
   const [unlisted, setUnlisted] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   useEffect(() => {
+    let isOver = false;
+    const load = async (): Promise<Known> => {
+      const listing = await topics(prefix, limit);
+      const opening = await openingOf(listing);
+      const names = new Set(listing.topics.map(({ topic }) => topic));
+      if (opening) names.add(opening);
+      return { names: [...names], listed: listing.topics.length, isMore: listing.isMore, opening };
+    };
     const ask = (): void => {
-      topics().then(
-        (all) => {
-          const now = { names: all.map(({ topic }) => topic), opening: opening(all) };
+      load().then(
+        (now) => {
+          if (isOver) return;
           // What is as it was is no reason to draw.
           setKnown((before) => (JSON.stringify(before) === JSON.stringify(now) ? before : now));
           setProblem(null);
         },
         (error: unknown) => {
+          if (isOver) return;
           const isRefused = error instanceof NotListed;
           setUnlisted(isRefused ? sentence(error) : null);
           setProblem(isRefused ? null : problemOf(error));
@@ -132,9 +171,26 @@ function useTopics(): Topics {
     };
     ask();
     const timer = setInterval(ask, ASK_MS);
-    return () => clearInterval(timer);
-  }, []);
-  return { known, problem, unlisted };
+    return () => {
+      isOver = true;
+      clearInterval(timer);
+    };
+  }, [prefix, limit]);
+  // Counting takes several requests: once for each prefix.
+  const isMore = known?.isMore ?? false;
+  useEffect(() => {
+    let isOver = false;
+    setTotal(null);
+    const take = (all: Search["total"]): void => {
+      if (!isOver) setTotal(all);
+    };
+    // Without an answer there is no total; the list itself says why.
+    if (isMore) count(prefix).then(take, () => {});
+    return () => {
+      isOver = true;
+    };
+  }, [prefix, isMore]);
+  return { known, total, problem, unlisted };
 }
 
 interface UnlistedProps {

@@ -1,6 +1,8 @@
 /** One topic, live: as a table, as a chart, on a map. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { counted } from "../format.js";
+import { LostNotice, useLost } from "../lost.js";
 import { type Problem, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { Chart } from "./chart.js";
@@ -17,6 +19,7 @@ import type { Aggregate } from "./series.js";
 import { Gaps, StatsBar } from "./stats.js";
 import { Table } from "./table.js";
 import { ticker } from "./ticker.js";
+import type { Search } from "./topic-search.js";
 import { Unknown } from "./unknown.js";
 import { filter, type Sorting } from "./view.js";
 
@@ -41,6 +44,7 @@ interface Paused {
 interface Props {
   readonly topic: string;
   readonly topics: readonly string[];
+  readonly search: Search;
   /** The query whose rows they are. */
   readonly query: string | null;
   readonly isQueryOpen: boolean;
@@ -58,10 +62,11 @@ interface Props {
 }
 
 export function TopicPage(props: Props) {
-  const { topic, topics, query, isQueryOpen, problem, view: chosenView, transport, paceMs, ...choose } = props;
+  const { topic, topics, search, query, isQueryOpen, problem, view: chosenView, transport, paceMs, ...choose } = props;
   const live = useLive(topic, transport, query);
   const { feed } = live;
   const now = useTicker(paceMs);
+  const isLost = useLost(live.status) && live.failure === null;
   const lag = useLag(live);
   const [paused, setPaused] = useState<Paused | null>(null);
   /** The row that is looked into. */
@@ -97,11 +102,12 @@ export function TopicPage(props: Props) {
   const tick = paused?.atMs ?? now;
 
   return (
-    <section class="live">
+    <section>
       <h1 class="quiet">Live data of {query ?? topic}</h1>
       <Controls
         topic={topic}
         topics={topics}
+        search={search}
         isQuery={query !== null}
         isQueryOpen={isQueryOpen}
         transport={transport}
@@ -133,6 +139,7 @@ export function TopicPage(props: Props) {
           />
         )}
       </Controls>
+      {isLost && <LostNotice status={live.status} hasData={feed.rows.count > 0} reconnect={() => live.reconnect()} />}
       <StatsBar
         status={failure === null ? live.status : { ...live.status, state: "closed" }}
         stats={stats}
@@ -145,7 +152,11 @@ export function TopicPage(props: Props) {
         <Ended reason={failure} />
       ) : (
         feed.rows.count === 0 &&
-        (problem ? <Unreachable problem={problem} isAll={false} /> : <Waiting topic={topic} isQuery={query !== null} />)
+        (problem && !isLost ? (
+          <Unreachable problem={problem} isAll={false} />
+        ) : (
+          <Waiting topic={topic} isQuery={query !== null} />
+        ))
       )}
       <Unknown sinceMs={feed.unknownSinceMs} hasVersion={version !== null} />
       {version && view === "document" && (
@@ -178,10 +189,10 @@ export function TopicPage(props: Props) {
 /** How much of what is held is seen. */
 function summary(rows: Rows, held: Rows, since: number | null): string {
   const figure = (value: number): string => value.toLocaleString("en");
-  const shown = rows === held ? figure(held.length) : `${figure(rows.length)} of ${figure(held.length)}`;
+  const shown = `${rows === held ? "" : `${figure(rows.length)} of `}${counted(held.length, "row")}`;
   const paused =
     since === null ? "" : `. Paused: press an offset to see all of its event; ${figure(since)} more received since`;
-  return `${shown} rows held here, the newest ones${paused}.`;
+  return `${shown} held here, the newest ${held.length === 1 ? "one" : "ones"}${paused}.`;
 }
 
 function Waiting({ topic, isQuery }: { topic: string; isQuery: boolean }) {

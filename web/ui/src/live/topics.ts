@@ -1,6 +1,6 @@
 /** The topics that a server has. */
 
-import { askForToken, errorMessage, maySubscribe, request, token } from "../server.js";
+import { askForToken, maySubscribe, refusal, request, token } from "../server.js";
 
 export interface Topic {
   readonly topic: string;
@@ -11,34 +11,72 @@ export interface Topic {
   readonly subscribers: number;
 }
 
-/** The server does not list its topics to who is here. */
+/** The server does not list its topics to the reader of this page. */
 export class NotListed extends Error {}
 
-/** Why not, and with which token: asked again it would say the same. */
+/** Topics that a menu shows at first, and that are added at a time. */
+export const PAGE = 1000;
+/** The server lists no more in one answer. */
+const ANSWER_MAX = 10_000;
+/** No more are counted: 20 requests, and some 20 MB. */
+export const COUNTED_MAX = 200_000;
+
+/** The first topics of a list, by name. */
+export interface Listing {
+  readonly topics: readonly Topic[];
+  /** Whether there are topics behind the last one. */
+  readonly isMore: boolean;
+}
+
+/** Why the server does not list topics, and with which token: asked again it would say the same. */
 let refused: { readonly token: string; readonly why: string } | null = null;
 
-/** All of them, by name, as many as a menu can show; those whose names begin with `prefix`. @throws NotListed */
-export async function topics(prefix = "", limit = 1000): Promise<Topic[]> {
+/**
+ * The first `limit` topics whose names begin with `prefix`, in as many requests as it takes.
+ *
+ * @throws NotListed
+ */
+export async function topics(prefix = "", limit = PAGE): Promise<Listing> {
+  const found: Topic[] = [];
+  for (;;) {
+    const wanted = Math.min(limit - found.length, ANSWER_MAX);
+    const { topics, more } = await page(prefix, wanted, found.at(-1)?.topic ?? "");
+    found.push(...topics);
+    if (!more || !topics.length || found.length >= limit) return { topics: found, isMore: more === true };
+  }
+}
+
+/** How many topics have names that begin with `prefix`. @throws NotListed */
+export async function count(prefix: string): Promise<{ readonly count: number; readonly isAll: boolean }> {
+  const { topics: all, isMore } = await topics(prefix, COUNTED_MAX);
+  return { count: all.length, isAll: !isMore };
+}
+
+/** A piece of the list, as the server gives it (docs/wire.md, "Reading"). @throws NotListed */
+async function page(prefix: string, limit: number, after: string): Promise<{ topics: Topic[]; more?: boolean }> {
   const shown = token();
   if (refused?.token === shown) throw new NotListed(refused.why);
-  const path = `v1/topics?limit=${limit}${prefix && `&prefix=${encodeURIComponent(prefix)}`}`;
-  const response = await request(path, { isQuiet: true });
-  if (response.status === 401) {
-    const why = await errorMessage(response);
-    const isSubscriber = await maySubscribe(shown);
-    // It may have been presented meanwhile.
-    if (isSubscriber) refused = { token: shown, why };
-    else if (shown === token()) askForToken();
-    throw new NotListed(why);
+  const parameters = new URLSearchParams({ limit: `${limit}`, ...(prefix && { prefix }), ...(after && { after }) });
+  const response = await request(`v1/topics?${parameters}`, { isQuiet: true });
+  if (response.ok) return (await response.json()) as { topics: Topic[]; more?: boolean };
+  const { code, message } = await refusal(response);
+  if (response.status === 403 && code === "forbidden") {
+    // The server takes the token, which gives other rights: topics can be subscribed to by their names.
+    refused = { token: shown, why: message };
+    throw new NotListed(message);
   }
-  if (!response.ok) throw new Error(await errorMessage(response));
-  return ((await response.json()) as { topics: Topic[] }).topics;
+  if (response.status !== 401) throw new Error(message);
+  const isSubscriber = await maySubscribe(shown);
+  // It may have been presented meanwhile.
+  if (isSubscriber) refused = { token: shown, why: message };
+  else if (shown === token()) askForToken();
+  throw new NotListed(message);
 }
 
 /** One of them; `null` if there is none of that name. */
 export async function topic(name: string): Promise<Topic | null> {
   // By name: what begins like it comes after it.
-  const [first] = await topics(name, 1);
+  const [first] = (await topics(name, 1)).topics;
   return first?.topic === name ? first : null;
 }
 
@@ -54,8 +92,17 @@ export function isPassing(topic: string): boolean {
   return /^(lab|query)\//.test(topic);
 }
 
-/** What a page opens with: a demo topic if there is one, else one where something happens. */
+/** The demo's topic of cars. */
+const CARS = "car_live_data";
+
+/** The topic that a page opens with: the demo's if there is one, else one where something happens. */
 export function opening(all: readonly Topic[]): string | null {
   const alive = all.filter(({ topic, events, subscribers }) => events + subscribers > 0 && !isPassing(topic));
-  return (alive.find(({ topic }) => topic === "car_live_data") ?? alive[0])?.topic ?? null;
+  return (alive.find(({ topic }) => topic === CARS) ?? alive[0])?.topic ?? null;
+}
+
+/** The same, of a list whose end is not here: the demo's topic may be behind it. */
+export async function openingOf({ topics, isMore }: Listing): Promise<string | null> {
+  const cars = isMore && !topics.some(({ topic }) => topic === CARS) ? await topic(CARS) : null;
+  return opening(cars ? [...topics, cars] : topics);
 }
