@@ -1,9 +1,11 @@
 /** What is published: the files, their types, and the page in README. */
 
 import { execFile, spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
@@ -32,6 +34,29 @@ it("has these files, and no others", async () => {
     ].sort(),
   );
   for (const name of entries) expect(paths).toContain(`dist/${name}.d.ts`);
+});
+
+it("is built by packing it, from a clone in which nothing is built", async () => {
+  const clone = mkdtempSync(join(tmpdir(), "thalweg-pack-"));
+  try {
+    const { stdout } = await run("git", ["ls-files", "-z"], { cwd: HERE });
+    for (const file of stdout.split("\0").filter(Boolean)) {
+      const to = join(clone, "sdk", file);
+      mkdirSync(dirname(to), { recursive: true });
+      cpSync(join(HERE, file), to);
+    }
+    // As `npm ci` leaves them.
+    symlinkSync(realpathSync(join(HERE, "../node_modules")), join(clone, "node_modules"));
+    await run("npm", ["pack", "--pack-destination", clone], { cwd: join(clone, "sdk") });
+    const [packed = ""] = readdirSync(clone).filter((file) => file.endsWith(".tgz"));
+    const files = (await run("tar", ["-tzf", join(clone, packed)])).stdout.split("\n");
+    for (const name of ["thalweg", "arrow", "worker-host"]) {
+      expect(files).toContain(`package/dist/${name}.js`);
+      expect(files).toContain(`package/dist/${name}.d.ts`);
+    }
+  } finally {
+    rmSync(clone, { recursive: true });
+  }
 });
 
 describe("types", () => {
