@@ -1,6 +1,7 @@
 //! A transport on one connection: messages in, acks out, and a watchdog.
 
 mod body;
+mod pongs;
 mod socket;
 
 use std::time::Duration;

@@ -3,6 +3,8 @@
 use serde_json::Value;
 use thalweg_wire::Position;
 
+use crate::patch;
+
 /// A version that came, and its position.
 #[derive(Debug)]
 pub(crate) struct Document {
@@ -34,14 +36,12 @@ impl Document {
     /// One clause, when it is no patch of this document. Then the document is of no use any more.
     pub(crate) fn patch(&mut self, position: Position, patch: &str) -> Result<String, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("a patch that does not apply: {error}");
-        let patch: json_patch::Patch =
-            serde_json::from_str(patch).map_err(|error| wrong(&error))?;
         if let Content::Text(text) = &self.content {
             let parsed = serde_json::from_str(text).map_err(|error| wrong(&error))?;
             self.content = Content::Parsed(parsed);
         }
         let Content::Parsed(value) = &mut self.content else { return Err(wrong(&"no document")) };
-        json_patch::patch_unsafe(value, &patch).map_err(|error| wrong(&error))?;
+        patch::apply(value, patch).map_err(|error| wrong(&error))?;
         self.position = position;
         Ok(value.to_string())
     }

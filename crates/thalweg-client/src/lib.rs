@@ -48,6 +48,7 @@ mod limits;
 mod link;
 mod message;
 mod options;
+mod patch;
 mod publish;
 mod published;
 mod read;

@@ -38,3 +38,13 @@ pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// Topics that one page of the list asks for.
 pub(crate) const TOPICS_PER_PAGE: usize = 1000;
+
+/// Elements that a patch may have arrays move: some 50 ms of work. The same as in the SDK.
+pub(crate) const PATCH_MOVES_MAX: usize = 1 << 24;
+
+/// How deep a pointer of a patch may reach: as deep as JSON is read (`serde_json`).
+pub(crate) const POINTER_DEPTH_MAX: usize = 128;
+
+/// How deep a document may be: what is as deep as JSON is read, at the end of such a pointer. It is written and
+/// dropped by recursion.
+pub(crate) const DOCUMENT_DEPTH_MAX: usize = 256;

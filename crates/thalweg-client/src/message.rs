@@ -66,8 +66,8 @@ impl Message {
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let incoming = Incoming::parse(text).map_err(|error| format!("no message: {error}"))?;
         let about = || {
-            let topic = incoming.topic.ok_or("a message without a topic")?;
-            let position = incoming.position.unwrap_or_default();
+            let topic = incoming.topic.as_deref().ok_or("a message without a topic")?;
+            let position = incoming.position.as_deref().unwrap_or_default();
             let position: Position =
                 position.parse().map_err(|_| "a message's position is none")?;
             Ok::<_, String>((topic.to_owned(), position))
@@ -108,13 +108,13 @@ impl Message {
             }
             Kind::End(end) => {
                 let (topic, position) = about()?;
-                let (code, reason) = (end.code.to_owned(), end.reason.to_owned());
+                let (code, reason) = (end.code.to_string(), end.reason.to_string());
                 Self::TopicEnd { topic, position, code, reason }
             }
             Kind::Heartbeat => Self::Heartbeat,
             Kind::Close(close) => Self::Close(Ending::Close {
                 code: close.code,
-                reason: close.reason.to_owned(),
+                reason: close.reason.to_string(),
                 reconnect: Some(close.reconnect),
             }),
             Kind::Error(error) => Self::Refused(error.to_owned()),

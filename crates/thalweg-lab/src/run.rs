@@ -50,7 +50,7 @@ pub use archive::archive;
 pub use go_on::go_on;
 pub use interrupt::INTERRUPTED;
 pub use peers::install;
-pub use print::{print, say};
+pub use print::{print, printable, say};
 pub use query::{entries, judge};
 pub use store::{STORE, Store};
 pub use stored_run::StoredRun;

@@ -1,6 +1,8 @@
 //! A subscriber's reading of what it is sent: the inverse of `envelope`,
 //! `notice` and `command`, for clients and tests.
 
+use std::{borrow::Cow, ops::Deref};
+
 use serde::{Deserialize, de::Error};
 use serde_json::value::RawValue;
 
@@ -12,14 +14,29 @@ fn is_list(json: &str) -> bool {
     json.trim_ascii_start().starts_with('[')
 }
 
+/// A string of a message. It is borrowed unless it has escapes, which some encoders write where none is needed
+/// (`\/`, `\u00e9`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
 /// One message to a subscriber. Exactly one of its halves is there; which one
 /// says what it is: [`Incoming::kind`].
 #[derive(Debug, Deserialize)]
 pub struct Incoming<'a> {
     /// The topic of an envelope, gap or end.
-    pub topic: Option<&'a str>,
+    #[serde(borrow)]
+    pub topic: Option<Text<'a>>,
     /// Resume here.
-    pub position: Option<&'a str>,
+    #[serde(borrow)]
+    pub position: Option<Text<'a>>,
     /// Of a value topic: the offset of the version before this one; 0 if there is none.
     pub previous: Option<Offset>,
     /// Of a log: the offset of the event before the first, if that is not the offset just before.
@@ -35,6 +52,7 @@ pub struct Incoming<'a> {
     end: Option<EndFields<'a>>,
     #[serde(borrow)]
     heartbeat: Option<&'a RawValue>,
+    #[serde(borrow)]
     close: Option<CloseFields<'a>>,
     #[serde(borrow)]
     answer: Option<&'a RawValue>,
@@ -52,21 +70,24 @@ pub struct GapFields {
 }
 
 /// The `end` object.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct EndFields<'a> {
     /// Why the topic has ended; [`crate::EndCode`] has those that are known.
-    pub code: &'a str,
+    #[serde(borrow)]
+    pub code: Text<'a>,
     /// The same as one short phrase.
-    pub reason: &'a str,
+    #[serde(borrow)]
+    pub reason: Text<'a>,
 }
 
 /// The `close` object.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 pub struct CloseFields<'a> {
     /// Close code.
     pub code: u16,
     /// One short phrase.
-    pub reason: &'a str,
+    #[serde(borrow)]
+    pub reason: Text<'a>,
     /// Whether to come back.
     pub reconnect: bool,
 }
@@ -123,11 +144,11 @@ impl<'a> Incoming<'a> {
         if let Some(gap) = self.gap {
             return Kind::Gap(gap);
         }
-        if let Some(end) = self.end {
-            return Kind::End(end);
+        if let Some(end) = &self.end {
+            return Kind::End(end.clone());
         }
-        if let Some(close) = self.close {
-            return Kind::Close(close);
+        if let Some(close) = &self.close {
+            return Kind::Close(close.clone());
         }
         match (self.heartbeat, self.answer, self.error) {
             (Some(_), _, _) => Kind::Heartbeat,
@@ -147,6 +168,32 @@ mod tests {
         assert!(Incoming::parse(r#"["a","1.2"]"#).is_err());
         assert!(Incoming::parse(" []").is_err());
         assert!(Incoming::parse("{}").is_ok());
+    }
+
+    /// Any encoder of JSON may write any character as an escape.
+    #[test]
+    fn strings_may_have_escapes() {
+        let json = r#"{"topic":"a\/b","position":"9f\u002e7","end":{"code":"g\u006fne","reason":"\"x\"\n"}}"#;
+        let incoming = Incoming::parse(json).unwrap();
+        assert_eq!(incoming.topic.as_deref(), Some("a/b"));
+        assert_eq!(incoming.position.as_deref(), Some("9f.7"));
+        let Kind::End(end) = incoming.kind() else { panic!("{json}") };
+        assert_eq!((&*end.code, &*end.reason), ("gone", "\"x\"\n"));
+        let json = r#"{"close":{"code":1001,"reason":"a\tb","reconnect":true}}"#;
+        let Kind::Close(close) = Incoming::parse(json).unwrap().kind() else { panic!("{json}") };
+        assert_eq!(&*close.reason, "a\tb");
+        let Kind::Gap(gap) =
+            Incoming::parse(r#"{"gap":{"missed":1,"reason":"sl\u006fw"}}"#).unwrap().kind()
+        else {
+            panic!()
+        };
+        assert_eq!(gap.reason, GapReason::Slow);
+    }
+
+    #[test]
+    fn a_string_without_escapes_is_borrowed() {
+        let incoming = Incoming::parse(r#"{"topic":"cars","position":"9f.7"}"#).unwrap();
+        assert!(matches!(incoming.topic, Some(Text(Cow::Borrowed("cars")))));
     }
 
     #[test]

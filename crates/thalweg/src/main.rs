@@ -56,8 +56,10 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),
-        Command::Tail(args) => tail::run(&args),
-        Command::Publish(args) => publish::run(&args),
+        Command::Tail(args) => tail::run(&args).map_err(|error| reach::error_in_one_line(&error)),
+        Command::Publish(args) => {
+            publish::run(&args).map_err(|error| reach::error_in_one_line(&error))
+        }
         Command::Bench(args) => return bench::run(*args),
         Command::Plan(args) => plan::run(&args),
         Command::Token(args) => token::run(args),

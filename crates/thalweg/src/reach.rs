@@ -1,12 +1,13 @@
 //! How `tail` and `pub` reach a server, and how they talk on stderr meanwhile.
 
 use std::{
+    borrow::Cow,
     io::{IsTerminal, Write as _, stderr},
     path::PathBuf,
     time::Instant,
 };
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Args;
 use thalweg_client::{Client, Http, Options, Topic};
 use thalweg_lab::run::say;
@@ -77,7 +78,7 @@ impl Notes {
     pub(crate) fn say(&self, sentence: &str) {
         if !self.is_quiet {
             self.clear();
-            say(sentence);
+            say(one_line(sentence));
         }
     }
 
@@ -108,6 +109,20 @@ impl Notes {
     fn draw(&self, text: &str) {
         let _ = stderr().write_all(text.as_bytes());
     }
+}
+
+/// A sentence that quotes a server, on one line: nothing in it looks like a sentence of its own.
+pub(crate) fn one_line(sentence: &str) -> Cow<'_, str> {
+    match sentence.contains(['\n', '\r']) {
+        true => Cow::Owned(sentence.replace('\n', "\\n").replace('\r', "\\r")),
+        false => Cow::Borrowed(sentence),
+    }
+}
+
+/// An error whose words a server may have chosen, on one line.
+pub(crate) fn error_in_one_line(error: &anyhow::Error) -> anyhow::Error {
+    let sentence = format!("{error:#}");
+    anyhow!("{}", one_line(&sentence))
 }
 
 /// `12,345`.

@@ -1,6 +1,7 @@
 //! `thalweg tail`: a topic's events on stdout, for as long as one likes.
 
 use std::{
+    borrow::Cow,
     io::{ErrorKind, IsTerminal, Write, stdout},
     time::Duration,
 };
@@ -11,6 +12,7 @@ use thalweg_client::{
     Error, Events, Gap, GapReason, Policy, StartAt, Subscribe, Subscription, Topic, Transport,
     Update,
 };
+use thalweg_lab::run::printable;
 use thalweg_server::config::{parse_bytes, parse_duration};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -18,7 +20,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::reach::{Notes, ReachArgs, events, grouped, topics};
+use crate::reach::{Notes, ReachArgs, events, grouped, one_line, topics};
 
 /// Follow topics: events to stdout, one a line.
 ///
@@ -48,7 +50,7 @@ pub(crate) struct TailArgs {
     /// The way to come [default: websocket, or http-streaming where that is not to be had].
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<TransportArg>,
-    /// What to print of an event: JSON; or, of strings, the text in it; or whole envelopes.
+    /// Print of each event: its JSON; the text, if it is a string (line breaks as \n); or its whole envelope.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     format: Format,
     /// Ends after so many events.
@@ -114,6 +116,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
             // Among the events themselves it would only be in their way.
             notes: args.reach.notes(!stdout().is_terminal()),
             format: args.format,
+            is_terminal: stdout().is_terminal(),
             count: args.count,
             printed: 0,
         };
@@ -133,6 +136,8 @@ struct Tail {
     terminate: Signal,
     notes: Notes,
     format: Format,
+    /// Whether stdout is a terminal.
+    is_terminal: bool,
     count: Option<u64>,
     printed: u64,
 }
@@ -194,7 +199,7 @@ impl Tail {
             events.truncate(usize::try_from(count - self.printed).unwrap_or(usize::MAX));
         }
         self.printed += events.count() as u64;
-        let lines = lines(&events, self.format);
+        let lines = lines(&events, self.format, self.is_terminal);
         let writing = spawn_blocking(move || {
             let mut stdout = stdout().lock();
             stdout.write_all(&lines).and_then(|()| stdout.flush())
@@ -223,11 +228,16 @@ impl Tail {
     }
 }
 
-fn lines(events: &Events, format: Format) -> Vec<u8> {
+/// The lines of events, one for each. On a terminal, characters that would act on it are escaped.
+fn lines(events: &Events, format: Format, is_terminal: bool) -> Vec<u8> {
     let mut out = Vec::new();
-    if let Format::Messages = format {
-        out.extend_from_slice(events.to_envelope().as_bytes());
+    let mut push = |line: &str| {
+        let shown = if is_terminal { printable(line) } else { Cow::Borrowed(line) };
+        out.extend_from_slice(shown.as_bytes());
         out.push(b'\n');
+    };
+    if let Format::Messages = format {
+        push(&json_on_one_line(&events.to_envelope()));
         return out;
     }
     for (_, event) in events.iter() {
@@ -235,10 +245,20 @@ fn lines(events: &Events, format: Format) -> Vec<u8> {
             Format::Plain => serde_json::from_str::<String>(event).ok(),
             _ => None,
         };
-        out.extend_from_slice(text.as_deref().unwrap_or(event).as_bytes());
-        out.push(b'\n');
+        match text {
+            Some(text) => push(&one_line(&text)),
+            None => push(&json_on_one_line(event)),
+        }
     }
     out
+}
+
+/// JSON has line breaks between its tokens only: strings have them escaped.
+fn json_on_one_line(json: &str) -> Cow<'_, str> {
+    match json.contains(['\n', '\r']) {
+        true => Cow::Owned(json.replace(['\n', '\r'], " ")),
+        false => Cow::Borrowed(json),
+    }
 }
 
 fn gap_sentence(gap: &Gap) -> String {

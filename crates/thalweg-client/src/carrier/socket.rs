@@ -15,7 +15,7 @@ use thalweg_wire::{Position, Topic, websocket::accept_key};
 use tokio::time::timeout;
 use tokio_websockets::{ClientBuilder, Limits, Message, WebSocketStream};
 
-use super::Received;
+use super::{Received, pongs::NewestPong};
 use crate::{
     Error, Http,
     ending::Ending,
@@ -29,7 +29,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: Box<WebSocketStream<TokioIo<Upgraded>>>,
+    stream: Box<WebSocketStream<NewestPong<TokioIo<Upgraded>>>>,
     /// Not written yet.
     acks: VecDeque<(Topic, Position)>,
     /// Whether something is written that may not be sent yet.
@@ -72,7 +72,8 @@ impl Socket {
         if accept != accept_key(&key).ok().as_ref().map(|expected| expected.as_bytes()) {
             return Err(Error::Stranger("it does not know WebSocket".to_owned()));
         }
-        let io = TokioIo::new(hyper::upgrade::on(answer).await.map_err(|error| cut(&error))?);
+        let upgraded = hyper::upgrade::on(answer).await.map_err(|error| cut(&error))?;
+        let io = NewestPong::new(TokioIo::new(upgraded));
         let limits = Limits::default().max_payload_len(Some(MESSAGE_BYTES_MAX));
         let stream = Box::new(ClientBuilder::new().limits(limits).take_over(io));
         Ok(Self { stream, acks: VecDeque::new(), is_unsent: false })

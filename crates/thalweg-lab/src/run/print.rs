@@ -1,12 +1,37 @@
 //! What is printed. A closed pipe or a full disk ends nothing: the
 //! macros of the standard library panic then.
 
-use std::fmt::Display;
+use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
 use std::io::{self, ErrorKind, Write as _};
 
-/// Says a line on stderr, where that can be.
+/// Says a line on stderr, where that can be. It may quote a server or a file: control characters are escaped.
 pub fn say(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
+}
+
+/// A text that does nothing to a terminal but stand there: control characters, line breaks aside, and those that
+/// change the direction of text are written as `\u001b`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts_on_terminals) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for char in text.chars() {
+        match acts_on_terminals(char) {
+            true => drop(write!(out, "\\u{:04x}", u32::from(char))),
+            false => out.push(char),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a terminal does something else with it than to show it.
+fn acts_on_terminals(char: char) -> bool {
+    let is_layout = matches!(char, '\n' | '\t');
+    // Marks, embeddings, overrides and isolates of the bidirectional algorithm; separators of lines.
+    let is_hidden = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (char.is_control() && !is_layout) || is_hidden
 }
 
 /// Prints a result on stdout. Its reader may have read enough, as `head` does.
@@ -18,5 +43,19 @@ pub fn print(text: &str) -> io::Result<()> {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_escaped() {
+        let check = |text, expected| assert_eq!(printable(text), expected);
+        check("one\n\ttwo, ü, 日本", "one\n\ttwo, ü, 日本");
+        check("\u{1b}]0;title\u{7}", "\\u001b]0;title\\u0007");
+        check("\u{9b}2J\u{7f}\r", "\\u009b2J\\u007f\\u000d");
+        check("\u{202e}txt.exe", "\\u202etxt.exe");
     }
 }

@@ -74,8 +74,8 @@ proptest! {
         prop_assert_eq!(envelope.is_empty(), batch.events.is_empty());
 
         let incoming = Incoming::parse(&json).expect("a message");
-        prop_assert_eq!(incoming.topic, Some(batch.topic.as_str()));
-        prop_assert_eq!(incoming.position.map(str::parse), Some(Ok(batch.position())));
+        prop_assert_eq!(incoming.topic.as_deref(), Some(batch.topic.as_str()));
+        prop_assert_eq!(incoming.position.as_deref().map(str::parse), Some(Ok(batch.position())));
         let Kind::Events(read) = incoming.kind() else {
             return Err(TestCaseError::fail(json));
         };
@@ -108,8 +108,8 @@ proptest! {
     fn a_gap_is_read_as_it_was_written(missing in missing()) {
         let json = missing.json();
         let incoming = Incoming::parse(&json).expect("a message");
-        prop_assert_eq!(incoming.topic, Some(missing.topic.as_str()));
-        prop_assert_eq!(incoming.position.map(str::parse), Some(Ok(missing.position)));
+        prop_assert_eq!(incoming.topic.as_deref(), Some(missing.topic.as_str()));
+        prop_assert_eq!(incoming.position.as_deref().map(str::parse), Some(Ok(missing.position)));
         let Kind::Gap(gap) = incoming.kind() else { return Err(TestCaseError::fail(json)) };
         prop_assert_eq!((gap.missed, gap.reason), (missing.missed, missing.reason));
     }

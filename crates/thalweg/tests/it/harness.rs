@@ -8,6 +8,7 @@
 //! - `signs`: what shows how a server is
 //! - `server`: starts `thalweg serve`, stops it
 //! - `program`: runs the binary's other commands
+//! - `terminal`: a terminal for a program
 //! - `proxy`: stands between, and cuts connections
 //! - `upstream`: what is fetched from, which may answer wrongly
 //! - `socket`: bytes, awaited with patience
@@ -34,6 +35,7 @@ mod server;
 mod signs;
 mod socket;
 mod subscriber;
+mod terminal;
 mod tls;
 mod transport;
 mod upstream;
@@ -50,6 +52,7 @@ pub(crate) use raw::{Answer, Duplex, Raw};
 pub(crate) use server::{Server, TRUSTED, metric, outside};
 pub(crate) use socket::Socket;
 pub(crate) use subscriber::Subscriber;
+pub(crate) use terminal::Terminal;
 pub(crate) use tls::TlsClient;
 pub(crate) use transport::{Line, Transport};
 pub(crate) use upstream::{Reply, Upstream, response};

@@ -59,6 +59,7 @@ mod slow;
 mod sources;
 mod sse;
 mod subscribing;
+mod tail_foreign;
 mod tickets;
 mod timestamps;
 mod tls;

@@ -320,7 +320,7 @@ impl Oracle {
             self.ids.check(&kind, id, sent.bytes, visit.tally);
         } else {
             let has_id = self.format.framing() == Framing::Sse && message.position.is_some();
-            assert_eq!(id, message.position.filter(|_| has_id));
+            assert_eq!(id, message.position.as_deref().filter(|_| has_id));
         }
         match kind {
             Kind::Heartbeat => self.own(Own::Heartbeat),
@@ -328,7 +328,7 @@ impl Oracle {
             Kind::Close(CloseFields { code, reason, reconnect }) => {
                 assert_ne!(self.format.framing(), Framing::WebSocket);
                 assert_eq!(reconnect, close::for_code(code).reconnect);
-                self.close(code, reason, sent.begun, visit);
+                self.close(code, &reason, sent.begun, visit);
             }
             Kind::Events(_) | Kind::Patch(..) | Kind::Gap(_) | Kind::End(_) => {
                 let (topic, position) = self.data(&message, json, sent, visit);
@@ -374,8 +374,9 @@ impl Oracle {
         sent: Sent,
         visit: &mut Visit<'_>,
     ) -> (usize, Position) {
-        let topic = message.topic.expect("a topic");
-        let position: Position = message.position.expect("a position").parse().expect("valid");
+        let topic = message.topic.as_deref().expect("a topic");
+        let position = message.position.as_deref().expect("a position");
+        let position: Position = position.parse().expect("valid");
         let published = visit.published;
         let is_its = |reading: &&mut Reading| {
             published[reading.subscribe.feed as usize].topic.as_str() == topic
@@ -389,8 +390,8 @@ impl Oracle {
         match message.kind() {
             Kind::End(end) => {
                 let mut codes = EndCode::ALL.into_iter();
-                let code = codes.find(|code| code.name() == end.code).expect("a code");
-                assert_eq!(end.reason, code.reason());
+                let code = codes.find(|code| code.name() == &*end.code).expect("a code");
+                assert_eq!(&*end.reason, code.reason());
                 if code == EndCode::Deleted {
                     reading.topic_end(position, published);
                     visit.tally.count(Situation::TopicEnd, 1);
@@ -463,7 +464,7 @@ impl Oracle {
         let overtaken = self.own.front().is_some_and(|(taken, _)| *taken <= sent.begun);
         assert!(!overtaken, "{:?} was overtaken by data", self.own);
         let published = &visit.published[topic];
-        let position = message.position.expect("a position").parse().expect("valid");
+        let position = message.position.as_deref().expect("a position").parse().expect("valid");
         let previous = message.previous.expect("of a version");
         let is_its = |reading: &&mut Reading| reading.subscribe.feed as usize == topic;
         let reading = self.readings.iter_mut().find(is_its).expect("a topic asked for");

@@ -1,0 +1,184 @@
+//! What a WebSocket writes, on its way to the socket: of the pongs that wait there only the newest is
+//! kept (RFC 6455 §5.5.3 allows it). A server that pings and does not read would otherwise make the client
+//! hold an answer to every ping.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Frames that wait for the socket, beside a pong: more than acks need, of which few are under way.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+
+/// The opcode of a pong (RFC 6455 §11.8).
+const PONG: u8 = 0xA;
+
+/// A socket that holds at most one pong.
+#[derive(Debug)]
+pub(super) struct NewestPong<T> {
+    socket: T,
+    /// The beginning of a frame whose rest has not been written yet.
+    unfinished: Vec<u8>,
+    /// Whole frames, or the rest of one that is partly on the socket.
+    waiting: Vec<u8>,
+    /// How much of `waiting` is on the socket.
+    written: usize,
+    /// The newest pong, none of which is on the socket.
+    pong: Option<Vec<u8>>,
+}
+
+impl<T: AsyncWrite + Unpin> NewestPong<T> {
+    pub(super) fn new(socket: T) -> Self {
+        Self { socket, unfinished: Vec::new(), waiting: Vec::new(), written: 0, pong: None }
+    }
+
+    /// Writes what waits, as far as the socket takes it.
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            while let Some(rest) = self.waiting.get(self.written..).filter(|rest| !rest.is_empty())
+            {
+                match ready!(Pin::new(&mut self.socket).poll_write(cx, rest))? {
+                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    count => self.written += count,
+                }
+            }
+            self.written = 0;
+            self.waiting.clear();
+            match self.pong.take() {
+                Some(pong) => self.waiting = pong,
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    /// Takes whole frames out of what has been written.
+    fn sort_frames(&mut self) {
+        while let Some(length) = frame_length(&self.unfinished)
+            && length <= self.unfinished.len()
+        {
+            let rest = self.unfinished.split_off(length);
+            let frame = std::mem::replace(&mut self.unfinished, rest);
+            match frame.first().is_some_and(|first| first & 0x0F == PONG) {
+                true => self.pong = Some(frame),
+                false => self.waiting.extend_from_slice(&frame),
+            }
+        }
+    }
+}
+
+/// The length of a frame, header included (RFC 6455 §5.2); `None` until the header is there.
+fn frame_length(bytes: &[u8]) -> Option<usize> {
+    let second = *bytes.get(1)?;
+    let mask = if second & 0x80 == 0 { 0 } else { 4 };
+    let (header, payload) = match second & 0x7F {
+        126 => (4, u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?).into()),
+        127 => (10, u64::from_be_bytes(bytes.get(2..10)?.try_into().ok()?)),
+        short => (2, short.into()),
+    };
+    usize::try_from(payload).ok()?.checked_add(header + mask)
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for NewestPong<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        // A frame that has begun is taken whole: the pongs behind it are to be seen.
+        if self.unfinished.is_empty() && self.waiting.len() > WAITING_BYTES_MAX {
+            ready!(self.poll_drain(cx))?;
+        }
+        self.unfinished.extend_from_slice(bytes);
+        self.sort_frames();
+        if let Poll::Ready(Err(error)) = self.poll_drain(cx) {
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_drain(cx))?;
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_drain(cx))?;
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for NewestPong<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // The WebSocket has written everything, as it believes, and asks for no flush any more.
+        if let Poll::Ready(Err(error)) = self.poll_drain(cx) {
+            return Poll::Ready(Err(error));
+        }
+        Pin::new(&mut self.socket).poll_read(cx, buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// A masked frame of a client; its mask is zero.
+    fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0x80 | opcode, 0x80 | payload.len() as u8, 0, 0, 0, 0];
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_read_is_owed_one_pong() {
+        let (near, mut far) = duplex(8);
+        let mut socket = NewestPong::new(near);
+        for number in 0..10_000_u32 {
+            // In pieces, as the WebSocket writes it.
+            let pong = frame(PONG, &number.to_be_bytes());
+            socket.write_all(&pong[..6]).await.unwrap();
+            socket.write_all(&pong[6..]).await.unwrap();
+        }
+        assert!(socket.waiting.len() <= 10 && socket.unfinished.is_empty());
+        let mut read = [0; 20];
+        let (flushed, got) = tokio::join!(socket.flush(), far.read_exact(&mut read));
+        flushed.unwrap();
+        got.unwrap();
+        // The first had begun when the second came.
+        let expected = [frame(PONG, &0_u32.to_be_bytes()), frame(PONG, &9_999_u32.to_be_bytes())];
+        assert_eq!(read[..], expected.concat());
+    }
+
+    #[tokio::test]
+    async fn other_frames_are_kept_in_their_order_whatever_their_length() {
+        let (near, mut far) = duplex(1 << 20);
+        let mut socket = NewestPong::new(near);
+        let mut long = vec![0x81, 0x80 | 126, 0x01, 0x00, 0, 0, 0, 0];
+        long.extend([b'x'; 256]);
+        let frames = [frame(1, b"one"), long, frame(8, &[3, 232])].concat();
+        for piece in frames.chunks(5) {
+            socket.write_all(piece).await.unwrap();
+        }
+        socket.flush().await.unwrap();
+        let mut read = vec![0; frames.len()];
+        far.read_exact(&mut read).await.unwrap();
+        assert_eq!(read, frames);
+    }
+
+    #[test]
+    fn a_frame_is_as_long_as_its_header_says() {
+        assert_eq!(frame_length(&[0x81]), None);
+        assert_eq!(frame_length(&[0x81, 0x83]), Some(9));
+        assert_eq!(frame_length(&[0x81, 126, 1, 0]), Some(260));
+        assert_eq!(frame_length(&[0x81, 0xFF, 0, 0, 0, 0, 0, 1, 0, 0]), Some(65_536 + 14));
+        assert_eq!(frame_length(&[0x81, 127, 255, 255, 255, 255, 255, 255, 255, 255]), None);
+    }
+}
