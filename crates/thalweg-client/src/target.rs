@@ -1,6 +1,6 @@
 //! URLs: the one a client is made with, and those it asks for.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use hyper::Uri;
 use thalweg_wire::{StartAt, Topic};
@@ -27,7 +27,7 @@ impl Server {
     /// Reads a URL; the topic that its path may name.
     pub(crate) fn parse(url: &str) -> Result<(Self, Option<Topic>), Error> {
         let wrong = |why: &str| Error::Url { url: url.to_owned(), why: why.to_owned() };
-        let uri: Uri = url.parse().map_err(|_| wrong(AS))?;
+        let uri: Uri = with_scheme(url).parse().map_err(|_| wrong(AS))?;
         let is_tls = match uri.scheme_str() {
             Some("http" | "ws") => false,
             Some("https" | "wss") => true,
@@ -121,6 +121,18 @@ impl Server {
     }
 }
 
+/// A server on this machine needs no scheme: `localhost:8080`, `:8080`. Any other might be sent a token
+/// without TLS, and nobody would have said so.
+fn with_scheme(url: &str) -> Cow<'_, str> {
+    let host = url.split(['/', '?']).next().unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    match name {
+        "" if host.len() > 1 => Cow::Owned(format!("http://localhost{url}")),
+        "localhost" | "127.0.0.1" | "[::1]" => Cow::Owned(format!("http://{url}")),
+        _ => Cow::Borrowed(url),
+    }
+}
+
 /// A cursor as a query has it.
 pub(crate) fn cursor_text(cursor: StartAt) -> String {
     let mut text = Vec::new();
@@ -154,6 +166,9 @@ mod tests {
         check("https://h/live/v1/topics/v1", "h", 443, "/live", Some("v1"));
         check("http://h/v1/", "h", 80, "", None);
         check("ws://[::1]:9/live/", "::1", 9, "/live", None);
+        check("127.0.0.1:8080", "127.0.0.1", 8080, "", None);
+        check("localhost:8080/v1/topics/cars", "localhost", 8080, "", Some("cars"));
+        check(":8080/v1/topics/cars", "localhost", 8080, "", Some("cars"));
     }
 
     #[test]
@@ -162,7 +177,8 @@ mod tests {
             let said = Server::parse(url).expect_err(url).to_string();
             assert!(said.contains(expected), "{url}: {said}");
         };
-        check("127.0.0.1:8080", "write it as");
+        check("push.example:8080", "write it as");
+        check(":", "write it as");
         check("cars", "write it as");
         check("ftp://h/", "write it as");
         check("http://me:secret@h/", "token");

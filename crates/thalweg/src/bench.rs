@@ -168,9 +168,31 @@ Examples:
 Scenarios:
 ";
 
+/// Columns of a help text, as clap has them.
+const HELP_COLUMNS: usize = 100;
+
 fn examples() -> String {
-    let line = |(name, title)| format!("  {name:<12}{title}\n");
+    let width = titles().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let line = |(name, title)| {
+        let lines = wrapped(title, HELP_COLUMNS - width - 4).join(&format!("\n    {:width$}", ""));
+        format!("  {name:<width$}  {lines}\n")
+    };
     EXAMPLES.to_owned() + &titles().map(line).collect::<String>()
+}
+
+/// A text in lines of at most so many columns.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+use crate::address::parse_address;
 use provider::Provider;
 
 /// How long a request's head may take to arrive: the next one of a kept connection, too.
@@ -53,7 +54,7 @@ Examples:
   thalweg serve --upstream 'matchesfeed/**=http://127.0.0.1:9000/{topic}'")]
 pub(crate) struct DemoProviderArgs {
     /// Where to listen; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000", value_parser = parse_address)]
     listen: SocketAddr,
     /// How many matches there are: 1, 2, 3 and so on.
     #[arg(long, value_name = "N", default_value = "10")]

@@ -7,11 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use thalweg_limit::{Mode, Options, SourcePlan};
 
+use crate::address::parse_address;
+
 /// Options of `thalweg limit`.
 #[derive(Args, Debug)]
 pub(crate) struct LimitArgs {
     /// Where to listen; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = parse_address)]
     listen: SocketAddr,
     /// When to send: `coalesced` (once a turn and socket) or `frame` (once a frame).
     #[arg(long, default_value = "coalesced")]

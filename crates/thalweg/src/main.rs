@@ -8,6 +8,7 @@
 // They panic where nobody reads: `run::say` and `run::print` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod address;
 mod bench;
 mod demo_provider;
 mod limit;

@@ -20,9 +20,16 @@ pub(super) fn begin(level: Level, format: LogFormat) {
     };
     let logs = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Lossy(stderr()));
     match format {
-        LogFormat::Text => logs.with_ansi(stderr().is_terminal()).init(),
+        LogFormat::Text => logs.with_ansi(is_coloured()).init(),
         LogFormat::Json => logs.json().init(),
     }
+}
+
+/// Whether stderr is a terminal whose user has not asked for text without colours (<https://no-color.org>).
+fn is_coloured() -> bool {
+    let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let is_capable = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    stderr().is_terminal() && is_wanted && is_capable
 }
 
 /// Takes everything, and writes what can be written at once.

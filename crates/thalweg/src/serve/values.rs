@@ -11,6 +11,8 @@ use thalweg_server::config::{
 };
 use thalweg_token::{Key, KeyError, Pattern, Rights, Topics};
 
+use crate::address::parse_address;
+
 /// No wait is longer: a day, in µs.
 const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
 
@@ -142,8 +144,7 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |_| format!("{text:?} is no address and port: write it as 127.0.0.1:8080");
-        text.parse().map(Self).map_err(wrong)
+        parse_address(text).map(Self)
     }
 }
 

@@ -277,7 +277,9 @@ fn mistakes_are_answered_with_the_remedy() {
         let (status, said) = program.end();
         assert!(!status.success() && said.contains(expected), "{arguments:?}: {said}");
     };
-    check(&["localhost:8080"], "write it as http://127.0.0.1:8080");
+    check(&["push.example:8080"], "write it as http://127.0.0.1:8080");
+    check(&["localhost:8080"], "--topic cars");
+    check(&[":8080"], "--topic cars");
     check(&["http://localhost"], "--topic cars");
     check(&["http://localhost/v1/topics/a//b"], "segments must not be empty");
     check(&["http://localhost/", "--topic", "a", "--from", "now"], "\"earliest\" or a position");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Server, Transport, close};
+use crate::harness::{Server, Terminal, Transport, close};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_thalweg");
 
@@ -49,6 +49,30 @@ fn logs_that_nobody_reads_any_more_end_nothing() {
 fn logs_that_wait_to_be_read_hold_nothing_up() {
     let (_reader, writer) = full_pipe();
     serves_to_the_end(Command::new(BINARY), writer);
+}
+
+/// <https://no-color.org>
+#[test]
+fn a_terminal_has_colours_unless_its_user_wants_none() {
+    let logged = |environment: (&str, &str)| {
+        let terminal = Terminal::open();
+        {
+            let mut command = Command::new(BINARY);
+            command.env_remove("NO_COLOR").env("TERM", "xterm");
+            command.envs([environment]).arg("serve");
+            let mut server = Server::start_by(&mut command, &[], terminal.stdio());
+            server.terminate();
+            assert_eq!(server.exit().code(), Some(0));
+        }
+        terminal.read_to_end()
+    };
+    for coloured in [("TERM", "xterm"), ("NO_COLOR", "")] {
+        assert!(logged(coloured).contains('\u{1b}'), "{coloured:?}");
+    }
+    for plain in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let log = logged(plain);
+        assert!(log.contains("serving") && !log.contains('\u{1b}'), "{plain:?}: {log:?}");
+    }
 }
 
 /// A pipe whose other end is gone.

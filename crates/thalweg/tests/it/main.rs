@@ -21,6 +21,7 @@ mod fetching;
 mod following;
 mod forever_frame;
 mod harness;
+mod help;
 mod hostile;
 mod http2;
 mod http2_abuse;

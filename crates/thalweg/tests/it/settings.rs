@@ -55,6 +55,17 @@ fn a_server_that_others_reach_needs_a_token_or_to_be_open() {
     assert!(refused(&anywhere, Some("")).contains("--publish-token"));
 }
 
+#[test]
+fn an_address_may_be_written_short() {
+    let at = |address: &str| served(&["--listen", address], Some("s3cret"));
+    assert_eq!(at("localhost:8081"), at("127.0.0.1:8081"));
+    assert_eq!(at(":8081"), at("0.0.0.0:8081"));
+    let admin = |address: &str| served(&["--admin-listen", address], None);
+    assert_eq!(admin("localhost:8081"), admin("127.0.0.1:8081"));
+    // All addresses of the machine are reached by others.
+    assert!(refused(&["--listen", ":8081"], None).contains("--publish-token"));
+}
+
 /// Whoever looks at the runs before the first has been taken sees none, and then it.
 #[test]
 fn a_folder_of_runs_may_come_later() {
