@@ -189,7 +189,8 @@ impl CellReader {
 
 impl CellReader {
     /// Reads a value as its column's type was inferred. Where that must not change it is read as if it were declared.
-    #[inline]
+    /// Not inlined, so that reading a declared one is.
+    #[inline(never)]
     fn read_inferred<'a>(
         &mut self,
         reader: &mut Reader<'a>,

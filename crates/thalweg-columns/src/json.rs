@@ -194,16 +194,27 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn time(&mut self, minute: &mut Minute) -> Option<i64> {
         // In UTC with milliseconds, and without decimals; then with microseconds, as Java and Python write them.
-        [24, 20, 27, 32, 26].into_iter().find_map(|len| {
-            let ([b'"', text @ .., b'"'], _) =
-                self.bytes.get(self.at..)?.split_at_checked(len + 2)?
-            else {
-                return None;
-            };
-            let ms = minute.parse_ms(text)?;
-            self.at += len + 2;
-            Some(ms)
-        })
+        [24, 20]
+            .into_iter()
+            .find_map(|len| self.time_of(len, minute))
+            .or_else(|| self.other_time(minute))
+    }
+
+    #[inline(never)]
+    fn other_time(&mut self, minute: &mut Minute) -> Option<i64> {
+        [27, 32, 26].into_iter().find_map(|len| self.time_of(len, minute))
+    }
+
+    /// The instant that comes next, if it is one of so many bytes.
+    #[inline]
+    fn time_of(&mut self, len: usize, minute: &mut Minute) -> Option<i64> {
+        let ([b'"', text @ .., b'"'], _) = self.bytes.get(self.at..)?.split_at_checked(len + 2)?
+        else {
+            return None;
+        };
+        let ms = minute.parse_ms(text)?;
+        self.at += len + 2;
+        Some(ms)
     }
 }
 
