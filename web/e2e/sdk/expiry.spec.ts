@@ -4,6 +4,9 @@ import { createHmac } from "node:crypto";
 import { expect, more, open, subscribe, test } from "../harness/test.js";
 import { TRANSPORTS } from "./transports.js";
 
+// Tokens end after seconds of the clock, however many of them the page gets to run.
+test.describe.configure({ retries: 2 });
+
 const SECRET = "a secret of the tests, and of nobody else";
 const SOURCE = ["--source", "users/alice/rows=constant,batch=5,interval=1ms"];
 

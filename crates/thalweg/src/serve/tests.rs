@@ -64,7 +64,7 @@ fn mistakes_in_a_file_are_answered_with_the_line_and_the_nearest_name() {
         refusal("shards = 0"),
         refusal("shards = -1"),
         refusal("max-event = \"1GiB\""),
-        refusal("listen = \"localhost:8080\""),
+        refusal("listen = \"server:8080\""),
         refusal("log = \"inform\""),
         refusal("open = \"yes\""),
         refusal("source = [\n  \"cars=cars\",\n  \"cars\",\n]"),
