@@ -1,4 +1,3 @@
-import { availableParallelism } from "node:os";
 import { defineConfig } from "@playwright/test";
 import { CHROMIUM } from "./harness/chromium.js";
 
@@ -9,9 +8,9 @@ export default defineConfig({
     { name: "beside", testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts"], testIgnore: "pages/load.spec.ts" },
     { name: "alone", testMatch: "pages/load.spec.ts", fullyParallel: false, workers: 1 },
   ],
-  // Each has a server of its own, and waits for most of the time: for an event, a heartbeat, a way that fails.
+  // Each has a server of its own. Two at a time take an eighth less on two cores, since a page also waits; four take no less.
   // A test that needs a second chance has found something, unless it says that it needs a quiet machine.
-  workers: 2 * availableParallelism(),
+  workers: 2,
   fullyParallel: true,
   retries: 0,
   // The time of an idle machine (harness/patience.ts). An assertion waits for as long as its test may take.
