@@ -83,7 +83,7 @@ pages() {
 
 sdk() { cd web && interruptible npm test; }
 
-browser() { cd web && interruptible npm run e2e -w thalweg-e2e -- --project "$1"; }
+browser() { cd web && interruptible npm run e2e -w thalweg-e2e -- --project="$1"; }
 
 # The binaries of tests, a line each: the folder of the crate, the kind of target, the file.
 # `cargo test` could run them only one after the other, or with other features.
