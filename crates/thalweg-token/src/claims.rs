@@ -143,6 +143,10 @@ impl Claims {
 /// # Errors
 /// One sentence.
 fn rights(claim: Value, subject: &str) -> Result<Rights, String> {
+    // Serde would read a list as the rights in the order of their declaration.
+    if !claim.is_object() {
+        return Err("write an object, as {\"subscribe\":[\"public/**\"]}".to_owned());
+    }
     let claim = TopicsClaim::deserialize(claim).map_err(|error| error.to_string())?;
     let topics = |right: &str, patterns: Vec<String>| -> Result<Topics, String> {
         if patterns.len() > PATTERNS_MAX {

@@ -228,7 +228,14 @@ fn a_subject_is_a_name_and_no_wildcard() {
         granted(&sign(EC[0], json!({ "thalweg": null })), &keys),
         Err(TokenError::NoTopics(_))
     ));
-    for wrong in [json!("**"), json!({ "subscribe": "**" }), json!({ "subscribes": ["**"] })] {
+    for wrong in [
+        json!("**"),
+        json!(["**"]),
+        json!([["**"]]),
+        json!([["**"], ["**"], ["**"], true]),
+        json!({ "subscribe": "**" }),
+        json!({ "subscribes": ["**"] }),
+    ] {
         let token = sign(EC[0], json!({ "thalweg": wrong }));
         assert!(matches!(granted(&token, &keys), Err(TokenError::Topics(..))), "{wrong}");
     }
