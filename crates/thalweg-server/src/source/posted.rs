@@ -1,6 +1,6 @@
 //! What publishers send: one event in a body, or lines as they are read.
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 use thalweg_wire::event::{self, EventError};
 
 use crate::{refusal::Refusal, stream::Payloads};
@@ -69,6 +69,11 @@ impl Lines {
     /// # Errors
     /// At the first line that is not valid. The events before it are in `out`.
     pub(crate) fn read(&mut self, chunk: &[u8], out: &mut Payloads) -> Result<(), Refusal> {
+        // All room at once: doubled again and again, it would be larger than what the allocator
+        // keeps, and each piece would fetch its memory from the system.
+        if let Some(last) = memrchr(b'\n', chunk) {
+            out.reserve(self.unfinished.len() + last, 0);
+        }
         let mut rest = chunk;
         while let Some(end) = memchr(b'\n', rest) {
             let line = &rest[..end];

@@ -132,7 +132,7 @@ impl Payloads {
     }
 
     /// Makes room for `bytes` bytes, commas included, of `events` events.
-    pub(super) fn reserve(&mut self, bytes: usize, events: usize) {
+    pub(crate) fn reserve(&mut self, bytes: usize, events: usize) {
         self.bytes.reserve(bytes);
         self.ends.reserve(events);
     }
