@@ -3,7 +3,7 @@ import { CHROMIUM } from "./harness/chromium.js";
 
 export default defineConfig({
   testDir: ".",
-  // What receives as much as a page can needs the cores; `make test` runs it after everything else.
+  // Tests that send as much as a page can take need the cores; `make test` runs them after everything else.
   projects: [
     { name: "beside", testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts"], testIgnore: "pages/load.spec.ts" },
     { name: "alone", testMatch: "pages/load.spec.ts", fullyParallel: false, workers: 1 },

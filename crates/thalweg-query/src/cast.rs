@@ -25,7 +25,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// What a value is as this type. `None` if the type has no such value, or there are no steps left to find it.
+    /// Returns a value as this type. `None` if the type has no such value, or there are no steps left to find it.
     pub(crate) fn cast<'r>(self, cell: Cell<'r>, meter: &Meter) -> Option<Cell<'r>> {
         let cell = match cell {
             Cell::Json(text) => Cell::String(text),

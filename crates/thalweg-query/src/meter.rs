@@ -161,7 +161,7 @@ impl Meter {
 
     #[cold]
     fn no_result<'r>(&self) -> Value<'r> {
-        // What is left of an evaluation that is over is NULL for that reason.
+        // An evaluation that is over makes NULL of everything that is left.
         if self.over.get().is_none() {
             self.without_result.set(self.without_result.get() + 1);
         }

@@ -33,7 +33,7 @@ pub enum Beginning {
     /// one that begins elsewhere gives others.
     Anywhere,
     /// At the first event of a block ([`crate::limits::BLOCK_OFFSETS`]). Rows have the offsets that they have in a run
-    /// from the first event on. So also windows are left out that are over in the same block as those that began before.
+    /// from the first event on. Windows that end in the same block as windows that began before it are left out for that reason.
     /// How far time has come the first [`SETTLING_EVENTS`] say together, so that one that is late does not mislead.
     Block,
 }

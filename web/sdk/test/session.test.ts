@@ -384,7 +384,7 @@ it("says when it tries again, and does so at once if it is asked to", async () =
   await advance();
   expect(session.status).toMatchObject({ state: "open" });
   expect(session.status.retryAt).toBeUndefined();
-  // Of a connection that works nothing is given up.
+  // `reconnect` leaves a connection that works alone.
   session.reconnect();
   world.publish("cars", 1);
   await advance();

@@ -1,6 +1,6 @@
-//! What a WebSocket writes, on its way to the socket: of the pongs that wait there only the newest is
-//! kept (RFC 6455 §5.5.3 allows it). A server that pings and does not read would otherwise make the client
-//! hold an answer to every ping.
+//! A writer between a WebSocket and its socket. It keeps only the newest pong that waits there (RFC 6455
+//! §5.5.3 allows it): a server that pings and does not read would otherwise make the client hold an answer
+//! to every ping.
 
 use std::{
     io,

@@ -127,7 +127,7 @@ fn no_function_makes_a_text_that_is_longer_than_it_may_be_and_these_make_longer_
     assert_eq!(growing.into_iter().collect::<Vec<_>>(), ["concat", "lower", "replace", "upper"]);
 }
 
-/// Of values that are all there: a result that is missing is counted, whatever makes it.
+/// A missing result is counted if all values that it is made of are there, whatever makes it.
 #[test]
 fn no_result_is_missing_without_being_counted() {
     let calls = calls();

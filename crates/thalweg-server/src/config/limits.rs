@@ -93,11 +93,11 @@ pub(crate) const QUERY_STEPS_PER_LOOK: u64 = 4_000;
 /// What an event takes besides the steps of its evaluation, as steps: reading it, its window, its group.
 pub(crate) const QUERY_EVENT_STEPS: u64 = 50;
 
-/// Reading and planning queries of clients takes one in so many of a shard's seconds: whoever asks for one after the other waits,
-/// and nobody else does. The longest query takes some milliseconds.
+/// A shard spends at most one in so many seconds on parsing and planning queries of clients. A client that sends one query after the
+/// other waits, and nobody else does. The longest query takes some milliseconds.
 pub(crate) const PLANNING_PART: u64 = 4;
 
-/// What they may take at once after a pause, in µs: a page with twenty queries waits for none of them.
+/// Time of planning that a shard may spend at once after a pause, in µs: a page with twenty queries waits for none of them.
 pub(crate) const PLANNING_BURST_US: u64 = 50_000;
 
 /// Queries of clients that wait on a shard to be read or planned: a crowd that comes back, of which each has some kilobytes. Above
@@ -202,7 +202,7 @@ pub(crate) const GATHERED_BYTES: usize = 64 << 10;
 pub(crate) const REPOLLS_MAX: u32 = 1024;
 
 /// Bytes of events that were appended and for which a shard's loop takes its turn at once: a batch of this size is
-/// worth its sends. Larger ones leave the caches before they are sent, and their memory is fetched from the system.
+/// worth its sends.
 pub(crate) const SETTLED_BYTES: usize = GATHERED_BYTES;
 
 /// Rounds in which a shard's loop lets whatever is ready run before its turn, because events are still coming

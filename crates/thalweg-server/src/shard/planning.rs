@@ -124,7 +124,7 @@ mod tests {
         for took_us in [1_000, 50, 7_000, 300, 2_000].into_iter().cycle().take(500) {
             if let Some(wait) = time.wait(now_us) {
                 now_us += wait.as_micros() as u64;
-                assert_eq!(time.wait(now_us), None, "whoever has waited goes on");
+                assert_eq!(time.wait(now_us), None, "a query that has waited is planned");
             }
             time = time.spend(now_us, took_us);
             (now_us, spent_us) = (now_us + took_us, spent_us + took_us);
@@ -132,7 +132,7 @@ mod tests {
             assert!(spent_us <= most_us, "{spent_us} of {}", now_us - begun_us);
         }
         assert!(spent_us > (now_us - begun_us) / PLANNING_PART);
-        // What is unused for long is not kept.
+        // A long pause saves up no more than the burst.
         now_us += 1_000_000_000;
         time = time.spend(now_us, PLANNING_BURST_US + 1_000);
         assert!(time.wait(now_us).is_some());

@@ -78,7 +78,7 @@ fn what_has_no_effect_on_an_endpoint_is_refused() {
 
 #[test]
 fn what_is_sent_and_what_comes_back_is_told() {
-    // What is sent at 50/s in 200 ms is fewer on a machine that is late for some of it.
+    // On a machine that is late, fewer messages than 50/s leave in 200 ms.
     undisturbed(send_and_tell);
 }
 
