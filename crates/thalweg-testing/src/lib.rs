@@ -6,11 +6,13 @@
 //! - `connecting`: connects and writes with it
 //! - `quiet`: repeats a test that needs a quiet machine
 //! - `skipped`: notes the tests that this machine cannot run
+//! - `ports`: reserves ports, and an address where nobody listens
 //! - `cpu`: compares CPU time, which does not depend on the machine's load
 
 mod connecting;
 mod cpu;
 mod patience;
+mod ports;
 mod quiet;
 mod skipped;
 mod waiting;
@@ -18,6 +20,7 @@ mod waiting;
 pub use connecting::{connect, is_timeout, read_to_end, write_all};
 pub use cpu::{CpuTimer, assert_growth};
 pub use patience::{PATIENCE, Patience};
+pub use ports::{RefusingAddress, ReservedPort};
 pub use quiet::undisturbed;
 pub use skipped::skipped;
 pub use waiting::{

@@ -367,10 +367,3 @@ fn names_and_both_families_of_addresses_are_reached() {
         assert_eq!(received(&typed(format!("ws://{address}/")), 3).stood, 3);
     });
 }
-
-/// Where nobody listens.
-fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port")
-}

@@ -37,6 +37,8 @@ fn its_subscribers_are_told_after_its_last_event() {
             let mut subscribers: Vec<_> =
                 (0..4).map(|_| server.subscribe(transport, &target)).collect();
             subscribers.iter_mut().for_each(|subscriber| drop(subscriber.confirmed()));
+            // The next polls wait as well.
+            server.await_connections(subscribers.len());
             let position = server.publish(&topic, 0..3).position;
             delete(&server, &topic);
             for subscriber in &mut subscribers {
@@ -89,6 +91,7 @@ fn the_other_topics_of_a_connection_go_on() {
         for _ in 0..3 {
             subscriber.confirmed();
         }
+        server.await_connections(1);
         delete(&server, a);
         let heard = next(&mut subscriber);
         assert!(matches!(&heard, Heard::TopicEnd(topic, ..) if topic == a), "{heard:?}");
@@ -206,6 +209,7 @@ fn a_value_topic_ends_after_its_newest_version() {
         let mut subscriber = server.subscribe(transport, &format!("/{topic}?deltas=patch"));
         assert_eq!(subscriber.envelope().events.len(), 0);
         assert_eq!(subscriber.envelope().events, [2]);
+        server.await_connections(1);
         delete(&server, &topic);
         assert_eq!(next(&mut subscriber), end_of(&topic, &position), "{transport:?}");
     }

@@ -1,7 +1,9 @@
 //! Endpoints that refuse, leave early, or do not keep to what they speak.
 
 use super::server::{Peer, Script, script, serve};
-use super::{SSE, forever, free_address, received, received_in, typed, visit, visit_for};
+use thalweg_testing::RefusingAddress;
+
+use super::{SSE, forever, received, received_in, typed, visit, visit_for};
 use std::io;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -152,12 +154,13 @@ fn what_is_malformed_is_an_error() {
 #[test]
 fn an_endpoint_that_is_not_there_is_told() {
     undisturbed(|| {
-        let error =
-            visit(&typed(format!("ws://{}/", free_address())), 100).unwrap_err().to_string();
+        let refusing = RefusingAddress::new().unwrap();
+        let url = format!("ws://{}/", refusing.address());
+        let error = visit(&typed(url.clone()), 100).unwrap_err().to_string();
         assert!(error.contains("nothing listens at ws://127.0.0.1:"), "{error}");
         let error = visit(&typed("ws://nowhere.invalid/".to_owned()), 1).unwrap_err().to_string();
         assert!(error.contains("no address is known for nowhere.invalid"), "{error}");
-        let error = visit(&typed(format!("ws://{}/", free_address())), 0).unwrap_err().to_string();
+        let error = visit(&typed(url), 0).unwrap_err().to_string();
         assert!(error.contains("at least one connection"), "{error}");
     });
 }

@@ -3,30 +3,27 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use thalweg_testing::wait_for;
+use thalweg_testing::{ReservedPort, wait_for};
 
 use super::skipped;
 
 /// Names the binary.
 const BINARY: &str = "THALWEG_NATS_SERVER";
 
-/// Ports that are used, if they are free.
-const PORTS: std::ops::Range<u16> = 14222..14400;
-
 /// Servers, which end with it.
 pub(crate) struct Servers {
     binary: PathBuf,
     folder: PathBuf,
-    ports: Vec<u16>,
-    routes: Vec<u16>,
+    ports: Vec<ReservedPort>,
+    routes: Vec<ReservedPort>,
     running: Vec<Option<Child>>,
     arguments: Vec<String>,
 }
@@ -44,7 +41,8 @@ impl Servers {
         let name = format!("thalweg-nats-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).expect("make a folder");
-        let (ports, routes) = (free_ports(count), free_ports(count));
+        let reserve = || (0..count).map(|_| ReservedPort::new()).collect();
+        let (ports, routes) = (reserve(), reserve());
         let running = (0..count).map(|_| None).collect();
         let arguments = arguments.iter().map(ToString::to_string).collect();
         let mut servers = Self { binary, folder, ports, routes, running, arguments };
@@ -57,26 +55,25 @@ impl Servers {
     }
 
     pub(crate) fn urls(&self) -> Vec<String> {
-        self.ports.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect()
+        self.ports.iter().map(url).collect()
     }
 
     /// Starts one that does not run.
     pub(crate) fn run(&mut self, index: usize) {
         let folder = self.store(index);
         let mut command = Command::new(&self.binary);
-        command.args(["-a", "127.0.0.1", "-p", &self.ports[index].to_string()]);
+        command.args(["-a", "127.0.0.1", "-p", &self.ports[index].number().to_string()]);
         command.args(["-n", &format!("n{index}"), "-js", "-sd"]).arg(&folder);
         command.arg("-l").arg(self.folder.join(format!("{index}.log")));
         command.args(&self.arguments);
         if self.count() > 1 {
-            let route = |port: &u16| format!("nats://127.0.0.1:{port}");
-            let routes: Vec<_> = self.routes.iter().map(route).collect();
+            let routes: Vec<_> = self.routes.iter().map(url).collect();
             command.args(["--cluster_name", "c", "--cluster", &routes[index]]);
             command.args(["--routes", &routes.join(",")]);
         }
         command.stdout(Stdio::null()).stderr(Stdio::null());
         self.running[index] = Some(command.spawn().expect("start a NATS server"));
-        let port = self.ports[index];
+        let port = self.ports[index].number();
         wait_for("a NATS server listens", || TcpStream::connect(("127.0.0.1", port)).ok());
     }
 
@@ -116,7 +113,7 @@ impl Servers {
     /// A server's answer to a request, by hand, as any client may ask. `None` if it does not
     /// answer, or not with JSON.
     fn ask_one(&self, index: usize, subject: &str) -> Option<serde_json::Value> {
-        let mut socket = TcpStream::connect(("127.0.0.1", self.ports[index])).ok()?;
+        let mut socket = TcpStream::connect(("127.0.0.1", self.ports[index].number())).ok()?;
         socket.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
         let ask = format!("CONNECT {{\"verbose\":false}}\r\nSUB r 1\r\nPUB {subject} r 0\r\n\r\n");
         socket.write_all(ask.as_bytes()).ok()?;
@@ -171,12 +168,6 @@ fn binary() -> Option<PathBuf> {
     None
 }
 
-fn free_ports(count: usize) -> Vec<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 1000).expect("it is small");
-    let ports = std::iter::repeat_with(|| {
-        let offset = (start + NEXT.fetch_add(1, Relaxed)) % (PORTS.end - PORTS.start);
-        PORTS.start + offset
-    });
-    ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
+fn url(port: &ReservedPort) -> String {
+    format!("nats://127.0.0.1:{}", port.number())
 }

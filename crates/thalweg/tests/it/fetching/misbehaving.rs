@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
+use thalweg_testing::RefusingAddress;
 
 use super::{serve, until};
 use crate::harness::{Reply, Transport, Upstream, response};
@@ -189,13 +190,10 @@ fn who_asks_to_be_left_alone_is() {
 
 #[test]
 fn an_upstream_that_is_not_there_is_tried_again() {
-    // The address of one that was.
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = gone.local_addr().expect("its address");
-    drop(gone);
+    let refusing = RefusingAddress::new().expect("an address");
     let server = crate::harness::Server::start(&[
         "--upstream",
-        &format!("f/**=http://{address}/{{topic}},linger=0"),
+        &format!("f/**=http://{}/{{topic}},linger=0", refusing.address()),
     ]);
     let mut subscriber = server.subscribe(Transport::Sse, "/f/x");
     subscriber.confirmed();
