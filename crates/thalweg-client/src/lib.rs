@@ -65,6 +65,6 @@ pub use published::Published;
 pub use read::{Explanation, Missing, Read, TopicSummary};
 pub use subscription::Subscription;
 pub use thalweg_wire::{
-    Offset, Position, StartAt, Topic, position::CursorError, topic::TopicError,
+    Offset, Position, StartAt, Topic, limits::NEWEST_MAX, position::CursorError, topic::TopicError,
 };
 pub use update::{Closed, Connected, Disconnected, Events, Gap, GapReason, TopicEnd, Update};

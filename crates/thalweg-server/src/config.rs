@@ -32,10 +32,10 @@ pub(crate) use limits::{
     QUERY_US_MIN, RATED_MAX, READS_MAX, READS_PER_SHARD, RECALL_OFFSETS_MAX, RECALLED_BYTES_MAX,
     REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX, REPLAY_OFFSETS_MAX, REPOLLS_MAX, RUN_FILE_BYTES,
     RUNS_LISTED, RUNS_LOOKED_AT, SEEN_TOKENS_MAX, SETTLED_BYTES, SETTLING_ROUNDS_MAX,
-    SETTLING_TIME, SMALL_BODY_BYTES, SOCKET_READ_BYTES, STORES_MAX, SUBJECT_TICKETS_MAX,
-    TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX, UNANSWERED_MAX,
-    UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, WRONG_TOKEN_REQUESTS,
-    has_read_enough, share_of_requests,
+    SETTLING_TIME, SMALL_BODY_BYTES, SOCKET_READ_BYTES, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS,
+    STORES_MAX, SUBJECT_TICKETS_MAX, TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX,
+    TICKETS_WAITING_MAX, UNANSWERED_MAX, UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE,
+    WRONG_TOKEN_REQUESTS, has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
@@ -85,6 +85,8 @@ pub struct Config {
     pub access: Access,
     /// TLS instead of cleartext, with ALPN for HTTP/2 and HTTP/1.1.
     pub tls: Option<Tls>,
+    /// Subprotocols that a WebSocket is granted, the first of them that its client offers.
+    pub websocket_protocols: Vec<String>,
     /// Whether clients that ask for permessage-deflate or gzip get it.
     pub compression: bool,
     /// The pages for browsers.
@@ -137,6 +139,9 @@ pub struct SourceConfig {
     /// Its settings, read by the source itself.
     pub options: Options,
 }
+
+/// The subprotocol of this wire: the messages and commands of `docs/wire.md`.
+const WEBSOCKET_PROTOCOL: &str = "thalweg.v1";
 
 /// Largest batch that can be configured: a frame is never larger than a browser can receive in
 /// one piece.
@@ -256,6 +261,7 @@ impl Default for Config {
             limits: Limits::default(),
             access: Access::default(),
             tls: None,
+            websocket_protocols: vec![WEBSOCKET_PROTOCOL.into()],
             compression: false,
             pages: Pages::default(),
             runs: None,

@@ -3,6 +3,7 @@
 //! ```text
 //! query         a request's parameters
 //! parameters    the parameters of a subscription, in a query or a command
+//! accept        which of several media types, or codings, a client prefers
 //! negotiate     a request → which transport, topics, cursors, terms
 //! head          how a response begins
 //! socket        a non-blocking socket as fan-out's sink
@@ -16,6 +17,7 @@
 //! A transport is only a format and a head: all of them deliver through
 //! `fanout`'s one loop.
 
+mod accept;
 mod certificate;
 mod connection;
 pub(crate) mod head;
@@ -30,9 +32,10 @@ mod writer;
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
+pub(crate) use accept::{prefers, takes, takes_gzip};
 pub(crate) use certificate::Certificate;
 pub(crate) use connection::{Client, Connection, InboundMode};
-pub(crate) use negotiate::{SubscribeRequest, negotiate, takes};
+pub(crate) use negotiate::{SubscribeRequest, negotiate};
 pub(crate) use pipe::{Cut, PipeBody, PipeEvent, pipe};
 pub(crate) use query::Query;
 pub(crate) use socket::{Received, Socket};
@@ -82,12 +85,9 @@ impl Transport {
         if query.wait_us.is_some() {
             return Some(Self::LongPolling);
         }
-        if has_token(headers, header::ACCEPT, "text/event-stream") {
-            return Some(Self::Sse);
-        }
-        let lines_or_columns = ["application/x-ndjson", head::ARROW];
-        if lines_or_columns.iter().any(|media| has_token(headers, header::ACCEPT, media)) {
-            return Some(Self::HttpStreaming);
+        let preferred = accept::preferred(headers, &header::ACCEPT, &head::STREAMS);
+        if let Some(media) = preferred {
+            return Some(if media == head::SSE { Self::Sse } else { Self::HttpStreaming });
         }
         // A handshake that came without its Upgrade, which `of` answers.
         headers.contains_key(header::SEC_WEBSOCKET_KEY).then_some(Self::WebSocket)

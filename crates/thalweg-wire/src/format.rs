@@ -340,4 +340,4 @@ impl Framing {
 }
 
 pub use forever_frame::{document as forever_frame_document, opening as forever_frame_opening};
-pub use sse::ids as sse_ids;
+pub use sse::{ids as sse_ids, retry as sse_retry};

@@ -41,5 +41,9 @@ pub const INFLATED_BYTES: u32 = 64 << 10;
 /// visit looks at them all.
 pub const SUBSCRIPTIONS: usize = 256;
 
+/// Most events that a subscription or a read may ask for from the newest one backwards: as many as one
+/// read gives, and they are counted batch by batch.
+pub const NEWEST_MAX: u32 = 10_000;
+
 /// Largest offset: the largest integer that JavaScript's numbers hold exactly.
 pub const OFFSET_MAX: u64 = (1 << 53) - 1;

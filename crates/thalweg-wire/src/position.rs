@@ -6,7 +6,11 @@
 
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
-use crate::limits::OFFSET_MAX;
+use crate::limits::{NEWEST_MAX, OFFSET_MAX};
+
+/// What a cursor that asks for the newest events begins with. No position does: an epoch has
+/// hexadecimal digits alone.
+const NEWEST: &str = "newest.";
 
 /// An event's number in its stream, from 1; 0 is "before the first event".
 pub type Offset = u64;
@@ -32,13 +36,18 @@ pub enum StartAt {
     Latest,
     /// With everything still retained.
     Earliest,
+    /// With the newest events that are still retained, this many at most.
+    Newest(u32),
     /// With everything after a position.
     After(Position),
 }
 
 /// A text that is neither a position nor, for [`StartAt`], one of its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a cursor is \"latest\", \"earliest\" or a position such as 9f3c21.1042")]
+#[error(
+    "a cursor is \"latest\", \"earliest\", \"newest.\" and a number of events up to 10000, or a position \
+     such as 9f3c21.1042"
+)]
 pub struct CursorError;
 
 impl Epoch {
@@ -96,12 +105,22 @@ impl FromStr for Position {
     }
 }
 
+impl Position {
+    /// A position that no stream has: a client that names something else than a position of this server
+    /// resumes as from another epoch.
+    pub const ELSEWHERE: Self = Self { epoch: Epoch(NonZeroU64::MAX), offset: OFFSET_MAX };
+}
+
 impl StartAt {
     /// Appends its text: a word or a position.
     pub fn write(self, out: &mut Vec<u8>) {
         match self {
             Self::Latest => out.extend_from_slice(b"latest"),
             Self::Earliest => out.extend_from_slice(b"earliest"),
+            Self::Newest(count) => {
+                out.extend_from_slice(NEWEST.as_bytes());
+                write_decimal(count.into(), out);
+            }
             Self::After(Position { epoch, offset }) => write_position(epoch, offset, out),
         }
     }
@@ -114,9 +133,19 @@ impl FromStr for StartAt {
         match text {
             "latest" => Ok(Self::Latest),
             "earliest" => Ok(Self::Earliest),
-            position => position.parse().map(Self::After),
+            _ => match text.strip_prefix(NEWEST) {
+                Some(count) => newest(count),
+                None => text.parse().map(Self::After),
+            },
         }
     }
+}
+
+/// The newest events, as many as `count` says in digits.
+fn newest(count: &str) -> Result<StartAt, CursorError> {
+    let is_canonical = !count.starts_with('0') && count.bytes().all(|b| b.is_ascii_digit());
+    let count = count.parse().ok().filter(|count| is_canonical && *count <= NEWEST_MAX);
+    count.map(StartAt::Newest).ok_or(CursorError)
 }
 
 impl fmt::Display for Epoch {

@@ -9,8 +9,8 @@ use std::{
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use thalweg_client::{
-    Error, Events, Gap, GapReason, Policy, StartAt, Subscribe, Subscription, Topic, Transport,
-    Update,
+    Error, Events, Gap, GapReason, NEWEST_MAX, Policy, StartAt, Subscribe, Subscription, Topic,
+    Transport, Update,
 };
 use thalweg_lab::run::printable;
 use thalweg_server::config::{parse_bytes, parse_duration};
@@ -44,9 +44,12 @@ pub(crate) struct TailArgs {
     /// Follows the rows of a query, made by the server for as long as somebody follows them.
     #[arg(long, value_name = "SELECT …", conflicts_with = "topics")]
     query: Option<String>,
-    /// Where to begin: latest, earliest or a position, as 9f3c21.1042.
+    /// Where to begin: latest, earliest, newest.50 or a position, as 9f3c21.1042.
     #[arg(long, visible_alias = "cursor", value_name = "CURSOR", default_value = "latest")]
     from: StartAt,
+    /// Begin with this many of the newest events of each topic.
+    #[arg(long, value_name = "N", conflicts_with = "from", value_parser = newest())]
+    newest: Option<u32>,
     /// The way to come [default: websocket, or http-streaming where that is not to be had].
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<TransportArg>,
@@ -65,6 +68,11 @@ pub(crate) struct TailArgs {
     /// WebSocket only: how much may be under way and not printed yet.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     window: Option<usize>,
+}
+
+/// How many events a subscription may begin with from the newest one backwards.
+fn newest() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(NEWEST_MAX))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -96,7 +104,7 @@ enum Format {
 pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let client = args.reach.client()?;
     let subscribe = Subscribe {
-        from: args.from,
+        from: args.newest.map_or(args.from, StartAt::Newest),
         transport: args.transport.map(Transport::from),
         policy: args.policy.into(),
         interval: args.interval,

@@ -11,9 +11,10 @@ export type Position = string;
 
 /**
  * Where a subscription starts: with what is published from now on (`latest`), with all that
- * the server retains (`earliest`), or after a position.
+ * the server retains (`earliest`), with the newest events of that (`newest.50`, at most 10,000), or
+ * after a position.
  */
-export type Cursor = "latest" | "earliest" | Position;
+export type Cursor = "latest" | "earliest" | `newest.${number}` | Position;
 
 /**
  * Events of a topic. The first one of each topic confirms the subscription: it has no events,
@@ -162,9 +163,11 @@ export function isTopic(topic: string): boolean {
   return TOPIC.test(topic);
 }
 
+const START = /^(latest|earliest|newest\.([1-9]\d{0,3}|10000))$/;
+
 /** Whether this says where to begin. @internal */
 export function isCursor(cursor: string): boolean {
-  return cursor === "latest" || cursor === "earliest" || parsePosition(cursor) !== null;
+  return START.test(cursor) || parsePosition(cursor) !== null;
 }
 
 /** A number with its unit; 0 is left out. @internal */

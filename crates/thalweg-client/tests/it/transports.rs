@@ -104,7 +104,7 @@ async fn gaps_and_the_close_are_heard_over_sse() {
         peer.stream("text/event-stream; charset=utf-8").await;
         let gap = r#"{"topic":"cars","position":"9f.20","gap":{"missed":13,"reason":"slow"}}"#;
         let close = r#"{"close":{"code":1003,"reason":"over","reconnect":false}}"#;
-        peer.say(format!("retry:1000\n\ndata:{}\nid:9f.7\n\n", envelope(8..8))).await;
+        peer.say(format!("retry:1437\ndata:{}\nid:9f.7\n\n", envelope(8..8))).await;
         peer.say(format!("event:gap\ndata:{gap}\nid:9f.20\n\nevent:close\ndata:{close}\n\n")).await;
     };
     let client = async {

@@ -40,6 +40,13 @@ pub(crate) const H2_STREAM_WINDOW_BYTES: u32 = 128 << 10;
 /// `h2-pace`).
 pub(crate) const H2_INTERVAL_US: u64 = 2_000;
 
+/// The shortest time after which an EventSource reconnects, in ms: a server that restarts is back by then.
+pub(crate) const SSE_RETRY_MS_MIN: u64 = 1_000;
+
+/// The longest such time is longer by this, in ms. Each connection has its own, so that the clients of a
+/// server that was cut off return over a second.
+pub(crate) const SSE_RETRY_SPREAD_MS: u64 = 1_000;
+
 /// The most runs that are listed, the newest ones: a page shows no more.
 pub(crate) const RUNS_LISTED: usize = 1_000;
 

@@ -177,11 +177,6 @@ impl Subscriber {
             if self.is_ending() || self.control.unsent().len() >= CONTROL_BYTES_MAX {
                 return;
             }
-            if !std::mem::replace(&mut is_named, true) {
-                // An id with the start positions of all that begin now: a client that is cut
-                // off between the confirmations resumes there.
-                self.end_control(feeds, Ids::default(), 0);
-            }
             let before = self.control.frames().len();
             let is_asked = self.subscriptions[index].asks_for_position();
             let begun = self.subscriptions[index].begin(feed, self.format, self.control.frames());
@@ -191,7 +186,10 @@ impl Subscriber {
             if self.format.has_trailer()
                 && let Begun::Exact | Begun::Gap(_) = begun
             {
-                let ids = if begun == Begun::Exact { self.ids } else { Ids::default() };
+                // The first confirmation has an id with the start positions of all that begin now:
+                // a client that is cut off between the confirmations resumes there.
+                let is_due = begun != Begun::Exact || !std::mem::replace(&mut is_named, true);
+                let ids = if is_due { Ids::default() } else { self.ids };
                 let frame_bytes = self.control.frames().len() - before;
                 self.end_control(feeds, ids, frame_bytes);
             }

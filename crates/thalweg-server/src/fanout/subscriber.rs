@@ -374,8 +374,7 @@ impl Subscriber {
         Ids::after_id(out.len() - before)
     }
 
-    /// Ends a control frame of `frame_bytes`, or sends an id without a frame. `ids` decides
-    /// whether there is an id.
+    /// Ends a control frame of `frame_bytes`. `ids` decides whether there is an id.
     pub(super) fn end_control(&mut self, feeds: &impl Feeds, ids: Ids, frame_bytes: usize) {
         let mut trailer = Vec::new();
         self.ids = self.write_trailer(feeds, &[], ids, frame_bytes, &mut trailer);

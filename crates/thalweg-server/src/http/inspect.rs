@@ -16,7 +16,7 @@ use crate::{
     metrics::{self, ExpositionFormat},
     refusal::Refusal,
     shard::Listing,
-    transport::{Query, takes},
+    transport::{Query, prefers},
 };
 
 /// Topics of a list without a limit.
@@ -77,7 +77,7 @@ pub(super) fn ready(http: &Http) -> Result<Answer, ErrorResponse> {
 }
 
 pub(super) fn metrics(http: &Http, headers: &HeaderMap, _: &Allowed<ViewMetrics>) -> Answer {
-    let form = match takes(headers, header::ACCEPT, metrics::OPEN_METRICS) {
+    let form = match prefers(headers, &header::ACCEPT, metrics::OPEN_METRICS, "text/plain") {
         true => ExpositionFormat::OpenMetrics,
         false => ExpositionFormat::Text,
     };

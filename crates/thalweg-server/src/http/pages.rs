@@ -8,7 +8,7 @@ use super::{
 use crate::{
     pages::{File, PAGE_PATHS, Pages},
     refusal::Refusal,
-    transport::takes,
+    transport::{takes, takes_gzip},
 };
 
 /// A page loads scripts and styles only from files of this server: published data never becomes
@@ -56,7 +56,7 @@ pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorRe
 /// The page at `/` for clients that ask for HTML by name, as browsers do. Other tools get a
 /// text about the API.
 pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
-    match takes(&parts.headers, header::ACCEPT, "text/html") {
+    match takes(&parts.headers, &header::ACCEPT, "text/html") {
         true => at(pages, parts),
         false => Ok(None),
     }
@@ -78,7 +78,7 @@ pub(super) fn harden(answer: &mut Answer, policy: &'static str) {
 }
 
 fn answer(file: &File, headers: &HeaderMap) -> Answer {
-    let form = file.form(takes(headers, header::ACCEPT_ENCODING, "gzip"));
+    let form = file.form(takes_gzip(headers));
     let mut answer = match is_known(headers, &form.etag) {
         true => empty(StatusCode::NOT_MODIFIED),
         false => {
@@ -131,7 +131,7 @@ mod tests {
     fn a_browser_is_told_by_what_it_accepts() {
         let check = |accept: &str, expected| {
             assert_eq!(
-                takes(&headers(header::ACCEPT, accept), header::ACCEPT, "text/html"),
+                takes(&headers(header::ACCEPT, accept), &header::ACCEPT, "text/html"),
                 expected,
                 "{accept}"
             );
@@ -143,7 +143,7 @@ mod tests {
         check("text/html;q=0", false);
         check("text/html-sandboxed", false);
         check("", false);
-        assert!(!takes(&HeaderMap::new(), header::ACCEPT, "text/html"));
+        assert!(!takes(&HeaderMap::new(), &header::ACCEPT, "text/html"));
     }
 
     #[test]

@@ -246,7 +246,7 @@ async fn begin(
     }
     let path = parts.uri.path();
     if http.config().echo_path.as_deref() == Some(path) {
-        let request = SubscribeRequest::echo(parts)?;
+        let request = SubscribeRequest::echo(parts, &http.config().websocket_protocols)?;
         let holder = http.access().holders.everybody();
         let echo = Box::new(Subscription { request, asked: None });
         let subscription = http.access().allow(&holder, echo)?;
@@ -259,7 +259,8 @@ async fn begin(
             parameters::bad("query: it names its topic behind FROM: remove topic".into()).into()
         );
     }
-    let reads = path_topic.is_none() && query.topics.is_empty() || query.limit.is_some();
+    let names_none = path_topic.is_none() && query.topics.is_empty();
+    let reads = names_none || query.limit.is_some() || query.newest.is_some();
     if query.explains || reads && Transport::asked(parts, &query).is_none() {
         return Ok(None);
     }
@@ -520,7 +521,18 @@ async fn read(
         let asked = Box::pin(http.shard.read_asked(sql, requester.into())).await?;
         return Box::pin(read_query(http, requester, parts, &query, asked)).await;
     }
+    if query.limit.is_some() && query.newest.is_some() {
+        return Err(parameters::bad(
+            "newest and limit both say how many events are read: remove one of them".into(),
+        )
+        .into());
+    }
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
+        if query.newest.is_some() {
+            return Err(
+                parameters::bad("newest: name a topic, as in /v1/topics/cars".into()).into()
+            );
+        }
         let holder = http.identify(parts, &query, requester).await?;
         let listing = inspect::listing(&query, http.access().shown_to(&holder));
         return inspect::list(http, http.access().allow(&holder, listing)?).await;
@@ -529,14 +541,14 @@ async fn read(
         return Err(parameters::bad("one topic is read at a time".into()).into());
     }
     let topic: Topic = topic.parse().map_err(Refusal::from)?;
-    let start = match query.cursors.as_slice() {
+    let start = match query.starts()?.as_slice() {
         [] => StartAt::Earliest,
-        [cursor] => parameters::start(cursor)?,
+        [start] => *start,
         _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
     };
     let holder = http.identify(parts, &query, requester).await?;
     let topic = http.access().allow(&holder, Reading(topic))?;
-    let limit = query.limit.unwrap_or(LIMIT);
+    let limit = query.newest.map_or(query.limit.unwrap_or(LIMIT), |count| count as usize);
     let client = Client::new(&holder, requester);
     let page = http.shard.read(client, &connection.account, &topic, start, limit).await?;
     let history = History::new(page, &connection.account);

@@ -209,7 +209,8 @@ impl Topics {
         let has_values = self.feeds.streams.has_values(stream);
         let from = match start {
             _ if has_values => 1,
-            StartAt::Latest => return None,
+            // The newest events are those of the history: a stream is not read backwards.
+            StartAt::Latest | StartAt::Newest(_) => return None,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1,
             StartAt::Earliest | StartAt::After(_) => 1,
         };

@@ -84,6 +84,19 @@ impl History {
         (self.events * batches).div_ceil(self.batches.len().max(1)) as u64
     }
 
+    /// The offset of the oldest of its `count` newest events, or of all if there are fewer; `None` if
+    /// there is none.
+    pub(super) fn newest_from(&self, count: usize) -> Option<Offset> {
+        let mut left = count;
+        for batch in self.batches.iter().rev() {
+            match left.checked_sub(batch.count()) {
+                None | Some(0) => return Some(batch.end() - left as Offset),
+                Some(others) => left = others,
+            }
+        }
+        self.oldest().map(|batch| batch.first())
+    }
+
     /// Appends a batch, and drops the oldest ones that are too much then.
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
         self.events += batch.count();

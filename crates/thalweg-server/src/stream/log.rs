@@ -206,6 +206,10 @@ impl Log {
         match at {
             StartAt::Latest => Start::At(Cursor::before(self.next)),
             StartAt::Earliest => oldest(Start::At),
+            StartAt::Newest(count) => {
+                let from = self.history.newest_from(count as usize).unwrap_or(self.next);
+                Start::At(Cursor::before(from))
+            }
             StartAt::After(position) if position.epoch != self.epoch => oldest(Start::OtherEpoch),
             StartAt::After(position) => {
                 let expected = position.offset + 1;

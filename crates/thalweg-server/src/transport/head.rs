@@ -6,24 +6,33 @@ use std::time::SystemTime;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use thalweg_wire::{
     Format,
-    format::{TransferCoding, forever_frame_document},
+    format::{TransferCoding, forever_frame_document, sse_retry},
 };
 
 /// The beginning of a response. Its body contains the first bytes, not yet encoded.
 pub(crate) type Head = Response<Vec<u8>>;
 
-/// The time after which EventSource reconnects, in ms. Some proxies wait for a first byte of
-/// the body, which this is too.
-const SSE_RETRY: &[u8] = b"retry:1000\n\n";
+/// The media types of streams.
+pub(super) const SSE: &str = "text/event-stream";
+pub(super) const LINES: &str = "application/x-ndjson";
+pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
 
+/// All of them, that first which a client gets to whom they are equal.
+pub(super) const STREAMS: [&str; 3] = [SSE, LINES, ARROW];
+
+/// RFC 10036: asks intermediaries to pass on each part of a message as it comes.
+const INCREMENTAL: HeaderName = HeaderName::from_static("incremental");
+
+/// The same for nginx.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-pub(super) fn sse() -> Head {
-    streaming("text/event-stream", SSE_RETRY.to_vec())
+/// For Server-Sent Events. An EventSource reconnects after `retry_ms`. Some proxies wait for a first
+/// byte of the body, which this line has too.
+pub(super) fn sse(retry_ms: u64) -> Head {
+    let mut first = Vec::new();
+    sse_retry(retry_ms, &mut first);
+    streaming(SSE, first)
 }
-
-/// The media type of an Arrow IPC stream.
-pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
 
 /// For HTTP streaming of columns.
 pub(super) fn arrow() -> Head {
@@ -32,7 +41,7 @@ pub(super) fn arrow() -> Head {
 
 /// For HTTP streaming and long polling.
 pub(super) fn lines() -> Head {
-    streaming("application/x-ndjson", Vec::new())
+    streaming(LINES, Vec::new())
 }
 
 /// The same, with the body as blocks of a gzip stream.
@@ -80,6 +89,7 @@ fn streaming(content_type: &'static str, first: Vec<u8>) -> Head {
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, "no-cache, no-transform"),
+        (INCREMENTAL, "?1"),
         (ACCEL_BUFFERING, "no"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ] {

@@ -1,17 +1,20 @@
-use http::{HeaderMap, HeaderName, Version, header, request::Parts};
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderValue, Version, header, request::Parts};
 use thalweg_wire::{
-    ErrorCode, Excerpt, Format, StartAt, Topic,
+    ErrorCode, Excerpt, Format, Position, StartAt, Topic,
     websocket::{accept_key, deflate_offer},
 };
 
 use super::{
     Query, Transport,
+    accept::{allowed, preferred, takes, takes_gzip},
     head::{self, Head},
-    parameters::{self, bad},
+    parameters::bad,
 };
 use crate::{
     access::AccessPolicy,
-    config::{Config, H2_INTERVAL_US},
+    config::{Config, H2_INTERVAL_US, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS},
     fanout::{ResponseMode, Terms},
     refusal::Refusal,
 };
@@ -42,10 +45,10 @@ impl SubscribeRequest {
     ///
     /// # Errors
     /// When the handshake is not valid.
-    pub(crate) fn echo(request: &Parts) -> Result<Self, Refusal> {
+    pub(crate) fn echo(request: &Parts, protocols: &[String]) -> Result<Self, Refusal> {
         Ok(Self {
             format: Format::WEBSOCKET,
-            head: websocket(request, false)?.1,
+            head: websocket(request, false, protocols)?.1,
             topics: Vec::new(),
             terms: Terms::default(),
             mode: ResponseMode::Endless,
@@ -92,17 +95,19 @@ pub(crate) fn negotiate(
     }
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
     let topics = with_starts(query, topics, &request.headers)?;
-    let gzips = config.compression && takes(&request.headers, header::ACCEPT_ENCODING, "gzip");
+    let gzips = config.compression && takes_gzip(&request.headers);
     let encoded = |format: Format, head: Head| match format.compressed() {
         Some(compressed) if gzips => (compressed, head::gzipped(head)),
         _ => (format, head),
     };
     let mut mode = ResponseMode::Endless;
     let (format, head) = match transport {
-        Transport::WebSocket => websocket(request, config.compression)?,
-        Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, head::sse()),
-        Transport::Sse => encoded(Format::SSE, head::sse()),
-        Transport::HttpStreaming if takes(&request.headers, header::ACCEPT, head::ARROW) => {
+        Transport::WebSocket => {
+            websocket(request, config.compression, &config.websocket_protocols)?
+        }
+        Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, head::sse(retry_ms(access)?)),
+        Transport::Sse => encoded(Format::SSE, head::sse(retry_ms(access)?)),
+        Transport::HttpStreaming if prefers_columns(&request.headers) => {
             check_columns(&topics, config)?;
             mode = ResponseMode::columns();
             (Format::ARROW, head::arrow())
@@ -139,9 +144,16 @@ pub(crate) fn negotiate(
     if is_held_back && mode != ResponseMode::Once {
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
     }
-    let is_return = transport == Transport::Sse && request.headers.contains_key(LAST_EVENT_ID);
+    let is_return = transport == Transport::Sse && last_event_id(query, &request.headers).is_some();
     let echoes = false;
     Ok(SubscribeRequest { format, head, topics, terms, mode, wait_us, echoes, is_return })
+}
+
+/// Returns the time after which one EventSource reconnects, in ms. It differs between connections, so
+/// that clients that are cut off together do not return together.
+fn retry_ms(access: &AccessPolicy) -> Result<u64, Refusal> {
+    let spread = access.random()? % u128::from(SSE_RETRY_SPREAD_MS + 1);
+    Ok(SSE_RETRY_MS_MIN + spread as u64)
 }
 
 /// Whether a request is of Chromium or a browser made of it: no other sends this header, and over TLS,
@@ -150,11 +162,15 @@ fn is_of_chromium(headers: &HeaderMap) -> bool {
     headers.contains_key("sec-ch-ua")
 }
 
-/// Whether a client names columns in Accept, and nothing that is JSON.
+/// Whether a client prefers columns to lines.
+fn prefers_columns(headers: &HeaderMap) -> bool {
+    preferred(headers, &header::ACCEPT, &[head::ARROW, head::LINES]) == Some(head::ARROW)
+}
+
+/// Whether a client names columns in Accept, and nothing that means JSON.
 fn accepts_only_columns(headers: &HeaderMap) -> bool {
-    let accepts = |media| takes(headers, header::ACCEPT, media);
-    accepts(head::ARROW)
-        && !["application/x-ndjson", "*/*", "application/*"].into_iter().any(accepts)
+    takes(headers, &header::ACCEPT, head::ARROW)
+        && allowed(headers, &header::ACCEPT, head::LINES) == 0
 }
 
 /// Whether a stream of columns can have these topics.
@@ -204,18 +220,42 @@ fn topics(
     Ok(topics)
 }
 
+/// The id of the last event that a client has had, of its header or, if it cannot set headers, of its
+/// query. An empty one is none (WHATWG HTML §9.2.3).
+fn last_event_id<'a>(query: &'a Query<'_>, headers: &'a HeaderMap) -> Option<Cow<'a, str>> {
+    let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()));
+    let parameter = query.last_event_id.as_deref().map(Cow::Borrowed);
+    let is_one = |id: &Cow<'_, str>| !id.is_empty();
+    header.filter(is_one).or(parameter.filter(is_one))
+}
+
+/// Where each of `count` topics resumes after the event with this id. The id may be of another server,
+/// or of another list of topics, because a client repeats whatever it was sent: such a topic begins with
+/// a gap.
+fn resumed(id: &str, count: usize) -> Vec<StartAt> {
+    let elsewhere = StartAt::After(Position::ELSEWHERE);
+    let starts: Vec<StartAt> =
+        id.split(',').take(count + 1).map(|cursor| cursor.parse().unwrap_or(elsewhere)).collect();
+    match starts.len() {
+        1 => starts,
+        len if len == count => starts,
+        _ => vec![elsewhere],
+    }
+}
+
 fn with_starts(
     query: &Query<'_>,
     topics: Vec<Topic>,
     headers: &HeaderMap,
 ) -> Result<Vec<(Topic, StartAt)>, Refusal> {
-    let last_event_id = headers.get(LAST_EVENT_ID).map(|id| id.to_str().unwrap_or_default());
-    let cursors: Vec<&str> = match last_event_id {
-        Some(id) if !id.is_empty() => id.split(',').collect(),
-        _ => query.cursors.iter().map(|cursor| &**cursor).collect(),
+    let starts = match last_event_id(query, headers) {
+        Some(id) => resumed(&id, topics.len()),
+        None => query.starts()?,
     };
-    let starts = cursors.into_iter().map(parameters::start).collect::<Result<Vec<_>, _>>()?;
     match starts.as_slice() {
+        [_] if query.newest.is_some() && topics.is_empty() => {
+            Err(bad("newest: name a topic, as in /v1/topics/cars".into()))
+        }
         [] => Ok(topics.into_iter().map(|topic| (topic, StartAt::Latest)).collect()),
         [one] => Ok(topics.into_iter().map(|topic| (topic, *one)).collect()),
         each if each.len() == topics.len() => Ok(topics.into_iter().zip(starts).collect()),
@@ -226,20 +266,11 @@ fn with_starts(
     }
 }
 
-/// Whether a client accepts `value`: it must name it in `header` with a weight above 0 (RFC
-/// 9110 §12.4.2): `text/html` in Accept, `gzip` in Accept-Encoding.
-pub(crate) fn takes(headers: &HeaderMap, header: HeaderName, value: &str) -> bool {
-    let said = headers.get_all(header).into_iter();
-    let mut items = said.filter_map(|said| said.to_str().ok()).flat_map(|said| said.split(','));
-    items.any(|item| {
-        let mut parameters = item.split(';').map(str::trim);
-        let is_it = parameters.next().is_some_and(|named| named.eq_ignore_ascii_case(value));
-        let weight = parameters.find_map(|parameter| parameter.strip_prefix("q="));
-        is_it && weight.and_then(|weight| weight.parse::<f32>().ok()).is_none_or(|q| q > 0.0)
-    })
-}
-
-fn websocket(request: &Parts, compresses: bool) -> Result<(Format, Head), Refusal> {
+fn websocket(
+    request: &Parts,
+    compresses: bool,
+    protocols: &[String],
+) -> Result<(Format, Head), Refusal> {
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if request.version < Version::HTTP_11 {
@@ -260,7 +291,20 @@ fn websocket(request: &Parts, compresses: bool) -> Result<(Format, Head), Refusa
     let offered: Vec<&str> = offered.filter_map(|value| value.to_str().ok()).collect();
     let granted = if compresses { deflate_offer(&offered.join(",")) } else { None };
     let format = granted.and_then(|_| Format::WEBSOCKET.compressed()).unwrap_or(Format::WEBSOCKET);
-    Ok((format, head::websocket(&accept, granted)))
+    let mut head = head::websocket(&accept, granted);
+    if let Some(protocol) = protocols.iter().find(|protocol| offers(headers, protocol))
+        && let Ok(protocol) = HeaderValue::from_str(protocol)
+    {
+        head.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
+    Ok((format, head))
+}
+
+/// Whether a handshake offers a subprotocol: its name is compared as it is (RFC 6455 §4.1).
+fn offers(headers: &HeaderMap, protocol: &str) -> bool {
+    let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter();
+    let mut offered = offered.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));
+    offered.any(|offered| offered.trim() == protocol)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 
+use thalweg_wire::{StartAt, limits::NEWEST_MAX};
+
 use super::{Transport, parameters};
 use crate::{fanout::Terms, refusal::Refusal};
 
@@ -15,6 +17,10 @@ pub(crate) struct Query<'a> {
     /// What it does is asked for, and not its rows.
     pub(crate) explains: bool,
     pub(crate) cursors: Vec<Cow<'a, str>>,
+    /// Start with this many of the newest events.
+    pub(crate) newest: Option<u32>,
+    /// Last-Event-ID, of clients that cannot set headers.
+    pub(crate) last_event_id: Option<Cow<'a, str>>,
     pub(crate) terms: Terms,
     /// Versions of value topics may come as patches.
     pub(crate) takes_patches: bool,
@@ -30,11 +36,13 @@ pub(crate) struct Query<'a> {
     pub(crate) ticket: Option<Cow<'a, str>>,
 }
 
-const PARAMETERS: [&str; 14] = [
+const PARAMETERS: [&str; 16] = [
     "topic",
     "query",
     "explain",
     "cursor",
+    "newest",
+    "lastEventId",
     "policy",
     "interval",
     "window",
@@ -75,6 +83,11 @@ impl<'a> Query<'a> {
                 "query" => query.sql = Some(value),
                 "explain" => (query.sql, query.explains) = (Some(value), true),
                 "cursor" => query.cursors.push(value),
+                "newest" => {
+                    let count = parameters::number("newest", &value, NEWEST_MAX as usize)?;
+                    query.newest = u32::try_from(count).ok();
+                }
+                "lastEventId" => query.last_event_id = Some(value),
                 "policy" => query.terms.policy = parameters::policy(&value)?,
                 "interval" => query.terms.interval_us = parameters::time_us("interval", &value)?,
                 "window" => query.terms.window_bytes = Some(parameters::window(&value)?),
@@ -88,6 +101,22 @@ impl<'a> Query<'a> {
                 _ => {}
             }
         }
+        if query.newest.is_some() && !query.cursors.is_empty() {
+            return Err(parameters::bad(
+                "newest and cursor both say where to begin: remove one of them".into(),
+            ));
+        }
         Ok(query)
+    }
+
+    /// Where each topic is to start, as `cursor` or `newest` say; one holds for all topics.
+    ///
+    /// # Errors
+    /// When one of them is no cursor.
+    pub(crate) fn starts(&self) -> Result<Vec<StartAt>, Refusal> {
+        match self.newest {
+            Some(count) => Ok(vec![StartAt::Newest(count)]),
+            None => self.cursors.iter().map(|cursor| parameters::start(cursor)).collect(),
+        }
     }
 }

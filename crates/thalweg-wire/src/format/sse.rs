@@ -3,13 +3,26 @@
 //! its place.
 
 use super::Message;
-use crate::{StartAt, position::write_position};
+use crate::{
+    StartAt,
+    position::{write_decimal, write_position},
+};
 
 const DATA: &[u8] = b"data:";
 const ID: &[u8] = b"id:";
 
+/// Appends the line that a stream begins with: an EventSource reconnects after `ms`. No blank line
+/// follows, because several clients dispatch a block without data as an empty event: the line belongs to
+/// the block of the first message.
+pub fn retry(ms: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"retry:");
+    write_decimal(ms, out);
+    out.push(b'\n');
+}
+
 /// Appends the last line of an event and the blank one after it: the cursors of
-/// all topics of a connection, in its order. Alone it sets the id and is no event.
+/// all topics of a connection, in its order. It never stands alone: a block without data
+/// is an empty event to several clients.
 /// The blank line alone also ends an event, whose id is then that of the one before.
 pub fn ids(cursors: impl IntoIterator<Item = StartAt>, out: &mut Vec<u8>) {
     out.extend_from_slice(ID);

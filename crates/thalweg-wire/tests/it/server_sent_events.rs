@@ -104,7 +104,7 @@ proptest! {
         messages in messages(),
         close in closes(),
     ) {
-        let mut stream = b"retry:1000\n\n".to_vec();
+        let mut stream = b"retry:1437\n".to_vec();
         let mut id = String::new();
         let mut expected = Vec::new();
         for message in &messages {
@@ -133,7 +133,7 @@ proptest! {
         let read = read(&stream);
         prop_assert_eq!(read.events, expected);
         prop_assert_eq!(read.last_event_id, id);
-        prop_assert_eq!(read.reconnection_ms, Some(1000));
+        prop_assert_eq!(read.reconnection_ms, Some(1437));
     }
 
     #[test]

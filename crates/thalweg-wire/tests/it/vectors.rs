@@ -130,6 +130,7 @@ struct Cursor {
 enum Start {
     Latest,
     Earliest,
+    Newest(u32),
     After(String),
 }
 
@@ -154,6 +155,7 @@ fn positions() {
         let start = match start {
             Start::Latest => StartAt::Latest,
             Start::Earliest => StartAt::Earliest,
+            Start::Newest(count) => StartAt::Newest(count),
             Start::After(position) => StartAt::After(position.parse().expect("a position")),
         };
         assert_eq!(cursor.parse(), Ok(start));

@@ -64,6 +64,10 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     set(&mut config.drain_delay, settings.drain_delay);
     set(&mut config.drain, settings.drain);
     set(&mut config.subscribe, settings.subscribe);
+    if !settings.websocket_protocol.is_empty() {
+        let protocols = settings.websocket_protocol.into_iter();
+        config.websocket_protocols = protocols.map(|protocol| protocol.0).collect();
+    }
     config.compression = settings.compression;
     config.runs = settings.runs;
     config.echo_path = settings.echo_path;

@@ -8,8 +8,9 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::values::{
-    Address, Count, Level, LogFormat, Proxy, QueryTopic, RatesOf, RightsOf, Size, Source, Stream,
-    Subscribe, Time, Token, TokenKey, TokenWithRights, TopicBounds, TopicTable, Upstream, Url,
+    Address, Count, Level, LogFormat, Protocol, Proxy, QueryTopic, RatesOf, RightsOf, Size, Source,
+    Stream, Subscribe, Time, Token, TokenKey, TokenWithRights, TopicBounds, TopicTable, Upstream,
+    Url,
 };
 
 const TOPICS: &str = "Topics";
@@ -52,6 +53,12 @@ pub(super) struct Settings {
     /// Compresses for whoever asks: permessage-deflate, gzip
     #[arg(long)]
     pub(super) compression: bool,
+    /// Grant this WebSocket subprotocol to clients that offer it [default: thalweg.v1]
+    ///
+    /// Of several the first that a client offers counts. Browsers fail a connection whose offer is not
+    /// answered.
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(super) websocket_protocol: Vec<Protocol>,
     /// How long it serves on when it is asked to end, /readyz saying 503: until a load
     /// balancer has looked [default: 0]
     ///
@@ -396,7 +403,7 @@ impl Settings {
     pub(super) fn over(self, below: Self) -> Self {
         let above = self;
         over!(above, below:
-            listen admin_listen shards demo runs heartbeat compression drain_delay drain echo_path
+            listen admin_listen shards demo runs heartbeat compression websocket_protocol drain_delay drain echo_path
             source query topics upstream topic subscribe history_bytes history_events history_age flush batch_events
             batch_bytes
             nats stream nats_credentials nats_ca node source_node time_node

@@ -39,6 +39,10 @@ pub(super) struct Address(pub(super) SocketAddr);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Proxy(pub(super) Network);
 
+/// A WebSocket subprotocol: a token of HTTP (RFC 9110 §5.6.2).
+#[derive(Clone, Debug)]
+pub(super) struct Protocol(pub(super) String);
+
 /// `TOPIC=KIND,key=value,…`
 #[derive(Clone, Debug)]
 pub(super) struct Source(pub(super) SourceConfig);
@@ -153,6 +157,18 @@ impl FromStr for Proxy {
 
     fn from_str(text: &str) -> Result<Self, String> {
         text.parse().map(Self)
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        match !text.is_empty() && text.bytes().all(is_token) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(format!("{text:?} is no subprotocol: letters, digits and -._~ are one")),
+        }
     }
 }
 
@@ -587,6 +603,7 @@ written! {
     Time<MIN_US: u64, MAX_US: u64> = { "type": "string", "pattern": "^([0-9]+(us|ms|s|m|h)|0)$" }
     Address = { "type": "string" }
     Proxy = { "type": "string", "pattern": "^[0-9a-fA-F.:]+(/[0-9]+)?$" }
+    Protocol = { "type": "string", "pattern": "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" }
     Source = { "type": "string", "pattern": "^[^=]+=[^=,]+(,[^=,]+=[^,]*)*$" }
     QueryTopic = { "type": "string", "pattern": "^[^=]+=\\s*([Ss][Ee][Ll][Ee][Cc][Tt])\\s" }
     Upstream = { "type": "string", "pattern": "^[^=]+=https?://[^,]+(,[^=,]+=[^,]*)*$" }

@@ -34,6 +34,8 @@ mod long_polling;
 mod manners;
 mod match_documents;
 mod minting;
+mod negotiating;
+mod newest;
 mod operations;
 mod overtaking;
 mod pacing;

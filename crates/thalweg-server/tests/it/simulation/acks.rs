@@ -41,7 +41,7 @@ impl Acks {
     pub(super) fn remember(&mut self, heard: &[Received]) {
         self.due.extend(heard.iter().filter_map(|heard| match heard.resume_at {
             StartAt::After(position) => Some((heard.topic, position)),
-            StartAt::Latest | StartAt::Earliest => None,
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => None,
         }));
     }
 

@@ -15,8 +15,6 @@ use super::{
 pub(super) enum Frame {
     /// A message; for Server-Sent Events with its `event` and `id`.
     Message { event: Option<String>, json: String, id: Option<String> },
-    /// An `id` without an event.
-    Id(String),
     /// A WebSocket's pong.
     Pong(Vec<u8>),
     /// A WebSocket's close.
@@ -177,12 +175,9 @@ fn sse(bytes: &[u8]) -> Option<(Frame, usize)> {
         len += line.len() + 1;
         let Some((field, value)) = line.split_once(':') else {
             assert_eq!(line, "", "neither a field nor the end of an event");
-            let frame = match (json, id) {
-                (Some(json), id) => Frame::Message { event, json, id },
-                (None, Some(id)) => Frame::Id(id),
-                (None, None) => panic!("an event with nothing"),
-            };
-            return Some((frame, len));
+            // Several clients dispatch a block without data as an empty event.
+            let json = json.expect("a block has data");
+            return Some((Frame::Message { event, json, id }, len));
         };
         let field = match field {
             "event" => &mut event,

@@ -21,13 +21,9 @@ impl Ids {
         Self { is_chunked, id_bytes: 0, frame_bytes: 0 }
     }
 
-    /// An `id` that stands alone.
-    pub(super) fn alone(&mut self, bytes: u64) {
-        (self.id_bytes, self.frame_bytes) = (bytes, 0);
-    }
-
     /// A frame of so many bytes: that a gap has an id, and events if the frames since
-    /// the last one are as many bytes as that. Neither more often, nor more seldom.
+    /// the last one are as many bytes as that. Neither more often, nor more seldom; but the first of
+    /// several confirmations always has one.
     pub(super) fn check(
         &mut self,
         kind: &Kind<'_>,
@@ -42,6 +38,7 @@ impl Ids {
         let frame_bytes = self.frame_bytes + bytes - ending_bytes;
         match kind {
             Kind::Gap(_) | Kind::End(_) => assert!(id.is_some(), "a gap or an end without an id"),
+            Kind::Events(events) if events.is_empty() && id.is_some() => {}
             Kind::Events(_) | Kind::Patch(..) => {
                 let is_due = frame_bytes >= self.id_bytes;
                 assert_eq!(id.is_some(), is_due, "{frame_bytes} after {}", self.id_bytes);
@@ -50,7 +47,7 @@ impl Ids {
         }
         tally.saw_if(Situation::WithoutId, id.is_none());
         match id {
-            Some(_) => self.alone(ending_bytes),
+            Some(_) => (self.id_bytes, self.frame_bytes) = (ending_bytes, 0),
             None => self.frame_bytes = frame_bytes,
         }
     }

@@ -283,12 +283,6 @@ impl Oracle {
                 return Vec::new();
             }
             Frame::Message { event, json, id } => (event.as_deref(), json, id.as_deref()),
-            Frame::Id(id) => {
-                assert_eq!(self.format.framing(), Framing::SseMany);
-                assert!(!self.has_begun(), "an id alone while nothing begins");
-                self.ids.alone(sent.bytes);
-                return self.ids(id, visit);
-            }
             Frame::Pong(payload) => {
                 assert_eq!(payload.len(), 1);
                 self.own(Own::Pong(payload[0]));

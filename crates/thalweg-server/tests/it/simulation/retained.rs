@@ -204,7 +204,7 @@ impl Retained {
     pub(super) fn may_look(&self, at: StartAt, epoch: Epoch) -> bool {
         let is_log = self.kind == FeedKind::Log;
         let is_unsure = match at {
-            StartAt::Latest => false,
+            StartAt::Latest | StartAt::Newest(_) => false,
             StartAt::Earliest => is_log,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1 > self.head,
             StartAt::After(position) => is_log || (position.offset > 0 && self.is_away(0)),
@@ -280,7 +280,7 @@ impl Retained {
                 [lost, confirmed]
             }
             StartAt::After(_) => [lost, None],
-            StartAt::Latest | StartAt::Earliest => {
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => {
                 [oldest.map(|next| Beginning::Confirmed { next }), None]
             }
         };
@@ -293,7 +293,7 @@ impl Retained {
             let (had, had_other) = match at {
                 StartAt::After(position) if position.epoch == epoch => (position.offset, false),
                 StartAt::After(position) => (0, position.offset > 0),
-                StartAt::Latest | StartAt::Earliest => (0, false),
+                StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => (0, false),
             };
             let knows = matches!(at, StartAt::After(position) if position.offset == 0);
             let is_lost = !knows && self.has_lost_version(had + 1);
@@ -303,6 +303,11 @@ impl Retained {
         let position = match at {
             StartAt::Latest => return Beginning::Confirmed { next: self.head },
             StartAt::Earliest => return Beginning::Confirmed { next: self.first() },
+            // Of consecutive offsets.
+            StartAt::Newest(count) => {
+                let next = self.head.saturating_sub(count.into()).max(self.first());
+                return Beginning::Confirmed { next };
+            }
             StartAt::After(position) => position,
         };
         if position.epoch != epoch {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use thalweg_wire::{
     Before, Close, End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, Topic, close,
-    format::{forever_frame_document, forever_frame_opening, sse_ids},
+    format::{forever_frame_document, forever_frame_opening, sse_ids, sse_retry},
     incoming::{Incoming, Kind},
 };
 
@@ -91,10 +91,18 @@ struct Told {
 #[serde(deny_unknown_fields)]
 struct Frames {
     frames: Vec<Framed>,
+    retries: Vec<Retry>,
     ids: Vec<Ids>,
     documents: Vec<Document>,
     chunks: Vec<Chunk>,
     last_chunks: Vec<LastChunk>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Retry {
+    ms: u64,
+    text: String,
 }
 
 #[derive(Deserialize)]
@@ -293,7 +301,7 @@ fn messages() {
 
 #[test]
 fn frames() {
-    let Frames { frames, ids, documents, chunks, last_chunks } =
+    let Frames { frames, retries, ids, documents, chunks, last_chunks } =
         read(include_str!("../../../../../vectors/frames.json"));
     for Framed { message, websocket, sse, sse_many, ndjson, forever_frame } in &frames {
         // What is compressed is the compressor's affair: see `compression`.
@@ -319,6 +327,11 @@ fn frames() {
     }
     check_closes(frames.iter().map(|framed| &framed.message));
 
+    for Retry { ms, text } in retries {
+        let mut out = Vec::new();
+        sse_retry(ms, &mut out);
+        assert_eq!(String::from_utf8(out).expect("UTF-8"), text);
+    }
     for Ids { cursors, text } in ids {
         let mut out = Vec::new();
         sse_ids(cursors.iter().map(|cursor| cursor.parse().expect("a cursor")), &mut out);

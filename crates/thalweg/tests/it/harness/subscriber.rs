@@ -322,5 +322,5 @@ fn topics(path: &str, query: &str) -> Vec<String> {
 }
 
 fn is_cursor(pair: &str) -> bool {
-    pair.starts_with("cursor=")
+    ["cursor=", "newest=", "lastEventId="].iter().any(|start| pair.starts_with(start))
 }
