@@ -6,13 +6,23 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 
 use crate::config::Pace;
 
-/// When a resource that was answered with these headers is to be fetched again, from now on.
+/// The greatest number of seconds that a header can say: larger ones count as this one (RFC 9111
+/// §1.2.2).
+const DELTA_SECONDS_MAX: u64 = 1 << 31;
+
+/// The time from now on after which a resource that was answered with these headers is fetched
+/// again.
 ///
-/// With `max-age` it is when the response stops being fresh (RFC 9111 §4.2). A resource that
-/// is made anew every `max-age` also says when it was made: if `Last-Modified` + `max-age` is to
-/// come and is earlier, it is then. Both are by the upstream's own clock (`Date`), so that it does
+/// With `max-age` this is when the response stops being fresh (RFC 9111 §4.2). A resource that
+/// is made anew every `max-age` also says when it was made: if `Last-Modified` + `max-age` lies
+/// ahead and is earlier, it is then. Both are by the upstream's own clock (`Date`), so that it does
 /// not matter what time it is there; without one, by `now`, when the response came (RFC 9110
 /// §6.6.1).
+///
+/// A response without any freshness (`max-age=0`, `Expires: -1`) asks that caches revalidate, and
+/// says nothing of how often the resource changes: frameworks send it by default. The configured
+/// pace counts then. It also counts for a response that an overloaded cache has served stale,
+/// unless its own lifetime is shorter.
 pub(super) fn next_fetch(headers: &HeaderMap, now: SystemTime, pace: Pace) -> Duration {
     let directives = CacheControl::of(headers);
     let lifetime = match directives.max_age {
@@ -21,7 +31,8 @@ pub(super) fn next_fetch(headers: &HeaderMap, now: SystemTime, pace: Pace) -> Du
     };
     let wanted = match lifetime {
         _ if directives.is_uncacheable => pace.default,
-        None => pace.default,
+        None | Some(Duration::ZERO) => pace.default,
+        Some(lifetime) if lifetime <= age(headers) => pace.default.min(lifetime),
         Some(lifetime) => {
             let age = age(headers);
             let left = lifetime.saturating_sub(age);
@@ -33,11 +44,11 @@ pub(super) fn next_fetch(headers: &HeaderMap, now: SystemTime, pace: Pace) -> Du
     wanted.clamp(pace.least, pace.most)
 }
 
-/// How long a response asks to be left alone (RFC 9110 §10.2.3), if it does.
+/// The time for which a response asks clients to stay away (RFC 9110 §10.2.3), if it does.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse::<u32>() {
-        return Some(Duration::from_secs(seconds.into()));
+    if let Some(seconds) = delta_seconds(text) {
+        return Some(seconds);
     }
     let until = httpdate::parse_http_date(text).ok()?;
     Some(until.duration_since(sent(headers, now)).unwrap_or_default())
@@ -82,9 +93,9 @@ impl CacheControl {
         for line in lines.filter_map(|line| line.to_str().ok()) {
             for directive in line.split(',') {
                 let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
-                let value = value.trim().trim_matches('"');
-                let age = Duration::from_secs(value.parse::<u32>().unwrap_or(0).into());
-                // Of two of a name the smaller counts (RFC 9111 §4.2.1 lets one choose).
+                // A lifetime that is no number is none at all (RFC 9111 §4.2.1).
+                let age = delta_seconds(value.trim().trim_matches('"')).unwrap_or_default();
+                // The smaller of two counts (RFC 9111 §4.2.1 leaves the choice).
                 let smaller = |other: Option<Duration>| Some(other.map_or(age, |it| it.min(age)));
                 match name.trim().to_ascii_lowercase().as_str() {
                     "max-age" => found.max_age = smaller(found.max_age),
@@ -94,7 +105,7 @@ impl CacheControl {
                 }
             }
         }
-        // What many are served from is a shared cache (RFC 9111 §5.2.2.10).
+        // The server is a shared cache: it serves many (RFC 9111 §5.2.2.10).
         found.max_age = shared.or(found.max_age);
         found
     }
@@ -110,14 +121,21 @@ fn lifetime_by_expires(headers: &HeaderMap, now: SystemTime) -> Option<Duration>
     Some(expires.duration_since(sent(headers, now)).unwrap_or_default())
 }
 
-/// How old it was when it was sent (RFC 9111 §5.1).
+/// The age of a response when it was sent (RFC 9111 §5.1).
 fn age(headers: &HeaderMap) -> Duration {
-    let age =
-        headers.get(header::AGE).and_then(|age| age.to_str().ok()?.trim().parse::<u32>().ok());
-    Duration::from_secs(age.unwrap_or(0).into())
+    let age = headers.get(header::AGE).and_then(|age| delta_seconds(age.to_str().ok()?.trim()));
+    age.unwrap_or_default()
 }
 
-/// How long it had been made when it was sent.
+/// Parses a number of seconds (RFC 9111 §1.2.2). However large it is, it is a number: readers that
+/// took it for none would ask most often where they are asked to stay away for longest.
+fn delta_seconds(text: &str) -> Option<Duration> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds = is_number.then(|| text.parse::<u64>().unwrap_or(DELTA_SECONDS_MAX))?;
+    Some(Duration::from_secs(seconds.min(DELTA_SECONDS_MAX)))
+}
+
+/// The time since the resource was made, when the response was sent.
 fn since_modified(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let made = date(headers, header::LAST_MODIFIED)?;
     sent(headers, now).duration_since(made).ok()
@@ -144,6 +162,7 @@ mod tests {
     const BEFORE: &str = "Sun, 22 Nov 2026 11:59:57 GMT";
     const LONG_BEFORE: &str = "Sun, 22 Nov 2026 08:00:00 GMT";
     const AFTER: &str = "Sun, 22 Nov 2026 12:00:10 GMT";
+    const BEYOND_U64: &str = "99999999999999999999999999";
 
     #[test]
     fn a_response_says_when_to_ask_again() {
@@ -159,10 +178,24 @@ mod tests {
         check(&[("cache-control", "s-maxage=60, max-age=3")], 60_000);
         check(&[("cache-control", "max-age=60"), ("cache-control", "max-age=3")], 3_000);
         check(&[("cache-control", "max-age=60"), ("age", "50")], 10_000);
-        check(&[("cache-control", "max-age=60"), ("age", "70")], 250);
-        check(&[("cache-control", "max-age=0")], 250);
-        check(&[("cache-control", "max-age=soon")], 250);
-        check(&[("cache-control", "max-age=99999999")], 300_000);
+        check(&[("cache-control", "max-age=60"), ("age", "70")], 5_000);
+        check(&[("cache-control", "max-age=60"), ("age", "60")], 5_000);
+        check(&[("cache-control", "max-age=2"), ("age", "70")], 2_000);
+        check(&[("cache-control", "max-age=60"), ("age", "-3")], 60_000);
+        // No freshness at all, as Rails, Symfony and ASP.NET say it by default.
+        check(&[("cache-control", "max-age=0, private, must-revalidate")], 5_000);
+        check(&[("cache-control", "max-age=60, s-maxage=0")], 5_000);
+        for none in ["max-age=soon", "max-age", "max-age=", "max-age=-1", "max-age=+9"] {
+            check(&[("cache-control", none)], 5_000);
+        }
+        for large in ["99999999", "2147483648", "4294967296", "9223372036854775808", BEYOND_U64] {
+            check(&[("cache-control", &format!("max-age={large}"))], 300_000);
+            check(&[("cache-control", &format!("max-age=0, s-maxage={large}"))], 300_000);
+            check(&[("cache-control", "max-age=60"), ("age", large)], 5_000);
+            let old = [("date", NOON), ("last-modified", BEFORE), ("age", large)];
+            let lifetime = format!("max-age={large}");
+            check(&[&old[..], &[("cache-control", &lifetime)]].concat(), 5_000);
+        }
         check(&[("cache-control", "no-cache, max-age=60")], 5_000);
         check(&[("cache-control", "no-store")], 5_000);
         // Made three seconds ago, anew every five.
@@ -179,7 +212,9 @@ mod tests {
         }
         check(&[("expires", AFTER)], 10_000);
         check(&[("date", NOON), ("expires", AFTER)], 10_000);
-        check(&[("date", NOON), ("expires", "0")], 250);
+        for past in ["0", "-1", "never", NOON, LONG_BEFORE] {
+            check(&[("date", NOON), ("expires", past)], 5_000);
+        }
         check(&[("date", NOON), ("expires", AFTER), ("cache-control", "max-age=1")], 1_000);
     }
 
@@ -212,5 +247,8 @@ mod tests {
         check(&[("retry-after", AFTER), ("date", NOON)], Some(10));
         check(&[("retry-after", LONG_BEFORE)], Some(0));
         check(&[("retry-after", "-1")], None);
+        for large in ["2147483648", "4294967296", BEYOND_U64] {
+            check(&[("retry-after", large)], Some(DELTA_SECONDS_MAX));
+        }
     }
 }

@@ -147,7 +147,7 @@ fn dates_that_cannot_be_do_no_harm() {
                  Last-Modified: Sun, 22 Nov 2037 12:00:00 GMT\r\n"
             }
             2 => "Expires: 0\r\n",
-            3 => "Cache-Control: max-age=99999999999999999999\r\nAge: -1\r\n",
+            3 => "Cache-Control: max-age=soon\r\nAge: -1\r\n",
             _ => "",
         };
         Reply::json(headers, &asked.before)
@@ -164,6 +164,41 @@ fn dates_that_cannot_be_do_no_harm() {
     }
 }
 
+/// A number of seconds beyond what fits in 32 bits, or in 64, is a large one (RFC 9111 §1.2.2), and a
+/// response without any freshness says nothing of how often it changes.
+#[test]
+fn no_lifetime_makes_an_upstream_be_asked_all_the_time() {
+    let lifetimes = [
+        "Cache-Control: max-age=4294967296",
+        "Cache-Control: s-maxage=99999999999999999999999",
+        "Cache-Control: max-age=0, private, must-revalidate",
+        "Cache-Control: max-age=-1",
+        "Expires: -1",
+        "Expires: Sun, 22 Nov 1970 12:00:00 GMT",
+        "Cache-Control: max-age=60\r\nAge: 60",
+    ];
+    let upstream = Upstream::start(move |asked| {
+        let number: usize = asked.path.trim_start_matches("/f/").parse().expect("a number");
+        Reply::json(&format!("{}\r\n", lifetimes[number]), &asked.before)
+    });
+    let server = serve(&upstream, ",least=1ms,max-age=2s,most=2s", &[]);
+    let subscribers = [0, 1, 2, 3, 4, 5, 6]
+        .map(|number| server.subscribe(Transport::Sse, &format!("/f/{number}")));
+    for (number, mut subscriber) in subscribers.into_iter().enumerate() {
+        until(&mut subscriber, &json!(1));
+        let asked = upstream.asked(&format!("/f/{number}"));
+        let waited = asked[1].at - asked[0].at;
+        assert!(waited >= Duration::from_secs(2), "{}: {waited:?}", lifetimes[number]);
+    }
+    // An age beyond all numbers is that of a stale response, and no reason to wait for an hour.
+    let stale = Upstream::start(|asked| {
+        let headers = "Cache-Control: max-age=3600\r\nAge: 4294967296\r\n";
+        Reply::json(headers, &asked.before)
+    });
+    let server = serve(&stale, ",max-age=20ms,most=1h", &[]);
+    until(&mut server.subscribe(Transport::Sse, "/f/x"), &json!(1));
+}
+
 #[test]
 fn who_asks_to_be_left_alone_is() {
     let upstream = Upstream::start(|asked| match (asked.before, &*asked.path) {
@@ -175,11 +210,12 @@ fn who_asks_to_be_left_alone_is() {
             Reply::with(429, dates, "")
         }
         // But not for longer than `most`.
-        (0, _) => Reply::with(503, "Retry-After: 36000\r\n", ""),
+        (0, "/f/long") => Reply::with(503, "Retry-After: 36000\r\n", ""),
+        (0, _) => Reply::with(503, "Retry-After: 99999999999999999999\r\n", ""),
         _ => Reply::json("Cache-Control: max-age=250\r\n", &"1"),
     });
     let server = serve(&upstream, ",most=2s", &[]);
-    let topics = ["f/seconds", "f/date", "f/long"];
+    let topics = ["f/seconds", "f/date", "f/long", "f/beyond"];
     let subscribers = topics.map(|topic| server.subscribe(Transport::Sse, &format!("/{topic}")));
     for (mut subscriber, topic) in subscribers.into_iter().zip(topics) {
         until(&mut subscriber, &json!(1));
