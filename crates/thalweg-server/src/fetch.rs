@@ -13,6 +13,7 @@
 //! body       decoding, within bounds                               (pure)
 //! host       connections
 //! keys       the keys of signed tokens, on a thread of their own
+//! redirect   where one leads                                   (pure)
 //! gone       what upstreams do not have                            (pure)
 //! tls        whom to trust
 //! ```
@@ -24,6 +25,7 @@ mod freshness;
 mod gone;
 mod host;
 mod keys;
+mod redirect;
 mod schedule;
 mod tls;
 

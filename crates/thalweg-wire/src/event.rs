@@ -34,8 +34,8 @@ impl EventError {
 }
 
 /// Appends the JSON value in `json` to `out` without insignificant whitespace,
-/// so that a line stays a line. `bytes_max` is for `json` as it comes. On an error
-/// `out` is unchanged.
+/// so that a line stays a line. A byte order mark before it is ignored (RFC 8259 §8.1): editors and
+/// shells write one. `bytes_max` is for `json` as it comes. On an error `out` is unchanged.
 ///
 /// # Errors
 /// When `json` is too large, nests too deep, or is not exactly one JSON value in UTF-8.
@@ -43,6 +43,7 @@ pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
     if json.len() > bytes_max {
         return Err(EventError::TooLarge(bytes_max));
     }
+    let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
     let value: &RawValue =
         serde_json::from_slice(json).map_err(|error| EventError::NotJson(error.to_string()))?;
     let json = value.get().as_bytes();
@@ -53,6 +54,9 @@ pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
     let before = out.len();
     minified(json, |part| out.extend_from_slice(part)).inspect_err(|_| out.truncate(before))
 }
+
+/// U+FEFF in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Whether whoever reads `value` can.
 ///

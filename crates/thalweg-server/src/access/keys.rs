@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    config::{KEYS_GAP, KEYS_WAIT, KEYS_WAITING_MAX},
+    config::{KEYS_WAIT, KEYS_WAITING_MAX},
     refusal::Refusal,
 };
 
@@ -28,8 +28,8 @@ pub(crate) struct KnownKeys {
     pub(crate) version: u64,
     /// Counts the times that the URL was asked, whatever came of it.
     pub(crate) attempts: u64,
-    /// When it was last asked, in µs.
-    pub(crate) asked_us: u64,
+    /// When it may be asked again, in µs.
+    pub(crate) again_us: u64,
 }
 
 /// The keys at a URL.
@@ -62,12 +62,11 @@ impl PublishedKeys {
     /// # Errors
     /// `Busy` if too many wait; `Unavailable` if nothing was ever read there.
     pub(crate) async fn newer(&self, now_us: u64) -> Result<(), Refusal> {
-        let (attempts, asked_us) = {
+        let (attempts, again_us) = {
             let known = self.known.borrow();
-            (known.attempts, known.asked_us)
+            (known.attempts, known.again_us)
         };
-        let gap_us = KEYS_GAP.as_micros() as u64;
-        if attempts == 0 || asked_us + gap_us <= now_us {
+        if attempts == 0 || again_us <= now_us {
             let _waiting = self
                 .waiting
                 .try_acquire()
@@ -93,11 +92,11 @@ pub(crate) struct KeysEnd {
 }
 
 impl KeysEnd {
-    /// What a reading came to: other keys, or none.
-    pub(crate) fn publish(&self, read: Option<Keys>, now_us: u64) {
+    /// Takes the result of a reading: other keys, or none, and when the URL may be asked again.
+    pub(crate) fn publish(&self, read: Option<Keys>, again_us: u64) {
         self.publish.send_modify(|known| {
             known.attempts += 1;
-            known.asked_us = now_us;
+            known.again_us = again_us;
             if let Some(keys) = read {
                 known.version += 1;
                 known.keys = Arc::new(keys);
@@ -105,10 +104,11 @@ impl KeysEnd {
         });
     }
 
-    /// Waits for [`KEYS_GAP`], and then until somebody wants them, for `most` in all.
-    pub(crate) async fn rest(&mut self, most: Duration) {
-        sleep(KEYS_GAP).await;
-        let _ = timeout(most.saturating_sub(KEYS_GAP), self.asked.recv()).await;
+    /// Waits for `least`, which is [`KEYS_GAP`] or more, and then until somebody wants the keys, for
+    /// `most` in all.
+    pub(crate) async fn rest(&mut self, least: Duration, most: Duration) {
+        sleep(least).await;
+        let _ = timeout(most.saturating_sub(least), self.asked.recv()).await;
     }
 
     /// Completes when nobody wants them any more.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use brotli_decompressor::DecompressorWriter;
-use flate2::write::GzDecoder;
+use flate2::write::MultiGzDecoder;
 use http::{HeaderMap, header};
 
 /// What an upstream is told that we read (RFC 9110 §12.5.3).
@@ -30,8 +30,9 @@ pub(super) enum BodyError {
 
 enum Decoder {
     Plain(Bounded),
-    // Decoders hold tables.
-    Gzip(Box<GzDecoder<Bounded>>),
+    // Decoders hold tables. A body of gzip may have several members (RFC 1952 §2.2), as servers make
+    // them that compress piece by piece, or cut what they serve from files.
+    Gzip(Box<MultiGzDecoder<Bounded>>),
     Brotli(Box<DecompressorWriter<Bounded>>),
 }
 
@@ -53,7 +54,7 @@ impl Body {
         let bounded = Bounded { bytes: Vec::new(), bytes_max };
         let decoder = match coding.trim().to_ascii_lowercase().as_str() {
             "identity" | "" => Decoder::Plain(bounded),
-            "gzip" | "x-gzip" => Decoder::Gzip(Box::new(GzDecoder::new(bounded))),
+            "gzip" | "x-gzip" => Decoder::Gzip(Box::new(MultiGzDecoder::new(bounded))),
             "br" => {
                 Decoder::Brotli(Box::new(DecompressorWriter::new(bounded, BROTLI_BUFFER_BYTES)))
             }
@@ -173,6 +174,20 @@ mod tests {
             }
             assert_eq!(read(coding, &[bytes], 4), Err(BodyError::TooLarge), "{coding}");
         }
+    }
+
+    #[test]
+    fn all_members_of_gzip_are_read() {
+        let members = [gzip(b"he"), gzip(b""), gzip(b"llo")].concat();
+        for at in 0..members.len() {
+            let halves = [&members[..at], &members[at..]];
+            assert_eq!(read("gzip", &halves, 5).as_deref(), Ok(&b"hello"[..]), "{at}");
+        }
+        assert_eq!(read("gzip", &[&members], 4), Err(BodyError::TooLarge));
+        let cut = &members[..members.len() - 3];
+        assert_eq!(read("gzip", &[cut], 5), Err(BodyError::Coding));
+        let garbage = [&members[..], b"garbage"].concat();
+        assert_eq!(read("gzip", &[&garbage], 5), Err(BodyError::Coding));
     }
 
     #[test]

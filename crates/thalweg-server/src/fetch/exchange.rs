@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Buf;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use thalweg_wire::{Topic, event};
@@ -17,6 +17,7 @@ use super::{
     body::{ACCEPTED, Body, BodyError},
     freshness::{Outcome, next_fetch, outcome, retry_after},
     host::{Host, HostError},
+    redirect::followed,
 };
 use crate::{
     clock::now_us,
@@ -139,7 +140,8 @@ impl Upstream {
                 self.host.send(&request, now_us()).await.map_err(Why::Host)?;
             if let 301 | 302 | 303 | 307 | 308 = response.status().as_u16() {
                 // The connection ends with it, because its body is not read.
-                target = self.followed(response.headers()).ok_or(Why::Redirect)?;
+                let location = followed(&self.config.url, &target, response.headers());
+                target = location.ok_or(Why::Redirect)?;
                 continue;
             }
             let (head, body) = response.into_parts();
@@ -181,28 +183,6 @@ impl Upstream {
         }
         // The target is made of a checked URL and a topic, or of a redirect that could be read.
         request.body(()).map_err(|_| Why::Redirect.into())
-    }
-
-    /// Path and query of a redirect (RFC 9110 §10.2.2), if it stays on the configured host.
-    fn followed(&self, headers: &HeaderMap) -> Option<String> {
-        let location = headers.get(header::LOCATION)?.to_str().ok()?;
-        // `//host/path` is another host, and so may `\` be to somebody.
-        if location.starts_with('/') && !location.starts_with("//") && !location.contains('\\') {
-            return Some(location.split('#').next()?.to_owned());
-        }
-        let uri: Uri = location.parse().ok()?;
-        let url = &self.config.url;
-        let is_tls = match uri.scheme_str()? {
-            "http" => false,
-            "https" => true,
-            _ => return None,
-        };
-        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let is_same = is_tls == url.is_tls
-            && port == url.port
-            && uri.host()?.eq_ignore_ascii_case(&url.host)
-            && !uri.authority()?.as_str().contains('@');
-        is_same.then(|| uri.path_and_query().map_or("/", |target| target.as_str()).to_owned())
     }
 
     async fn read(

@@ -7,8 +7,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use http::{HeaderMap, Request, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use rustls::ClientConfig;
 use thalweg_token::Keys;
 use tokio::{
@@ -19,14 +20,17 @@ use tokio::{
 use super::{
     body::{ACCEPTED, Body},
     exchange::USER_AGENT,
-    freshness::next_fetch,
+    freshness::{next_fetch, retry_after},
     host::Host,
+    redirect::followed,
     tls,
 };
 use crate::{
     access::KeysEnd,
     clock::now_us,
-    config::{KEYS_BYTES_MAX, KEYS_GAP, KEYS_TIMEOUT, Pace, UpstreamUrl},
+    config::{
+        KEYS_BYTES_MAX, KEYS_GAP, KEYS_TIMEOUT, Pace, REDIRECTS_MAX, UpstreamUrl,
+    },
 };
 
 /// How often they are read if their response does not say, and however it says.
@@ -43,18 +47,26 @@ async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd) -> Infallible {
     let mut has_failed = false;
     loop {
         let read = timeout(KEYS_TIMEOUT, read(url, host)).await;
-        let read = read.unwrap_or_else(|_| Err("it took too long".to_owned()));
-        let (keys, next) = match read {
-            Ok((text, next)) if text == last => (Ok(None), next),
+        let read = read.unwrap_or_else(|_| Err("it took too long".to_owned().into()));
+        let (mut least, mut most) = (KEYS_GAP, KEYS_GAP);
+        let keys = match read {
+            Ok((text, next)) if text == last => {
+                most = next;
+                Ok(None)
+            }
             Ok((text, next)) => match Keys::of_set(&text) {
                 Ok(keys) => {
                     tracing::info!(keys = keys.len(), "read the keys of tokens");
-                    last = text;
-                    (Ok(Some(keys)), next)
+                    (last, most) = (text, next);
+                    Ok(Some(keys))
                 }
-                Err(error) => (Err(error.to_string()), KEYS_GAP),
+                Err(error) => Err(error.to_string()),
             },
-            Err(error) => (Err(error), KEYS_GAP),
+            Err(failure) => {
+                least = failure.retry_after.unwrap_or_default().clamp(KEYS_GAP, PACE.most);
+                most = least;
+                Err(failure.why)
+            }
         };
         match &keys {
             Err(error) if !has_failed => {
@@ -63,28 +75,58 @@ async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd) -> Infallible {
             _ => {}
         }
         has_failed = keys.is_err();
-        end.publish(keys.ok().flatten(), now_us());
-        end.rest(next).await;
+        end.publish(keys.ok().flatten(), now_us() + least.as_micros() as u64);
+        end.rest(least, most).await;
     }
 }
 
-/// The text at the URL, and how long it is fresh.
-///
-/// # Errors
-/// In words.
-async fn read(url: &UpstreamUrl, host: &Host) -> Result<(Vec<u8>, Duration), String> {
-    let request = Request::get(url.path())
+/// Why there are no keys, and when to ask again at the earliest.
+struct Failure {
+    why: String,
+    retry_after: Option<Duration>,
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self { why, retry_after: None }
+    }
+}
+
+/// Reads the text at the URL, and how long it is fresh. Redirects are followed on the same host.
+async fn read(url: &UpstreamUrl, host: &Host) -> Result<(Vec<u8>, Duration), Failure> {
+    let mut target = url.path().to_owned();
+    for _ in 0..=REDIRECTS_MAX {
+        let request = request(url, &target)?;
+        let sent = host.send(&request, now_us()).await;
+        let (response, connection) = sent.map_err(|error| format!("{error:?}"))?;
+        if let 301 | 302 | 303 | 307 | 308 = response.status().as_u16() {
+            let location = followed(url, &target, response.headers());
+            target = location.ok_or_else(|| "it redirects to another host".to_owned())?;
+            continue;
+        }
+        if response.status() != StatusCode::OK {
+            let retry_after = retry_after(response.headers(), SystemTime::now());
+            return Err(Failure { why: format!("it answers {}", response.status()), retry_after });
+        }
+        let text = text(response).await?;
+        // The connection ends: the next reading is minutes away.
+        drop(connection);
+        return Ok(text);
+    }
+    Err(format!("it redirects more than {REDIRECTS_MAX} times").into())
+}
+
+fn request(url: &UpstreamUrl, target: &str) -> Result<Request<()>, String> {
+    Request::get(target)
         .header(header::HOST, url.authority())
         .header(header::USER_AGENT, USER_AGENT)
         .header(header::ACCEPT, "application/json")
         .header(header::ACCEPT_ENCODING, ACCEPTED)
         .body(())
-        .map_err(|error| error.to_string())?;
-    let (response, connection) =
-        host.send(&request, now_us()).await.map_err(|error| format!("{error:?}"))?;
-    if response.status() != StatusCode::OK {
-        return Err(format!("it answers {}", response.status()));
-    }
+        .map_err(|error| error.to_string())
+}
+
+async fn text(response: Response<Incoming>) -> Result<(Vec<u8>, Duration), String> {
     let (head, mut body) = response.into_parts();
     let headers: HeaderMap = head.headers;
     let too_large = |_| format!("no JSON of at most {KEYS_BYTES_MAX} bytes");
@@ -95,8 +137,6 @@ async fn read(url: &UpstreamUrl, host: &Host) -> Result<(Vec<u8>, Duration), Str
             text.push(piece).map_err(too_large)?;
         }
     }
-    // The connection ends: the next reading is minutes away.
-    drop(connection);
     let text = text.finish().map_err(too_large)?;
     Ok((text, next_fetch(&headers, SystemTime::now(), PACE)))
 }

@@ -149,12 +149,17 @@ fn a_compressed_document_is_read() {
         assert_eq!(asked.header("accept-encoding"), Some("gzip, br"));
         match &*asked.path {
             "/f/gzip" => Reply::with(200, "Content-Encoding: gzip\r\n", gzip("[1]")),
+            "/f/members" => {
+                let members = [gzip("\u{feff}["), gzip("1"), gzip("]")].concat();
+                Reply::with(200, "Content-Encoding: gzip\r\n", members)
+            }
+            "/f/marked" => Reply::with(200, "", "\u{feff}[1]"),
             // A stored meta-block (RFC 7932 §9.2).
             _ => Reply::with(200, "Content-Encoding: br\r\n", b"\x0b\x01\x80[1]\x03"),
         }
     });
     let server = serve(&upstream, "", &[]);
-    for topic in ["gzip", "br"] {
+    for topic in ["gzip", "br", "members", "marked"] {
         let mut subscriber = server.subscribe(Transport::Sse, &format!("/f/{topic}"));
         until(&mut subscriber, &json!([1]));
     }

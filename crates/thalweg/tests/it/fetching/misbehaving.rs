@@ -107,6 +107,8 @@ fn a_redirect_is_followed_on_its_host_and_nowhere_else() {
         let host = asked.header("host").expect("a host");
         let location = match &*asked.path {
             "/f/path" => "/moved?to=it".to_owned(),
+            "/f/sibling" => "../moved?to=it#part".to_owned(),
+            "/f/scheme" => format!("//{host}/moved?to=it"),
             "/f/url" => format!("http://{host}/moved?to=it"),
             "/f/other" => format!("http://{elsewhere}/f/other"),
             "/f/relative" => format!("//{elsewhere}/f/relative"),
@@ -120,11 +122,11 @@ fn a_redirect_is_followed_on_its_host_and_nowhere_else() {
         Reply::with(302, &format!("Location: {location}\r\n"), "")
     });
     let server = serve(&upstream, "", &[]);
-    for topic in ["path", "url"] {
+    for topic in ["path", "url", "sibling", "scheme"] {
         let mut subscriber = server.subscribe(Transport::Sse, &format!("/f/{topic}"));
         until(&mut subscriber, &json!("moved"));
     }
-    assert_eq!(upstream.asked("/moved?to=it").len(), 2);
+    assert_eq!(upstream.asked("/moved?to=it").len(), 4);
     let refused = ["other", "relative", "user", "named", "tls", "file", "circle"];
     let subscribers = refused.map(|topic| server.subscribe(Transport::Sse, &format!("/f/{topic}")));
     for topic in refused {
@@ -133,7 +135,7 @@ fn a_redirect_is_followed_on_its_host_and_nowhere_else() {
     }
     let all = refused.len() as f64;
     server.await_metric("thalweg_upstream_redirects_refused_total", |count| count >= all);
-    assert_eq!((other.count(), upstream.asked("/moved?to=it").len()), (0, 2));
+    assert_eq!((other.count(), upstream.asked("/moved?to=it").len()), (0, 4));
     drop(subscribers);
 }
 
