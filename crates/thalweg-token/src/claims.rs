@@ -90,39 +90,103 @@ struct TopicsClaim {
 }
 
 impl Claims {
-    /// What these claims grant at `now_s`, in seconds since 1970.
+    /// Reads the claims of a token. `null` is as good as nothing.
+    ///
+    /// # Errors
+    /// When they are no JSON object, or one of them is of a type that it must not be.
+    pub fn parse(json: &[u8]) -> Result<Self, TokenError> {
+        let mut others: Map<String, Value> =
+            serde_json::from_slice(json).map_err(|_| TokenError::NoObject("claims"))?;
+        let mut taken = |name: &str| others.remove(name).filter(|value| !value.is_null());
+        let text = |name, value: Option<Value>| match value {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(TokenError::Type(name, "a text")),
+        };
+        let number = |name, value: Option<Value>| match value {
+            None => Ok(None),
+            Some(Value::Number(number)) => Ok(Some(number)),
+            Some(_) => Err(TokenError::Malformed(name)),
+        };
+        let audience = |value: Value| {
+            Audience::deserialize(value)
+                .map_err(|_| TokenError::Type("claim aud", "a text or a list of texts"))
+        };
+        Ok(Self {
+            sub: text("claim sub", taken("sub"))?,
+            iss: text("claim iss", taken("iss"))?,
+            aud: taken("aud").map(audience).transpose()?,
+            exp: number("exp", taken("exp"))?,
+            nbf: number("nbf", taken("nbf"))?,
+            others,
+        })
+    }
+
+    /// Returns what these claims grant at `now_s`, in seconds since 1970.
     ///
     /// # Errors
     /// What is missing or wrong in them.
-    pub fn granted(mut self, expected: &Expectations, now_s: u64) -> Result<Granted, TokenError> {
-        let leeway_s = expected.leeway_s as f64;
-        let seconds = |number: &Number| number.as_f64().filter(|seconds| seconds.is_finite());
-        let ends_s = self.exp.as_ref().ok_or(TokenError::Missing("exp"))?;
-        let ends_s = seconds(ends_s).ok_or(TokenError::Malformed("exp"))? + leeway_s;
-        if ends_s <= now_s as f64 {
-            return Err(TokenError::Expired);
+    pub fn granted(self, expected: &Expectations, now_s: u64) -> Result<Granted, TokenError> {
+        if let Some(refusal) = self.refusals(expected, now_s).into_iter().next() {
+            return Err(refusal);
         }
-        if let Some(begins_s) = &self.nbf {
-            let begins_s = seconds(begins_s).ok_or(TokenError::Malformed("nbf"))?;
-            if begins_s > now_s as f64 + leeway_s {
-                return Err(TokenError::NotYetValid);
-            }
-        }
-        if let Some(issuer) = &expected.issuer {
-            match &self.iss {
-                None => return Err(TokenError::Missing("iss")),
-                Some(iss) if iss != issuer => return Err(TokenError::OtherIssuer),
-                Some(_) => {}
-            }
-        }
-        self.check_audience(expected)?;
-        let claim = self.others.remove(&expected.claim);
+        let rights = self.rights(expected)?;
+        let ends_s = self.ends_s(expected)?;
         let subject = self.sub.ok_or(TokenError::Missing("sub"))?;
-        let claim = claim.ok_or_else(|| TokenError::NoTopics(expected.claim.clone()))?;
-        let rights = rights(claim, &subject)
-            .map_err(|why| TokenError::Topics(expected.claim.clone(), why))?;
+        Ok(Granted { subject, ends_s, rights })
+    }
+
+    /// Why a server does not take these claims at `now_s`, whatever they name.
+    pub(crate) fn refusals(&self, expected: &Expectations, now_s: u64) -> Vec<TokenError> {
+        let checks = [
+            self.check_end(expected, now_s),
+            self.check_beginning(expected, now_s),
+            self.check_issuer(expected),
+            self.check_audience(expected),
+        ];
+        checks.into_iter().filter_map(Result::err).collect()
+    }
+
+    /// Returns when these claims end, in seconds since 1970, with the leeway.
+    ///
+    /// # Errors
+    /// `Missing`, `Malformed`.
+    pub(crate) fn ends_s(&self, expected: &Expectations) -> Result<u64, TokenError> {
+        let ends_s = self.exp.as_ref().ok_or(TokenError::Missing("exp"))?;
+        let ends_s = seconds(ends_s).ok_or(TokenError::Malformed("exp"))?;
         // A time beyond 2^64 s is none that anybody lives to see.
-        Ok(Granted { subject, ends_s: ends_s as u64, rights })
+        Ok((ends_s + expected.leeway_s as f64) as u64)
+    }
+
+    /// Returns the rights that these claims name, whether or not a server takes them.
+    ///
+    /// # Errors
+    /// `Missing`, `NoTopics`, `Topics`.
+    pub(crate) fn rights(&self, expected: &Expectations) -> Result<Rights, TokenError> {
+        let subject = self.sub.as_ref().ok_or(TokenError::Missing("sub"))?;
+        let claim = self.others.get(&expected.claim);
+        let claim = claim.ok_or_else(|| TokenError::NoTopics(expected.claim.clone()))?;
+        rights(claim, subject).map_err(|why| TokenError::Topics(expected.claim.clone(), why))
+    }
+
+    fn check_end(&self, expected: &Expectations, now_s: u64) -> Result<(), TokenError> {
+        if self.ends_s(expected)? <= now_s { Err(TokenError::Expired) } else { Ok(()) }
+    }
+
+    fn check_beginning(&self, expected: &Expectations, now_s: u64) -> Result<(), TokenError> {
+        let Some(begins_s) = &self.nbf else { return Ok(()) };
+        let begins_s = seconds(begins_s).ok_or(TokenError::Malformed("nbf"))?;
+        let is_begun = begins_s <= now_s as f64 + expected.leeway_s as f64;
+        if is_begun { Ok(()) } else { Err(TokenError::NotYetValid) }
+    }
+
+    fn check_issuer(&self, expected: &Expectations) -> Result<(), TokenError> {
+        match (&self.iss, &expected.issuer) {
+            (_, None) => Ok(()),
+            (None, Some(_)) => Err(TokenError::Missing("iss")),
+            (Some(own), Some(issuer)) if own == issuer => Ok(()),
+            (Some(_), Some(_)) => Err(TokenError::OtherIssuer),
+        }
     }
 
     /// A token that names an audience is for nobody else (RFC 7519 §4.1.3).
@@ -138,11 +202,15 @@ impl Claims {
     }
 }
 
+fn seconds(number: &Number) -> Option<f64> {
+    number.as_f64().filter(|seconds| seconds.is_finite())
+}
+
 /// The rights that a claim names.
 ///
 /// # Errors
 /// One sentence.
-fn rights(claim: Value, subject: &str) -> Result<Rights, String> {
+fn rights(claim: &Value, subject: &str) -> Result<Rights, String> {
     // Serde would read a list as the rights in the order of their declaration.
     if !claim.is_object() {
         return Err("write an object, as {\"subscribe\":[\"public/**\"]}".to_owned());

@@ -1,14 +1,22 @@
 /// Why a token grants nothing: one sentence with the remedy. It says nothing of what exists.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not three parts of base64url, or no JSON in them.
+    /// Not three parts of base64url.
     #[error("the token cannot be read: it is header.claims.signature, each in base64url")]
     Unreadable,
+    /// Header or claims are no JSON object.
+    #[error("the token's {0} cannot be read: a JSON object was expected")]
+    NoObject(&'static str),
+    /// A member of the header, or a claim, of a wrong type.
+    #[error("the token's {0} is not {1}")]
+    Type(&'static str, &'static str),
     /// It is too long.
     #[error("a token has at most 8192 characters")]
     TooLong,
     /// Its algorithm is none of ours.
-    #[error("the token's algorithm is not accepted: sign it with HS256, RS256, ES256 or EdDSA")]
+    #[error(
+        "the token's algorithm is not accepted: sign it with RS256, PS256, ES256, ES384, EdDSA (Ed25519) or HS256"
+    )]
     Algorithm,
     /// It has extensions that must be understood.
     #[error("the token has critical extensions (crit), which are not understood")]

@@ -1,14 +1,13 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{
-    Algorithm, Header, Validation, dangerous::insecure_decode_claims, decode, decode_header,
-    encode, errors::ErrorKind,
-};
+use serde_json::{Map, Value, json};
 
 use crate::{
+    algorithm::Algorithm,
     claims::{Claims, Expectations, Granted},
     error::TokenError,
     key::{KEYS_TRIED_MAX, Keys, SigningKey},
-    ring_provider,
+    rights::Rights,
+    signature::signed,
 };
 
 /// The longest token that is looked at: it comes in a header, which has a limit of its own.
@@ -24,43 +23,9 @@ pub fn verify(
     expected: &Expectations,
     now_s: u64,
 ) -> Result<Granted, TokenError> {
-    ring_provider::install();
-    if token.len() > TOKEN_BYTES_MAX {
-        return Err(TokenError::TooLong);
-    }
-    let header = decode_header(token).map_err(|error| match error.kind() {
-        // An algorithm without a name here, `none` for one.
-        ErrorKind::Json(error) if error.is_data() => TokenError::Algorithm,
-        _ => TokenError::Unreadable,
-    })?;
-    if header.crit.is_some() {
-        return Err(TokenError::Critical);
-    }
-    use Algorithm::{ES256, EdDSA, HS256, RS256};
-    if !matches!(header.alg, HS256 | RS256 | ES256 | EdDSA) {
-        return Err(TokenError::Algorithm);
-    }
-    // Times and names are looked at behind it, by the time that was passed in.
-    let mut validation = Validation::new(header.alg);
-    validation.required_spec_claims.clear();
-    (validation.validate_exp, validation.validate_aud) = (false, false);
-    let mut why = TokenError::UnknownKey;
-    let candidates = keys.of(header.alg, header.kid.as_deref());
-    if candidates.clone().count() > KEYS_TRIED_MAX {
-        return Err(TokenError::ManyKeys);
-    }
-    for key in candidates {
-        match decode::<Claims>(token, &key.decoding, &validation) {
-            Ok(read) => return read.claims.granted(expected, now_s),
-            Err(error) => {
-                why = match error.kind() {
-                    ErrorKind::InvalidSignature => TokenError::Signature,
-                    _ => TokenError::Unreadable,
-                }
-            }
-        }
-    }
-    Err(why)
+    let parts = Parts::parse(token)?;
+    parts.verify(keys)?;
+    Claims::parse(&parts.claims)?.granted(expected, now_s)
 }
 
 /// Header and claims of a token, as they stand in it. Nothing of them is verified: they are to be
@@ -68,12 +33,128 @@ pub fn verify(
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn parts(token: &str) -> Result<(String, Claims), TokenError> {
-    let header = token.split('.').next().unwrap_or_default();
-    let header = URL_SAFE_NO_PAD.decode(header).map_err(|_| TokenError::Unreadable)?;
-    let header = String::from_utf8(header).map_err(|_| TokenError::Unreadable)?;
-    let claims = insecure_decode_claims(token).map_err(|_| TokenError::Unreadable)?;
-    Ok((header, claims))
+pub fn parts(token: &str) -> Result<(String, String), TokenError> {
+    let parts = Parts::parse(token)?;
+    let text = |bytes| String::from_utf8(bytes).map_err(|_| TokenError::Unreadable);
+    Ok((text(parts.header)?, text(parts.claims)?))
+}
+
+/// What a token says, and all reasons for which a server refuses it.
+#[derive(Debug, Clone, Default)]
+pub struct Explained {
+    /// Whose it is.
+    pub subject: Option<String>,
+    /// From when on it is not valid any more, in seconds since 1970.
+    pub ends_s: Option<u64>,
+    /// What it lets its holder do where it is taken.
+    pub rights: Option<Rights>,
+    /// Why it is not taken; none if it is.
+    pub refusals: Vec<TokenError>,
+}
+
+/// Explains a token at `now_s`, in seconds since 1970. Without keys its signature is not looked at.
+///
+/// # Errors
+/// When there are no claims in it that can be read.
+pub fn explain(
+    token: &str,
+    keys: Option<&Keys>,
+    expected: &Expectations,
+    now_s: u64,
+) -> Result<Explained, TokenError> {
+    let parts = Parts::parse(token)?;
+    let mut explained = Explained::default();
+    let signature = match keys {
+        Some(keys) => parts.verify(keys),
+        None => Header::parse(&parts.header).map(drop),
+    };
+    explained.refusals.extend(signature.err());
+    let claims = match Claims::parse(&parts.claims) {
+        Ok(claims) => claims,
+        Err(error) => {
+            explained.refusals.push(error);
+            return Ok(explained);
+        }
+    };
+    explained.refusals.extend(claims.refusals(expected, now_s));
+    match claims.rights(expected) {
+        Ok(rights) => explained.rights = Some(rights),
+        Err(error) => explained.refusals.push(error),
+    }
+    explained.ends_s = claims.ends_s(expected).ok();
+    explained.subject = claims.sub;
+    Ok(explained)
+}
+
+/// A token, decoded (RFC 7515 §7.1).
+struct Parts<'a> {
+    header: Vec<u8>,
+    claims: Vec<u8>,
+    /// The text that is signed.
+    message: &'a str,
+    signature: Vec<u8>,
+}
+
+impl<'a> Parts<'a> {
+    fn parse(token: &'a str) -> Result<Self, TokenError> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(TokenError::TooLong);
+        }
+        let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Unreadable);
+        let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Unreadable)?;
+        // A further point is in no part: it is not of base64url.
+        let (header, claims) = message.split_once('.').ok_or(TokenError::Unreadable)?;
+        if header.is_empty() || claims.is_empty() {
+            return Err(TokenError::Unreadable);
+        }
+        let [header, claims] = [decoded(header)?, decoded(claims)?];
+        Ok(Self { header, claims, message, signature: decoded(signature)? })
+    }
+
+    /// # Errors
+    /// When no key has signed it.
+    fn verify(&self, keys: &Keys) -> Result<(), TokenError> {
+        let Header { algorithm, key_id } = Header::parse(&self.header)?;
+        let mut candidates = keys.of(algorithm, key_id.as_deref()).peekable();
+        if candidates.peek().is_none() {
+            return Err(TokenError::UnknownKey);
+        }
+        if candidates.clone().count() > KEYS_TRIED_MAX {
+            return Err(TokenError::ManyKeys);
+        }
+        let message = self.message.as_bytes();
+        let is_signed =
+            candidates.any(|key| key.verifying.verifies(algorithm, message, &self.signature));
+        if is_signed { Ok(()) } else { Err(TokenError::Signature) }
+    }
+}
+
+/// What counts of a token's header. Keys that it brings along, or says where they are, do not.
+struct Header {
+    algorithm: Algorithm,
+    key_id: Option<String>,
+}
+
+impl Header {
+    fn parse(json: &[u8]) -> Result<Self, TokenError> {
+        let header: Map<String, Value> =
+            serde_json::from_slice(json).map_err(|_| TokenError::NoObject("header"))?;
+        let member = |name: &str| header.get(name).filter(|value| !value.is_null());
+        if member("crit").is_some() {
+            return Err(TokenError::Critical);
+        }
+        let algorithm = match member("alg") {
+            None => Err(TokenError::Algorithm),
+            Some(Value::String(name)) => name.parse().map_err(|_| TokenError::Algorithm),
+            Some(_) => Err(TokenError::Type("header alg", "a text")),
+        };
+        let key_id = match member("kid") {
+            None => None,
+            Some(Value::String(id)) => Some(id.clone()),
+            Some(_) => return Err(TokenError::Type("header kid", "a text")),
+        };
+        Ok(Self { algorithm: algorithm?, key_id })
+    }
 }
 
 impl SigningKey {
@@ -82,8 +163,16 @@ impl SigningKey {
     /// # Errors
     /// One sentence.
     pub fn sign(&self, claims: &Claims, key_id: Option<&str>) -> Result<String, String> {
-        ring_provider::install();
-        let header = Header { kid: key_id.map(str::to_owned), ..Header::new(self.algorithm) };
-        encode(&header, claims, &self.encoding).map_err(|error| error.to_string())
+        let mut header = json!({ "alg": self.algorithm.name(), "typ": "JWT" });
+        if let Some(key_id) = key_id {
+            header["kid"] = key_id.into();
+        }
+        let claims = serde_json::to_vec(claims).map_err(|error| error.to_string())?;
+        let [header, claims] =
+            [header.to_string().as_bytes(), &claims].map(|part| URL_SAFE_NO_PAD.encode(part));
+        let message = format!("{header}.{claims}");
+        let signature = signed(self.algorithm, &self.bytes, message.as_bytes())
+            .ok_or("the private key cannot be used")?;
+        Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 }

@@ -3,15 +3,17 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use thalweg_token::{
-    Claims, Expectations, Granted, KEYS_MAX, Key, KeyError, Keys, SigningKey, TOKEN_BYTES_MAX,
-    TokenError, parts, verify,
+    Algorithm, Claims, Expectations, Granted, KEYS_MAX, Key, KeyError, Keys, SigningKey,
+    TOKEN_BYTES_MAX, TokenError, explain, parts, verify,
 };
 use thalweg_wire::{Pattern, Topic};
 
 const RSA: [&str; 2] = [include_str!("keys/rsa.pem"), include_str!("keys/rsa.public.pem")];
 const EC: [&str; 2] = [include_str!("keys/ec.pem"), include_str!("keys/ec.public.pem")];
+const P384: [&str; 2] = [include_str!("keys/p384.pem"), include_str!("keys/p384.public.pem")];
 const ED: [&str; 2] = [include_str!("keys/ed.pem"), include_str!("keys/ed.public.pem")];
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
+const LONG_SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// A time like any other.
 const NOW_S: u64 = 1_800_000_000;
@@ -57,6 +59,7 @@ fn each_algorithm_signs_and_verifies() {
     let pairs = [
         (RSA[0], public(RSA[1])),
         (EC[0], public(EC[1])),
+        (P384[0], public(P384[1])),
         (ED[0], public(ED[1])),
         (SECRET, secret),
     ];
@@ -74,6 +77,101 @@ fn each_algorithm_signs_and_verifies() {
             assert_eq!(refused, Err(TokenError::UnknownKey), "{at} by {other}");
         }
     }
+}
+
+/// Each algorithm of a kind, by a key that does not say which; and by one that does, no other.
+#[test]
+fn a_key_is_of_its_kind_and_of_no_other_algorithm_than_it_says() {
+    let (x, y) = point(P384[1], 48);
+    let ec = json!({ "kty": "EC", "crv": "P-384", "x": x, "y": y });
+    let kinds = [
+        (RSA[0], public(RSA[1]), Some(rsa_jwk())),
+        (EC[0], public(EC[1]), Some(ec_jwk())),
+        (P384[0], public(P384[1]), Some(ec)),
+        (ED[0], public(ED[1]), None),
+        (LONG_SECRET, Key::secret(LONG_SECRET, None).expect("a secret"), None),
+    ];
+    let mut signed = 0;
+    for algorithm in Algorithm::ALL {
+        for (private, key, jwk) in &kinds {
+            let private = SigningKey::new(private).expect("a key");
+            let Ok(private) = private.with_algorithm(algorithm) else { continue };
+            let token = private.sign(&claims(json!({})), None).expect("a token");
+            signed += 1;
+            assert!(granted(&token, &keys(vec![key.clone()])).is_ok(), "{algorithm}");
+            let Some(jwk) = jwk else { continue };
+            let named = |name: &str| {
+                let mut jwk = jwk.clone();
+                jwk["alg"] = name.into();
+                Key::public(&jwk.to_string(), None)
+            };
+            let own = named(algorithm.name()).expect("a key");
+            assert!(granted(&token, &keys(vec![own])).is_ok(), "{algorithm}");
+            for other in Algorithm::ALL.into_iter().filter(|other| *other != algorithm) {
+                let Ok(key) = named(other.name()) else { continue };
+                let refused = granted(&token, &keys(vec![key]));
+                assert_eq!(refused, Err(TokenError::UnknownKey), "{algorithm} {other}");
+            }
+        }
+    }
+    assert_eq!(signed, Algorithm::ALL.len());
+    // A secret is as long as the hash, at least.
+    let short = keys(vec![Key::secret(SECRET, None).expect("a secret")]);
+    let long = SigningKey::new(LONG_SECRET).expect("a secret").with_algorithm(Algorithm::HS512);
+    let token = long.map(|key| key.sign(&claims(json!({})), None)).expect("a key");
+    assert_eq!(granted(&token.expect("a token"), &short), Err(TokenError::UnknownKey));
+    let refused = SigningKey::new(SECRET).expect("a secret").with_algorithm(Algorithm::HS384).err();
+    assert_eq!(refused, Some(KeyError::ShortFor(Algorithm::HS384, 48)));
+}
+
+/// RFC 9864 §2.2 gave EdDSA on Ed25519 a name of its own.
+#[test]
+fn ed25519_has_two_names() {
+    let claims = serde_json::to_value(claims(json!({}))).expect("JSON");
+    let pair = ed_pair();
+    for name in ["EdDSA", "Ed25519"] {
+        let unsigned = with_header(json!({ "alg": name }), claims.clone(), "");
+        let message = unsigned.trim_end_matches('.');
+        let token = format!("{message}.{}", base64(pair.sign(message.as_bytes()).as_ref()));
+        assert!(granted(&token, &keys(vec![public(ED[1])])).is_ok(), "{name}");
+        let x = ed_point();
+        let jwk = json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "alg": name }).to_string();
+        assert!(granted(&token, &keys(vec![public(&jwk)])).is_ok(), "{name}");
+    }
+}
+
+/// A wrong type is named, and not taken for wrong base64url.
+#[test]
+fn a_wrong_type_is_named() {
+    let keys = keys(vec![public(ED[1])]);
+    let (pair, all) = (ed_pair(), serde_json::to_value(claims(json!({}))).expect("JSON"));
+    let signed = |header: Value, claims: Value| {
+        let unsigned = with_header(header, claims, "");
+        let message = unsigned.trim_end_matches('.');
+        format!("{message}.{}", base64(pair.sign(message.as_bytes()).as_ref()))
+    };
+    let check = |header: Value, claims: Value, words: &str| {
+        let said = granted(&signed(header, claims), &keys).expect_err("a wrong type").to_string();
+        assert!(said.contains(words) && !said.contains("base64url"), "{words}: {said}");
+    };
+    let header = json!({ "alg": "EdDSA" });
+    for (name, value, words) in [
+        ("sub", json!(42), "claim sub is not a text"),
+        ("iss", json!(["a"]), "claim iss is not a text"),
+        ("aud", json!(7), "claim aud is not a text or a list of texts"),
+        ("aud", json!([7]), "claim aud is not a text or a list of texts"),
+        ("exp", json!("1900000000"), "claim exp is no number"),
+        ("nbf", json!(true), "claim nbf is no number"),
+        ("thalweg", json!([]), "claim thalweg"),
+    ] {
+        let mut claims = all.clone();
+        claims[name] = value;
+        check(header.clone(), claims, words);
+    }
+    check(header, json!([1]), "claims cannot be read");
+    check(json!({ "alg": 5 }), all.clone(), "header alg is not a text");
+    check(json!({ "alg": "EdDSA", "kid": 1 }), all.clone(), "header kid is not a text");
+    check(json!(["EdDSA"]), all, "header cannot be read");
 }
 
 #[test]
@@ -116,8 +214,15 @@ fn the_header_chooses_neither_algorithm_nor_key() {
     for none in ["none", "None", "NONE", ""] {
         check(json!({ "alg": none }), "", TokenError::Algorithm);
     }
-    for not_ours in ["HS384", "RS512", "PS256", "ES384"] {
+    for not_ours in ["ES512", "ES256K", "Ed448", "ed25519", "rs256", "RS1", "A128KW"] {
         check(json!({ "alg": not_ours }), "", TokenError::Algorithm);
+    }
+    // Of another kind, or curve, than the keys.
+    for unknown in ["HS384", "ES384", "EdDSA", "Ed25519"] {
+        check(json!({ "alg": unknown }), "AAAA", TokenError::UnknownKey);
+    }
+    for own in ["RS512", "PS256"] {
+        check(json!({ "alg": own }), "AAAA", TokenError::Signature);
     }
     check(json!({}), "", TokenError::Algorithm);
     check(json!({ "alg": "HS256" }), "AAAA", TokenError::UnknownKey);
@@ -171,14 +276,12 @@ fn a_token_is_good_from_its_beginning_to_its_end() {
         let message = text.trim_end_matches('.');
         let pair = ed_pair();
         let token = format!("{message}.{}", base64(pair.sign(message.as_bytes()).as_ref()));
-        assert_eq!(granted(&token, &keys), Err(TokenError::Unreadable), "{wrong}");
+        assert_eq!(granted(&token, &keys), Err(TokenError::Malformed(wrong)), "{wrong}");
     }
 }
 
 fn ed_pair() -> ring::signature::Ed25519KeyPair {
-    use base64::{Engine, engine::general_purpose::STANDARD};
-    let text: String = ED[0].lines().filter(|line| !line.starts_with('-')).collect();
-    let der = STANDARD.decode(text).expect("base64");
+    let der = der(ED[0]);
     ring::signature::Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).expect("a key")
 }
 
@@ -270,14 +373,24 @@ fn keys_are_told_apart_by_their_ids() {
 
 #[test]
 fn a_set_has_keys_for_signatures() {
-    let (x, y) = ec_point();
+    let (x, y) = point(EC[1], 32);
     let ec = json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": "1", "use": "sig" });
     let secret = json!({ "kty": "oct", "k": base64(SECRET.as_bytes()) });
     let cipher = json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y, "use": "enc" });
     let unknown = json!({ "kty": "new" });
-    let set = json!({ "keys": [unknown, secret, cipher, ec] }).to_string();
-    let set = Keys::of_set(set.as_bytes()).expect("a set");
+    let set = json!({ "keys": [unknown, secret, cipher, ec, 5] }).to_string();
+    let (set, skipped) = Keys::of_set(set.as_bytes()).expect("a set");
     assert_eq!(set.len(), 1);
+    let skipped: Vec<String> =
+        skipped.iter().map(|key| format!("{}: {}", key.key, key.why)).collect();
+    for (nth, words) in
+        ["number 1: kty", "number 2: a secret", "number 3: it is not for", "number 5"]
+            .into_iter()
+            .enumerate()
+    {
+        assert!(skipped[nth].starts_with(words), "{words} in {skipped:?}");
+    }
+    assert_eq!(skipped.len(), 4);
     let signed = |id| {
         let key = SigningKey::new(EC[0]).expect("a key");
         key.sign(&claims(json!({})), Some(id)).expect("a token")
@@ -289,12 +402,138 @@ fn a_set_has_keys_for_signatures() {
     }
 }
 
-fn ec_point() -> (String, String) {
+/// Large issuers publish many keys; what is too much of it is left out, and not all.
+#[test]
+fn a_set_has_many_keys() {
+    let jwk = |number: usize| {
+        let mut jwk = ec_jwk();
+        jwk["kid"] = number.to_string().into();
+        jwk
+    };
+    let set = |jwks: Vec<Value>| json!({ "keys": jwks }).to_string().into_bytes();
+    let many = set((0..KEYS_MAX + 2).map(jwk).collect());
+    let (keys, skipped) = Keys::of_set(&many).expect("a set");
+    assert_eq!((keys.len(), skipped.len()), (KEYS_MAX, 2));
+    assert_eq!((&*skipped[0].key, &skipped[0].why), ("256", &KeyError::TooMany));
+    let key = SigningKey::new(EC[0]).expect("a key");
+    let signed = |id| key.sign(&claims(json!({})), Some(id)).expect("a token");
+    assert!(granted(&signed("17"), &keys).is_ok());
+    assert_eq!(granted(&signed("256"), &keys), Err(TokenError::UnknownKey));
+    // Without ids no more than four are tried.
+    let (keys, skipped) = Keys::of_set(&set(vec![ec_jwk(); 6])).expect("a set");
+    assert_eq!((keys.len(), skipped.len()), (4, 2));
+    assert!(granted(&signed("17"), &keys).is_ok());
+    let marked = [b"\xef\xbb\xbf", &set(vec![ec_jwk()])[..]].concat();
+    assert_eq!(Keys::of_set(&marked).expect("a set").0.len(), 1);
+}
+
+/// Who publishes a private key lets everybody make tokens.
+#[test]
+fn a_set_with_a_private_key_is_refused() {
+    let refused = |extra: &str| {
+        let mut jwk = ec_jwk();
+        jwk[extra] = "AAAA".into();
+        jwk["kid"] = "leaked".into();
+        let set = json!({ "keys": [ec_jwk(), jwk] }).to_string();
+        Keys::of_set(set.as_bytes()).err()
+    };
+    for private in ["d", "p", "q", "dp", "dq", "qi", "oth"] {
+        assert_eq!(
+            refused(private),
+            Some(KeyError::PrivateInSet("leaked".to_owned())),
+            "{private}"
+        );
+    }
+    assert_eq!(refused("x5t"), None);
+}
+
+#[test]
+fn a_jwk_that_cannot_be_used_says_why() {
+    let check = |jwk: &Value, member: &str, value: Value, words: &str| {
+        let mut jwk = jwk.clone();
+        jwk[member] = value;
+        let said = Key::public(&jwk.to_string(), None).err().expect("it is wrong").to_string();
+        assert!(said.contains(words), "{member}: {said}");
+    };
+    let (ec, rsa) = (ec_jwk(), rsa_jwk());
+    check(&ec, "crv", json!("P-521"), "P-521");
+    check(&ec, "crv", json!("P-384"), "another curve");
+    check(&ec, "x", json!("!"), "x is not base64url");
+    check(&ec, "x", json!(5), "x is no text");
+    check(&ec, "alg", json!("ES384"), "alg ES384");
+    check(&ec, "alg", json!("ECDH-ES"), "alg ECDH-ES");
+    check(&ec, "kid", json!(5), "kid is no text");
+    check(&ec, "use", json!("enc"), "not for signatures");
+    check(&ec, "key_ops", json!(["sign"]), "not for signatures");
+    check(&rsa, "n", json!("AQAB"), "2048");
+    check(&rsa, "e", Value::Null, "e is no text");
+    check(&rsa, "d", json!("AQAB"), "private");
+    check(&rsa, "kty", json!("AKP"), "kty AKP");
+    // A zero before the modulus, as some write it.
+    let mut padded = rsa;
+    let n = padded["n"].as_str().expect("a text").to_owned();
+    let n = [&[0][..], &unbase64(&n)].concat();
+    padded["n"] = base64(&n).into();
+    let token = sign(RSA[0], json!({}));
+    assert!(granted(&token, &keys(vec![public(&padded.to_string())])).is_ok());
+}
+
+#[test]
+fn an_explanation_names_rights_and_refusals() {
+    let set = keys(vec![public(EC[1])]);
+    let changes = json!({ "aud": "other", "iss": "you", "exp": NOW_S - 100, "nbf": NOW_S + 100 });
+    let expected = Expectations { issuer: Some("me".to_owned()), ..Expectations::default() };
+    let token = sign(EC[0], changes);
+    let explained = explain(&token, Some(&set), &expected, NOW_S).expect("claims");
+    let rights = explained.rights.expect("rights");
+    assert!(rights.subscribe.contain(&topic("users/alice/inbox")));
+    assert_eq!(explained.subject.as_deref(), Some("alice"));
+    use TokenError::{Expired, NotYetValid, OtherAudience, OtherIssuer, Signature, UnknownKey};
+    let times = [Expired, NotYetValid, OtherIssuer, OtherAudience];
+    assert_eq!(explained.refusals, times);
+    // By another key, or none at all.
+    let refusals = |keys: Option<&Keys>, token: &str| {
+        explain(token, keys, &Expectations::default(), NOW_S).expect("claims").refusals
+    };
+    assert_eq!(refusals(None, &sign(EC[0], json!({}))), []);
+    let other = keys(vec![public(ED[1])]);
+    assert_eq!(refusals(Some(&other), &sign(EC[0], json!({}))), [UnknownKey]);
+    let cut = sign(EC[0], json!({})).rsplit_once('.').expect("a token").0.to_owned() + ".AAAA";
+    assert_eq!(refusals(Some(&set), &cut), [Signature]);
+}
+
+fn ec_jwk() -> Value {
+    let (x, y) = point(EC[1], 32);
+    json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y })
+}
+
+/// The two numbers are at the end of the DER, the exponent with its tag and length.
+fn rsa_jwk() -> Value {
+    let der = der(RSA[1]);
+    let n = &der[der.len() - 5 - 256..der.len() - 5];
+    json!({ "kty": "RSA", "n": base64(n), "e": "AQAB" })
+}
+
+fn point(public: &str, bytes: usize) -> (String, String) {
+    let der = der(public);
+    let point = &der[der.len() - 2 * bytes..];
+    (base64(&point[..bytes]), base64(&point[bytes..]))
+}
+
+fn ed_point() -> String {
+    let der = der(ED[1]);
+    base64(&der[der.len() - 32..])
+}
+
+fn der(pem: &str) -> Vec<u8> {
     use base64::{Engine, engine::general_purpose::STANDARD};
-    let text: String = EC[1].lines().filter(|line| !line.starts_with('-')).collect();
-    let der = STANDARD.decode(text).expect("base64");
-    let point = &der[der.len() - 64..];
-    (base64(&point[..32]), base64(&point[32..]))
+    let text: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+    STANDARD.decode(text).expect("base64")
+}
+
+fn unbase64(text: &str) -> Vec<u8> {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    URL_SAFE_NO_PAD.decode(text).expect("base64url")
 }
 
 #[test]
@@ -304,7 +543,7 @@ fn a_key_that_is_wrong_is_refused_with_the_remedy() {
         assert!(said.contains(words), "{said}");
     };
     check(Key::public(EC[0], None), "private");
-    check(Key::public(include_str!("keys/p384.public.pem"), None), "P-256");
+    check(Key::public(include_str!("keys/p521.public.pem"), None), "P-256");
     check(Key::public("hello", None), "PEM");
     check(Key::public("{}", None), "JWK");
     check(Key::public(r#"{"kty":"oct","k":"AAAA"}"#, None), "secret");
@@ -316,6 +555,7 @@ fn a_key_that_is_wrong_is_refused_with_the_remedy() {
 fn a_token_can_be_read_without_its_key() {
     let (header, claims) = parts(&sign(EC[0], json!({}))).expect("a token");
     assert!(header.contains("ES256"));
+    let claims = Claims::parse(claims.as_bytes()).expect("claims");
     assert_eq!(claims.sub.as_deref(), Some("alice"));
     assert!(parts("a.b.c").is_err());
 }

@@ -12,7 +12,8 @@ use clap::{Args, Subcommand};
 use thalweg_lab::run::print;
 use thalweg_server::config::parse_duration;
 use thalweg_token::{
-    Audience, CLAIM, Claims, Expectations, Granted, Key, Keys, SigningKey, Topics, parts, verify,
+    Algorithm, Audience, CLAIM, Claims, Expectations, Explained, Key, Keys, SigningKey, SkippedKey,
+    TokenError, Topics, parts,
 };
 
 /// Make a token, or explain one.
@@ -33,7 +34,7 @@ pub(crate) struct TokenArgs {
 enum What {
     /// Make a token, for a try or a script: an application makes its own with a library.
     Mint(MintArgs),
-    /// Say what a token grants, to whom, until when; with a key, whether a server takes it.
+    /// Say what a token grants, to whom, until when, and why a server would not take it.
     Explain(ExplainArgs),
 }
 
@@ -45,6 +46,9 @@ struct MintArgs {
     /// The key's id (kid), if the server has several.
     #[arg(long, value_name = "ID")]
     key_id: Option<String>,
+    /// The algorithm of the signature, if not the usual one of the key: RS512, PS256, …
+    #[arg(long, value_name = "NAME")]
+    algorithm: Option<Algorithm>,
     /// Whose it is (sub).
     #[arg(long, value_name = "NAME")]
     subject: String,
@@ -103,7 +107,10 @@ pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
 }
 
 fn mint(args: MintArgs, now_s: u64) -> anyhow::Result<String> {
-    let key = SigningKey::new(&read(&args.key)?)?;
+    let mut key = SigningKey::new(&read(&args.key)?)?;
+    if let Some(algorithm) = args.algorithm {
+        key = key.with_algorithm(algorithm)?;
+    }
     let mut topics = serde_json::Map::new();
     let rights =
         [("subscribe", args.subscribe), ("publish", args.publish), ("inspect", args.inspect)];
@@ -137,44 +144,87 @@ fn explain(args: ExplainArgs, now_s: u64) -> anyhow::Result<()> {
     };
     let token = token.trim();
     let (header, claims) = parts(token)?;
-    let mut said = format!("header  {header}\nclaims  {}\n", serde_json::to_string(&claims)?);
+    let mut said = format!("header  {}\nclaims  {}\n", one_line(&header), one_line(&claims));
+    let (keys, skipped) = args.key.as_deref().map(keys).transpose()?.unzip();
+    for SkippedKey { key, why } in skipped.into_iter().flatten() {
+        // A String takes everything.
+        let _ = writeln!(said, "\nKey {key} of the set is not used: {why}");
+    }
+    if keys.is_none() {
+        said += "\nThe signature is not looked at: --key says by which key it should be.\n";
+    }
     let expected = Expectations {
         issuer: args.issuer,
         audience: args.audience,
         claim: args.claim,
         ..Expectations::default()
     };
-    let granted = match &args.key {
-        Some(path) => verify(token, &keys(path)?, &expected, now_s),
-        None => {
-            said += "\nThe signature is not looked at: --key says by which key it should be.\n";
-            claims.granted(&expected, now_s)
-        }
+    let explained = thalweg_token::explain(token, keys.as_ref(), &expected, now_s)?;
+    said += &granted(&explained, now_s);
+    let Some(first) = explained.refusals.first() else {
+        print(&said)?;
+        return Ok(());
     };
-    match granted {
-        Ok(granted) => {
-            said += &explained(&granted, now_s);
-            print(&said)?;
-            Ok(())
-        }
-        Err(error) => {
-            print(&said)?;
-            bail!(error)
-        }
+    said += "\nA server does not take it:\n";
+    for refusal in &explained.refusals {
+        let remedy = remedy(refusal, &claims, &expected);
+        // A String takes everything.
+        let _ = writeln!(said, "- {refusal}{remedy}");
+    }
+    print(&said)?;
+    bail!(first.clone())
+}
+
+/// Names the flag that makes a server take the token, if there is one.
+fn remedy(refusal: &TokenError, claims: &str, expected: &Expectations) -> String {
+    let named = |claim: &str| {
+        let claims: serde_json::Value = serde_json::from_str(claims).ok()?;
+        let value = &claims[claim];
+        let value = if value.is_array() { &value[0] } else { value };
+        value.as_str().map(|value| one_line(&serde_json::Value::from(value).to_string()))
+    };
+    let (claim, flag, wanted) = match refusal {
+        TokenError::OtherAudience => ("aud", "audience", &expected.audience),
+        TokenError::OtherIssuer => ("iss", "issuer", &expected.issuer),
+        _ => return String::new(),
+    };
+    match (named(claim), wanted) {
+        (Some(named), Some(wanted)) => format!("; it names {named}, the server {wanted:?}"),
+        (Some(named), None) => format!("; a server with --jwt-{flag} {named} takes it"),
+        (None, _) => String::new(),
     }
 }
 
-fn explained(granted: &Granted, now_s: u64) -> String {
-    let Granted { subject, ends_s, rights } = granted;
-    let left = humantime::format_duration(Duration::from_secs(ends_s.saturating_sub(now_s)));
-    let mut said = format!("\nsubject    {subject}\nvalid for  {left}\n");
+/// A part of a token for the terminal: it is somebody else's, and may have control characters.
+fn one_line(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    text.chars().map(escaped).collect()
+}
+
+/// Says what a token grants where it is taken.
+fn granted(explained: &Explained, now_s: u64) -> String {
+    let Explained { subject, ends_s, rights, .. } = explained;
+    let mut said = String::from("\n");
+    // A String takes everything.
+    if let Some(subject) = subject {
+        let _ = writeln!(said, "subject    {}", one_line(subject));
+    }
+    if let Some(ends_s) = ends_s {
+        let (words, left) = match ends_s.checked_sub(now_s) {
+            None | Some(0) => ("ended", now_s - ends_s),
+            Some(left) => ("valid for", left),
+        };
+        let time = humantime::format_duration(Duration::from_secs(left));
+        let ago = if words == "ended" { " ago" } else { "" };
+        let _ = writeln!(said, "{words:<9}  {time}{ago}");
+    }
+    let Some(rights) = rights else { return said };
     let rows = [
         ("subscribe", &rights.subscribe),
         ("publish", &rights.publish),
         ("inspect", &rights.inspect),
     ];
     for (right, topics) in rows {
-        // A String takes everything.
         let _ = writeln!(said, "{right:<9}  {}", patterns(topics));
     }
     if rights.admin {
@@ -191,17 +241,25 @@ fn patterns(topics: &Topics) -> String {
     patterns.join(" ")
 }
 
-/// The keys of a file.
-fn keys(path: &Path) -> anyhow::Result<Keys> {
+/// The keys of a file, and those of a set that are not used.
+fn keys(path: &Path) -> anyhow::Result<(Keys, Vec<SkippedKey>)> {
     let text = read(path)?;
     if text.contains("\"keys\"") {
         return Ok(Keys::of_set(text.as_bytes())?);
     }
-    let is_public = text.contains("PUBLIC KEY") || text.trim_start().starts_with('{');
+    let is_public = text.contains("PUBLIC KEY")
+        || text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
     let key = if is_public { Key::public(&text, None) } else { Key::secret(&text, None) };
-    Ok(Keys::new(vec![key?])?)
+    Ok((Keys::new(vec![key?])?, Vec::new()))
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    fs::read_to_string(path).with_context(|| {
+        match path.to_str().and_then(|it| it.strip_prefix('@')) {
+            Some(name) => {
+                format!("cannot read {}: here a file is named without @: {name}", path.display())
+            }
+            None => format!("cannot read {}", path.display()),
+        }
+    })
 }

@@ -155,6 +155,9 @@ pub(crate) const KEYS_WAITING_MAX: usize = 256;
 /// The most bytes of a set of keys: one has some hundred.
 pub(crate) const KEYS_BYTES_MAX: usize = 256 << 10;
 
+/// Keys of a set that are not used, and are named in the log with the reason.
+pub(crate) const KEYS_NAMED_MAX: usize = 8;
+
 /// Subjects, and as many addresses, whose rates are counted. Above this others are not counted: their
 /// number must neither take memory nor keep honest ones out.
 pub(crate) const RATED_MAX: usize = 200_000;

@@ -11,7 +11,7 @@ use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use rustls::ClientConfig;
-use thalweg_token::Keys;
+use thalweg_token::{Keys, SkippedKey};
 use tokio::{
     runtime::{self, LocalOptions},
     time::timeout,
@@ -29,7 +29,7 @@ use crate::{
     access::KeysEnd,
     clock::now_us,
     config::{
-        KEYS_BYTES_MAX, KEYS_GAP, KEYS_TIMEOUT, Pace, REDIRECTS_MAX, UpstreamUrl,
+        KEYS_BYTES_MAX, KEYS_GAP, KEYS_NAMED_MAX, KEYS_TIMEOUT, Pace, REDIRECTS_MAX, UpstreamUrl,
     },
 };
 
@@ -55,8 +55,9 @@ async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd) -> Infallible {
                 Ok(None)
             }
             Ok((text, next)) => match Keys::of_set(&text) {
-                Ok(keys) => {
+                Ok((keys, skipped)) => {
                     tracing::info!(keys = keys.len(), "read the keys of tokens");
+                    log_skipped(&skipped);
                     (last, most) = (text, next);
                     Ok(Some(keys))
                 }
@@ -78,6 +79,17 @@ async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd) -> Infallible {
         end.publish(keys.ok().flatten(), now_us() + least.as_micros() as u64);
         end.rest(least, most).await;
     }
+}
+
+/// Says which keys of a set are not used, in one line: this is once for each set that is another one.
+fn log_skipped(skipped: &[SkippedKey]) {
+    if skipped.is_empty() {
+        return;
+    }
+    let named: Vec<_> = skipped.iter().take(KEYS_NAMED_MAX).collect();
+    let reasons: Vec<_> = named.iter().map(|key| format!("{}: {}", key.key, key.why)).collect();
+    let reasons = reasons.join("; ");
+    tracing::warn!(skipped = skipped.len(), %reasons, "keys of the set that are not used");
 }
 
 /// Why there are no keys, and when to ask again at the earliest.

@@ -186,7 +186,7 @@ pub(super) struct Settings {
     #[arg(long, value_name = "RIGHTS", help_heading = ACCESS)]
     pub(super) everybody: Option<RightsOf>,
     /// Takes JSON Web Tokens that are signed by this key: @FILE, in PEM or a JWK; ID=@FILE, if
-    /// they name it (RS256, ES256, EdDSA)
+    /// they name it (RSA, EC, Ed25519)
     ///
     /// The claim thalweg of a token has its rights. `thalweg token` makes one, and explains it.
     #[arg(long, value_name = "KEY", help_heading = ACCESS)]

@@ -1,7 +1,7 @@
 //! Values of settings: written alike on the command line and in a file, and refused
 //! there with the same words.
 
-use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration};
+use std::{fmt, fs::File, io::Read, net::SocketAddr, path::Path, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, de};
 use thalweg_client::Topic;
@@ -420,11 +420,29 @@ impl TokenKey {
     }
 
     fn read(&self, read: fn(&str, Option<&str>) -> Result<Key, KeyError>) -> Result<Key, String> {
+        if let Some(remedy) = self.remedy() {
+            return Err(remedy);
+        }
         let (id, text) = match self.0.split_once("=@") {
             Some((id, path)) => (Some(id), text_of(&format!("@{path}"))?),
             None => (None, text_of(&self.0)?),
         };
-        read(&text, id).map_err(|error| error.to_string())
+        let from_file = ". To read it from a file, write @ before the file's name";
+        let hint = if self.0.contains('@') { "" } else { from_file };
+        read(&text, id).map_err(|error| format!("{error}{hint}"))
+    }
+
+    /// How to write it, if it is the name of a file: the name must neither be taken for a key, nor, being
+    /// long enough, for a secret.
+    fn remedy(&self) -> Option<String> {
+        let is_file = |path: &str| Path::new(path).is_file();
+        let (id, path) = match self.0.split_once('=') {
+            _ if is_file(&self.0) => ("", &*self.0),
+            Some((id, path)) if is_file(path) => (id, path),
+            _ => return None,
+        };
+        let equals = if id.is_empty() { "" } else { "=" };
+        Some(format!("{path} is a file: write {id}{equals}@{path} to read the key from it"))
     }
 }
 

@@ -82,8 +82,34 @@ fn a_token_made_on_the_command_line_is_taken_and_explained() {
     {
         assert!(said.contains(words), "{words} in {said}");
     }
+    // For another audience: what it grants, and why a server does not take it.
     let (is_right, said, failed) = thalweg(&["explain", "--key", &public, token]);
-    assert!(!is_right && said.contains("claims") && failed.contains("audience"), "{said}{failed}");
+    assert!(!is_right && failed.contains("audience"), "{said}{failed}");
+    for words in [
+        "claims",
+        "subject    alice",
+        "valid for",
+        "subscribe  users/alice/**",
+        "publish    users/alice/out",
+        "does not take it",
+        "another audience (aud); a server with --jwt-audience \"push\" takes it",
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+    let wrong = ["explain", "--audience", "pull", "--issuer", "me", token];
+    let (is_right, said, _) = thalweg(&wrong);
+    assert!(!is_right && said.contains("subscribe  users/alice/**"), "{said}");
+    assert!(said.contains("it names \"push\", the server \"pull\""), "{said}");
+    assert!(said.contains("no claim iss"), "{said}");
+    let (is_right, _, failed) = thalweg(&["explain", "--key", &format!("@{public}"), token]);
+    assert!(!is_right && failed.contains("without @"), "{failed}");
+    // {"alg":"none"}, and a subject that clears the screen.
+    let evil = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJcdTAwMWJbMkoiLAoiZXhwIjoxfQ.";
+    let (is_right, said, failed) = thalweg(&["explain", evil]);
+    assert!(
+        !is_right && !said.contains('\u{1b}') && failed.contains("algorithm"),
+        "{said}{failed}"
+    );
     let (is_right, said, _) = thalweg(&["explain", "--audience", "push", token]);
     assert!(is_right && said.contains("--key"), "{said}");
     // What no server takes is not made.

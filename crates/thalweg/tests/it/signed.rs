@@ -1,6 +1,7 @@
 //! JSON Web Tokens: who may do what by them, for how long, and what is not believed.
 
 mod disconnecting;
+mod keys;
 mod reloading;
 
 use std::{
@@ -42,8 +43,12 @@ fn now_s() -> u64 {
 }
 
 /// A token of alice's, with these claims in place of the usual ones.
-#[expect(clippy::needless_pass_by_value, reason = "it is given what `json!` makes")]
 fn token(key: &str, id: Option<&str>, changes: Value) -> String {
+    SigningKey::new(key).expect("a key").sign(&claims(changes), id).expect("a token")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given what `json!` makes")]
+fn claims(changes: Value) -> Claims {
     let mut claims = json!({
         "sub": "alice",
         "exp": now_s() + 600,
@@ -56,8 +61,7 @@ fn token(key: &str, id: Option<&str>, changes: Value) -> String {
     for (name, value) in changes.as_object().expect("an object") {
         claims[name] = value.clone();
     }
-    let claims: Claims = serde_json::from_value(claims).expect("claims");
-    SigningKey::new(key).expect("a key").sign(&claims, id).expect("a token")
+    serde_json::from_value(claims).expect("claims")
 }
 
 fn bearer(token: &str) -> String {
