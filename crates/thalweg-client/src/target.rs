@@ -47,7 +47,7 @@ impl Server {
             Some((prefix, "" | "/")) => (prefix, None),
             Some((prefix, topic)) => {
                 let topic = topic.strip_prefix('/').unwrap_or(topic);
-                (prefix, Some(topic.parse::<Topic>()?))
+                (prefix, Some(Topic::from_path(topic)?))
             }
             None => (path.trim_end_matches('/').trim_end_matches("/v1"), None),
         };
@@ -62,7 +62,7 @@ impl Server {
 
     /// The path of a topic.
     pub(crate) fn topic_path(&self, topic: &Topic) -> String {
-        self.path(&format!("/v1/topics/{topic}"))
+        self.path(&format!("/v1/topics/{}", topic.to_path()))
     }
 
     /// What asks what a query does.
@@ -164,6 +164,7 @@ mod tests {
         check("https://push.example/v1/topics", "push.example", 443, "", None);
         check("http://h/v1/topics/a/b", "h", 80, "", Some("a/b"));
         check("https://h/live/v1/topics/v1", "h", 443, "/live", Some("v1"));
+        check("http://h/v1/topics/auth0%7C5f/%40", "h", 80, "", Some("auth0|5f/@"));
         check("http://h/v1/", "h", 80, "", None);
         check("ws://[::1]:9/live/", "::1", 9, "/live", None);
         check("127.0.0.1:8080", "127.0.0.1", 8080, "", None);
@@ -184,6 +185,7 @@ mod tests {
         check("http://me:secret@h/", "token");
         check("http://h/v1/topics?topic=a", "leave the query out");
         check("http://h/v1/topics/a//b", "must not be empty");
+        check("http://h/v1/topics/a%2Fb", "write / for %2F");
     }
 
     #[test]
@@ -203,11 +205,12 @@ mod tests {
             server.subscription(&one, Transport::LongPolling, &subscribe, wait, true),
             "/live/v1/topics/a/b?cursor=9f.7&policy=skip&deltas=patch&interval=2500us&wait=25000ms"
         );
-        let two = [(topic("a/b"), at), (topic("c"), StartAt::Latest)];
+        assert_eq!(server.topic_path(&topic("a|b/c+d@e:f=g")), "/live/v1/topics/a%7Cb/c+d@e:f=g");
+        let two = [(topic("a/b"), at), (topic("c+d"), StartAt::Latest)];
         subscribe.interval = Duration::ZERO;
         assert_eq!(
             server.subscription(&two, Transport::ForeverFrame, &subscribe, wait, true),
-            "/live/v1/topics?topic=a%2Fb&topic=c&cursor=9f.7&cursor=latest&policy=skip&deltas=patch\
+            "/live/v1/topics?topic=a%2Fb&topic=c%2Bd&cursor=9f.7&cursor=latest&policy=skip&deltas=patch\
              &transport=forever-frame"
         );
     }

@@ -1,6 +1,11 @@
 //! The name one subscribes to.
 
-use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
+use std::{
+    borrow::{Borrow, Cow},
+    fmt,
+    str::FromStr,
+    sync::Arc,
+};
 
 use crate::limits::TOPIC_BYTES_MAX;
 
@@ -24,14 +29,53 @@ pub enum TopicError {
     #[error("a topic's segments must not be \".\" or \"..\"")]
     DotSegment,
     /// A character outside the grammar.
-    #[error("a topic may hold letters, digits, \"-\", \"_\", \".\", \"~\" and \"/\", not {0:?}")]
+    #[error("a topic may hold letters, digits, \"/\" and - _ . ~ @ : | + =, not {0:?}")]
     Character(char),
+    /// `%2F` in a path: proxies do not agree whether it separates segments.
+    #[error("a topic in a path has its \"/\" as it is: write / for %2F")]
+    EncodedSlash,
 }
 
 impl Topic {
     /// The topic as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Parses a topic as it stands in the path of a URL, percent-decoded once.
+    ///
+    /// # Errors
+    /// When the decoded text is no topic, or a `/` of it was encoded.
+    pub fn from_path(path: &str) -> Result<Self, TopicError> {
+        if !path.contains('%') {
+            return path.parse();
+        }
+        let mut decoded = Vec::with_capacity(path.len());
+        let mut bytes = path.bytes();
+        while let Some(byte) = bytes.next() {
+            if byte != b'%' {
+                decoded.push(byte);
+                continue;
+            }
+            let mut digit = || char::from(bytes.next()?).to_digit(16);
+            let (Some(high), Some(low)) = (digit(), digit()) else {
+                return Err(TopicError::Character('%'));
+            };
+            match (high << 4 | low) as u8 {
+                b'/' => return Err(TopicError::EncodedSlash),
+                byte => decoded.push(byte),
+            }
+        }
+        String::from_utf8_lossy(&decoded).parse()
+    }
+
+    /// Returns the topic as it stands in the path of a URL: `|`, which no path may have, is encoded
+    /// (RFC 3986 §3.3).
+    pub fn to_path(&self) -> Cow<'_, str> {
+        match self.0.contains('|') {
+            true => self.0.replace('|', "%7C").into(),
+            false => (&*self.0).into(),
+        }
     }
 
     /// The topic's image in NATS subjects: `/` and `.` swapped, one-to-one.
@@ -76,7 +120,8 @@ pub(crate) fn check_segment(segment: &str) -> Result<(), TopicError> {
 }
 
 pub(crate) fn is_topic_character(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '/')
+    c.is_ascii_alphanumeric()
+        || matches!(c, '-' | '_' | '.' | '~' | '/' | '@' | ':' | '|' | '+' | '=')
 }
 
 fn swap_separators(text: &str) -> String {

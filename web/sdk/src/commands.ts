@@ -3,7 +3,7 @@
 import type { Connection } from "./connection.js";
 import { ThalwegError } from "./errors.js";
 import type { Post } from "./post.js";
-import type { Answer, Message, Position, Refusal } from "./wire.js";
+import { type Answer, type Message, type Position, type Refusal, topicPath } from "./wire.js";
 
 /** Where the server has appended what was published. */
 export interface Published {
@@ -66,7 +66,7 @@ export function commands(twoWay: () => Connection | null, post: Post, timeoutMs:
     async publish(topic, events) {
       const connection = twoWay();
       if (connection) return (await send(connection, "publish", { topic, events })) as Published;
-      const path = `v1/topics/${topic}`;
+      const path = topicPath(topic);
       const body = events.map((event) => JSON.stringify(event)).join("\n");
       const how = events.length === 1 ? { key: randomKey() } : { type: "application/x-ndjson" };
       return (await post({ path, body, timeoutMs, ...how })) as Published;

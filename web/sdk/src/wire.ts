@@ -156,14 +156,19 @@ export function parsePosition(position: string): ParsedPosition | null {
   return found?.[1] && offset <= Number.MAX_SAFE_INTEGER ? { epoch: found[1], offset } : null;
 }
 
-const TOPIC = /^(?!.{201})(?!(.*\/)?\.{1,2}(\/|$))[\w.~-]+(\/[\w.~-]+)*$/;
+const TOPIC = /^(?!.{201})(?!(.*\/)?\.{1,2}(\/|$))[\w.~@:|+=-]+(\/[\w.~@:|+=-]+)*$/;
 
-/** Whether this is in the grammar of topics; if so it can stand in a URL as it is. @internal */
+/** Whether this is in the grammar of topics. @internal */
 export function isTopic(topic: string): boolean {
   return TOPIC.test(topic);
 }
 
 const START = /^(latest|earliest|newest\.([1-9]\d{0,3}|10000))$/;
+
+/** Path of a topic: no path may have `|` (RFC 3986). @internal */
+export function topicPath(topic: string): string {
+  return `v1/topics/${topic.replaceAll("|", "%7C")}`;
+}
 
 /** Whether this says where to begin. @internal */
 export function isCursor(cursor: string): boolean {

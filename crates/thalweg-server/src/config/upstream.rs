@@ -62,7 +62,13 @@ impl UpstreamConfig {
     /// # Errors
     /// One sentence saying what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (pattern, rest) = text.split_once('=').ok_or(
+        // A topic may have an equals sign, and no doubled slash.
+        let begins = ["=http://", "=https://"].into_iter().filter_map(|scheme| text.find(scheme));
+        let (pattern, rest) = match begins.min() {
+            Some(at) => Some((&text[..at], &text[at + 1..])),
+            None => text.split_once('='),
+        }
+        .ok_or(
             "an upstream is PATTERN=URL,key=value,…, for instance \
              matchesfeed/**=http://127.0.0.1:9000/{topic}",
         )?;
@@ -182,13 +188,22 @@ impl UpstreamUrl {
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })
     }
 
-    /// Path and query of a topic. A topic has no character that means something in a URL but `/`,
-    /// and no segment `.` or `..` (its grammar), so it stays below what was configured.
+    /// Path and query of a topic. A topic has no segment `.` or `..` and no `?`, `#` or `%` (its
+    /// grammar), so it stays below what was configured. `|` has to be encoded (RFC 3986 §3.3), and so
+    /// has what some servers read as something else: `+`, which is a space to them, and in a query `=`.
     pub(crate) fn target(&self, topic: &Topic) -> String {
-        match &self.after {
-            Some(after) => format!("{}{topic}{after}", self.before),
-            None => self.before.clone(),
+        let Some(after) = &self.after else { return self.before.clone() };
+        let mut target = self.before.clone();
+        let is_query = self.before.contains('?');
+        for c in topic.as_str().chars() {
+            match c {
+                '|' => target.push_str("%7C"),
+                '+' => target.push_str("%2B"),
+                '=' if is_query => target.push_str("%3D"),
+                c => target.push(c),
+            }
         }
+        target + after
     }
 
     /// Reads the URL of one document.
@@ -238,6 +253,13 @@ mod tests {
         check("https://h:80/x/{topic}.json", "h:80", "/x/a/b.c/d.json");
         check("http://[::1]:9000/?key={topic}&x=%2F", "[::1]:9000", "/?key=a/b.c/d&x=%2F");
         check("http://h?key={topic}", "h", "/?key=a/b.c/d");
+        let named = |url: &str, topic: &str| {
+            UpstreamConfig::parse(&format!("**={url}")).unwrap().url.target(&topic.parse().unwrap())
+        };
+        assert_eq!(named("http://h/{topic}", "a|b/c@d:e+f=g"), "/a%7Cb/c@d:e%2Bf=g");
+        assert_eq!(named("http://h/?k={topic}", "a|b/c@d:e+f=g"), "/?k=a%7Cb/c@d:e%2Bf%3Dg");
+        let equals = UpstreamConfig::parse("a=b/*=http://h/{topic}?x=http://y").unwrap();
+        assert_eq!(equals.pattern.as_str(), "a=b/*");
         let one = UpstreamConfig::parse("all=http://h/list").unwrap();
         assert_eq!(one.url.target(&"all".parse().unwrap()), "/list");
     }

@@ -25,7 +25,7 @@ pub(super) async fn answer(
     if parts.method != Method::GET {
         return Err(ErrorResponse::method("GET, HEAD"));
     }
-    let topic: Topic = topic.parse().map_err(Refusal::from)?;
+    let topic = Topic::from_path(topic).map_err(Refusal::from)?;
     let query = Query::of_known(parts, &["ticket"])?;
     let reading = http.allow(Reading(topic), parts, &query, requester).await?;
     let columns = http.shard.topic_columns(&reading).await?;

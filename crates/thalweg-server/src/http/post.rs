@@ -63,7 +63,7 @@ impl Publisher {
         topic: &str,
         parts: &Parts,
     ) -> Result<Self, Refusal> {
-        let topic: Topic = topic.parse()?;
+        let topic = Topic::from_path(topic)?;
         if http.shard.is_draining() {
             return Err(Refusal::draining());
         }

@@ -502,7 +502,7 @@ async fn delete(
     parts: &Parts,
     requester: &Requester,
 ) -> Result<Answer, ErrorResponse> {
-    let topic: Topic = topic.parse().map_err(Refusal::from)?;
+    let topic = Topic::from_path(topic).map_err(Refusal::from)?;
     let topic = http.allow(Writing(topic), parts, &Query::of(parts)?, requester).await?;
     http.shard.delete(topic).await?;
     Ok(empty(StatusCode::NO_CONTENT))
@@ -527,7 +527,10 @@ async fn read(
         )
         .into());
     }
-    let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
+    let named = path_topic
+        .map(|path| Topic::from_path(path).map_err(Refusal::from))
+        .or_else(|| query.topics.first().map(|name| parameters::topic(name)));
+    let Some(topic) = named else {
         if query.newest.is_some() {
             return Err(
                 parameters::bad("newest: name a topic, as in /v1/topics/cars".into()).into()
@@ -540,7 +543,7 @@ async fn read(
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
         return Err(parameters::bad("one topic is read at a time".into()).into());
     }
-    let topic: Topic = topic.parse().map_err(Refusal::from)?;
+    let topic = topic?;
     let start = match query.starts()?.as_slice() {
         [] => StartAt::Earliest,
         [start] => *start,

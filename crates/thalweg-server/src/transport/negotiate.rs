@@ -10,7 +10,7 @@ use super::{
     Query, Transport,
     accept::{allowed, preferred, takes, takes_gzip},
     head::{self, Head},
-    parameters::bad,
+    parameters::{self, bad},
 };
 use crate::{
     access::AccessPolicy,
@@ -196,22 +196,22 @@ fn topics(
     transport: Transport,
     subscriptions_max: usize,
 ) -> Result<Vec<Topic>, Refusal> {
-    let names = match path_topic {
+    let names: Vec<Result<Topic, Refusal>> = match path_topic {
         Some(_) if !query.topics.is_empty() => {
             return Err(bad("name the topic in the path or as topic=, not both".into()));
         }
-        Some(name) => vec![name],
-        None => query.topics.iter().map(|name| &**name).collect(),
+        Some(path) => vec![Topic::from_path(path).map_err(Refusal::from)],
+        None if query.topics.len() > subscriptions_max => {
+            return Err(Refusal::too_many_subscriptions(subscriptions_max));
+        }
+        None => query.topics.iter().map(|name| parameters::topic(name)).collect(),
     };
     if names.is_empty() && transport != Transport::WebSocket {
         return Err(bad("name a topic: /v1/topics/cars or /v1/topics?topic=cars".into()));
     }
-    if names.len() > subscriptions_max {
-        return Err(Refusal::too_many_subscriptions(subscriptions_max));
-    }
     let mut topics: Vec<Topic> = Vec::with_capacity(names.len());
     for name in names {
-        let topic: Topic = name.parse()?;
+        let topic = name?;
         if topics.contains(&topic) {
             return Err(bad(format!("topic {} is named twice", Excerpt(topic.as_str()))));
         }
@@ -395,7 +395,10 @@ mod tests {
         refused("/v1/topics/a?interval=5", SSE, ErrorCode::BadParameter, "250ms");
         refused("/v1/topics/a?topic=b", SSE, ErrorCode::BadParameter, "not both");
         refused("/v1/topics?topic=a&topic=a", SSE, ErrorCode::BadParameter, "twice");
-        refused("/v1/topics/a%20b", SSE, ErrorCode::BadTopic, "'%'");
+        refused("/v1/topics/a%20b", SSE, ErrorCode::BadTopic, "' '");
+        refused("/v1/topics/a%2Fb", SSE, ErrorCode::BadTopic, "%2F");
+        refused("/v1/topics/a%252Fb", SSE, ErrorCode::BadTopic, "'%'");
+        refused("/v1/topics?topic=a+b", SSE, ErrorCode::BadTopic, "write %2B");
         refused("/v1/topics", SSE, ErrorCode::BadParameter, "name a topic");
         assert!(asked("/v1/topics/a?_=123", SSE).is_ok());
     }

@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-use thalweg_wire::{ErrorCode, Excerpt, StartAt};
+use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic, topic::TopicError};
 
 use crate::{
     config::{nearest, parse_bytes, parse_duration},
@@ -19,6 +19,20 @@ const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// The smallest window. With less the client would send little but acks.
 const WINDOW_BYTES_MIN: usize = 1024;
+
+/// A topic of a query.
+///
+/// # Errors
+/// When it is none; a `+`, which is a space in a query, with the remedy.
+pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
+    name.parse::<Topic>().map_err(|error| match error {
+        TopicError::Character(' ') => {
+            let message = "a topic may not hold a space, and + is one in a query: write %2B for +";
+            Refusal::new(ErrorCode::BadTopic, message)
+        }
+        error => error.into(),
+    })
+}
 
 /// Where to start.
 pub(crate) fn start(text: &str) -> Result<StartAt, Refusal> {

@@ -23,6 +23,10 @@ fn read<T: DeserializeOwned>(json: &str) -> T {
 struct Topics {
     valid: Vec<ValidTopic>,
     invalid: Vec<InvalidTopic>,
+    paths: Vec<TopicPath>,
+    no_paths: Vec<String>,
+    queries: Vec<TopicQuery>,
+    no_queries: Vec<String>,
     no_nats_image: Vec<NatsSubject>,
     patterns: Vec<Matching>,
     no_patterns: Vec<String>,
@@ -52,6 +56,22 @@ struct InvalidTopic {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct TopicPath {
+    path: String,
+    topic: String,
+    /// Whether clients write it so.
+    is_written: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TopicQuery {
+    query: String,
+    topic: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct NatsSubject {
     nats: String,
 }
@@ -75,8 +95,30 @@ fn topics() {
             Err(TopicError::Character(_)) => "character",
             Err(TopicError::EmptySegment) => "empty_segment",
             Err(TopicError::DotSegment) => "dot_segment",
+            Err(TopicError::EncodedSlash) => "encoded_slash",
         };
         assert_eq!(actual, why, "{topic:?}");
+    }
+    for TopicPath { path, topic, is_written } in topics.paths {
+        let found = Topic::from_path(&path).expect("a topic");
+        assert_eq!(found.as_str(), topic, "{path}");
+        if is_written {
+            assert_eq!(found.to_path(), path);
+        }
+    }
+    for path in topics.no_paths {
+        assert!(Topic::from_path(&path).is_err(), "{path:?}");
+    }
+    let named = |query: &str| {
+        let (name, value) = form_urlencoded::parse(query.as_bytes()).next().expect("a parameter");
+        assert_eq!(name, "topic", "{query}");
+        value.parse::<Topic>()
+    };
+    for TopicQuery { query, topic } in topics.queries {
+        assert_eq!(named(&query).expect("a topic").as_str(), topic, "{query}");
+    }
+    for query in topics.no_queries {
+        assert!(named(&query).is_err(), "{query:?}");
     }
     for NatsSubject { nats } in topics.no_nats_image {
         assert!(Topic::from_nats_subject(&nats).is_err(), "{nats:?}");

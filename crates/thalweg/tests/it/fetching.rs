@@ -197,13 +197,35 @@ fn only_what_a_topic_may_be_reaches_the_upstream() {
         "f/a%2525",
         "f//a",
         "f/a%5Cb",
-        "f/u%40h",
+        "f/a%20b",
+        "f/a%3Fb",
+        "f/a%23b",
+        "f/a%00b",
+        "f/%2540",
     ] {
         let answer = server.ask("GET", &format!("/v1/topics/{topic}"), &sse, "");
         assert_eq!(answer.status, 400, "{topic}: {}", answer.text());
     }
     until(&mut server.subscribe(Transport::Sse, "/f/a"), &json!(1));
     assert_eq!(upstream.asked("/f/a").len(), upstream.count());
+}
+
+/// Subjects of identity providers and e-mail addresses are segments, and upstreams read them as they are
+/// meant.
+#[test]
+fn a_topic_with_special_characters_reaches_the_upstream_as_it_is_meant() {
+    let (upstream, _) = numbers();
+    let server = serve(&upstream, "", &[]);
+    for (target, asked) in [
+        ("/f/auth0%7C5f7c", "/f/auth0%7C5f7c"),
+        ("/f/auth1|5f7c", "/f/auth1%7C5f7c"),
+        ("/f/ada+news%40example.com", "/f/ada%2Bnews@example.com"),
+        ("?topic=f/bob%2Bnews@example.com", "/f/bob%2Bnews@example.com"),
+        ("/f/eu-west-1:6f1e=%7E", "/f/eu-west-1:6f1e=~"),
+    ] {
+        until(&mut server.subscribe(Transport::Sse, target), &json!(1));
+        upstream.await_asked(asked, 1);
+    }
 }
 
 #[test]

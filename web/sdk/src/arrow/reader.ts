@@ -14,7 +14,7 @@ import { type RequestSettings, requestSettings } from "../options.js";
 import { thisPage } from "../page.js";
 import type { End } from "../transports/transport.js";
 import { Turns } from "../turns.js";
-import { type Close, type Cursor, type Message, type Position, quantity, reconnects } from "../wire.js";
+import { type Close, type Cursor, type Message, type Position, quantity, reconnects, topicPath } from "../wire.js";
 import type { ColumnBatch, ColumnListener, ColumnOptions, ColumnStatus, ColumnStream } from "./column-stream.js";
 import { type Frame, Frames } from "./frames.js";
 import { Messages } from "./messages.js";
@@ -56,7 +56,7 @@ export class ColumnReader implements ColumnStream {
   constructor(base: URL, topic: string, options: ColumnOptions, listener: ColumnListener) {
     this.#topic = topic;
     this.#options = options;
-    this.#url = new URL(`v1/topics/${topic}`, base);
+    this.#url = new URL(topicPath(topic), base);
     this.#settings = requestSettings(options);
     this.#listener = listener;
     this.#cursor = options.from ?? "latest";

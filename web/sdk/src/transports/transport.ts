@@ -3,7 +3,7 @@
  * reconnects nor has timeouts; whoever opened it does.
  */
 
-import type { Close, Cursor, Refusal } from "../wire.js";
+import { type Close, type Cursor, type Refusal, topicPath } from "../wire.js";
 
 /** A topic, and where the subscription is. */
 export interface TopicCursor {
@@ -118,7 +118,7 @@ export interface Transport {
 export function url(plan: ConnectPlan, more: Readonly<Record<string, string>> = {}): URL {
   const { topics, terms, deltas, ticket } = plan;
   const only = topics.length === 1 ? topics[0] : undefined;
-  const url = new URL(only ? `v1/topics/${only.topic}` : "v1/topics", plan.base);
+  const url = new URL(only ? topicPath(only.topic) : "v1/topics", plan.base);
   for (const { topic } of only ? [] : topics) url.searchParams.append("topic", topic);
   for (const { cursor } of topics) url.searchParams.append("cursor", cursor);
   for (const [key, value] of Object.entries({ ...terms, deltas, ...more, ticket })) {

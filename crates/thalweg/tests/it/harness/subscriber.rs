@@ -3,6 +3,7 @@
 //! checks that each goes on where it was.
 
 use serde_json::Value;
+use thalweg_client::Topic;
 
 use super::message::{Envelope, Gap, Heard};
 use super::reader::Reader;
@@ -316,9 +317,13 @@ fn first_target(transport: Transport, target: &str) -> String {
 }
 
 fn topics(path: &str, query: &str) -> Vec<String> {
-    let in_path = path.strip_prefix("/v1/topics/").map(str::to_owned);
+    let in_path = path.strip_prefix("/v1/topics/");
     let in_query = query.split('&').filter_map(|pair| pair.strip_prefix("topic="));
-    in_path.into_iter().chain(in_query.map(|topic| topic.replace("%2F", "/"))).collect()
+    let decoded = |text: &str| match Topic::from_path(&text.replace("%2F", "/")) {
+        Ok(topic) => topic.as_str().to_owned(),
+        Err(_) => text.to_owned(),
+    };
+    in_path.into_iter().chain(in_query).map(decoded).collect()
 }
 
 fn is_cursor(pair: &str) -> bool {

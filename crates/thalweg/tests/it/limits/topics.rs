@@ -127,7 +127,7 @@ fn subscribe_for(server: &Server, client: &str, topic: &str) -> Option<Socket> {
         head.refused(400, "too_many_topics");
         return None;
     }
-    socket.until(b"\n\n", "how soon to come back");
+    socket.until(b"\n", "how soon to come back");
     let event = socket.until(b"\n\n", "the first event").expect("an event");
     // A topic's home that is another shard says so later.
     let is_closed = event.starts_with(b"event:close");
