@@ -32,18 +32,48 @@ mod tls;
 use thalweg_wire::Topic;
 use tokio::sync::mpsc;
 
-use crate::stream::Payloads;
+use crate::{connection_limits::Address, stream::Payloads};
 pub(crate) use fetcher::Fetcher;
 pub(crate) use keys::KeyReader;
 
-/// A topic's home says that its document is wanted, or not any more.
+/// What shards say of a topic.
 #[derive(Debug, Clone)]
-pub(crate) struct Demand {
-    /// Where documents go.
-    pub(crate) shard: usize,
-    pub(crate) topic: Topic,
-    /// The upstream's index in the configuration; `None`: it is not wanted any more.
-    pub(crate) upstream: Option<usize>,
+pub(crate) enum Demand {
+    /// Its home wants its document.
+    Start {
+        /// Where documents go.
+        shard: usize,
+        topic: Topic,
+        /// The upstream's index in the configuration.
+        upstream: usize,
+        readers: Readers,
+    },
+    /// Several addresses read it from now on.
+    Share(Topic),
+    /// Its document is not wanted any more.
+    Stop(Topic),
+}
+
+/// The addresses that read a topic. Those of a client that is not counted for one are `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Readers {
+    #[default]
+    Nobody,
+    One(Option<Address>),
+    Several,
+}
+
+impl Readers {
+    /// One more. Returns whether they have become several by this.
+    pub(crate) fn add(&mut self, address: Option<Address>) -> bool {
+        let before = *self;
+        *self = match before {
+            Self::Nobody => Self::One(address),
+            Self::One(known) if known == address => before,
+            Self::One(_) | Self::Several => Self::Several,
+        };
+        *self != before && *self == Self::Several
+    }
 }
 
 /// What has come of a topic, for its home shard.

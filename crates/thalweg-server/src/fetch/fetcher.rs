@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::{
-    Demand, Fetched,
+    Demand, Fetched, Readers,
     exchange::{Answer, Known, Report, Unchanged, Upstream, Why},
     gone::Gone,
     host::Host,
@@ -161,18 +161,25 @@ impl Running {
     }
 
     fn take(&mut self, demand: Demand) {
-        let Demand { shard, topic, upstream } = demand;
-        let known = self.by_topic.get(&topic).copied();
-        match (upstream, known) {
-            (Some(upstream), None) => self.start(shard, topic, upstream),
-            (Some(upstream), Some(key)) => {
+        match demand {
+            Demand::Start { shard, topic, upstream, readers } => {
+                let Some(key) = self.by_topic.get(&topic).copied() else {
+                    return self.start(shard, topic, upstream, readers);
+                };
                 // Its home has no document, or none any more: a 304 would not help.
                 let job = &mut self.jobs[key as usize];
                 (job.known, job.is_lost) = (None, true);
                 let host = self.upstreams[upstream].host_index;
-                self.schedule.start(key, host, now_us());
+                self.schedule.start(key, host, readers, now_us());
             }
-            (None, Some(key)) => {
+            Demand::Share(topic) => {
+                if let Some(key) = self.by_topic.get(&topic) {
+                    self.schedule.share(*key);
+                }
+            }
+            Demand::Stop(topic) => {
+                // It may have gone meanwhile.
+                let Some(key) = self.by_topic.get(&topic).copied() else { return };
                 self.schedule.stop(key);
                 if self.schedule.contains(key) {
                     // It goes when what is under way is back, unless it is wanted again by then.
@@ -182,12 +189,10 @@ impl Running {
                     self.remove(key);
                 }
             }
-            // It has gone meanwhile.
-            (None, None) => {}
         }
     }
 
-    fn start(&mut self, shard: usize, topic: Topic, upstream: usize) {
+    fn start(&mut self, shard: usize, topic: Topic, upstream: usize, readers: Readers) {
         let now_us = now_us();
         if self.gone.contains(&topic, now_us) {
             self.counts[upstream].upstream_gone_remembered.add(1);
@@ -205,7 +210,7 @@ impl Running {
         };
         let key = self.jobs.insert(job) as Key;
         self.by_topic.insert(topic, key);
-        self.schedule.start(key, self.upstreams[upstream].host_index, now_us);
+        self.schedule.start(key, self.upstreams[upstream].host_index, readers, now_us);
     }
 
     /// Tells a topic's home that there is no document, once it has room for that.

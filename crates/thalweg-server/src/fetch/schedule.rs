@@ -1,10 +1,19 @@
 //! Which topic is fetched when, and how many at a time. Pure: time comes in.
 
+mod room;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, VecDeque},
     time::Duration,
 };
+
+use self::{room::Room, waiting::Waiting};
+use super::Readers;
+use crate::connection_limits::Address;
 
 /// Bounds on fetches under way.
 #[derive(Debug, Clone)]
@@ -18,14 +27,41 @@ pub(super) struct Limits {
 /// How long to wait after errors, µs: the first time, and at most.
 const BACKOFF_US: (u64, u64) = (500_000, 60_000_000);
 
+/// Documents that a host is asked for, one after the other, while keys that were never answered
+/// wait. More of them would starve newcomers where the upstream is always busy.
+const DOCUMENTS_IN_ROW: u32 = 4;
+
 /// A topic, by the key of whoever asks.
 pub(super) type Key = u32;
 
 /// A host, by its number: the place of its limit.
 pub(super) type Host = usize;
 
+/// The topics that share a part of the room: those that one address reads alone. A topic that several
+/// addresses read is a group by itself, so whoever asks for it first does not have it wait behind
+/// the address's other topics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Group {
+    /// `None`: of whoever is not counted for an address.
+    Of(Option<Address>),
+    Shared(Key),
+}
+
+/// What is known of an upstream's answers for a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// It has answered the last fetch.
+    Document,
+    /// It has never answered, or failed the last time.
+    Unproven,
+}
+
 /// Topics that are to be fetched again and again, until they are stopped. A topic is under way
 /// once at most.
+///
+/// A slow upstream holds what is under way for as long as a fetch may take. So that a client with many
+/// slow keys does not starve others, a part of the room is kept free of each group, and a part of keys
+/// that were never answered; what is free goes to groups in turn.
 #[derive(Debug)]
 pub(super) struct Schedule {
     limits: Limits,
@@ -34,7 +70,7 @@ pub(super) struct Schedule {
     /// meanwhile, is no longer.
     due: BinaryHeap<Reverse<(u64, Key, u64)>>,
     hosts: Vec<Load>,
-    in_flight: usize,
+    room: Room,
     turns: u64,
     /// Hosts with topics that are due and wait for room.
     waiting_hosts: VecDeque<Host>,
@@ -43,20 +79,27 @@ pub(super) struct Schedule {
 #[derive(Debug)]
 struct Topic {
     host: Host,
+    group: Group,
     turn: u64,
-    is_in_flight: bool,
+    /// How it was counted when it was taken; `None`: it is not under way.
+    in_flight: Option<(Proof, Group)>,
     /// It is due, and there is no room for it yet.
     is_waiting: bool,
     /// Whether it was stopped while it was under way: it goes when it is back.
     is_stopped: bool,
+    proof: Proof,
     /// Errors since it was last answered.
     errors: u32,
 }
 
+/// A host's fetches.
 #[derive(Debug, Default)]
 struct Load {
-    in_flight: usize,
-    waiting: VecDeque<(Key, u64)>,
+    room: Room,
+    documents: Waiting,
+    unproven: Waiting,
+    /// Documents that were taken since a key that was never answered.
+    documents_in_row: u32,
 }
 
 /// What a fetch has come to.
@@ -77,34 +120,56 @@ impl Schedule {
             limits,
             topics: HashMap::new(),
             due: BinaryHeap::new(),
-            in_flight: 0,
+            room: Room::default(),
             turns: 0,
             waiting_hosts: VecDeque::new(),
         }
     }
 
-    /// A topic is wanted: it is due at once, unless it is known.
-    pub(super) fn start(&mut self, key: Key, host: Host, now_us: u64) {
+    /// A topic is wanted by these readers: it is due at once, unless it is known.
+    pub(super) fn start(&mut self, key: Key, host: Host, readers: Readers, now_us: u64) {
         if let Some(topic) = self.topics.get_mut(&key) {
             topic.is_stopped = false;
+            if readers == Readers::Several {
+                self.share(key);
+            }
             return;
         }
+        let group = match readers {
+            Readers::Nobody => Group::Of(None),
+            Readers::One(address) => Group::Of(address),
+            Readers::Several => Group::Shared(key),
+        };
         let topic = Topic {
             host,
+            group,
             turn: 0,
-            is_in_flight: false,
+            in_flight: None,
             is_waiting: false,
             is_stopped: false,
+            proof: Proof::Unproven,
             errors: 0,
         };
         self.topics.insert(key, topic);
         self.set(key, now_us);
     }
 
+    /// Several addresses read a topic from now on.
+    pub(super) fn share(&mut self, key: Key) {
+        let Some(topic) = self.topics.get_mut(&key) else { return };
+        topic.group = Group::Shared(key);
+        if topic.is_waiting {
+            // It leaves the place that it has behind the topics of its first reader.
+            self.turns += 1;
+            topic.turn = self.turns;
+            self.wait_for_room(key);
+        }
+    }
+
     /// A topic is not wanted any more.
     pub(super) fn stop(&mut self, key: Key) {
         match self.topics.get_mut(&key) {
-            Some(topic) if topic.is_in_flight => topic.is_stopped = true,
+            Some(topic) if topic.in_flight.is_some() => topic.is_stopped = true,
             _ => drop(self.topics.remove(&key)),
         }
     }
@@ -116,38 +181,22 @@ impl Schedule {
                 break;
             }
             self.due.pop();
-            if let Some(topic) = self.topics.get_mut(&key).filter(|topic| topic.turn == turn) {
-                topic.is_waiting = true;
-                let load = &mut self.hosts[topic.host];
-                if load.waiting.is_empty() {
-                    self.waiting_hosts.push_back(topic.host);
-                }
-                load.waiting.push_back((key, turn));
+            if self.topics.get(&key).is_some_and(|topic| topic.turn == turn) {
+                self.wait_for_room(key);
             }
         }
         // Hosts take turns, so that one with many topics does not keep the others waiting.
         for _ in 0..self.waiting_hosts.len() {
-            if self.in_flight >= self.limits.in_flight {
+            if self.room.in_flight >= self.limits.in_flight {
                 return None;
             }
             let host = self.waiting_hosts.pop_front()?;
-            let load = &mut self.hosts[host];
-            if load.in_flight >= self.limits.of_hosts[host] {
+            let taken = self.take_of(host);
+            if self.hosts[host].has_waiting() {
                 self.waiting_hosts.push_back(host);
-                continue;
             }
-            while let Some((key, turn)) = load.waiting.pop_front() {
-                let Some(topic) = self.topics.get_mut(&key).filter(|topic| topic.turn == turn)
-                else {
-                    continue;
-                };
-                (topic.is_in_flight, topic.is_waiting) = (true, false);
-                load.in_flight += 1;
-                self.in_flight += 1;
-                if !load.waiting.is_empty() {
-                    self.waiting_hosts.push_back(host);
-                }
-                return Some(key);
+            if taken.is_some() {
+                return taken;
             }
         }
         None
@@ -155,12 +204,10 @@ impl Schedule {
 
     /// A fetch is over. `jitter` is from 0 to 1. Returns whether the topic is still wanted.
     pub(super) fn finished(&mut self, key: Key, next: Next, now_us: u64, jitter: f64) -> bool {
-        let Some(topic) = self.topics.get_mut(&key).filter(|topic| topic.is_in_flight) else {
-            return false;
-        };
-        topic.is_in_flight = false;
-        self.in_flight -= 1;
-        self.hosts[topic.host].in_flight -= 1;
+        let Some(topic) = self.topics.get_mut(&key) else { return false };
+        let Some((proof, group)) = topic.in_flight.take() else { return false };
+        self.room.give_back(proof, group);
+        self.hosts[topic.host].room.give_back(proof, group);
         if topic.is_stopped || next == Next::Never {
             let is_wanted = !topic.is_stopped;
             self.topics.remove(&key);
@@ -168,11 +215,12 @@ impl Schedule {
         }
         let wait_us = match next {
             Next::In(wait) => {
-                topic.errors = 0;
+                (topic.errors, topic.proof) = (0, Proof::Document);
                 wait.as_micros() as u64
             }
             Next::Later(at_least) => {
                 topic.errors += 1;
+                topic.proof = Proof::Unproven;
                 let (first, most) = BACKOFF_US;
                 let most = most.min(first << (topic.errors - 1).min(16));
                 // Half of it at least: whoever failed together does not come back together.
@@ -207,138 +255,66 @@ impl Schedule {
             self.due.push(Reverse((due_us, key, self.turns)));
         }
     }
+
+    /// A topic is due.
+    fn wait_for_room(&mut self, key: Key) {
+        let Some(topic) = self.topics.get_mut(&key) else { return };
+        topic.is_waiting = true;
+        let load = &mut self.hosts[topic.host];
+        if !load.has_waiting() {
+            self.waiting_hosts.push_back(topic.host);
+        }
+        load.waiting(topic.proof).push(topic.group, key, topic.turn);
+    }
+
+    /// The next topic of a host, if there is one and room for it.
+    fn take_of(&mut self, host: Host) -> Option<Key> {
+        let limit = self.limits.of_hosts[host];
+        let load = &mut self.hosts[host];
+        if load.room.in_flight >= limit {
+            return None;
+        }
+        let mut proofs = [Proof::Document, Proof::Unproven];
+        if load.documents_in_row >= DOCUMENTS_IN_ROW {
+            proofs.reverse();
+        }
+        for proof in proofs {
+            let (all, of_host) = (&self.room, &load.room);
+            let has_room = |group| {
+                all.takes(self.limits.in_flight, proof, group) && of_host.takes(limit, proof, group)
+            };
+            let waiting = match proof {
+                Proof::Document => &mut load.documents,
+                Proof::Unproven => &mut load.unproven,
+            };
+            while let Some((key, turn)) = waiting.pop(has_room) {
+                let Some(topic) = self.topics.get_mut(&key).filter(|topic| topic.turn == turn)
+                else {
+                    continue;
+                };
+                (topic.in_flight, topic.is_waiting) = (Some((proof, topic.group)), false);
+                load.documents_in_row = match proof {
+                    Proof::Document => load.documents_in_row + 1,
+                    Proof::Unproven => 0,
+                };
+                load.room.take(proof, topic.group);
+                self.room.take(proof, topic.group);
+                return Some(key);
+            }
+        }
+        None
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::{collection::vec, prelude::*};
-
-    use super::*;
-
-    const IN_FLIGHT: usize = 4;
-    const OF_HOST: usize = 2;
-
-    fn schedule() -> Schedule {
-        Schedule::new(Limits { in_flight: IN_FLIGHT, of_hosts: vec![OF_HOST; 3] })
-    }
-
-    #[test]
-    fn a_topic_is_under_way_once() {
-        let mut schedule = schedule();
-        schedule.start(7, 0, 10);
-        schedule.start(7, 0, 10);
-        assert_eq!(schedule.take(9), None);
-        assert_eq!((schedule.take(10), schedule.take(10)), (Some(7), None));
-        schedule.start(7, 0, 11);
-        assert_eq!(schedule.take(11), None);
-        assert!(schedule.finished(7, Next::In(Duration::from_micros(5)), 20, 0.5));
-        assert_eq!((schedule.take(24), schedule.next_us()), (None, Some(25)));
-        assert_eq!(schedule.take(25), Some(7));
-    }
-
-    #[test]
-    fn a_host_has_its_share() {
-        let mut schedule = schedule();
-        (0..10).for_each(|key| schedule.start(key, 0, 0));
-        (10..12).for_each(|key| schedule.start(key, 1, 0));
-        let mut taken: Vec<Key> = std::iter::from_fn(|| schedule.take(0)).collect();
-        taken.sort_unstable();
-        assert_eq!(taken, [0, 1, 10, 11]);
-        assert!(schedule.finished(0, Next::In(Duration::from_secs(1)), 0, 0.0));
-        assert_eq!(schedule.take(0), Some(2), "one of the same host takes its place");
-    }
-
-    #[test]
-    fn errors_make_the_wait_longer() {
-        let mut schedule = schedule();
-        schedule.start(1, 0, 0);
-        let (mut now_us, mut waits) = (0, Vec::new());
-        for _ in 0..20 {
-            assert_eq!(schedule.take(now_us), Some(1));
-            assert!(schedule.finished(1, Next::Later(None), now_us, 1.0));
-            let due_us = schedule.next_us().unwrap();
-            waits.push(due_us - now_us);
-            now_us = due_us;
+impl Load {
+    fn waiting(&mut self, proof: Proof) -> &mut Waiting {
+        match proof {
+            Proof::Document => &mut self.documents,
+            Proof::Unproven => &mut self.unproven,
         }
-        assert_eq!((waits[0], waits[1], waits[19]), (500_000, 1_000_000, 60_000_000));
-        assert_eq!(schedule.take(now_us), Some(1));
-        let asked = Next::Later(Some(Duration::from_secs(100)));
-        assert!(schedule.finished(1, asked, now_us, 0.0));
-        assert_eq!(schedule.next_us(), Some(now_us + 100_000_000));
     }
 
-    #[test]
-    fn what_is_stopped_does_not_come_back() {
-        let mut schedule = schedule();
-        schedule.start(1, 0, 0);
-        schedule.stop(1);
-        assert_eq!(schedule.take(0), None);
-        schedule.start(1, 0, 5);
-        assert_eq!((schedule.take(4), schedule.take(5)), (None, Some(1)));
-        schedule.stop(1);
-        assert!(!schedule.finished(1, Next::In(Duration::ZERO), 5, 0.0), "nobody wants it");
-        assert_eq!((schedule.take(100), schedule.in_flight), (None, 0));
-        schedule.start(1, 0, 6);
-        assert_eq!(schedule.take(6), Some(1));
-        schedule.stop(1);
-        schedule.start(1, 0, 7);
-        assert!(schedule.finished(1, Next::In(Duration::ZERO), 8, 0.0), "wanted again meanwhile");
-        assert_eq!(schedule.take(8), Some(1));
-        assert!(schedule.finished(1, Next::Never, 9, 0.0));
-        assert_eq!(schedule.take(1 << 40), None);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        /// Whatever comes: never more than may be, and what is wanted is fetched in the end.
-        #[test]
-        fn limits_hold_and_nobody_waits_for_ever(
-            steps in vec((0..12_u32, 0..5_u8, 0..50_u64), 0..200),
-        ) {
-            let mut schedule = schedule();
-            let (mut now_us, mut wanted) = (0, std::collections::BTreeSet::new());
-            let mut under_way: Vec<Key> = Vec::new();
-            for (key, what, later_us) in steps {
-                now_us += later_us;
-                match what {
-                    0 | 1 => {
-                        schedule.start(key, key as Host % 3, now_us);
-                        wanted.insert(key);
-                    }
-                    2 => {
-                        schedule.stop(key);
-                        wanted.remove(&key);
-                    }
-                    _ => {
-                        if let Some(at) = under_way.iter().position(|under_way| *under_way == key) {
-                            under_way.swap_remove(at);
-                            let next = Next::In(Duration::from_micros(later_us));
-                            schedule.finished(key, next, now_us, 0.0);
-                        }
-                    }
-                }
-                while let Some(taken) = schedule.take(now_us) {
-                    prop_assert!(!under_way.contains(&taken), "{taken} twice");
-                    under_way.push(taken);
-                }
-                prop_assert_eq!(schedule.in_flight, under_way.len());
-                prop_assert!(under_way.len() <= IN_FLIGHT);
-                for host in 0..3 {
-                    let of_host = under_way.iter().filter(|key| **key % 3 == host).count();
-                    prop_assert!(of_host <= OF_HOST);
-                }
-            }
-            let mut fetched = std::collections::BTreeSet::new();
-            for _ in 0..100 {
-                for key in std::mem::take(&mut under_way) {
-                    schedule.finished(key, Next::In(Duration::from_micros(1)), now_us, 0.0);
-                }
-                now_us += 100;
-                under_way.extend(std::iter::from_fn(|| schedule.take(now_us)));
-                fetched.extend(under_way.iter().copied());
-            }
-            prop_assert!(wanted.is_subset(&fetched), "{wanted:?} of {fetched:?}");
-        }
+    fn has_waiting(&self) -> bool {
+        !self.documents.is_empty() || !self.unproven.is_empty()
     }
 }

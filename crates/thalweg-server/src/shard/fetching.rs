@@ -15,8 +15,9 @@ use super::{
 };
 use crate::{
     clock::now_us,
+    connection_limits::Address,
     fanout::FeedKey,
-    fetch::{self, Fetched},
+    fetch::{self, Fetched, Readers},
     refusal::Refusal,
     stream::{FeedKind, Payloads},
 };
@@ -53,15 +54,19 @@ impl Fetching {
         key: FeedKey,
         change: DemandChange,
     ) {
-        let Some(topic) = topics.feeds.get(key).map(|local| local.topic.clone()) else { return };
+        let Some(local) = topics.feeds.get(key) else { return };
+        let (topic, readers) = (local.topic.clone(), local.readers);
         let Some(upstream) = self.common.config.upstream(&topic) else { return };
         match change {
             DemandChange::Start if topics.looks_for_version(key) => {}
             DemandChange::Start => {
-                let upstream = Some(upstream);
-                self.unsent.push_back(fetch::Demand { shard: self.shard, topic, upstream });
+                let shard = self.shard;
+                self.unsent.push_back(fetch::Demand::Start { shard, topic, upstream, readers });
             }
             DemandChange::Stop => {
+                if let Some(local) = topics.feeds.get_mut(key) {
+                    local.readers = Readers::Nobody;
+                }
                 // Whoever comes later waits for a document that is not old.
                 topics.forget(key, now_us());
                 self.stop(topic);
@@ -71,7 +76,12 @@ impl Fetching {
 
     /// Has a topic fetched no longer.
     pub(super) fn stop(&mut self, topic: Topic) {
-        self.unsent.push_back(fetch::Demand { shard: self.shard, topic, upstream: None });
+        self.unsent.push_back(fetch::Demand::Stop(topic));
+    }
+
+    /// Has a topic fetched as one that several addresses read.
+    pub(super) fn share(&mut self, topic: Topic) {
+        self.unsent.push_back(fetch::Demand::Share(topic));
     }
 
     /// Tells the fetcher what is wanted; `false` if it had no room.
@@ -92,6 +102,22 @@ impl Fetching {
 }
 
 impl Topics {
+    /// A client counted for `address` reads a topic on this shard, or on another one whose home this is.
+    /// The fetcher must know of topics that several addresses read.
+    pub(super) fn add_reader(&mut self, key: FeedKey, address: Option<Address>) {
+        let config = &self.common.config;
+        let Some(local) = self.feeds.get_mut(key) else { return };
+        if config.upstreams.is_empty() || config.upstream(&local.topic).is_none() {
+            return;
+        }
+        if local.home.is_none() && local.subscribers.is_empty() {
+            local.readers = Readers::Nobody;
+        }
+        if local.readers.add(address) {
+            self.news.shared.push(local.topic.clone());
+        }
+    }
+
     /// Takes in what has come of a topic, if somebody still wants it.
     pub(super) fn take_fetched(&mut self, fetched: Fetched) {
         let Fetched { topic, document, asked_us } = fetched;

@@ -9,7 +9,10 @@ use super::{
     pauses::Pauses,
     topic_limits::TopicKind,
 };
-use crate::stream::{Batch, DerivedBatches, Feed, FeedKind, FormatMap, Sequencer};
+use crate::{
+    fetch::Readers,
+    stream::{Batch, DerivedBatches, Feed, FeedKind, FormatMap, Sequencer},
+};
 
 /// One topic on one shard.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub(super) struct LocalTopic {
     pub(super) pauses: Pauses,
     /// How many of its subscribers use each format.
     pub(super) format_users: FormatMap<u32>,
+    /// Who reads it, if it is fetched: on its home shard, those of others, too.
+    pub(super) readers: Readers,
     /// Number of the attachment to its home; 0: none.
     pub(super) attachment: u64,
     /// The topic has ended. Its name is not its own any more; it goes when nobody reads it.

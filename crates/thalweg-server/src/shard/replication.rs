@@ -101,6 +101,7 @@ impl Topics {
             // If its mailbox is full, it asks again at its next sweep.
             return self.post_no_room(follower.clone());
         };
+        self.add_reader(key, address);
         let Some(local) = self.feeds.get_mut(key) else { return };
         let Some(home) = &mut local.home else { return };
         home.followers.retain(|other| other.shard != follower.shard);

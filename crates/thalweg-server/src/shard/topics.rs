@@ -80,6 +80,8 @@ pub(super) struct News {
     pub(super) demand: Vec<(FeedKey, DemandChange)>,
     /// Topics that were fetched, and have ended or gone meanwhile.
     pub(super) unfetched: Vec<Topic>,
+    /// Topics that are fetched, and that several addresses read from now on.
+    pub(super) shared: Vec<Topic>,
 }
 
 impl Topics {
@@ -151,7 +153,9 @@ impl Topics {
         {
             return Err(too_many_new());
         }
-        self.open(topic, Creator::Subscriber(address))
+        let key = self.open(topic, Creator::Subscriber(address))?;
+        self.add_reader(key, address);
+        Ok(key)
     }
 
     /// The feeds of these topics for a subscriber, made if there are none: all of them or none.

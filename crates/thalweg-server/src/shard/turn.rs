@@ -210,6 +210,8 @@ impl Shard {
             ingest.queries.demand_changed(topics, key, change, now_us);
             ingest.fetching.demand_changed(topics, key, change);
         }
+        // After their beginning.
+        topics.news.shared.drain(..).for_each(|topic| ingest.fetching.share(topic));
     }
 
     /// Posts mail to other shards. `false` if one of them has no room for it now.

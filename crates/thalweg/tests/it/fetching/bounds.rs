@@ -55,6 +55,40 @@ fn all_hosts_and_each_are_asked_for_so_many_at_a_time() {
     assert_eq!(server.metric("thalweg_upstream_fetches_total"), 4.0);
 }
 
+/// Keys of one client that take as long as a fetch may hold up neither documents, nor keys of others.
+#[test]
+fn a_client_with_many_slow_keys_starves_nobody() {
+    let upstream = Upstream::start(|asked| match asked.path.starts_with("/f/slow/") {
+        true => Reply::Never(Vec::new()),
+        false => Reply::json("", &asked.before),
+    });
+    let settings = ",max-age=20ms,least=20ms,timeout=10m";
+    let flags = [&TRUSTED[..], &["--max-new-fetched-per-address", "1000"]].concat();
+    let server = serve(&upstream, settings, &flags);
+    let subscribe = |address: &str, target: &str| {
+        let named = [("X-Forwarded-For", address)];
+        Subscriber::open(Line::Http1(server.address), Transport::Sse, target, &named)
+    };
+    let mut known = subscribe("192.0.2.1", "/v1/topics/f/known");
+    until(&mut known, &json!(0));
+    let slow: Vec<_> = (0..4)
+        .map(|part| {
+            let topics: Vec<_> =
+                (0..64).map(|number| format!("topic=f/slow/{part}-{number}")).collect();
+            subscribe("192.0.2.2", &format!("/v1/topics?{}", topics.join("&")))
+        })
+        .collect();
+    server.await_metric("thalweg_upstream_waiting", |waiting| waiting >= 200.0);
+    until(&mut known, &json!(upstream.asked("/f/known").len() + 10));
+    let mut other = subscribe("192.0.2.3", "/v1/topics/f/new");
+    until(&mut other, &json!(0));
+    // One of the client's own that somebody else reads, too.
+    assert!(upstream.asked("/f/slow/3-63").is_empty());
+    let _shared = subscribe("192.0.2.3", "/v1/topics/f/slow/3-63");
+    upstream.await_asked("/f/slow/3-63", 1);
+    drop(slow);
+}
+
 #[test]
 fn a_host_is_asked_for_so_many_at_a_time() {
     let upstream = Upstream::start(|_| Reply::Never(Vec::new()));
