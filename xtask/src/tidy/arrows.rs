@@ -63,7 +63,7 @@ const SERVER: &Arrows = &[
     ("backend", &["access", "fanout", "home", "stream"]),
     ("source", &["stream", "config", "refusal"]),
     ("derived", &["config", "connection_limits", "refusal"]),
-    ("fetch", &["access", "stream", "config", "clock", "metrics"]),
+    ("fetch", &["access", "stream", "config", "clock", "connection_limits", "metrics"]),
     ("transport", &["access", "connection_limits", "fanout", "config", "rates", "refusal"]),
     ("answers", &["config", "connection_limits", "transport"]),
     ("fuzzing", &["access", "clock", "config", "transport", "shard", "refusal"]),
