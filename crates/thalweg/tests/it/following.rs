@@ -282,7 +282,7 @@ fn mistakes_are_answered_with_the_remedy() {
     check(&[":8080"], "--topic cars");
     check(&["http://localhost"], "--topic cars");
     check(&["http://localhost/v1/topics/a//b"], "segments must not be empty");
-    check(&["http://localhost/", "--topic", "a", "--from", "now"], "\"earliest\" or a position");
+    check(&["http://localhost/", "--topic", "a", "--from", "now"], "\"newest.50\"");
     let server = Server::start(&[]);
     let url = format!("https://{}/v1/topics/a", server.address);
     check(&[&url], "does not speak TLS: write http://");
