@@ -145,8 +145,9 @@ impl ReadPage {
 }
 
 impl Stream {
-    pub(crate) fn message_bounds(&self) -> MessageBounds {
-        MessageBounds { events_max: EVENTS_MAX, bytes_max: self.message_bytes_max }
+    pub(crate) fn message_bounds(&self, batch_bytes_max: usize) -> MessageBounds {
+        let bytes_max = self.message_bytes_max;
+        MessageBounds { events_max: EVENTS_MAX, bytes_max, batch_bytes_max }
     }
 }
 

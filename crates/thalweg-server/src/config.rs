@@ -143,6 +143,11 @@ pub struct SourceConfig {
 /// The subprotocol of this wire: the messages and commands of `docs/wire.md`.
 const WEBSOCKET_PROTOCOL: &str = "thalweg.v1";
 
+/// Bytes of a batch. With its envelope, whose topic, positions and names take less than a kilobyte, a
+/// message is below 64 KiB: common clients refuse larger ones (Go's `bufio.Scanner` lines from 64 KiB on,
+/// Python's `websockets` messages above 1 MiB), and would come back to the same one forever.
+const BATCH_BYTES: usize = 63 << 10;
+
 /// Largest batch that can be configured: a frame is never larger than a browser can receive in
 /// one piece.
 const BATCH_BYTES_MAX: usize = 64 << 20;
@@ -285,7 +290,7 @@ impl Default for TopicSettings {
                 bytes_max: 8 << 20,
                 age_us_max: 300_000_000,
             },
-            batch: BatchBounds { flush_us: 0, events_max: 8192, bytes_max: 1 << 20 },
+            batch: BatchBounds { flush_us: 0, events_max: 8192, bytes_max: BATCH_BYTES },
         }
     }
 }

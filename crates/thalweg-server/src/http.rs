@@ -310,10 +310,13 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
     let via = RequestConnection::new(permit, &account);
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_wait)
+        // A head that has begun has less time (`with_heads_by`).
+        .header_read_timeout(limits.keep_alive)
         .max_buf_size(limits.head_bytes)
         .serve_connection(
-            TokioIo::new(TimeoutStream::new(stream, limits.stall)),
+            TokioIo::new(
+                TimeoutStream::new(stream, http).with_heads_by(limits.head_wait, &active_requests),
+            ),
             service_fn(async |request| {
                 let _active = ActiveRequest::enter(&active_requests);
                 let mut answer = routes::answer(http, Some(&takeover), &via, request).await;
@@ -359,7 +362,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         Ok(Some(taken)) => taken,
         Ok(None) => return,
         // A client may be silent between requests: browsers keep connections.
-        Err(error) if error.is_timeout() && read_buf.is_empty() => return,
+        Err(error) if is_late_head(&error) && read_buf.is_empty() => return,
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
     let Takeover { mut request, feeds, client, holder, requester } = taken;
@@ -378,12 +381,17 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
     }
 }
 
+/// Whether a head did not come, or not to its end, in time.
+fn is_late_head(error: &hyper::Error) -> bool {
+    error.is_timeout() || TimedOut::behind(error) == Some(TimedOut::Head)
+}
+
 /// hyper itself answers most errors, but not a head that never comes.
 async fn count_http1_error(http: &Http, error: &hyper::Error, stream: impl AsyncWrite + Unpin) {
     if count_timed_out(http, TimedOut::behind(error)) {
         return;
     }
-    if error.is_timeout() {
+    if is_late_head(error) {
         refuse_slow(http, stream).await;
     } else if error.is_parse_too_large() {
         http.shard.counts.count_refused(ErrorCode::HeadTooLarge);
@@ -398,9 +406,10 @@ fn count_timed_out(http: &Http, timed_out: Option<TimedOut>) -> bool {
     match timed_out {
         Some(TimedOut::Preface) => http.shard.counts.count_refused(ErrorCode::SlowRequest),
         Some(TimedOut::Stall) => http.shard.counts.count_closed(close::STALLED.code),
-        None => {}
+        // It is answered, and counted with that.
+        Some(TimedOut::Head) | None => return false,
     }
-    timed_out.is_some()
+    true
 }
 
 /// Wakes a connection's task at a drain and when the connection must end. Poll it once, in the

@@ -98,6 +98,8 @@ counts! {
         blocked_connections: Gauge,
         /// Sockets accepted.
         accepted: Counter,
+        /// Connections whose peer was gone without a word: it acknowledged nothing for `peer-timeout`.
+        peers_vanished: Counter,
         /// Subscriptions' connections taken over.
         subscribed: Counter,
         /// Events appended by this shard as their topics' home.

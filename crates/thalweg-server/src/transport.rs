@@ -38,7 +38,7 @@ pub(crate) use connection::{Client, Connection, InboundMode};
 pub(crate) use negotiate::{SubscribeRequest, negotiate};
 pub(crate) use pipe::{Cut, PipeBody, PipeEvent, pipe};
 pub(crate) use query::Query;
-pub(crate) use socket::{Received, Socket};
+pub(crate) use socket::{Received, Socket, has_vanished};
 pub(crate) use tls::TlsSocket;
 pub(crate) use writer::Writer;
 

@@ -305,6 +305,10 @@ pub struct Limits {
     /// Time for a request's head to arrive (`slow_request`), for a TLS handshake,
     /// and for HTTP/2's preface: a slower peer is not a usual client.
     pub head_wait: Duration,
+    /// Time that a connection of HTTP/1.1 is kept between two requests, and one of HTTP/2 without a
+    /// stream. It is longer than the 60 s for which balancers keep theirs: the end that keeps a
+    /// connection for less may end it while the other sends a request on it, and loses the request.
+    pub keep_alive: Duration,
     /// Time for a body of one event, for one line of a body of lines, and for a WebSocket
     /// message, from its first byte (`slow_request`, close 1008): enough for a largest event
     /// over a slow line.
@@ -398,9 +402,12 @@ pub struct Limits {
     /// again for batches that only answers to reads still need. Above this the connection that
     /// stalls longest, or that keeps most, is ended (close 4002).
     pub pinned_bytes: usize,
-    /// A partly sent frame, or any answer, must make progress within this time (close 4002). An
-    /// HTTP/2 connection may also have no stream for this time.
+    /// A partly sent frame, or any answer, must make progress within this time (close 4002).
     pub stall: Duration,
+    /// A peer must acknowledge bytes, and open a window that it has closed, within this time
+    /// (`TCP_USER_TIMEOUT`); one to whom nothing is sent is probed (`SO_KEEPALIVE`). A peer that is gone
+    /// without a word is found out within this time and a heartbeat.
+    pub peer_timeout: Duration,
     /// Bytes to one socket in one visit of a walk.
     pub visit_bytes: usize,
     /// Time of one slice of a walk, after which others get their turn.
@@ -471,6 +478,7 @@ impl Default for Limits {
             connections_per_address: None,
             head_bytes: 64 << 10,
             head_wait: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(75),
             body_wait: Duration::from_secs(30),
             event_bytes: EVENT_BYTES,
             topics: 100_000,
@@ -515,6 +523,7 @@ impl Default for Limits {
             answer_bytes: 8 << 20,
             pinned_bytes: 8 << 20,
             stall: Duration::from_secs(30),
+            peer_timeout: Duration::from_secs(45),
             visit_bytes: 1 << 20,
             walk_slice: Duration::from_millis(1),
             read_slice: Duration::from_millis(1),

@@ -35,7 +35,7 @@ pub(super) async fn serve(
     let served = Rc::new((Rc::clone(http), via));
     let active_requests = Rc::<ActiveRequests>::default();
     let streams = Streams { http: Rc::clone(http), active_requests: Rc::clone(&active_requests) };
-    let stream = TimeoutStream::new(stream, limits.stall).with_preface_by(limits.head_wait);
+    let stream = TimeoutStream::new(stream, http).with_preface_by(limits.head_wait);
     let (coalescing, flusher) = coalesce(stream, &http.spare);
     let mut connection = http2::Builder::new(streams)
         .timer(TokioTimer::new())
@@ -63,7 +63,7 @@ pub(super) async fn serve(
             }),
         );
     let mut notified = pin!(notified(http, &account));
-    let mut idle = pin!(active_requests.idle(limits.stall));
+    let mut idle = pin!(active_requests.idle(limits.keep_alive));
     let (mut listening, mut draining) = (false, false);
     let ended = poll_fn(|context| {
         if !std::mem::replace(&mut listening, true) {

@@ -25,7 +25,10 @@ use tokio::{
 };
 
 use super::{Http, PREFACE, content::Content};
-use crate::{config::has_read_enough, transport::Cut};
+use crate::{
+    config::has_read_enough,
+    transport::{Cut, has_vanished},
+};
 
 /// A socket that HTTP serves. It fails when its peer takes too long.
 pub(super) struct TimeoutStream<S> {
@@ -35,7 +38,47 @@ pub(super) struct TimeoutStream<S> {
     full: Option<Pin<Box<Sleep>>>,
     /// Fires when the preface is late. `None` once the preface has come.
     preface: Option<Pin<Box<Sleep>>>,
+    /// Of HTTP/1.1: fires when a head is late.
+    head: Option<HeadTimer>,
     read: usize,
+    /// Counts a peer that is gone without a word: HTTP reports no error of a connection that waits.
+    http: Rc<Http>,
+    has_vanished: bool,
+}
+
+/// The time that a head of HTTP/1.1 may take from its first byte. hyper's own timer begins with the end of
+/// the answer before, and is the limit of idle connections.
+struct HeadTimer {
+    wait: Duration,
+    requests: Rc<ActiveRequests>,
+    begun: Option<BegunHead>,
+}
+
+/// The first head, or one of which some bytes are here.
+struct BegunHead {
+    /// How many requests there were before it.
+    after: u64,
+    due: Instant,
+    /// Made when the head does not come with its first bytes.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl HeadTimer {
+    /// Whether the head is late, after `bytes` more were read; `is_pending`: there are no more now.
+    fn is_late(&mut self, bytes: usize, is_pending: bool, context: &mut Context<'_>) -> bool {
+        let after = self.requests.begun.get();
+        // It was complete, and is the head of a request.
+        self.begun.take_if(|begun| begun.after != after);
+        if bytes > 0 && self.requests.count.get() == 0 && self.begun.is_none() {
+            let due = Instant::now() + self.wait;
+            self.begun = Some(BegunHead { after, due, late: None });
+        }
+        let Some(BegunHead { due, late, .. }) = self.begun.as_mut().filter(|_| is_pending) else {
+            return false;
+        };
+        let late = late.get_or_insert_with(|| Box::pin(sleep_until(*due)));
+        late.as_mut().poll(context).is_ready()
+    }
 }
 
 /// Why a connection was ended.
@@ -43,6 +86,8 @@ pub(super) struct TimeoutStream<S> {
 pub(super) enum TimedOut {
     #[error("the peer sent no preface in time")]
     Preface,
+    #[error("the peer did not send a whole head in time")]
+    Head,
     #[error("the peer took nothing of its answer in time")]
     Stall,
 }
@@ -63,14 +108,34 @@ impl TimedOut {
 }
 
 impl<S> TimeoutStream<S> {
-    /// A socket whose peer must read something at least every `stall`.
-    pub(super) fn new(stream: S, stall: Duration) -> Self {
-        Self { stream, stall, full: None, preface: None, read: 0 }
+    /// A socket whose peer must read something at least every `stall`, a limit of `http`.
+    pub(super) fn new(stream: S, http: &Rc<Http>) -> Self {
+        let (stall, http) = (http.limits().stall, Rc::clone(http));
+        let (full, preface, head) = (None, None, None);
+        Self { stream, stall, full, preface, head, read: 0, http, has_vanished: false }
+    }
+
+    /// Counts a peer that has vanished, once.
+    fn note<T>(&mut self, result: &Poll<io::Result<T>>) {
+        if let Poll::Ready(Err(error)) = result
+            && has_vanished(error)
+            && !std::mem::replace(&mut self.has_vanished, true)
+        {
+            self.http.shard.counts.peers_vanished.add(1);
+        }
     }
 
     /// The same, and the peer must send the HTTP/2 preface within `wait`.
     pub(super) fn with_preface_by(self, wait: Duration) -> Self {
         Self { preface: Some(Box::pin(sleep(wait))), ..self }
+    }
+
+    /// The same, and the peer must send a first head within `wait`, and each later one within `wait` of its
+    /// first byte.
+    pub(super) fn with_heads_by(self, wait: Duration, requests: &Rc<ActiveRequests>) -> Self {
+        let first = BegunHead { after: 0, due: Instant::now() + wait, late: None };
+        let head = HeadTimer { wait, requests: Rc::clone(requests), begun: Some(first) };
+        Self { head: Some(head), ..self }
     }
 
     pub(super) fn into_inner(self) -> S {
@@ -84,6 +149,7 @@ impl<S> TimeoutStream<S> {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
+            self.note(&written);
             self.full = None;
             return written;
         }
@@ -101,6 +167,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.note(&read);
+        if let Some(head) = &mut self.head {
+            let bytes = buffer.filled().len() - before;
+            return match head.is_late(bytes, read.is_pending(), context) {
+                true => Poll::Ready(Err(TimedOut::Head.into_io())),
+                false => read,
+            };
+        }
         let Some(preface) = &mut self.preface else { return read };
         let late = preface.as_mut().poll(context);
         self.read += buffer.filled().len() - before;
@@ -201,6 +275,8 @@ impl ReadProgress {
 #[derive(Default)]
 pub(super) struct ActiveRequests {
     count: Cell<usize>,
+    /// How many there were.
+    begun: Cell<u64>,
     changed: Notify,
 }
 
@@ -230,6 +306,7 @@ pub(super) struct ActiveRequest(Rc<ActiveRequests>);
 impl ActiveRequest {
     pub(super) fn enter(active_requests: &Rc<ActiveRequests>) -> Self {
         active_requests.change(1);
+        active_requests.begun.set(active_requests.begun.get() + 1);
         Self(Rc::clone(active_requests))
     }
 }

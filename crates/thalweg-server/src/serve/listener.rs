@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Socket, TcpKeepalive, Type};
 use tokio::{
     net::TcpListener,
     sync::watch,
@@ -30,6 +30,12 @@ use crate::{
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
+/// Probes of an idle peer within `peer_timeout`, so that one that is lost costs no connection.
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// The kernel counts time between probes in seconds.
+const KEEPALIVE_MIN: Duration = Duration::from_secs(1);
+
 /// Wait before accepting is tried again after it failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
@@ -41,7 +47,12 @@ pub(super) fn listen(address: SocketAddr, limits: &Limits) -> io::Result<StdList
     socket.set_reuse_address(true)?;
     // Accepted sockets inherit these on Linux.
     socket.set_tcp_nodelay(true)?;
-    socket.set_keepalive(true)?;
+    // A peer that is gone without a word is found out: with TCP_USER_TIMEOUT by what it does not
+    // acknowledge, and with keep-alive if nothing is sent to it. Without them the kernel tries for 15
+    // minutes, or two hours.
+    let probes = (limits.peer_timeout / KEEPALIVE_PROBES).max(KEEPALIVE_MIN);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probes).with_interval(probes))?;
+    socket.set_tcp_user_timeout(Some(limits.peer_timeout))?;
     socket.set_tcp_notsent_lowat(limits.unsent_bytes as u32)?;
     if let Some(bytes) = limits.send_buffer_bytes {
         socket.set_send_buffer_size(bytes)?;

@@ -111,10 +111,10 @@ impl FedStreams {
     }
 
     /// What a topic of a stream begins with here: its order, and its next offset.
-    pub(super) fn begin(&self, index: usize) -> (FedOrder, Offset) {
+    pub(super) fn begin(&self, index: usize, topic: &Topic) -> (FedOrder, Offset) {
         let FedStream { stream, known_from, .. } = &self.streams[index];
         let head = offset_of(*known_from, 0);
-        let outbox = Outbox::new(stream.message_bounds());
+        let outbox = Outbox::new(stream.message_bounds(self.config.topic(topic).batch.bytes_max));
         let (arrived, is_unstored) = (Vec::new(), false);
         let (under_way, under_way_bytes) = (0, 0);
         let order = FedOrder {

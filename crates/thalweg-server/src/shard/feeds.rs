@@ -121,7 +121,7 @@ impl FeedTable {
                 (Order::Own(Sequencer::new(epoch, settings.batch)), Some((epoch, 1)))
             }
             Some(stream) => {
-                let (order, head) = self.streams.begin(stream);
+                let (order, head) = self.streams.begin(stream, topic);
                 (Order::Fed(Box::new(order)), Some((self.streams.epoch(stream), head)))
             }
         };

@@ -43,6 +43,10 @@ impl Shard {
                 }
                 Received::Nothing => {}
                 Received::Gone => self.subscribers.remove(&mut self.topics, key),
+                Received::Vanished => {
+                    self.subscribers.counts.peers_vanished.add(1);
+                    self.subscribers.remove(&mut self.topics, key);
+                }
             }
         }
     }

@@ -13,6 +13,8 @@ pub struct MessageBounds {
     pub events_max: usize,
     /// Bytes of events, with a separator between two. Every event must fit.
     pub bytes_max: usize,
+    /// Bytes up to which several events share a message, because it becomes one batch.
+    pub batch_bytes_max: usize,
 }
 
 /// Events of one topic on their way to a store that gives their order: one message at a time is
@@ -136,7 +138,8 @@ impl<K, A> Outbox<K, A> {
     /// How many events of `payloads` from `from` on fit into a message.
     fn room_in(&self, message: &Payloads, payloads: &Payloads, from: usize) -> usize {
         let separated = message.joined().len() + usize::from(!message.is_empty());
-        let bytes = self.bounds.bytes_max.saturating_sub(separated);
+        let bytes_max = self.bounds.bytes_max.min(self.bounds.batch_bytes_max);
+        let bytes = bytes_max.saturating_sub(separated);
         payloads.fitting(from, bytes).min(self.bounds.events_max.saturating_sub(message.count()))
     }
 

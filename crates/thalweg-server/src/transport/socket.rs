@@ -24,6 +24,21 @@ pub(crate) enum Received {
     Nothing,
     /// The peer sends no more, or is gone.
     Gone,
+    /// The peer is gone without a word: it has acknowledged nothing for too long.
+    Vanished,
+}
+
+impl Received {
+    /// The end that an error is.
+    pub(super) fn end(error: &io::Error) -> Self {
+        if has_vanished(error) { Self::Vanished } else { Self::Gone }
+    }
+}
+
+/// Whether the kernel has given a peer up: after `TCP_USER_TIMEOUT`, or because there is no way to it.
+pub(crate) fn has_vanished(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH))
 }
 
 impl Socket {
@@ -41,7 +56,7 @@ impl Socket {
             Ok(bytes) if bytes < buffer.len() => (bytes, Received::Nothing),
             Ok(bytes) => (bytes, Received::More),
             Err(error) if is_later(&error) => (0, Received::Nothing),
-            Err(_) => (0, Received::Gone),
+            Err(error) => (0, Received::end(&error)),
         }
     }
 

@@ -78,7 +78,7 @@ impl TlsSocket {
                 Ok(0) => return (0, Received::Gone),
                 Ok(_) => {}
                 Err(error) if is_later(&error) => return (0, Received::Nothing),
-                Err(_) => return (0, Received::Gone),
+                Err(error) => return (0, Received::end(&error)),
             }
             if self.tls.process_new_packets().is_err() {
                 // Sends the TLS alert with the reason.

@@ -140,6 +140,7 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     limits.connections_per_address = settings.max_connections_per_address.map(Into::into);
     set(&mut limits.head_bytes, settings.max_head);
     set(&mut limits.head_wait, settings.head_wait);
+    set(&mut limits.keep_alive, settings.keep_alive);
     set(&mut limits.body_wait, settings.body_wait);
     set(&mut limits.event_bytes, settings.max_event);
     set(&mut limits.topics, settings.max_topics);
@@ -171,6 +172,7 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.answer_bytes, settings.max_answers);
     set(&mut limits.pinned_bytes, settings.max_pinned);
     set(&mut limits.stall, settings.stall);
+    set(&mut limits.peer_timeout, settings.peer_timeout);
     set(&mut limits.visit_bytes, settings.visit);
     set(&mut limits.walk_slice, settings.walk_slice);
     set(&mut limits.read_slice, settings.read_slice);

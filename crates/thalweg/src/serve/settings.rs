@@ -120,7 +120,9 @@ pub(super) struct Settings {
     /// Events in a batch [default: 8192]
     #[arg(long, value_name = "N", help_heading = TOPICS, hide_short_help = true)]
     pub(super) batch_events: Option<Count>,
-    /// Bytes of a batch; a larger event is a batch by itself [default: 1MiB]
+    /// Bytes of a batch; a larger event is a batch by itself [default: 63KiB]
+    ///
+    /// A message is less than 1 KiB larger. Clients that refuse messages above 32 KiB need 31KiB.
     #[arg(long, value_name = "SIZE", help_heading = TOPICS, hide_short_help = true)]
     pub(super) batch_bytes: Option<Size<1, { 64 << 20 }>>,
 
@@ -316,6 +318,11 @@ pub(super) struct Settings {
     /// How long a request's head may take to arrive, or a TLS handshake [default: 10s]
     #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
     pub(super) head_wait: Option<Time>,
+    /// Keep a connection without a request for this long [default: 75s]
+    ///
+    /// Let it be longer than the proxy or balancer in front keeps its connections to the server.
+    #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) keep_alive: Option<Time>,
     /// How long one event's body, a line or a message may take to arrive [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
     pub(super) body_wait: Option<Time>,
@@ -340,10 +347,14 @@ pub(super) struct Settings {
     #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
     pub(super) retry_time: Option<Time>,
 
-    /// Of a frame partly sent, or of an answer, a quarter must be taken within this time, and
-    /// a connection of HTTP/2 have a stream [default: 30s]
+    /// Of a frame partly sent, or of an answer, a quarter must be taken within this time [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) stall: Option<Time>,
+    /// Close a connection whose peer acknowledges nothing for this long [default: 45s]
+    ///
+    /// A peer that is gone without a word is noticed after this time and a heartbeat.
+    #[arg(long, value_name = "TIME", help_heading = SUBSCRIBERS, hide_short_help = true)]
+    pub(super) peer_timeout: Option<Time<1_000_000>>,
     /// Kernel memory for what is on its way to it [default: what the kernel finds right]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) send_buffer: Option<Size<1, { 1 << 30 }>>,
@@ -412,9 +423,9 @@ impl Settings {
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics
             max_subscribed_topics max_subscribed_topics_per_address query_lead max_queries max_queries_per_address max_fetches
-            max_new_fetched_per_address connection_rates subject_rates address_rates max_subscriptions max_head head_wait body_wait max_requests max_unfinished
+            max_new_fetched_per_address connection_rates subject_rates address_rates max_subscriptions max_head head_wait keep_alive body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
-            stall send_buffer unsent stream_buffer control_buffer max_answers
+            stall peer_timeout send_buffer unsent stream_buffer control_buffer max_answers
             max_pinned visit walk_slice read_slice mail publishes
             log log_format
         )

@@ -242,6 +242,7 @@ fn every_setting_reaches_the_configuration() {
             "query" => "q=SELECT",
             "subscribe" => "existing",
             "walk-slice" => "3us",
+            "peer-timeout" => "77s",
             "connection-rates" | "subject-rates" | "address-rates" => "commands=7",
             "token" => "t=x,subscribe=a",
             "everybody" => "subscribe=a",

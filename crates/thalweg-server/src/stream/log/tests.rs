@@ -74,3 +74,19 @@ fn who_keeps_up_reads_hot_over_offsets_that_were_never_given() {
     feed.recall(Page { from: 1536, messages, is_last_before, stored_from: 1536 }, 2);
     assert_eq!(next(&feed), Err(None), "it is not stored any more");
 }
+
+#[test]
+fn the_newest_events_are_counted_over_offsets_that_were_never_given() {
+    let mut feed = feed(Offsets::Stored);
+    let from = |feed: &Feed, count| match feed.start(StartAt::Newest(count)) {
+        Start::At(cursor) => cursor.next(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(from(&feed, 3), 1);
+    for first in [256, 1024, 1280] {
+        let start = feed.head();
+        push(&mut feed, start, first);
+    }
+    let found = [1, 2, 3, 4, 10_000].map(|count| from(&feed, count));
+    assert_eq!(found, [1280, 1024, 256, 256, 256]);
+}

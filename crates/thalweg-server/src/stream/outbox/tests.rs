@@ -30,7 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-const BOUNDS: MessageBounds = MessageBounds { events_max: 8, bytes_max: 60 };
+const BOUNDS: MessageBounds = MessageBounds { events_max: 8, bytes_max: 60, batch_bytes_max: 60 };
 
 type Events = Vec<Vec<u8>>;
 
@@ -144,7 +144,8 @@ proptest! {
 
 #[test]
 fn what_is_published_meanwhile_shares_a_message() {
-    let mut outbox: Outbox<(), u8> = Outbox::new(MessageBounds { events_max: 8, bytes_max: 60 });
+    let mut outbox: Outbox<(), u8> =
+        Outbox::new(MessageBounds { events_max: 8, bytes_max: 60, batch_bytes_max: 60 });
     for answer in 0..4 {
         let mut payloads = Payloads::default();
         let write = |out: &mut Vec<u8>| {
@@ -168,7 +169,7 @@ fn what_is_published_meanwhile_shares_a_message() {
 
 #[test]
 fn a_message_without_events_has_its_turn_and_its_answer() {
-    let bounds = MessageBounds { events_max: 8, bytes_max: 60 };
+    let bounds = MessageBounds { events_max: 8, bytes_max: 60, batch_bytes_max: 60 };
     let mut outbox: Outbox<&str, u8> = Outbox::new(bounds);
     let mut payloads = Payloads::default();
     let write = |out: &mut Vec<u8>| {
@@ -191,7 +192,7 @@ fn a_message_without_events_has_its_turn_and_its_answer() {
 
 #[test]
 fn what_is_given_up_is_answered() {
-    let bounds = MessageBounds { events_max: 1, bytes_max: 60 };
+    let bounds = MessageBounds { events_max: 1, bytes_max: 60, batch_bytes_max: 60 };
     let mut outbox: Outbox<(), u8> = Outbox::new(bounds);
     for answer in 0..3 {
         let mut payloads = Payloads::default();

@@ -139,7 +139,7 @@ fn a_few_bytes_do_not_become_a_frame_without_bound() {
 fn who_takes_less_than_its_share_of_a_large_frame_is_stalled() {
     const ROWS: usize = 8_000;
     // All of a post in one batch.
-    let topic = ["--topic", "wide,flush=300ms"];
+    let topic = ["--topic", "wide,flush=300ms,batch-bytes=1MiB"];
     let unsent = ["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "16KiB"];
     let server = Server::start(&[&topic[..], &unsent].concat());
     let text = "x".repeat(110);

@@ -125,10 +125,10 @@ fn a_body_waits_for_its_window() {
     server.has_counted("thalweg_requests", 0);
 }
 
-/// Over HTTP/1.1 it is the next head that must come in time.
+/// As a connection of HTTP/1.1 without a request is.
 #[test]
-fn a_connection_without_a_stream_is_ended_after_the_stall() {
-    let server = ticking(&["--stall", "500ms"]);
+fn a_connection_without_a_stream_is_kept_for_as_long_as_one_without_a_request() {
+    let server = ticking(&["--keep-alive", "500ms", "--stall", "100ms"]);
     unharmed(&server, || {
         let mut kept = connect(&server);
         kept.get(1, "/v1/topics/tick?transport=sse", &[]);

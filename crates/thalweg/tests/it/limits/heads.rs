@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::harness::{Raw, Server, ticking, unharmed};
 
-const SLOW: &[&str] = &["--head-wait", "300ms"];
+const SLOW: &[&str] = &["--head-wait", "300ms", "--keep-alive", "500ms"];
 
 /// Sends `bytes` on a connection of its own; what came back by its end.
 fn answer_to(server: &Server, bytes: impl AsRef<[u8]>) -> String {
@@ -61,6 +61,28 @@ fn whoever_says_nothing_is_hung_up_on_without_a_word() {
         assert_eq!(raw.rest_text("the server to hang up"), "");
     });
     server.has_refused("slow_request", 0);
+}
+
+/// A balancer keeps its connections for a minute: one that waits for the next request is not one that
+/// sends a slow head.
+#[test]
+fn a_connection_without_a_request_is_kept_for_longer_than_a_head_may_take() {
+    let server = ticking(&["--head-wait", "100ms"]);
+    let mut raw = Raw::connect(server.address);
+    for _ in 0..3 {
+        raw.ask("GET", "/healthz", &[], "");
+        assert_eq!(raw.answer().status, 200);
+        thalweg_testing::let_pass(Duration::from_millis(500));
+    }
+    let body = "1\n2\n";
+    raw.ask("POST", "/v1/topics/t", &[("Content-Type", "application/x-ndjson")], body);
+    assert_eq!(raw.answer().status, 200);
+    thalweg_testing::let_pass(Duration::from_millis(500));
+    // A next head is as slow as a first one.
+    raw.send("GET /healthz HTTP/1.1\r\nHost: loc");
+    raw.answer().refused(408, "slow_request");
+    assert_eq!(raw.rest_text("the end"), "");
+    server.has_refused("slow_request", 1);
 }
 
 /// The HTTP library answers these: with a bare status.
