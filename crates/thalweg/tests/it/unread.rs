@@ -3,6 +3,8 @@
 
 mod histories;
 
+use thalweg_testing::undisturbed;
+
 use crate::harness::{
     Frame, H2, H2Frame, Raw, Server, Transport, flag, hpack, kind, opcode, ticking, unharmed,
     wait_for,
@@ -120,6 +122,11 @@ fn answers_over_websockets_are_in_the_same_budget() {
 /// A few bytes now and then are no progress.
 #[test]
 fn who_takes_less_than_its_share_is_stalled() {
+    // A client that gets no core for half a second takes too little, too.
+    undisturbed(take_little);
+}
+
+fn take_little() {
     let server = with_history(&["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "64KiB"]);
     let event = format!("\"{}\"", "x".repeat(1_000_000));
     server.post("large", "application/json", event).published();

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use thalweg_testing::undisturbed;
+
 use super::place::{Place, has_cores};
 
 #[test]
@@ -42,6 +44,11 @@ fn what_is_broken_passes_no_condition() {
     if !has_cores() {
         return;
     }
+    // A busy machine leaves no sample of the other subject that counts, either.
+    undisturbed(break_one);
+}
+
+fn break_one() {
     let place = Place::new("broken");
     place.take("run-a", &[]).ended_with(0);
     place.change_samples("run-a", |samples| {
