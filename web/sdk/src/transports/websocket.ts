@@ -20,6 +20,10 @@ export const webSocket: Transport = {
     // there is no server; `ws` ends the process if nobody listens to its errors.
     socket.onerror = () => handlers.ended({});
     socket.onclose = ({ code, reason }) => handlers.ended({ close: { code, reason, reconnect: reconnects(code) } });
-    return { send: (text) => socket.send(text), close: () => socket.close() };
+    return {
+      // A browser complains of what is sent while the socket closes. Its end is told by `ended`.
+      send: (text) => socket.readyState === socket.OPEN && socket.send(text),
+      close: () => socket.close(),
+    };
   },
 };
