@@ -52,14 +52,16 @@ pub struct Work {
     pub key: Option<Vec<u8>>,
     /// See [`Store::after`].
     pub after: Option<u64>,
+    /// See [`Store::arrived_us`].
+    pub arrived_us: u64,
 }
 
 impl Work {
     /// What a [`Store`] asks for.
     pub fn of(store: Store) -> (Self, Reply) {
-        let Store { stream, topic, content, key, after, reply } = store;
+        let Store { stream, topic, content, key, after, arrived_us, reply } = store;
         let key = key.map(|key| key.to_bytes());
-        (Self { stream, topic, content, key, after }, reply)
+        (Self { stream, topic, content, key, after, arrived_us }, reply)
     }
 }
 

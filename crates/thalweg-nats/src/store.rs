@@ -8,7 +8,10 @@ use std::{sync::Arc, time::Duration};
 use async_nats::{HeaderMap, HeaderName, Message};
 use bytes::Bytes;
 use ring::digest::{Context, Digest, SHA256, digest};
-use thalweg_server::backend::{Content, StoreError, Stored};
+use thalweg_server::{
+    backend::{Content, StoreError, Stored},
+    now_us,
+};
 use tokio::{
     sync::{Semaphore, mpsc},
     task::JoinSet,
@@ -30,7 +33,8 @@ use crate::{
 /// How long an answer of the stream may take. A change of leader takes less.
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long is tried altogether.
+/// How long is tried altogether, from the arrival of what is stored on: what has waited for the messages of
+/// its topic before has less.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An attempt gets at least so long, however late.
@@ -169,8 +173,13 @@ impl Storing {
             return Err(StoreError::Refused("there is no such stream".to_owned()));
         };
         let is_end = matches!(work.content, Content::End(_));
+        let waited = Duration::from_micros(now_us().saturating_sub(work.arrived_us));
+        if waited >= STORE_TIMEOUT {
+            return Err(StoreError::Unavailable);
+        }
         let attempt = Attempt::new(&state.name, work);
-        let start = Instant::now();
+        let begun = Instant::now();
+        let start = begun.checked_sub(waited).unwrap_or(begun);
         let (mut pause, mut is_uncertain) = (PAUSE_MIN, false);
         loop {
             let left = STORE_TIMEOUT.saturating_sub(start.elapsed());
@@ -181,7 +190,7 @@ impl Storing {
                 }
                 Outcome::Done(result) => {
                     if let Ok(Stored { sequence, .. }) = result {
-                        self.counts.take_stored(start.elapsed());
+                        self.counts.take_stored(begun.elapsed());
                         if is_end && !state.has_values {
                             self.purge(&state.name, &attempt.subject, sequence);
                         }
@@ -323,7 +332,14 @@ mod tests {
                 payloads.push(write).unwrap();
             }
             let (topic, key) = ("a/b.c".parse().unwrap(), key.map(Into::into));
-            Work { stream: 0, topic, content: Content::Events(payloads), key, after: None }
+            Work {
+                stream: 0,
+                topic,
+                content: Content::Events(payloads),
+                key,
+                after: None,
+                arrived_us: 0,
+            }
         };
         let plain = Attempt::new("thalweg-s", work(None));
         assert_eq!((plain.subject.as_str(), &plain.body[..]), ("thalweg.a.b/c", &b"1\n22"[..]));
@@ -337,7 +353,9 @@ mod tests {
     #[test]
     fn an_end_has_no_body_and_says_what_it_comes_after() {
         let (topic, content) = ("a".parse().unwrap(), Content::End(EndCode::Gone));
-        let end = Attempt::new("s", Work { stream: 0, topic, content, key: None, after: Some(7) });
+        let after = Some(7);
+        let end = Work { stream: 0, topic, content, key: None, after, arrived_us: 0 };
+        let end = Attempt::new("s", end);
         let header = |name| end.headers.get(name).map(|value| value.as_str());
         assert_eq!((header(END), header(EXPECTED_LAST)), (Some("gone"), Some("7")));
         assert_eq!((header(MARK), end.body.len()), (Some(MARK_VALUE), 0));

@@ -199,6 +199,8 @@ pub struct Store {
     /// Set if it is to be stored only after this message of the topic, its newest: a sequence
     /// number; 0 if there must be none.
     pub after: Option<u64>,
+    /// When its first publish arrived ([`crate::now_us`]): the publisher waits from then on.
+    pub arrived_us: u64,
     /// Where the answer goes.
     pub reply: Reply,
 }

@@ -73,7 +73,7 @@ impl Topics {
             self.fetch_anew(key);
             return answer.send(Err(Refusal::busy("events that wait to be stored")));
         }
-        order.outbox.push(payloads, mark, answer);
+        order.outbox.push(payloads, mark, answer, now_us());
         self.unstored_bytes += order.outbox.bytes() - held;
         self.mark_unstored(key);
     }
@@ -103,7 +103,7 @@ impl Topics {
             let topic = local.topic.clone();
             let Some((_, order)) = local.fed() else { continue };
             order.is_unstored = false;
-            if let Some(Message { payloads, mark }) = order.outbox.take() {
+            if let Some(Message { payloads, mark, arrived_us }) = order.outbox.take() {
                 self.stores += 1;
                 self.stores_under_way += 1;
                 (order.under_way, order.under_way_bytes) =
@@ -117,7 +117,8 @@ impl Topics {
                     Some(Alone::Deleted) => (Content::End(EndCode::Deleted), None, None),
                     Some(Alone::Paused { ms, after }) => (Content::Paused(ms), None, Some(after)),
                 };
-                place.send(Store { stream: order.stream, topic, content, key, after, reply });
+                let stream = order.stream;
+                place.send(Store { stream, topic, content, key, after, arrived_us, reply });
             }
         }
         true

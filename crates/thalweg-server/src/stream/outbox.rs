@@ -5,6 +5,10 @@ use std::collections::VecDeque;
 
 use super::{Appended, Payloads};
 
+/// A publish does not join a message that has waited longer than this, in µs: it would share the time
+/// that the message has left, and while nothing can be stored messages wait for seconds.
+const JOINED_US_MAX: u64 = 1_000_000;
+
 /// How much one message of a fed stream may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageBounds {
@@ -42,6 +46,8 @@ pub struct Message<K> {
     pub payloads: Payloads,
     /// What makes it a message of its own.
     pub mark: Option<K>,
+    /// When the first publish of it arrived, in µs.
+    pub arrived_us: u64,
 }
 
 /// A publish that is not answered yet.
@@ -99,7 +105,7 @@ impl<K, A> Outbox<K, A> {
 
     /// Takes a publish, and leaves `payloads` empty. Without a mark it has at least one event; with
     /// one it has one at most.
-    pub fn push(&mut self, payloads: &mut Payloads, mark: Option<K>, answer: A) {
+    pub fn push(&mut self, payloads: &mut Payloads, mark: Option<K>, answer: A, now_us: u64) {
         let count = payloads.count().max(usize::from(mark.is_some()));
         self.publishes.push_back(Publish {
             answer,
@@ -112,12 +118,14 @@ impl<K, A> Outbox<K, A> {
         self.bytes += payloads.bytes_of_events();
         if mark.is_some() {
             let payloads = std::mem::take(payloads);
-            return self.waiting.push_back(Message { payloads, mark });
+            return self.waiting.push_back(Message { payloads, mark, arrived_us: now_us });
         }
         let mut from = 0;
         while from < count {
             let fitting = match self.waiting.back() {
-                Some(last) if last.mark.is_none() => self.room_in(&last.payloads, payloads, from),
+                Some(last) if last.mark.is_none() && now_us <= last.arrived_us + JOINED_US_MAX => {
+                    self.room_in(&last.payloads, payloads, from)
+                }
                 _ => 0,
             };
             let room = match fitting {
@@ -125,7 +133,8 @@ impl<K, A> Outbox<K, A> {
                 fitting => fitting,
             };
             if fitting == 0 {
-                self.waiting.push_back(Message { payloads: Payloads::default(), mark: None });
+                let payloads = Payloads::default();
+                self.waiting.push_back(Message { payloads, mark: None, arrived_us: now_us });
             }
             if let Some(last) = self.waiting.back_mut() {
                 last.payloads.extend(payloads, from..from + room);

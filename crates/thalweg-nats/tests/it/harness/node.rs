@@ -20,6 +20,7 @@ use thalweg_server::{
         Backend, Content, ReadPage, StoreError, Stored, Stream, TicketDigest, TicketError,
         TicketReply, TicketRequest, Unreadable, offset_of,
     },
+    now_us,
     stream::Payloads,
 };
 use thalweg_testing::receive;
@@ -245,7 +246,10 @@ impl Writer {
         let (sender, answer) = blocking::channel();
         let key = key.map(|key| key.as_bytes().to_vec());
         let (topic, content) = (topic.parse().expect("a topic"), Content::Events(payloads));
-        self.send(Work { stream: 0, topic, content, key, after: None }, sender);
+        self.send(
+            Work { stream: 0, topic, content, key, after: None, arrived_us: now_us() },
+            sender,
+        );
         answer
     }
 
@@ -258,7 +262,10 @@ impl Writer {
     ) -> Result<Stored, StoreError> {
         let (sender, answer) = blocking::channel();
         let topic = topic.parse().expect("a topic");
-        self.send(Work { stream: 0, topic, content, key: None, after }, sender);
+        self.send(
+            Work { stream: 0, topic, content, key: None, after, arrived_us: now_us() },
+            sender,
+        );
         receive(&answer, "an answer").expect("an answer")
     }
 

@@ -120,11 +120,11 @@ proptest! {
                         prop_assert!(pushed.is_ok());
                     }
                     world.publishes.push((events, Vec::new()));
-                    outbox.push(&mut payloads, keyed.then_some(()), number);
+                    outbox.push(&mut payloads, keyed.then_some(()), number, 0);
                     prop_assert!(payloads.is_empty());
                 }
                 Step::Take => {
-                    let Some(Message { payloads, mark }) = outbox.take() else {
+                    let Some(Message { payloads, mark, .. }) = outbox.take() else {
                         prop_assert!(world.under_way.is_some() || outbox.is_empty());
                         continue;
                     };
@@ -153,7 +153,7 @@ fn what_is_published_meanwhile_shares_a_message() {
             Ok::<_, ()>(())
         };
         payloads.push(write).unwrap();
-        outbox.push(&mut payloads, None, answer);
+        outbox.push(&mut payloads, None, answer, 0);
         if answer == 0 {
             assert_eq!(outbox.take().map(|message| message.payloads.count()), Some(1));
         }
@@ -177,8 +177,8 @@ fn a_message_without_events_has_its_turn_and_its_answer() {
         Ok::<_, ()>(())
     };
     payloads.push(write).unwrap();
-    outbox.push(&mut payloads, None, 0);
-    outbox.push(&mut payloads, Some("end"), 1);
+    outbox.push(&mut payloads, None, 0, 0);
+    outbox.push(&mut payloads, Some("end"), 1, 0);
     assert_eq!(outbox.take().and_then(|message| message.mark), None);
     assert_eq!(outbox.settle(Outcome::Stored(8)).count(), 1);
     assert_eq!(outbox.take().and_then(|message| message.mark), Some("end"));
@@ -203,7 +203,7 @@ fn what_is_given_up_is_answered() {
             };
             payloads.push(write).unwrap();
         }
-        outbox.push(&mut payloads, None, answer);
+        outbox.push(&mut payloads, None, answer, 0);
     }
     outbox.take();
     assert_eq!(outbox.settle(Outcome::Stored(8)).count(), 0);
@@ -213,4 +213,23 @@ fn what_is_given_up_is_answered() {
     let outcomes: Vec<_> = outbox.abandon().map(|it| (it.answer, it.outcome)).collect();
     assert_eq!(outcomes, [(1, Outcome::Unknown), (2, Outcome::NotStored)]);
     assert!(outbox.is_empty() && outbox.bytes() == 0);
+}
+
+#[test]
+fn a_publish_joins_no_message_that_has_waited_long() {
+    let mut outbox: Outbox<(), u8> = Outbox::new(MessageBounds { events_max: 8, bytes_max: 60 });
+    for (answer, now_us) in [(0, 5), (1, 5 + JOINED_US_MAX), (2, 6 + JOINED_US_MAX)] {
+        let mut payloads = Payloads::default();
+        let write = |out: &mut Vec<u8>| {
+            out.push(b'1');
+            Ok::<_, ()>(())
+        };
+        payloads.push(write).unwrap();
+        outbox.push(&mut payloads, None, answer, now_us);
+    }
+    let first = outbox.take().expect("a message");
+    assert_eq!((first.payloads.count(), first.arrived_us), (2, 5));
+    assert_eq!(outbox.settle(Outcome::NotStored).count(), 2);
+    let second = outbox.take().expect("another");
+    assert_eq!((second.payloads.count(), second.arrived_us), (1, 6 + JOINED_US_MAX));
 }
