@@ -74,6 +74,7 @@ mod feeds;
 mod fetching;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
+mod goodbyes;
 mod history_query;
 mod idempotency;
 mod inbound;
@@ -154,6 +155,7 @@ use crate::{
     stream::Payloads,
 };
 use alarm::Alarm;
+use goodbyes::Hearing;
 use ingest::{Ingest, PendingPublish};
 use planning::Planning;
 use publishers::Publishers;
@@ -253,6 +255,7 @@ struct Shard {
     alarm: Alarm,
     /// When the next sweep is due, in µs.
     sweep_us: u64,
+    hearing: Hearing,
 }
 
 impl Handle {
@@ -276,6 +279,7 @@ impl Handle {
             alarm: Alarm::new()?,
             common: common.clone(),
             sweep_us: 0,
+            hearing: Hearing::default(),
         };
         let planning = Planning::new(&counts);
         Ok(Rc::new(Self {

@@ -34,6 +34,8 @@ pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: tru
 pub const RELOAD: Close = Close { code: 4003, reason: "reload", reconnect: true };
 /// A stream that others keep was lost or replaced: a topic's offsets mean other events now.
 pub const RESTARTED: Close = Close { code: 4005, reason: "restarted", reconnect: true };
+/// The server hears nothing of what others store for it, and another server may.
+pub const CUT_OFF: Close = Close { code: 4006, reason: "cut off", reconnect: true };
 /// Its token has ended: it comes back with another one.
 pub const EXPIRED: Close = Close { code: 4004, reason: "expired", reconnect: true };
 /// An administrator has ended it.
@@ -43,7 +45,7 @@ pub const DISCONNECTED: Close = Close { code: 4501, reason: "disconnected", reco
 pub const ENDED: Close = Close { code: 4500, reason: "ended", reconnect: false };
 
 /// All of them, for tables and tests.
-pub const ALL: [Close; 14] = [
+pub const ALL: [Close; 15] = [
     DONE,
     DRAINING,
     PROTOCOL_ERROR,
@@ -56,6 +58,7 @@ pub const ALL: [Close; 14] = [
     RELOAD,
     EXPIRED,
     RESTARTED,
+    CUT_OFF,
     ENDED,
     DISCONNECTED,
 ];

@@ -211,6 +211,16 @@ pub(crate) const GATHERED_BYTES: usize = 64 << 10;
 /// no more chunks than this if they are of 60 bytes.
 pub(crate) const REPOLLS_MAX: u32 = 1024;
 
+/// Connections that are told to reconnect leave this far apart on a shard, in µs, if there is time for that: they come back at a rate
+/// that other servers bear.
+pub(crate) const GOODBYE_US: u64 = 2_000;
+
+/// How long a server has heard nothing of its streams, in µs, before it tells subscribers to reconnect: most outages are shorter.
+pub(crate) const CUT_OFF_AFTER_US: u64 = 5_000_000;
+
+/// They leave within this time, in µs.
+pub(crate) const CUT_OFF_SPREAD_US: u64 = 5_000_000;
+
 /// Bytes of events that were appended and for which a shard's loop takes its turn at once: a batch of this size is
 /// worth its sends.
 pub(crate) const SETTLED_BYTES: usize = GATHERED_BYTES;

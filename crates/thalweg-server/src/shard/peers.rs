@@ -2,11 +2,10 @@
 
 use std::rc::Rc;
 
-use thalweg_wire::close;
 use tokio::{sync::oneshot, task::spawn_local};
 
 use super::{Handle, Mail, Peer, Shard, mail::Ack, topics::Topics};
-use crate::refusal::Refusal;
+use crate::{clock::now_us, refusal::Refusal};
 
 impl Handle {
     pub(super) fn open(self: &Rc<Self>, message: Mail) {
@@ -59,7 +58,7 @@ impl Handle {
                 self.draining.set(true);
                 self.drain.notify_waiters();
                 self.with_shard(Shard::flush);
-                self.with_shard(|shard| shard.subscribers.close_all(close::DRAINING));
+                self.with_shard(|shard| shard.leave(now_us()));
                 if self.id == 0 {
                     spawn_local(Rc::clone(self).wake_when_others_end());
                 }

@@ -12,6 +12,7 @@ use thalweg_wire::{Close, EndCode, Format, close};
 
 use super::{
     Common,
+    goodbyes::Goodbyes,
     history_query::HistoryQuery,
     local_topic::Moved,
     poll::{Poll, Ready},
@@ -46,6 +47,8 @@ pub(super) struct Subscribers {
     pub(super) timers: Timers<Timer>,
     /// When tokens end: the connection's place, and its serial.
     token_ends: Timers<(u32, u64)>,
+    /// When connections are told to reconnect.
+    pub(super) goodbyes: Goodbyes,
     /// Memory of WebSocket messages that are unfinished or not processed yet.
     pub(super) unfinished_bytes: usize,
     pub(super) answers: Answers,
@@ -117,6 +120,7 @@ impl Subscribers {
             serials: 0,
             timers: Timers::default(),
             token_ends: Timers::default(),
+            goodbyes: Timers::default(),
             unfinished_bytes: 0,
             answers: Answers::default(),
             control_accounts: HashMap::new(),
@@ -188,7 +192,8 @@ impl Subscribers {
 
     /// When something is due by time.
     pub(super) fn next_us(&self) -> Option<u64> {
-        [self.timers.next_us(), self.token_ends.next_us()].into_iter().flatten().min()
+        let next = [self.timers.next_us(), self.token_ends.next_us(), self.goodbyes.next_us()];
+        next.into_iter().flatten().min()
     }
 
     /// Takes the events of the sockets from epoll; `true` if there may be more.
@@ -307,12 +312,6 @@ impl Subscribers {
         connection.close(close);
         self.flags[key as usize].unfinished = false;
         self.mark_dirty(key);
-    }
-
-    /// Closes all connections with a close message.
-    pub(super) fn close_all(&mut self, close: Close) {
-        let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key as u32).collect();
-        keys.into_iter().for_each(|key| self.close(key, close));
     }
 
     /// Its socket drained.

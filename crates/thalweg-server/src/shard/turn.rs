@@ -138,6 +138,7 @@ impl Shard {
         self.read(handle, read_us);
         self.subscribers.run_timers(read_us);
         self.subscribers.end_tokens(read_us);
+        self.subscribers.end_goodbyes(read_us);
         let moved = std::mem::take(&mut self.topics.news.moved);
         self.ingest.queries.follow(&mut self.topics, &moved, read_us);
         self.ingest.sources.follow(moved.into_iter());
@@ -244,6 +245,7 @@ impl Shard {
             self.common.rates.sweep(now_us);
         }
         self.ingest.idempotency_cache.sweep(now_us, &self.common.config.limits);
+        self.leave_if_deaf(now_us);
         self.sweep_us = now_us + SWEEP_US;
     }
 

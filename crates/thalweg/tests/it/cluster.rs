@@ -10,6 +10,7 @@
 //! - `pulse`: how long nothing came
 //! - `report`: what a run came to
 //! - `queries`: rows that each node makes for itself
+//! - `outage`: what is told while NATS is away
 //! - `values`: value topics, which may be fetched
 //! - `balanced`: behind HAProxy, without stickiness
 //!
@@ -22,6 +23,7 @@ mod fault;
 mod ledger;
 mod load;
 mod nodes;
+mod outage;
 mod pulse;
 mod queries;
 mod report;

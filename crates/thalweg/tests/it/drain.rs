@@ -1,5 +1,7 @@
 //! SIGTERM: everyone is told, then the server goes.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::{Signal, kill_process};
 
 use crate::harness::{Heard, Raw, Server, TlsClient, Transport, chunk, close, ticking, wait_for};
@@ -34,6 +36,27 @@ fn every_subscriber_hears_a_close_and_the_server_exits_cleanly() {
         drop(subscribers);
         assert_eq!(server.exit().code(), Some(0));
     }
+}
+
+/// Otherwise all of them would come back in the same instant.
+#[test]
+fn subscribers_are_told_one_after_the_other() {
+    const COUNT: u32 = 300;
+    let mut server = Server::start(&[&PATIENT[..], &["--shards", "1"]].concat());
+    let mut subscribers: Vec<_> =
+        (0..COUNT).map(|_| server.subscribe(Transport::Sse, "/t")).collect();
+    subscribers.iter_mut().for_each(|subscriber| drop(subscriber.confirmed()));
+    server.await_connections(subscribers.len());
+    let begun = Instant::now();
+    server.terminate();
+    for subscriber in &mut subscribers {
+        assert_eq!(subscriber.next(), draining(Transport::Sse));
+    }
+    // 2 ms apart, or more on a busy machine.
+    let span = begun.elapsed();
+    assert!(span >= Duration::from_millis(2) * (COUNT - 1), "{span:?}");
+    drop(subscribers);
+    assert_eq!(server.exit().code(), Some(0));
 }
 
 #[test]
