@@ -92,7 +92,10 @@ impl Server {
         body: impl AsRef<[u8]>,
     ) -> Response {
         let mut socket = self.connect();
-        socket.send_if_open(request(method, target, headers, body.as_ref()));
+        // An answer to HEAD is delimited by nothing that this reader knows but the connection's end.
+        let close: &[_] = if method == "HEAD" { &[("Connection", "close")] } else { &[] };
+        let headers = [headers, close].concat();
+        socket.send_if_open(request(method, target, &headers, body.as_ref()));
         socket.response()
     }
 
