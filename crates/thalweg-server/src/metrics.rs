@@ -244,6 +244,18 @@ counts! {
 }
 
 counts! {
+    /// The counts of the keys at the URL of an issuer. Only the thread that reads them counts in them.
+    KeyCounts {
+        /// Keys at --jwks-url by which tokens are verified.
+        jwks_keys: Gauge,
+        /// Keys at --jwks-url that are not used: the log says why.
+        jwks_keys_skipped: Gauge,
+        /// Times that the keys at --jwks-url could not be read. Those from before stay.
+        jwks_errors: Counter,
+    }
+}
+
+counts! {
     /// The counts of one upstream. Only the thread that fetches counts in them.
     UpstreamCounts {
         /// Topics that are fetched.
@@ -252,6 +264,8 @@ counts! {
         upstream_in_flight: Gauge,
         /// Topics that are due and wait because of a limit of fetches.
         upstream_waiting: Gauge,
+        /// Those of them that wait although there is room: their address, or keys that were never answered, have their part of it.
+        upstream_held_back: Gauge,
         /// Fetches begun.
         upstream_fetches: Counter,
         /// Fetches answered with 304: the document was the known one.
@@ -374,6 +388,8 @@ pub(crate) struct Metrics {
     patterns: Arc<[Pattern]>,
     /// By the pattern of the upstream.
     upstreams: Arc<[(Pattern, Arc<UpstreamCounts>)]>,
+    /// Of the keys of signed tokens.
+    pub(crate) keys: Arc<KeyCounts>,
     backend: Option<Arc<dyn BackendCounts>>,
     /// What was built.
     version: &'static str,
@@ -397,6 +413,7 @@ impl Metrics {
             queries: Arc::default(),
             upstreams: upstreams.map(|pattern| (pattern.clone(), Arc::default())).collect(),
             patterns: patterns.into(),
+            keys: Arc::default(),
             backend,
             version,
         }
@@ -467,6 +484,15 @@ impl Metrics {
             if !singles.is_empty() {
                 family(&mut out, form, description, "upstream", of_upstreams);
             }
+        }
+        for (&Description { name, help, kind }, count) in
+            KeyCounts::ALL.iter().zip(self.keys.singles())
+        {
+            let value = match kind {
+                Kind::Counter | Kind::MicrosTotal => FamilyValue::Counter(count),
+                Kind::Gauge | Kind::Micros => FamilyValue::Gauge(count as f64),
+            };
+            backend_family(&mut out, form, &Family { name, help, value });
         }
         for of_backend in self.backend.iter().flat_map(|counts| counts.families()) {
             backend_family(&mut out, form, &of_backend);

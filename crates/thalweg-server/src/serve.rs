@@ -34,7 +34,7 @@ use crate::{
     fetch::{Fetcher, KeyReader},
     home::home_of,
     http::{BodyPermits, Http, Shared, ShutdownState, TicketStore, serve_connection},
-    metrics::Metrics,
+    metrics::{KeyCounts, Metrics},
     rates::AllRates,
     shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer},
     source::{Inputs, Scheduled},
@@ -63,6 +63,7 @@ pub struct Server {
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     certificate: Option<Certificate>,
     client_limits: ClientLimits,
+    key_counts: Arc<KeyCounts>,
     shutdown: Arc<ShutdownState>,
 }
 
@@ -84,6 +85,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         backend.as_ref().map(|backend| backend.counts()),
     );
     let fetcher = Fetcher::new(&config, metrics.of_upstreams()).map_err(ServeError::Config)?;
+    let key_counts = Arc::clone(&metrics.keys);
     let (demands, wanted) = mpsc::channel(DEMANDS_MAX);
     let mut to_shards = Vec::new();
     let (mut peers, mut mailboxes) = (Vec::new(), Vec::new());
@@ -166,7 +168,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         })?);
     }
     if let Some(reader) = prepared.key_reader {
-        read_keys(reader)?;
+        read_keys(reader, Arc::clone(&key_counts))?;
     }
     if let Some(fetcher) = fetcher {
         let run = move || fetcher.run(wanted, to_shards);
@@ -195,6 +197,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         threads,
         certificate: prepared.certificate,
         client_limits,
+        key_counts,
         shutdown,
     })
 }
@@ -237,7 +240,7 @@ impl Server {
         let before = url.zip(self.access.holders.published_keys());
         let (access, key_reader) = access_policy(&config, self.made_of.clone(), before)?;
         if let Some(reader) = key_reader {
-            read_keys(reader).map_err(|error| error.to_string())?;
+            read_keys(reader, Arc::clone(&self.key_counts)).map_err(|error| error.to_string())?;
         }
         self.client_limits.change(&limits);
         let access = Arc::new(access);
@@ -326,8 +329,8 @@ impl ClientLimits {
 }
 
 /// Reads keys on a thread of its own, which ends when nobody wants them any more. The server goes on without it.
-fn read_keys(reader: KeyReader) -> io::Result<()> {
-    thread::Builder::new().name("keys".into()).spawn(move || reader.run()).map(|_| ())
+fn read_keys(reader: KeyReader, counts: Arc<KeyCounts>) -> io::Result<()> {
+    thread::Builder::new().name("keys".into()).spawn(move || reader.run(&counts)).map(|_| ())
 }
 
 /// A listener with the limits of its connections.

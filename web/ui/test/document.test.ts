@@ -148,7 +148,7 @@ describe("a match", () => {
   });
 
   test("is found by an id that a topic can have", () => {
-    for (const id of ["8", "a-b_c.~"]) expect(isId(id), id).toBe(true);
+    for (const id of ["8", "a-b_c.~", "auth0|a@b:c+d=e"]) expect(isId(id), id).toBe(true);
     for (const id of ["", ".", "..", "a/b", "ä", "*", "x".repeat(65)]) expect(isId(id), id).toBe(false);
   });
 });

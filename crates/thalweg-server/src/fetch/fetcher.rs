@@ -306,15 +306,17 @@ impl Running {
         self.gone.sweep(now_us);
         self.upstreams.iter().for_each(|upstream| upstream.sweep(now_us));
         self.has_complained.fill(false);
-        let mut seen = vec![(0, 0); self.upstreams.len()];
+        let mut seen = vec![(0, 0, 0); self.upstreams.len()];
         for (key, job) in &self.jobs {
-            let (age_us, waiting) = &mut seen[job.upstream];
+            let (age_us, waiting, held_back) = &mut seen[job.upstream];
             *age_us = now_us.saturating_sub(job.answered_us).max(*age_us);
             *waiting += u64::from(self.schedule.is_waiting(key as Key));
+            *held_back += u64::from(self.schedule.is_held_back(key as Key));
         }
-        for (counts, (age_us, waiting)) in self.counts.iter().zip(seen) {
+        for (counts, (age_us, waiting, held_back)) in self.counts.iter().zip(seen) {
             counts.upstream_age_seconds_max.set(age_us);
             counts.upstream_waiting.set(waiting);
+            counts.upstream_held_back.set(held_back);
         }
     }
 }

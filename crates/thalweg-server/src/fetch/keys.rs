@@ -31,6 +31,7 @@ use crate::{
     config::{
         KEYS_BYTES_MAX, KEYS_GAP, KEYS_NAMED_MAX, KEYS_TIMEOUT, Pace, REDIRECTS_MAX, UpstreamUrl,
     },
+    metrics::KeyCounts,
 };
 
 /// How often they are read if their response does not say, and however it says.
@@ -42,7 +43,7 @@ const PACE: Pace = Pace {
 
 /// Reads them, again and again. Those that were read stay known, whatever happens to the URL
 /// afterwards.
-async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd) -> Infallible {
+async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd, counts: &KeyCounts) -> Infallible {
     let mut last = Vec::new();
     let mut has_failed = false;
     loop {
@@ -58,6 +59,8 @@ async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd) -> Infallible {
                 Ok((keys, skipped)) => {
                     tracing::info!(keys = keys.len(), "read the keys of tokens");
                     log_skipped(&skipped);
+                    counts.jwks_keys.set(keys.len() as u64);
+                    counts.jwks_keys_skipped.set(skipped.len() as u64);
                     (last, most) = (text, next);
                     Ok(Some(keys))
                 }
@@ -76,6 +79,7 @@ async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd) -> Infallible {
             _ => {}
         }
         has_failed = keys.is_err();
+        counts.jwks_errors.add(u64::from(has_failed));
         end.publish(keys.ok().flatten(), now_us() + least.as_micros() as u64);
         end.rest(least, most).await;
     }
@@ -171,7 +175,7 @@ impl KeyReader {
 
     /// # Errors
     /// When the system has no room for a runtime.
-    pub(crate) fn run(mut self) -> io::Result<()> {
+    pub(crate) fn run(mut self, counts: &KeyCounts) -> io::Result<()> {
         let mut builder = runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default())?;
         let over = self.end.over();
@@ -179,7 +183,7 @@ impl KeyReader {
             let host = Host::new(&self.url, self.tls);
             tokio::select! {
                 () = over => {}
-                never = keep(&self.url, &host, &mut self.end) => match never {},
+                never = keep(&self.url, &host, &mut self.end, counts) => match never {},
             }
         });
         Ok(())

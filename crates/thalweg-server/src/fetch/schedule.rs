@@ -243,6 +243,19 @@ impl Schedule {
         self.topics.get(&key).is_some_and(|topic| topic.is_waiting)
     }
 
+    /// Whether a topic is due and waits although there is room, which is kept for others.
+    pub(super) fn is_held_back(&self, key: Key) -> bool {
+        let Some(topic) = self.topics.get(&key).filter(|topic| topic.is_waiting) else {
+            return false;
+        };
+        let (all, of_host) = (&self.room, &self.hosts[topic.host].room);
+        let (limit, limit_of_host) = (self.limits.in_flight, self.limits.of_hosts[topic.host]);
+        all.in_flight < limit
+            && of_host.in_flight < limit_of_host
+            && !(all.takes(limit, topic.proof, topic.group)
+                && of_host.takes(limit_of_host, topic.proof, topic.group))
+    }
+
     /// Whether a topic is scheduled, or under way.
     pub(super) fn contains(&self, key: Key) -> bool {
         self.topics.contains_key(&key)

@@ -67,7 +67,7 @@ export function matchTopic(id: string): string {
 
 /** Whether a topic can be made of it. */
 export function isId(id: string): boolean {
-  return /^(?!\.{1,2}$)[\w.~-]{1,64}$/.test(id);
+  return /^(?!\.{1,2}$)[\w.~@:|+=-]{1,64}$/.test(id);
 }
 
 /** The matches of a list; `null` if it is none. */

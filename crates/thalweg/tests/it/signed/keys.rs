@@ -42,7 +42,8 @@ fn reading(set: Value) -> (Upstream, Server) {
         "/moved/keys" => Reply::json("", &format!("\u{feff}{set}")),
         path => panic!("{path}"),
     });
-    let server = Server::start(&["--jwks-url", &issuer.url("/keys")]);
+    let url = issuer.url("/keys");
+    let server = Server::start(&["--jwks-url", &url, "--inspect-token", "i"]);
     (issuer, server)
 }
 
@@ -60,6 +61,8 @@ fn a_set_of_many_keys_is_read_and_the_rest_is_named() {
     for id in ["k0", "k39"] {
         assert_eq!(status(&server, &token(EC[0], Some(id), json!({}))), 404, "{id}");
     }
+    assert_eq!(server.metric("thalweg_jwks_keys"), 40.0);
+    assert_eq!(server.metric("thalweg_jwks_keys_skipped"), 3.0);
     for (member, _) in unusable {
         server.has_said(&format!("bad-{member}: "));
         let id = format!("bad-{member}");
@@ -74,6 +77,7 @@ fn a_set_with_a_private_key_is_not_believed() {
     let (_issuer, server) = reading(set);
     assert_eq!(status(&server, &token(EC[0], Some("one"), json!({}))), 503);
     server.has_said("private key");
+    server.await_metric("thalweg_jwks_errors_total", |errors| errors > 0.0);
 }
 
 /// The issuer is asked again when it wants to be, and not before.
