@@ -217,7 +217,7 @@ fn what_is_given_up_is_answered() {
 
 #[test]
 fn a_publish_joins_no_message_that_has_waited_long() {
-    let mut outbox: Outbox<(), u8> = Outbox::new(MessageBounds { events_max: 8, bytes_max: 60 });
+    let mut outbox: Outbox<(), u8> = Outbox::new(BOUNDS);
     for (answer, now_us) in [(0, 5), (1, 5 + JOINED_US_MAX), (2, 6 + JOINED_US_MAX)] {
         let mut payloads = Payloads::default();
         let write = |out: &mut Vec<u8>| {
