@@ -46,6 +46,8 @@ export interface Connection {
   isOpen: boolean;
   /** Whether something has arrived. */
   isEstablished: boolean;
+  /** For how long it has worked, ms. */
+  livedMs(): number;
   send(text: string): void;
   /** Its token lasts so long from now on, ms; `null`: it does not end. */
   lasts(lifetimeMs: number | null): void;
@@ -66,12 +68,14 @@ export function connection(
   let isPaused = false;
   let lastMessageAt = Date.now();
   let timeoutMs = connectTimeout;
+  let establishedAt = Infinity;
   let expiry: ReturnType<typeof setTimeout> | undefined;
   const self: Connection = {
     transport,
     carried: new Map(transport.isTwoWay ? [] : plan.topics.map((by) => [by.topic, { by, interval: 0 }])),
     isOpen: false,
     isEstablished: false,
+    livedMs: () => Math.max(0, Date.now() - establishedAt),
     send: (text) => link?.send?.(text),
     lasts(lifetimeMs) {
       clearTimeout(expiry);
@@ -101,6 +105,7 @@ export function connection(
 
   const establish = (): void => {
     self.isEstablished = true;
+    establishedAt = Date.now();
     timeoutMs = idleTimeout;
     clearTimeout(timer);
     checkTimeout();

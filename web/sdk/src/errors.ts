@@ -13,6 +13,7 @@ import type { End } from "./transports/transport.js";
  * | `deleted`, `gone` | the topic has ended: a publisher deleted it, or it is fetched and there is no such thing |
  * | `slow`, `trimmed` | events are missing, and the subscription's policy is `close`: it fell behind, or its position is too old |
  * | `closed` | the session is closed |
+ * | `bad_event` | the page published something that is no JSON, such as bytes |
  * | `bad_topic`, `bad_cursor`, `already_subscribed` | what the page asked for cannot be; nothing was sent |
  * | `no_transport` | none of the transports, or not the one asked for, exists here |
  * | `unreachable` | a `POST` was not answered; an event with a key was sent six times |
@@ -27,6 +28,9 @@ export class ThalwegError extends Error {
   /** The status of the HTTP response that refused it; `null` if there was none. */
   declare readonly status: number | null;
 
+  /** @internal How long the response asked to wait, ms. */
+  declare retryAfter?: number;
+
   /** Sessions make them; a page has no need to. */
   constructor(code: string, message: string, status: number | null = null) {
     super(message);
@@ -34,6 +38,9 @@ export class ThalwegError extends Error {
     this.status = status;
   }
 }
+
+/** The code of an error that the page's `token` threw. @internal */
+export const NO_TOKEN = "no_token";
 
 /** Whether another attempt may fare better than one with this status. @internal */
 export function isTransient(status: number): boolean {

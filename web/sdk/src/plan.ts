@@ -1,14 +1,17 @@
 /** What the next connection is to carry, and with which right. */
 
+import { NO_TOKEN, ThalwegError } from "./errors.js";
 import type { Post } from "./post.js";
 import type { Wanted } from "./reconcile.js";
 import type { ConnectPlan, Transport } from "./transports/transport.js";
 import { quantity } from "./wire.js";
 
-/** @throws ThalwegError if there is no ticket to be had. @internal */
+/** @throws ThalwegError if there is no token or no ticket to be had. @internal */
 export async function plan({ hasHeaders }: Transport, wanted: Wanted, post: Post): Promise<ConnectPlan> {
   const { base, fetch, deltas, connectTimeout, token: freshToken } = wanted.settings;
-  const token = await freshToken();
+  const token = await freshToken().catch((error) => {
+    throw new ThalwegError(NO_TOKEN, error?.message ?? `${error}`);
+  });
   const buy = { path: "v1/tickets", body: "", timeoutMs: connectTimeout, token };
   const ticket = token && !hasHeaders ? (await post(buy)).ticket : null;
   const topics = [...wanted.topics.values()];

@@ -1,6 +1,6 @@
 /** `POST`s to the server, with the page's token; some are repeated until they are answered. */
 
-import { delay } from "./backoff.js";
+import { backoff, retryAfter } from "./backoff.js";
 import { isTransient, ThalwegError } from "./errors.js";
 import type { Settings } from "./options.js";
 import type { Answer, Message } from "./wire.js";
@@ -29,16 +29,21 @@ export type Post = (request: PostRequest) => Promise<Message & Answer>;
 /** @internal */
 export function poster(settings: Settings): Post {
   return async (request) => {
+    const wait = backoff();
     for (let attempt = 1; ; attempt++) {
-      const isLast = !request.key || attempt === ATTEMPTS_MAX;
+      let waitMs = 0;
       try {
         return await postOnce(settings, request);
       } catch (error) {
+        const { retryAfter = 0 } = error as { retryAfter?: number };
+        // The server remembers a key for some minutes: one that is asked to wait longer asks no more.
+        const isLast = !request.key || attempt === ATTEMPTS_MAX || retryAfter > request.timeoutMs;
         if (error instanceof ThalwegError) {
           if (isLast || !isTransient(error.status ?? 0)) throw error;
         } else if (isLast) throw new ThalwegError("unreachable", `no answer from ${request.path}: ${error}`);
+        waitMs = wait(0, retryAfter);
       }
-      await new Promise((go) => setTimeout(go, delay(attempt - 1)));
+      await new Promise((go) => setTimeout(go, waitMs));
     }
   };
 }
@@ -60,7 +65,8 @@ async function postOnce(settings: Settings, request: PostRequest): Promise<Messa
   const { ok, status } = response;
   const message = (await response.json().catch(() => null)) as (Message & Answer) | null;
   if (ok && message) return message;
-  // Whoever stands in between has answered, and not the server.
-  if (!message?.error) throw status;
-  throw new ThalwegError(message.error.code, message.error.message, status);
+  const { code = "", message: why = `${status}` } = message?.error ?? {};
+  // Without a code somebody in between has answered, and not the server.
+  const waitMs = retryAfter(response);
+  throw Object.assign(code ? new ThalwegError(code, why, status) : new Error(why), waitMs && { retryAfter: waitMs });
 }

@@ -8,9 +8,9 @@
  * dialled beside the connection in use, as the candidate that replaces it.
  */
 
-import { delay } from "./backoff.js";
+import { backoff } from "./backoff.js";
 import { type Connection, type ConnectionHooks, connection } from "./connection.js";
-import { finalError, ThalwegError } from "./errors.js";
+import { finalError, NO_TOKEN, ThalwegError } from "./errors.js";
 import { type TransportFallback, transportFallback } from "./fallback.js";
 import type { Settings } from "./options.js";
 import type { Page } from "./page.js";
@@ -72,8 +72,8 @@ export class Route implements ConnectionHooks {
   /** Stands for the plan that is being made; one that is no longer here is given up. */
   #planning: object | null = null;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Retries, and refusals of a token, since something last arrived. */
-  #retries = 0;
+  readonly #backoff = backoff();
+  /** Refusals of a token since something last arrived. */
   #unauthorized = 0;
 
   /** @throws ThalwegError `no_transport` if none of the transports exists here. */
@@ -172,7 +172,7 @@ export class Route implements ConnectionHooks {
     };
     this.#hooks.plan(transport).then(
       (plan) => unlessGivenUp(() => this.#open(transport, plan, isBeside)),
-      (error?: Partial<ThalwegError>) => unlessGivenUp(() => this.#planFailed(error, isBeside)),
+      (error: ThalwegError) => unlessGivenUp(() => this.#planFailed(error, isBeside)),
     );
   }
 
@@ -182,11 +182,12 @@ export class Route implements ConnectionHooks {
     else this.#changeTo(next);
   }
 
-  #planFailed(error: Partial<ThalwegError> | undefined, isBeside: boolean): void {
-    const end = error instanceof ThalwegError && error.status ? { refusal: { status: error.status, error } } : {};
-    const why = error?.message ?? `${error}`;
+  #planFailed(error: ThalwegError, isBeside: boolean): void {
+    const { status, retryAfter, message: why } = error;
+    const end = status ? { refusal: { status, error, retryAfter } } : {};
     if (isBeside) this.#candidateLost(end, why);
-    else this.#recover(end, why);
+    // Without a token there is none for another transport either.
+    else this.#recover(end, why, null, error.code === NO_TOKEN);
   }
 
   /** Nothing is under way any more, but what is in use. */
@@ -233,7 +234,7 @@ export class Route implements ConnectionHooks {
 
   established(connection: Connection): void {
     if (connection === this.#candidate) this.#changeTo(connection);
-    this.#retries = this.#unauthorized = 0;
+    this.#unauthorized = 0;
     if (this.#fallback.worked(connection.transport)) this.#upgrades.reset(0);
     const { base, transports } = this.#settings;
     // A choice of one says nothing of the way.
@@ -259,25 +260,30 @@ export class Route implements ConnectionHooks {
     if (connection === this.#candidate) {
       this.#cancelDial();
       this.#candidateLost(end, why);
-    } else if (connection === this.#current) this.#recover(end, why);
+    } else if (connection === this.#current) this.#recover(end, why, connection);
   }
 
   /** What was tried beside the connection in use did not come about. */
   #candidateLost(end: End, why: string): void {
-    if (this.#isStale) this.#recover(end, why);
+    if (this.#isStale) this.#recover(end, why, null);
     else if (!this.#fallback.isBest()) this.#upgrades.start();
   }
 
-  /** The connection in use is over, or cannot stay: gives up for good, or finds the next one. */
-  #recover(end: End, why: string): void {
+  /**
+   * The connection in use is over, or cannot stay: gives up for good, or finds the next one.
+   *
+   * @param last - the one that is over; `null` if there was none, or it had to be replaced.
+   * @param isHopeless - whether every transport would fail for the same reason.
+   */
+  #recover(end: End, why: string, last: Connection | null, isHopeless = false): void {
     this.#changeTo(null);
     const error = finalError(end, () => ++this.#unauthorized);
     if (error) this.#hooks.end(error);
     else if (this.#candidate) {
       this.#changeTo(this.#candidate);
       this.#report("connecting", why);
-    } else if (isServersDecision(end) || this.#fallback.failed()) {
-      const waitMs = delay(this.#retries++);
+    } else if (isHopeless || isServersDecision(end) || this.#fallback.failed() || last?.isEstablished) {
+      const waitMs = this.#backoff(last ? last.livedMs() : 0, end.refusal?.retryAfter);
       this.#retryTimer = setTimeout(() => this.#connect(), waitMs);
       this.#report("waiting", end.refusal?.error?.message ?? why, Date.now() + waitMs);
     } else this.#connect();
@@ -286,5 +292,5 @@ export class Route implements ConnectionHooks {
 
 /** A transport that the server itself ended, or refused, has not failed. */
 function isServersDecision({ close, refusal }: End): boolean {
-  return refusal?.error !== undefined || (close !== undefined && close.code !== 1006);
+  return !!(refusal?.error || refusal?.retryAfter) || (close !== undefined && close.code !== 1006);
 }

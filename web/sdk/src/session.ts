@@ -241,10 +241,12 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     },
     async publish(topic, ...events) {
       check(status, topic);
+      events.forEach(checkJson);
       return command.publish(topic, events);
     },
     async request<T>(data: T) {
       check(status);
+      checkJson(data);
       return (await command.execute("echo", { data }))?.data as T;
     },
     use(wanted) {
@@ -257,6 +259,16 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     },
     close: () => hooks.end(null),
   };
+}
+
+/** Whether this can be written as JSON; of bytes `JSON.stringify` makes an object of numbers. @throws ThalwegError */
+function checkJson(value: unknown): void {
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
+    throw new ThalwegError("bad_event", "bytes are no JSON: give base64 or Array.from(bytes)");
+  }
+  if (["undefined", "function", "symbol"].includes(typeof value)) {
+    throw new ThalwegError("bad_event", `${typeof value} is no JSON: give null or leave it out`);
+  }
 }
 
 /** Gives a connection the page's next token. If it cannot, the connection ends with the one it has. */
@@ -273,6 +285,8 @@ async function refresh(connection: Connection, next: Settings["token"], send: Co
 /** The server's root as seen from here; what is below it stays below it. @internal */
 export function root(url: string | URL): URL {
   const base = new URL(url, globalThis.location?.href);
+  // Whichever transport is tried: its own scheme follows from this one.
+  base.protocol = base.protocol.replace("ws", "http");
   base.pathname = base.pathname.replace(/\/?$/, "/");
   return base;
 }

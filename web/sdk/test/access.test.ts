@@ -11,7 +11,7 @@ it("shows a fresh token for each connection, in a header or as a ticket", async 
   collect(begin({ token, transports: ["http-streaming"] }));
   await advance();
   world.cut();
-  await advance(500);
+  await advance(1000);
   const shown = world.requests.map(({ headers }) => headers["Authorization"]);
   expect(shown).toEqual(["Bearer token-1", "Bearer token-2"]);
 

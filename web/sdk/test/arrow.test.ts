@@ -34,7 +34,7 @@ beforeEach(() => {
 });
 
 /** From now on the next timer may end. */
-async function waited(ms = 250): Promise<void> {
+async function waited(ms = 1000): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
 }
 

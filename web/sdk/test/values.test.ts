@@ -61,7 +61,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect(batches.at(-1)?.changed).toEqual(["/score"]);
     world.cut();
     for (let goals = 3; goals < 10; goals++) world.publish("match", { score: [goals, 0] });
-    await advance(1000);
+    await advance(2000);
     expect(batches.at(-1)).toMatchObject({ events: [{ score: [9, 0] }], gap: null });
     expect(batches.at(-1)?.changed).toBeUndefined();
   });

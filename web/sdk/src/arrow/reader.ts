@@ -7,7 +7,7 @@
  * and asks for what comes after the last batch.
  */
 
-import { delay } from "../backoff.js";
+import { backoff, retryAfter } from "../backoff.js";
 import { pieces } from "../body.js";
 import { ENDED, finalError, safely, ThalwegError } from "../errors.js";
 import { type RequestSettings, requestSettings } from "../options.js";
@@ -49,8 +49,10 @@ export class ColumnReader implements ColumnStream {
   #abort = new AbortController();
   /** Ends the pause before the next attempt. */
   #wake = (): void => {};
-  /** Attempts, and refusals of a token, since something last arrived. */
-  #retries = 0;
+  readonly #backoff = backoff();
+  /** When the connection in use began to work; `Infinity` before. */
+  #begunAt = Infinity;
+  /** Refusals of a token since something last arrived. */
   #unauthorized = 0;
 
   constructor(base: URL, topic: string, options: ColumnOptions, listener: ColumnListener) {
@@ -88,7 +90,7 @@ export class ColumnReader implements ColumnStream {
       const error = this.#finalError(end);
       if (error) this.#end(error);
       else if (end.isTurn) this.#report("connecting", end.why);
-      else await this.#pause(end.refusal?.error?.message ?? end.why);
+      else await this.#pause(end);
     }
   }
 
@@ -102,9 +104,9 @@ export class ColumnReader implements ColumnStream {
     return finalError(end, () => ++this.#unauthorized);
   }
 
-  async #pause(why: string): Promise<void> {
-    const waitMs = delay(this.#retries++);
-    this.#report("waiting", why, Date.now() + waitMs);
+  async #pause({ refusal, why }: Ended): Promise<void> {
+    const waitMs = this.#backoff(Date.now() - this.#begunAt, refusal?.retryAfter);
+    this.#report("waiting", refusal?.error?.message ?? why, Date.now() + waitMs);
     await new Promise<void>((go) => {
       const timer = setTimeout(go, waitMs);
       this.#wake = () => {
@@ -135,6 +137,7 @@ export class ColumnReader implements ColumnStream {
   async #connect(): Promise<Ended> {
     const abort = new AbortController();
     this.#abort = abort;
+    this.#begunAt = Infinity;
     const { connectTimeout, idleTimeout, fetch, token: freshToken } = this.#settings;
     const quiet = silence(connectTimeout, () => abort.abort("silent"));
     try {
@@ -145,7 +148,7 @@ export class ColumnReader implements ColumnStream {
       if (!ok || !body) {
         // One that is not ours is of whoever stands in between.
         const { error } = (await response.json().catch(() => ({}))) as Message;
-        return { refusal: { status, error }, why: `refused with ${status}` };
+        return { refusal: { status, error, retryAfter: retryAfter(response) }, why: `refused with ${status}` };
       }
       const start = startOf(response.headers, this.#cursor);
       quiet.heard(idleTimeout);
@@ -169,6 +172,7 @@ export class ColumnReader implements ColumnStream {
 
   #begin(start: Start): void {
     this.#at = start;
+    this.#begunAt = Date.now();
     this.#report("open");
     // What is missed is told with a batch: a connection that ends before begins where it is missed.
     if (!start.gap) this.#cursor = this.#position = start.position;
@@ -191,7 +195,7 @@ export class ColumnReader implements ColumnStream {
         const frame = frames.take(message);
         if (!frame) continue;
         hasCome ||= frame.count > 0;
-        this.#retries = this.#unauthorized = 0;
+        this.#unauthorized = 0;
         close ??= closeOf(frame);
         const processed = this.#deliver(frame, this.#at as Start);
         if (processed) await quiet.waitFor(processed);

@@ -1,5 +1,6 @@
 /** Lines over `fetch`: what HTTP streaming and long polling have in common. */
 
+import { backoff, retryAfter, SHORT_MS } from "../backoff.js";
 import { pieces } from "../body.js";
 import { Turns } from "../turns.js";
 import type { Message } from "../wire.js";
@@ -20,7 +21,11 @@ export function requests(
   const { signal } = abort;
   const run = async (): Promise<End> => {
     let parameters: Record<string, string> | null;
+    let wait = backoff();
+    const cursors = (): string => plan.topics.map(({ cursor }) => cursor).join();
     for (let number = 0; (parameters = parametersOf(number)); number++) {
+      const begunAt = Date.now();
+      const before = cursors();
       const headers = { ...(plan.token && { Authorization: `Bearer ${plan.token}` }) };
       const request = { headers, cache: "no-store", signal } as const;
       const response = await plan.fetch(url(plan, parameters), request);
@@ -28,9 +33,18 @@ export function requests(
       if (!ok || !body) {
         // One that is not ours is of whoever stands in between.
         const { error } = (await response.json().catch(() => ({}))) as Message;
-        return { refusal: { status, error } };
+        return { refusal: { status, error, retryAfter: retryAfter(response) } };
       }
       if (!(await read(body, handlers))) break;
+      // A poll that brings nothing takes its time: of a server, or a cache, that answers such polls at once
+      // nothing is asked in a tight loop. The first poll asks for that.
+      if (!number || cursors() !== before || Date.now() - begunAt >= SHORT_MS) wait = backoff();
+      else
+        await new Promise((go) => {
+          const timer = setTimeout(go, wait(0));
+          // Nobody waits for the end of a link that was closed.
+          signal.onabort = () => clearTimeout(timer);
+        });
     }
     return {};
   };

@@ -63,6 +63,8 @@ export interface End {
         status: number;
         /** What the server said; without it, it was somebody in between. */
         error?: Refusal | undefined;
+        /** How long the response asks to wait (`Retry-After`), ms. */
+        retryAfter?: number | undefined;
       }
     | undefined;
 }
