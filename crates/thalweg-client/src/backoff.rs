@@ -1,51 +1,113 @@
-//! How long to wait before coming back: twice as long each time, with jitter, so
-//! that clients cut off together do not come back together.
+//! How long to wait before reconnecting (`docs/wire.md`, "Reconnecting"): twice as long each
+//! time, with jitter, so that clients cut off together do not come back together.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
+use hyper::header::{HeaderMap, RETRY_AFTER};
 
-/// The delays between attempts that fail.
+use crate::limits::{
+    BACKOFF_FIRST, BACKOFF_MAX, BACKOFF_SOON, RETRY_AFTER_JITTER, RETRY_AFTER_MAX, SHORT_LIFE,
+};
+
+/// The delays between attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    attempts: u32,
+    /// Connections in a row that lived for less than [`SHORT_LIFE`].
+    failures: u32,
 }
 
 impl Backoff {
-    /// The delay before the next attempt. `random` in 0..1 takes up to half of it
-    /// away.
-    pub(crate) fn next(&mut self, random: f64) -> Duration {
-        let doubled = BACKOFF_MIN.saturating_mul(1 << self.attempts.min(16));
-        self.attempts = self.attempts.saturating_add(1);
-        doubled.min(BACKOFF_MAX).mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)
+    /// Returns the delay before the next attempt, after a connection that worked for `lived`
+    /// (zero if it was not established). `random` in 0..1 adds jitter. The delay is not shorter
+    /// than `retry_after`.
+    pub(crate) fn next(
+        &mut self,
+        lived: Duration,
+        retry_after: Option<Duration>,
+        random: f64,
+    ) -> Duration {
+        let random = random.clamp(0.0, 1.0);
+        let bound = if lived >= SHORT_LIFE {
+            self.failures = 0;
+            BACKOFF_SOON
+        } else {
+            let doubled = BACKOFF_FIRST.saturating_mul(1 << self.failures.min(16));
+            self.failures = self.failures.saturating_add(1);
+            doubled.min(BACKOFF_MAX)
+        };
+        let delay = bound.mul_f64((1.0 + random) / 2.0);
+        match retry_after {
+            Some(wait) if !wait.is_zero() => delay.max(wait + RETRY_AFTER_JITTER.mul_f64(random)),
+            _ => delay,
+        }
     }
+}
 
-    /// An attempt succeeded.
-    pub(crate) fn reset(&mut self) {
-        self.attempts = 0;
-    }
+/// How long the headers of a response ask to wait (RFC 9110 §10.2.3), if they do.
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    let wait = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than a number has mean the longest wait.
+        value.parse().map_or(RETRY_AFTER_MAX, Duration::from_secs)
+    } else {
+        httpdate::parse_http_date(value).ok()?.duration_since(now).unwrap_or_default()
+    };
+    Some(wait.min(RETRY_AFTER_MAX))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use serde::Deserialize;
+
     use super::*;
 
-    #[test]
-    fn delays_grow_from_the_least_to_the_largest_and_begin_again() {
-        let mut backoff = Backoff::default();
-        let delays: Vec<u128> = (0..8).map(|_| backoff.next(0.0).as_millis()).collect();
-        assert_eq!(delays, [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
-        for _ in 0..100 {
-            assert_eq!(backoff.next(0.0), BACKOFF_MAX);
-        }
-        backoff.reset();
-        assert_eq!(backoff.next(0.0), BACKOFF_MIN);
+    #[derive(Deserialize)]
+    struct Vectors {
+        now_ms: u64,
+        sequences: Vec<Sequence>,
+    }
+
+    #[derive(Deserialize)]
+    struct Sequence {
+        what: String,
+        rounds: Vec<Round>,
+    }
+
+    #[derive(Deserialize)]
+    struct Round {
+        lived_ms: u64,
+        retry_after: Option<String>,
+        delay_ms: [u128; 2],
     }
 
     #[test]
-    fn jitter_takes_up_to_half_away() {
+    fn delays_are_those_of_the_golden_vectors() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/reconnecting.json");
+        let vectors: Vectors = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(vectors.now_ms);
+        assert!(!vectors.sequences.is_empty());
+        for Sequence { what, rounds } in &vectors.sequences {
+            for (random, side) in [(0.0, 0), (1.0, 1)] {
+                let mut backoff = Backoff::default();
+                for (number, round) in rounds.iter().enumerate() {
+                    let mut headers = HeaderMap::new();
+                    if let Some(value) = &round.retry_after {
+                        headers.insert(RETRY_AFTER, value.parse().unwrap());
+                    }
+                    let lived = Duration::from_millis(round.lived_ms);
+                    let delay = backoff.next(lived, retry_after(&headers, now), random);
+                    assert_eq!(delay.as_millis(), round.delay_ms[side], "{what}, round {number}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_delay_stays() {
         let mut backoff = Backoff::default();
-        assert_eq!(backoff.next(0.999_999).as_millis(), 100);
-        assert_eq!(backoff.next(0.5).as_millis(), 300);
+        let delays = (0..100).map(|_| backoff.next(Duration::ZERO, None, 1.0));
+        assert!(delays.skip(4).all(|delay| delay == BACKOFF_MAX));
     }
 }

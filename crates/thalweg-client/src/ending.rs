@@ -1,4 +1,4 @@
-//! What an ended connection means: come back at once, later, or not. The table
+//! Whether a client reconnects after a connection has ended. The table
 //! stands in `docs/wire.md`, "Close".
 
 use thalweg_wire::close;
@@ -21,26 +21,12 @@ pub(crate) enum Ending {
     Cut(String),
 }
 
-/// When to come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Return {
-    AtOnce,
-    Later,
-    Never,
-}
-
 impl Ending {
-    /// When to come back after it.
-    pub(crate) fn advice(&self) -> Return {
+    /// Whether the client reconnects after it.
+    pub(crate) fn reconnects(&self) -> bool {
         match self {
-            Self::Answered => Return::AtOnce,
-            Self::Cut(_) => Return::Later,
-            Self::Close { code, reconnect, .. } => {
-                match reconnect.unwrap_or_else(|| comes_back(*code)) {
-                    true => Return::AtOnce,
-                    false => Return::Never,
-                }
-            }
+            Self::Answered | Self::Cut(_) => true,
+            Self::Close { code, reconnect, .. } => reconnect.unwrap_or_else(|| comes_back(*code)),
         }
     }
 
@@ -73,22 +59,22 @@ mod tests {
     fn codes_decide_whether_to_come_back() {
         let check = |code, reconnect, expected| {
             let ending = Ending::Close { code, reason: String::new(), reconnect };
-            assert_eq!(ending.advice(), expected, "{ending:?}");
+            assert_eq!(ending.reconnects(), expected, "{ending:?}");
         };
         for code in [1001, 1005, 1006, 1011, 1012, 1013, 1014, 4000, 4001, 4003, 4499] {
-            check(code, None, Return::AtOnce);
+            check(code, None, true);
         }
         for code in [1000, 1002, 1003, 1007, 1008, 1009, 1010, 1015, 3000, 4500, 4999] {
-            check(code, None, Return::Never);
+            check(code, None, false);
         }
-        check(1001, Some(false), Return::Never);
-        check(1000, Some(true), Return::AtOnce);
+        check(1001, Some(false), false);
+        check(1000, Some(true), true);
     }
 
     #[test]
-    fn a_cut_is_waited_after() {
-        assert_eq!(Ending::Cut("reset".into()).advice(), Return::Later);
-        assert_eq!(Ending::Answered.advice(), Return::AtOnce);
+    fn a_cut_is_no_end() {
+        assert!(Ending::Cut("reset".into()).reconnects());
+        assert!(Ending::Answered.reconnects());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What can go wrong: each one sentence with the remedy.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use thalweg_wire::topic::TopicError;
 
@@ -86,6 +88,8 @@ pub struct Refusal {
     /// Of [`crate::Client::publish_lines`]: what had been appended before the line that was
     /// refused.
     pub published: Option<Published>,
+    /// How long the response asks to wait before the next attempt (`Retry-After`), at most a day.
+    pub retry_after: Option<Duration>,
 }
 
 #[derive(Deserialize)]
@@ -113,6 +117,14 @@ impl Error {
         }
     }
 
+    /// How long the server, or a proxy before it, asks to wait before the next attempt.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(refusal) => refusal.retry_after,
+            _ => None,
+        }
+    }
+
     /// One clause that says why, without the remedy where it is tried again anyway.
     pub(crate) fn connection(what: &str, why: impl std::fmt::Display) -> Self {
         Self::Connection(format!("{what}: {why}"))
@@ -124,25 +136,26 @@ impl Refusal {
     pub(crate) fn read(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice::<RefusalBody>(body) {
             Ok(RefusalBody { error, published }) => {
-                Self { status, code: Some(error.code), message: error.message, published }
+                let (code, message) = (Some(error.code), error.message);
+                Self { status, code, message, published, retry_after: None }
             }
             Err(_) => Self {
                 status,
                 code: None,
                 message: "not a Thalweg server's answer".to_owned(),
                 published: None,
+                retry_after: None,
             },
         }
     }
 
     /// Reads a WebSocket's `error` object.
     pub(crate) fn of_command(error: &str) -> Self {
-        match serde_json::from_str::<RefusalFields>(error) {
-            Ok(RefusalFields { code, message }) => {
-                Self { status: 0, code: Some(code), message, published: None }
-            }
-            Err(_) => Self { status: 0, code: None, message: error.to_owned(), published: None },
-        }
+        let (code, message) = match serde_json::from_str::<RefusalFields>(error) {
+            Ok(RefusalFields { code, message }) => (Some(code), message),
+            Err(_) => (None, error.to_owned()),
+        };
+        Self { status: 0, code, message, published: None, retry_after: None }
     }
 }
 

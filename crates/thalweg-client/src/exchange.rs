@@ -1,6 +1,6 @@
 //! One request, one answer, on connections that are kept for the next one.
 
-use std::sync::Mutex;
+use std::{sync::Mutex, time::SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -14,6 +14,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use crate::{
     Error, Http, Options, Refusal,
+    backoff::retry_after,
     limits::{ANSWER_WAIT, IDLE_LINKS_MAX, MESSAGE_BYTES_MAX, REFUSAL_BYTES_MAX},
     link::{Body, Link},
     target::Server,
@@ -163,6 +164,7 @@ pub(crate) async fn success(answer: Response<Incoming>) -> Result<Response<Incom
 /// The refusal that an answer is.
 pub(crate) async fn refusal(answer: Response<Incoming>) -> Refusal {
     let status = answer.status().as_u16();
+    let retry_after = retry_after(answer.headers(), SystemTime::now());
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
     let reading = async {
@@ -174,5 +176,5 @@ pub(crate) async fn refusal(answer: Response<Incoming>) -> Refusal {
     };
     // Half a refusal is still one.
     let _ = timeout(ANSWER_WAIT, reading).await;
-    Refusal::read(status, &bytes)
+    Refusal { retry_after, ..Refusal::read(status, &bytes) }
 }

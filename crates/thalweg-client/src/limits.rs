@@ -30,11 +30,24 @@ pub(crate) const IDLE_LINKS_MAX: usize = 8;
 /// The heartbeats that may be missing before a connection counts as dead.
 pub(crate) const HEARTBEATS_MISSED_MAX: u32 = 3;
 
-/// First delay before coming back.
-pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(200);
+/// A connection that worked for less was of no use: the next one is made later each time. The same
+/// as in the SDK, as are the delays below (`docs/wire.md`, "Reconnecting").
+pub(crate) const SHORT_LIFE: Duration = Duration::from_secs(5);
 
-/// Largest delay before coming back.
-pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// The bound of the delay after a connection that worked: the client hardly misses anything.
+pub(crate) const BACKOFF_SOON: Duration = Duration::from_millis(500);
+
+/// The first bound of the delay after a connection that did not: at least a second passes.
+pub(crate) const BACKOFF_FIRST: Duration = Duration::from_secs(2);
+
+/// The largest bound of a delay, unless the server asks for more.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// The longest wait that a `Retry-After` may ask for: a wrong number must not end a subscription.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
+
+/// Added to a `Retry-After` at random, since many clients were told the same.
+pub(crate) const RETRY_AFTER_JITTER: Duration = Duration::from_secs(1);
 
 /// Topics that one page of the list asks for.
 pub(crate) const TOPICS_PER_PAGE: usize = 1000;

@@ -84,7 +84,7 @@ impl Client {
                 Err(error) if error.is_passing() => error,
                 Err(error) => return Err(error),
             };
-            let delay = backoff.next(fastrand::f64());
+            let delay = backoff.next(Duration::ZERO, error.retry_after(), fastrand::f64());
             if Instant::now() + delay > deadline {
                 return Err(Error::Unanswered { attempts, last: Box::new(error) });
             }

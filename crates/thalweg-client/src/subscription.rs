@@ -9,9 +9,9 @@ use crate::{
     backoff::Backoff,
     carrier::{Carrier, Received},
     cursors::Cursors,
-    ending::{Ending, Return},
+    ending::Ending,
     exchange::Exchange,
-    limits::{BACKOFF_MIN, POLL_WAIT},
+    limits::{POLL_WAIT, SHORT_LIFE},
     message::Message,
     update::{Closed, Disconnected, Update},
 };
@@ -54,9 +54,11 @@ pub struct Subscription {
     updates: VecDeque<Update>,
     state: State,
     backoff: Backoff,
-    /// The delay before the connection there is.
-    delay: Duration,
-    /// When that connection was begun.
+    /// The delays between polls that a server, or a cache, answers with nothing at once.
+    polls: Backoff,
+    /// When the connection in use, or the first of the polls in a row, gave its first update.
+    worked_since: Option<Instant>,
+    /// When the connection was begun.
     begun: Instant,
     /// Whether it has given any update.
     has_given: bool,
@@ -88,7 +90,8 @@ impl Subscription {
             updates: VecDeque::new(),
             state: State::Waiting(now),
             backoff: Backoff::default(),
-            delay: Duration::ZERO,
+            polls: Backoff::default(),
+            worked_since: None,
             begun: now,
             has_given: false,
         }
@@ -156,7 +159,7 @@ impl Subscription {
             return Ok(());
         }
         if error.is_passing() {
-            self.come_back(Return::Later, error.to_string());
+            self.come_back(error.retry_after(), error.to_string());
             return Ok(());
         }
         self.state = State::Ended;
@@ -165,7 +168,10 @@ impl Subscription {
 
     fn receive(&mut self, text: String) -> Result<(), Error> {
         let received = self.cursors.receive(text, self.transport, &mut self.updates);
-        self.has_given |= !self.updates.is_empty();
+        if !self.updates.is_empty() {
+            self.has_given = true;
+            self.worked_since.get_or_insert_with(Instant::now);
+        }
         match received {
             Ok(Some(Message::Close(ending))) => self.ended(&ending),
             Ok(Some(Message::Refused(error))) => {
@@ -185,44 +191,38 @@ impl Subscription {
             return self.poll_again();
         }
         self.leave();
-        if let (Return::Never, Ending::Close { code, reason, .. }) = (ending.advice(), ending) {
+        if let (false, Ending::Close { code, reason, .. }) = (ending.reconnects(), ending) {
             self.state = State::Ended;
             self.updates.push_back(Update::Closed(Closed { code: *code, reason: reason.clone() }));
             return;
         }
-        self.come_back(ending.advice(), ending.why());
+        self.come_back(None, ending.why());
     }
 
     /// A poll that gave nothing should have taken its time: a server that answers
-    /// such polls at once must not be asked in a circle.
+    /// such polls at once is not polled in a tight loop.
     fn poll_again(&mut self) {
-        let is_hasty = !self.has_given && self.begun.elapsed() < POLL_WAIT / 2;
-        self.delay = if is_hasty { self.backoff.next(fastrand::f64()) } else { Duration::ZERO };
-        if !is_hasty {
-            self.backoff.reset();
-        }
+        let is_hasty = !self.has_given && self.begun.elapsed() < SHORT_LIFE;
+        let delay = if is_hasty {
+            self.polls.next(Duration::ZERO, None, fastrand::f64())
+        } else {
+            self.polls = Backoff::default();
+            Duration::ZERO
+        };
         self.has_given = false;
-        let again = State::Waiting(Instant::now() + self.delay);
+        let again = State::Waiting(Instant::now() + delay);
         if let State::Open(carrier) = std::mem::replace(&mut self.state, again) {
             carrier.give_back(&self.exchange);
         }
     }
 
-    fn come_back(&mut self, when: Return, why: String) {
-        let lived = self.begun.elapsed();
-        // One that lived longer than it was waited for was a success.
-        if self.has_given && lived > self.delay {
-            self.backoff.reset();
-        }
-        self.delay = match when {
-            // At once, but not in a circle without a pause.
-            Return::AtOnce if self.has_given => BACKOFF_MIN.saturating_sub(lived),
-            _ => self.backoff.next(fastrand::f64()),
-        };
+    fn come_back(&mut self, retry_after: Option<Duration>, why: String) {
+        let lived = self.worked_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        let delay = self.backoff.next(lived, retry_after, fastrand::f64());
         self.has_given = false;
         self.cursors.disconnected();
-        self.state = State::Waiting(Instant::now() + self.delay);
-        self.updates.push_back(Update::Disconnected(Disconnected { why, again_in: self.delay }));
+        self.state = State::Waiting(Instant::now() + delay);
+        self.updates.push_back(Update::Disconnected(Disconnected { why, again_in: delay }));
     }
 
     fn leave(&mut self) {

@@ -85,6 +85,39 @@ async fn silence_is_an_end() {
     both(server, client).await;
 }
 
+/// `vectors/reconnecting.json` has the delays; here they are those of real connections.
+#[tokio::test]
+async fn delays_grow_after_short_connections_and_obey_retry_after() {
+    let fake = Fake::start().await;
+    let mut subscription = fake.subscribe(Transport::HttpStreaming);
+    let server = async {
+        for _ in 0..2 {
+            let mut peer = fake.accept().await;
+            peer.stream(NDJSON).await;
+            peer.say(envelope(8..8) + "\n").await;
+            peer.say(
+                r#"{"close":{"code":1013,"reason":"busy","reconnect":true}}"#.to_owned() + "\n",
+            )
+            .await;
+        }
+        fake.accept().await.answer(429, "Retry-After: 3600\r\n", "<h1>Busy</h1>").await;
+    };
+    let client = async {
+        for (least_s, most_s) in [(1, 2), (2, 4), (3600, 3601)] {
+            let delay = loop {
+                match patiently("an update", subscription.next()).await.unwrap() {
+                    Update::Disconnected(end) => break end.again_in,
+                    Update::Connected(_) => {}
+                    update => panic!("not expected: {update:?}"),
+                }
+            };
+            let range = Duration::from_secs(least_s)..=Duration::from_secs(most_s);
+            assert!(range.contains(&delay), "{delay:?} is not in {range:?}");
+        }
+    };
+    both(server, client).await;
+}
+
 #[tokio::test]
 async fn a_passing_refusal_is_waited_for_and_a_lasting_one_is_an_error() {
     let fake = Fake::start().await;
