@@ -2,6 +2,8 @@
 
 use std::{fmt::Write, fs};
 
+use rustix::process::{Resource, getrlimit};
+
 /// Families of the process, in both forms of exposition. What the kernel does not tell is left out.
 pub(crate) fn text(version: &str, is_open_metrics: bool) -> String {
     let mut out = String::new();
@@ -34,6 +36,9 @@ pub(crate) fn text(version: &str, is_open_metrics: bool) -> String {
         && open.len() > 0
     {
         family("process_open_fds", "Open descriptors.", "gauge", "", open.len() as f64);
+    }
+    if let Some(most) = getrlimit(Resource::Nofile).current {
+        family("process_max_fds", "Descriptors that may be open.", "gauge", "", most as f64);
     }
     out
 }

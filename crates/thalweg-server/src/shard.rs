@@ -79,6 +79,7 @@ mod history_query;
 mod idempotency;
 mod inbound;
 mod ingest;
+mod leaving;
 mod listing;
 mod local_topic;
 mod mail;

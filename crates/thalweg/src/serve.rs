@@ -37,6 +37,7 @@ use std::{
 
 use anyhow::{anyhow, bail};
 use clap::{Args, builder::UnknownArgumentValueParser};
+use sd_notify::NotifyState;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::sleep,
@@ -127,9 +128,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         if let Err(error) = io::stdout().write_all(said.as_bytes()) {
             tracing::warn!(%error, "nobody reads what is said on standard output");
         }
+        tell_systemd(&[NotifyState::Ready]);
         // No wait is so long.
         signals.wait(&mut server, &read, Duration::MAX).await?;
         server.announce_end();
+        tell_systemd(&[NotifyState::Stopping]);
         if !config.drain_delay.is_zero() {
             let delay = config.drain_delay;
             tracing::info!(?delay, "not ready any more, and serving: a second signal ends that");
@@ -181,8 +184,18 @@ impl Signals {
     }
 }
 
+/// Tells systemd how far the service is, if it was started by systemd with `Type=notify` (sd_notify(3)).
+fn tell_systemd(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "systemd cannot be told how far the server is");
+    }
+}
+
 /// Loads again what may change while it serves.
 async fn reload(server: &mut Server, read: &impl Fn() -> anyhow::Result<Config>) {
+    if let Ok(now) = NotifyState::monotonic_usec_now() {
+        tell_systemd(&[NotifyState::Reloading, now]);
+    }
     match server.reload_certificate() {
         Ok(true) => tracing::info!("loaded the certificate again"),
         Ok(false) => {}
@@ -198,4 +211,5 @@ async fn reload(server: &mut Server, read: &impl Fn() -> anyhow::Result<Config>)
             tracing::error!(%error, "tokens, origins, names and limits stay as they were");
         }
     }
+    tell_systemd(&[NotifyState::Ready]);
 }

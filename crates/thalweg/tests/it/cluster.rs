@@ -35,7 +35,10 @@ use driver::endure;
 use nodes::Nodes;
 use servers::Servers;
 
-use crate::harness::{Transport, at, skipped, wait_for};
+use crate::{
+    harness::{Transport, at, skipped, wait_for},
+    operations::{has_metrics, metrics_asked_for},
+};
 
 /// What JetStream calls the stream.
 const STREAM: &str = "thalweg-all";
@@ -70,6 +73,13 @@ fn every_node_has_the_same_events_at_the_same_positions() {
         }
         assert_eq!(numbers, (5..30).collect::<Vec<_>>(), "{transport:?}");
     }
+}
+
+#[test]
+fn the_board_and_the_alerts_ask_for_metrics_of_nats_that_there_are() {
+    let Some(servers) = Servers::start(1) else { return };
+    let nodes = Nodes::start(&servers, 1);
+    has_metrics(nodes.at(0), &metrics_asked_for());
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod commands;
 mod deleting;
 mod demand;
 mod demo_provider;
+mod deploying;
 mod describing;
 mod drain;
 mod fetching;

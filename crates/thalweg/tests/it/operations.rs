@@ -108,31 +108,58 @@ fn topics_are_counted_by_the_patterns_of_the_configuration() {
     is("thalweg_pattern_subscriptions", 0.0, 0.0);
 }
 
-/// A panel that asks for what is not there shows nothing, and nobody is told.
-#[test]
-fn the_board_asks_for_metrics_that_there_are() {
-    let server = Server::start(&["--demo"]);
+/// The metrics that the board and the alerts ask for: where, and which.
+pub(crate) fn metrics_asked_for() -> Vec<(&'static str, String)> {
+    let mut names = Vec::new();
+    for file in ["grafana.json", "alerts.yaml"] {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/").to_owned() + file;
+        let text = std::fs::read_to_string(path).expect("a file");
+        let words = text.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        let is_name = |word: &&str| word.starts_with("thalweg_") || word.starts_with("process_");
+        let found: Vec<_> = words.filter(is_name).map(|name| (file, name.to_owned())).collect();
+        assert!(found.len() >= 10, "{file}: {found:?}");
+        names.extend(found);
+    }
+    names
+}
+
+/// Fails for the first of these metrics that a server does not have: a panel that asks for it shows
+/// nothing, an alert never comes, and nobody is told.
+pub(crate) fn has_metrics<'a>(
+    server: &Server,
+    names: impl IntoIterator<Item = &'a (&'static str, String)>,
+) {
     let text = server.get("/metrics").text();
     let samples: Vec<&str> =
         text.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/grafana.json");
-    let board = std::fs::read_to_string(path).expect("the board");
-    let board: serde_json::Value = serde_json::from_str(&board).expect("JSON");
-    let panels = board["panels"].as_array().expect("panels");
-    let mut names = 0;
-    for panel in panels {
-        let targets = panel["targets"].as_array().into_iter().flatten();
-        for expression in targets.map(|target| target["expr"].as_str().expect("an expression")) {
-            let words = expression.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-            let is_name =
-                |word: &&str| word.starts_with("thalweg_") || word.starts_with("process_");
-            for name in words.filter(is_name) {
-                assert!(samples.contains(&name), "{}: {name}", panel["title"]);
-                names += 1;
-            }
+    for (file, name) in names {
+        assert!(samples.contains(&name.as_str()), "{file}: {name}");
+    }
+}
+
+#[test]
+fn the_board_and_the_alerts_ask_for_metrics_that_there_are() {
+    let server = Server::start(&["--demo"]);
+    let names = metrics_asked_for();
+    has_metrics(&server, names.iter().filter(|(_, name)| !name.starts_with("thalweg_nats_")));
+}
+
+/// The codes that alerts name.
+#[test]
+fn the_alerts_name_codes_that_there_are() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/alerts.yaml");
+    let alerts = std::fs::read_to_string(path).expect("the alerts");
+    let server = Server::start(&[]);
+    let text = server.get("/metrics").text();
+    let mut codes = 0;
+    for line in alerts.lines().filter(|line| line.contains("expr:")) {
+        let labels = line.split("code=").skip(1).filter_map(|rest| rest.split('"').nth(1));
+        for code in labels.flat_map(|label| label.split('|')) {
+            assert!(text.contains(&format!("code=\"{code}\"")), "{code}");
+            codes += 1;
         }
     }
-    assert!(names >= 10, "{names}");
+    assert!(codes >= 4, "{codes}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::harness::{Http2, Line, Raw, Server, Subscriber, Transport};
 
 /// A network of its own, in which a server has two addresses: one whose packets can be dropped, and one
 /// at which it is asked how it does. Dropped, it is taken down.
-struct Network {
+pub(crate) struct Network {
     name: String,
     cut: Ipv4Addr,
     whole: Ipv4Addr,
@@ -17,7 +17,7 @@ struct Network {
 
 impl Network {
     /// `None` on a machine where the test may not make one.
-    fn new(number: u8) -> Option<Self> {
+    pub(crate) fn new(number: u8) -> Option<Self> {
         let id = std::process::id();
         let name = format!("thalweg-{id}-{number}");
         let [third, fourth] = [(id >> 6) as u8, ((id << 2) as u8) & 0xfc];
@@ -50,7 +50,7 @@ impl Network {
         }
     }
 
-    fn serve(&self, arguments: &[&str]) -> Server {
+    pub(crate) fn serve(&self, arguments: &[&str]) -> Server {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, env!("CARGO_BIN_EXE_thalweg"), "serve"]);
         let all =
@@ -60,8 +60,13 @@ impl Network {
         server
     }
 
+    /// The address whose packets can be dropped.
+    pub(crate) fn cut(&self) -> Ipv4Addr {
+        self.cut
+    }
+
     /// From now on all packets of this machine to the first address are lost.
-    fn drop_packets(&self) {
+    pub(crate) fn drop_packets(&self) {
         assert!(ip(&format!("route replace blackhole {}/32", self.cut)), "drop packets");
     }
 }

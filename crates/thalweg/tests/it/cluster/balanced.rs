@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use super::{Nodes, Servers, wait_for};
 use crate::{
-    harness::{Line, Response, Socket, Subscriber, Transport, request},
+    harness::{Heard, Line, Response, Server, Socket, Subscriber, Transport, request},
     proxies::{Behind, Kind},
+    vanishing::Network,
 };
 
 const TOKENS: [&str; 6] = [
@@ -35,12 +36,16 @@ const LATE_S: u64 = 3;
 
 /// HAProxy before three nodes; `None`, which is noted, where there is none.
 fn balancer(nodes: &Nodes) -> Option<Behind> {
+    balancer_before([0, 1, 2].map(|nth| nodes.at(nth).address))
+}
+
+fn balancer_before(nodes: [SocketAddr; 3]) -> Option<Behind> {
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/haproxy.cfg");
     Behind::start_by(Kind::HAProxy, |program, address| {
         let mut command = Command::new(program);
         command.arg("-db").arg("-f").arg(&configuration).env("BIND", address.to_string());
-        for (nth, name) in ["NODE1", "NODE2", "NODE3"].into_iter().enumerate() {
-            command.env(name, nodes.at(nth).address.to_string());
+        for (address, name) in nodes.iter().zip(["NODE1", "NODE2", "NODE3"]) {
+            command.env(name, address.to_string());
         }
         command
     })
@@ -191,4 +196,31 @@ fn without_nats_the_nodes_serve_what_they_have() {
     servers.run(0);
     nodes.await_ready();
     wait_for("stored", || (publish(to, "4", &[]).status == 200).then_some(()));
+}
+
+/// Its packets are lost, and nothing says so. Without a bound HAProxy waits for 75 s.
+#[test]
+fn clients_of_a_machine_that_dies_are_told() {
+    let Some(network) = Network::new(2) else { return };
+    let nodes = [network.serve(&[]), Server::start(&[]), Server::start(&[])];
+    let mut addresses = nodes.each_ref().map(|node| node.address);
+    addresses[0].set_ip(network.cut().into());
+    let Some(balancer) = balancer_before(addresses) else { return };
+    let to = Line::Http1(balancer.address);
+    let subscribe = |_| Subscriber::open(to.clone(), Transport::Sse, "/v1/topics/t", &[]);
+    let mut subscribers: Vec<_> = (0..3).map(subscribe).collect();
+    subscribers.iter_mut().for_each(|subscriber| drop(subscriber.confirmed()));
+    // One each: without NATS what is published at a node is heard there alone.
+    for (node, number) in nodes.iter().zip(0..) {
+        node.publish("t", number..number + 1);
+    }
+    let mut of_nodes: Vec<_> =
+        subscribers.into_iter().map(|mut it| (it.numbers(1).0[0], it)).collect();
+    of_nodes.sort_by_key(|(number, _)| *number);
+    network.drop_packets();
+    assert_eq!(of_nodes.remove(0).1.next(), Heard::End);
+    for (node, (_, subscriber)) in nodes[1..].iter().zip(&mut of_nodes) {
+        node.publish("t", 3..4);
+        assert_eq!(subscriber.numbers(1).0, [3]);
+    }
 }
