@@ -1,5 +1,10 @@
 //! `thalweg tail`.
 
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+};
+
 use crate::harness::{Program, Proxy, Server, wait_for};
 
 const TRANSPORTS: [&str; 5] =
@@ -118,6 +123,23 @@ fn every_transport_goes_on_with_a_server_that_was_killed() {
         assert!(status.success() && tail.line().is_none(), "{transport}: {said}");
         assert!(said.contains("the stream has begun again"), "{transport}: {said}");
     }
+}
+
+/// The delays are those of `vectors/reconnecting.json`; here a proxy asks for a wait.
+#[test]
+fn a_wait_that_is_asked_for_is_obeyed() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let busy = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7200\r\nContent-Length: 0\r\n\r\n";
+    let proxy = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a connection");
+        let mut request = [0; 4096];
+        assert!(socket.read(&mut request).expect("a request") > 0);
+        socket.write_all(busy.as_bytes()).expect("an answer");
+    });
+    let tail = tail(&format!("http://{address}/v1/topics/numbers"), &[]);
+    tail.until_said("reconnecting in 720");
+    proxy.join().expect("an answer was given");
 }
 
 #[test]
