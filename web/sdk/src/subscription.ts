@@ -342,7 +342,7 @@ export function createSubscription<T>(
     throw new ThalwegError("bad_cursor", `${options.from} is no place to begin`);
   }
   if (topics.has(topic)) {
-    throw new ThalwegError("already_subscribed", `${topic} is subscribed to already`);
+    throw new ThalwegError("already_subscribed", `${topic} is subscribed to: share that, or close it first`);
   }
   const subscription = new Subscription<T>(owner, topic, options, listener);
   topics.set(topic, subscription as AnySubscription);

@@ -392,3 +392,13 @@ it("says when it tries again, and does so at once if it is asked to", async () =
   session.close();
   expect(() => session.reconnect()).toThrow(ThalwegError);
 });
+
+it("refuses a second subscription to a topic with the remedy, until the first is closed", async () => {
+  const session = begin();
+  const first = session.subscribe("cars");
+  const again = (): unknown => session.subscribe("cars");
+  expect(again).toThrow(expect.objectContaining({ code: "already_subscribed" }));
+  expect(again).toThrow("share that, or close it first");
+  first.close();
+  expect(again).not.toThrow();
+});
