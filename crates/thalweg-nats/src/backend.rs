@@ -6,6 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use serde_json::Value;
 use thalweg_server::backend::{Backend, BackendCounts, Link, Stream, TicketRequest};
 use thalweg_wire::Pattern;
 use tokio::{
@@ -59,6 +60,7 @@ pub struct Nats {
 #[derive(Debug)]
 struct Opened {
     pattern: Pattern,
+    config: Value,
     warm: Duration,
     from_sequence: u64,
     state: Arc<StreamState>,
@@ -121,9 +123,10 @@ async fn open_stream(
             Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
         }
     };
+    let config = setup::config_of(settings);
     let StreamSettings { pattern, has_values, warm, .. } = settings.clone();
     let state = Arc::new(StreamState::new(name, has_values, epoch, from_sequence));
-    Ok(Opened { pattern, warm, from_sequence, state })
+    Ok(Opened { pattern, config, warm, from_sequence, state })
 }
 
 impl Nats {
@@ -178,6 +181,7 @@ impl Nats {
                 readers.spawn(leader::watch(api.clone(), stream.state.clone()));
                 let reader = Reader {
                     index,
+                    config: stream.config,
                     warm: stream.warm,
                     event_bytes_max: message_bytes_max,
                     api: api.clone(),

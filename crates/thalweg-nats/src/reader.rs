@@ -11,7 +11,7 @@ use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use async_nats::{HeaderName, Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use thalweg_server::{LogThrottle, now_us};
 use thalweg_wire::Epoch;
 use tokio::{sync::watch, time::Instant};
@@ -50,6 +50,10 @@ const DIRECT_AFTER: Duration = Duration::from_millis(50);
 const DIRECT_PAUSE: Duration = Duration::from_millis(25);
 const DIRECT_PAUSE_EMPTY: Duration = Duration::from_millis(100);
 
+/// Looks in a row that must find no stream before it is made again: an administrator who has deleted it may be about to
+/// make it with another configuration, or restore it.
+const MISSING_LOOKS: u32 = 8;
+
 /// How often a stream is looked at while it is read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -65,6 +69,8 @@ pub(crate) struct Reader<T> {
     /// The index of the stream.
     pub(crate) index: usize,
     pub(crate) state: Arc<StreamState>,
+    /// As it is created.
+    pub(crate) config: Value,
     /// How far back a stream is read that has become another one.
     pub(crate) warm: Duration,
     /// Bytes that an event of others may have.
@@ -81,6 +87,8 @@ pub(crate) struct Reader<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     suspicion: Suspicion,
+    /// Looks in a row that have found no stream.
+    missing: u32,
     skipped: LogThrottle,
     failed: LogThrottle,
     /// Whether the stream was read without a consumer since the last one.
@@ -233,7 +241,12 @@ impl<T: Target> Reader<T> {
         // Losses from here on end the consumer.
         let losses = self.connection.losses();
         let stream = self.state.name.clone();
-        let info = api.stream_info(&stream).await?;
+        let looked = api.stream_info(&stream).await;
+        if looked.as_ref().is_err_and(ApiError::is_not_found) {
+            self.make_again().await?;
+        }
+        let info = looked?;
+        self.notes.missing = 0;
         if !self.take_look(&info).await? {
             return Ok(None);
         }
@@ -269,6 +282,22 @@ impl<T: Target> Reader<T> {
         self.sequence.restart_consumer();
         self.state.health().pending(info.num_pending, Instant::now());
         Ok(Some(Consumer { name, messages, losses }))
+    }
+
+    /// The stream is not there: makes it again, empty, if that stays so. The next look finds that it is another one.
+    async fn make_again(&mut self) -> Result<(), ApiError> {
+        self.notes.missing += 1;
+        if self.notes.missing < MISSING_LOOKS {
+            return Ok(());
+        }
+        let stream = &self.state.name;
+        tracing::error!(
+            stream,
+            "the stream was deleted: making it again, empty. Its subscribers are told of a gap. To restore a backup stop all nodes before"
+        );
+        self.api.create_stream(stream, &self.config).await?;
+        self.notes.missing = 0;
+        Ok(())
     }
 
     /// Compares a stream with the one that was read. Says whether it is that one now.

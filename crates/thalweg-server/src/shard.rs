@@ -10,6 +10,8 @@
 //! commands          executes what clients ask for
 //! subscribe         turns a request into a subscriber
 //! inbound           what connections send, processed in order
+//! leaving           subscribers are told to reconnect, one after the other
+//! goodbyes          why, and when                                          (pure)
 //! slice             the time that a turn may spend on reading
 //! peers             what a shard does with its mail
 //!

@@ -36,6 +36,26 @@ fn a_stream_that_is_created_anew_is_another_one() {
 }
 
 #[test]
+fn a_stream_that_is_deleted_is_made_again() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut nodes = [(); 2].map(|()| Node::start(&settings(&servers)));
+    nodes[0].store("t", "1", None).unwrap();
+    for node in &mut nodes {
+        assert_eq!(node.next(), Heard::batch(1, "t", "1"));
+    }
+    Operator::new(&servers).delete_stream();
+    let [one, other] = nodes.each_mut().map(|node| node.restarted());
+    assert_eq!(one, other);
+    assert_ne!(one.0, nodes[0].stream.epoch);
+    nodes.iter().for_each(Node::await_ready);
+    let stored = nodes[1].store("t", "2", None).unwrap();
+    assert_eq!((stored.epoch, stored.sequence), (one.0, 1));
+    for node in &mut nodes {
+        assert_eq!(node.next(), Heard::batch(1, "t", "2"));
+    }
+}
+
+#[test]
 fn a_purge_is_no_other_stream() {
     let Some(servers) = Servers::start(1) else { return };
     let mut node = Node::start(&settings(&servers));
