@@ -210,7 +210,7 @@ it("changes transport by hand", async () => {
 it("refuses at once what cannot be", () => {
   begin();
   session.subscribe("cars");
-  expect(() => session.subscribe("cars")).toThrow("already");
+  expect(() => session.subscribe("cars")).toThrow("share that, or close it first");
   expect(() => session.subscribe("a//b")).toThrow("no topic can be called");
   expect(() => session.subscribe("boats", { from: "yesterday" })).toThrow("no place to begin");
 });
