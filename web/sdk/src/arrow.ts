@@ -11,7 +11,7 @@ import { ColumnReader } from "./arrow/reader.js";
 import { ThalwegError } from "./errors.js";
 import { root } from "./session.js";
 import { checkTopic } from "./subscription.js";
-import { isCursor } from "./wire.js";
+import { cursorOf, isCursor } from "./wire.js";
 
 export type {
   ColumnBatch,
@@ -22,7 +22,7 @@ export type {
 } from "./arrow/column-stream.js";
 export type { Column, ColumnField, ColumnSchema, ColumnTable } from "./arrow/table.js";
 export type { Policy } from "./subscription.js";
-export type { Cursor, Gap, Position } from "./wire.js";
+export type { Cursor, Gap, Position, Start } from "./wire.js";
 export { ThalwegError };
 
 /**
@@ -50,7 +50,7 @@ export function columns(
   options: ColumnOptions,
   listener: ColumnListener,
 ): ColumnStream {
-  const { from = "latest" } = options;
+  const from = cursorOf(options.from);
   checkTopic(topic);
   if (!isCursor(from)) throw new ThalwegError("bad_cursor", `${from} is no place to begin`);
   return new ColumnReader(root(url), topic, options, listener);

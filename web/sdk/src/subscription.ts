@@ -5,7 +5,17 @@ import { advance } from "./cursor.js";
 import { safely, ThalwegError } from "./errors.js";
 import type { Settings } from "./options.js";
 import type { Status } from "./route.js";
-import { type Cursor, type Ended, type Gap, isCursor, isTopic, type Message, type Position } from "./wire.js";
+import {
+  type Cursor,
+  cursorOf,
+  type Ended,
+  type Gap,
+  isCursor,
+  isTopic,
+  type Message,
+  type Position,
+  type Start,
+} from "./wire.js";
 
 /**
  * What happens to a subscriber that falls behind the events that the server retains. What it
@@ -22,7 +32,7 @@ export type Policy = "skip" | "latest" | "close";
 /** What a subscription asks for. All of it can be left out. */
 export interface SubscribeOptions {
   /** Where to begin: usually the `position` of the last batch that was processed. `latest` if left out. */
-  from?: Cursor;
+  from?: Start;
   /**
    * At least this long between two batches, ms; events that come meanwhile are in the next one.
    * 0 if left out: batches come as soon as they can. A one-way transport has one interval for
@@ -152,7 +162,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     this.#owner = owner;
     this.topic = topic;
     this.options = options;
-    this.cursor = options.from ?? "latest";
+    this.cursor = cursorOf(options.from);
     this.#listener = listener;
   }
 
@@ -338,8 +348,9 @@ export function createSubscription<T>(
   options: SubscribeOptions,
   listener: Listener<T> | null,
 ): Subscription<T> {
-  if (!isCursor(options.from ?? "latest")) {
-    throw new ThalwegError("bad_cursor", `${options.from} is no place to begin`);
+  const from = cursorOf(options.from);
+  if (!isCursor(from)) {
+    throw new ThalwegError("bad_cursor", `${from} is no place to begin`);
   }
   if (topics.has(topic)) {
     throw new ThalwegError("already_subscribed", `${topic} is subscribed to: share that, or close it first`);

@@ -30,4 +30,5 @@ export type {
   Message,
   Position,
   Refusal,
+  Start,
 } from "./wire.js";

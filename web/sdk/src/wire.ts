@@ -16,6 +16,14 @@ export type Position = string;
  */
 export type Cursor = "latest" | "earliest" | `newest.${number}` | Position;
 
+/** Where a subscription starts: a cursor, or the newest events by their number, 1 to 10,000. */
+export type Start =
+  | Cursor
+  | {
+      /** How many of them. */
+      newest: number;
+    };
+
 /**
  * Events of a topic. The first one of each topic confirms the subscription: it has no events,
  * and its position is where the subscription starts.
@@ -168,6 +176,11 @@ const START = /^(latest|earliest|newest\.([1-9]\d{0,3}|10000))$/;
 /** Path of a topic: no path may have `|` (RFC 3986). @internal */
 export function topicPath(topic: string): string {
   return `v1/topics/${topic.replaceAll("|", "%7C")}`;
+}
+
+/** The cursor of a start. @internal */
+export function cursorOf(start: Start = "latest"): Cursor {
+  return typeof start === "string" ? start : `newest.${start.newest}`;
 }
 
 /** Whether this says where to begin. @internal */

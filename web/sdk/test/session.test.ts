@@ -402,3 +402,16 @@ it("refuses a second subscription to a topic with the remedy, until the first is
   first.close();
   expect(again).not.toThrow();
 });
+
+it("begins with the newest events, by their number", async () => {
+  const from = { newest: 50 };
+  begin().subscribe("cars", { from });
+  begin({ transports: ["sse"] }).subscribe("cars", { from });
+  await advance();
+  expect(world.commands[0]).toMatchObject({ cursor: "newest.50" });
+  expect(world.requests.at(-1)?.url.searchParams.get("cursor")).toBe("newest.50");
+  for (const newest of [0, 1.5, 10_001]) {
+    const wrong = expect.objectContaining({ code: "bad_cursor", message: `newest.${newest} is no place to begin` });
+    expect(() => begin().subscribe("cars", { from: { newest } })).toThrow(wrong);
+  }
+});

@@ -14,7 +14,16 @@ import { type RequestSettings, requestSettings } from "../options.js";
 import { thisPage } from "../page.js";
 import type { End } from "../transports/transport.js";
 import { Turns } from "../turns.js";
-import { type Close, type Cursor, type Message, type Position, quantity, reconnects, topicPath } from "../wire.js";
+import {
+  type Close,
+  type Cursor,
+  cursorOf,
+  type Message,
+  type Position,
+  quantity,
+  reconnects,
+  topicPath,
+} from "../wire.js";
 import type { ColumnBatch, ColumnListener, ColumnOptions, ColumnStatus, ColumnStream } from "./column-stream.js";
 import { type Frame, Frames } from "./frames.js";
 import { Messages } from "./messages.js";
@@ -61,7 +70,7 @@ export class ColumnReader implements ColumnStream {
     this.#url = new URL(topicPath(topic), base);
     this.#settings = requestSettings(options);
     this.#listener = listener;
-    this.#cursor = options.from ?? "latest";
+    this.#cursor = cursorOf(options.from);
     this.#unwatchPage = thisPage.watch({ woke: () => this.#wake(), hidden() {} });
     // Not before the page has it in its hands.
     queueMicrotask(() => void this.#run());
