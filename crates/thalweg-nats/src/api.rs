@@ -252,8 +252,12 @@ impl Api {
         stream: &str,
         sequence: u64,
     ) -> Result<Option<Message>, ApiError> {
+        self.direct_get(stream, &json!({ "seq": sequence })).await
+    }
+
+    async fn direct_get(&self, stream: &str, body: &Value) -> Result<Option<Message>, ApiError> {
         let subject = format!("$JS.API.DIRECT.GET.{stream}");
-        let body = json!({ "seq": sequence }).to_string().into();
+        let body = body.to_string().into();
         let answer = self.requests.send(subject, HeaderMap::new(), body, self.timeout).await;
         let message = answer.map_err(ApiError::Unanswered)?;
         match message.status {
@@ -261,6 +265,12 @@ impl Api {
             Some(StatusCode::NOT_FOUND) => Ok(None),
             Some(status) => Err(ApiError::Unreadable(format!("status {status}"))),
         }
+    }
+
+    /// Whether there is a message from `from` on, as any replica knows.
+    pub(crate) async fn has_after(&self, stream: &str, from: u64) -> Result<bool, ApiError> {
+        let body = json!({ "seq": from, "next_by_subj": ">" });
+        Ok(self.direct_get(stream, &body).await?.is_some())
     }
 
     /// The number of the first message of a subject from `from` on, as the leader knows, and whether it

@@ -178,6 +178,7 @@ impl Nats {
             for (index, stream) in streams.into_iter().enumerate() {
                 let connection = requests.connection().clone();
                 readers.spawn(reader::watch(api.clone(), connection, stream.state.clone()));
+                readers.spawn(reader::watch_for_stalls(api.clone(), stream.state.clone()));
                 readers.spawn(leader::watch(api.clone(), stream.state.clone()));
                 let reader = Reader {
                     index,

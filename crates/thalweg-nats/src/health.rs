@@ -28,17 +28,31 @@ pub(crate) struct Health {
     pending: u64,
     /// When the newest message that was read was stored, in ns since the Unix epoch.
     newest_ns: u64,
+    /// Messages are stored, and do not come.
+    is_stalled: bool,
 }
 
 impl Health {
     /// Of a stream of which nothing was read.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { has_caught_up: false, heard: now, behind_since: None, pending: 0, newest_ns: 0 }
+        Self {
+            has_caught_up: false,
+            heard: now,
+            behind_since: None,
+            pending: 0,
+            newest_ns: 0,
+            is_stalled: false,
+        }
     }
 
     /// Something of it has come. That a consumer was made says nothing about that.
     pub(crate) fn heard(&mut self, now: Instant) {
         self.heard = now;
+    }
+
+    /// Whether something has come in the last second.
+    pub(crate) fn is_heard(&self, now: Instant) -> bool {
+        now - self.heard <= Duration::from_secs(1)
     }
 
     /// It is another stream from now on.
@@ -60,6 +74,17 @@ impl Health {
     /// A message was read that was stored at this time.
     pub(crate) fn read(&mut self, time_ns: u64) {
         self.newest_ns = time_ns;
+        self.is_stalled = false;
+    }
+
+    /// Messages are stored, and do not come, whatever its consumer says.
+    pub(crate) fn stalled(&mut self) {
+        self.is_stalled = true;
+    }
+
+    /// When the newest message that was read was stored, in ns since the Unix epoch; 0 if none was.
+    pub(crate) fn newest_ns(&self) -> u64 {
+        self.newest_ns
     }
 
     /// How much older than `now_ns` the newest message is that was read, in ns; 0 if none is left.
@@ -75,7 +100,7 @@ impl Health {
     /// Whether subscribers get what there is.
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
         let is_behind = self.behind_since.is_some_and(|since| now - since > BEHIND_MAX);
-        self.has_caught_up && now - self.heard <= UNHEARD_MAX && !is_behind
+        self.has_caught_up && !self.is_stalled && now - self.heard <= UNHEARD_MAX && !is_behind
     }
 }
 
@@ -113,6 +138,19 @@ mod tests {
         assert!(!health.is_ready(later));
         health.heard(later);
         assert!(health.is_ready(later));
+    }
+
+    #[test]
+    fn heartbeats_are_not_believed_while_stored_messages_do_not_come() {
+        let now = Instant::now();
+        let mut health = Health::new(now);
+        health.pending(0, now);
+        health.stalled();
+        health.heard(now);
+        health.pending(0, now);
+        assert!(!health.is_ready(now));
+        health.read(1);
+        assert!(health.is_ready(now));
     }
 
     #[test]

@@ -58,6 +58,39 @@ impl Suspicion {
     }
 }
 
+/// Looks in a row, one a second, in which nothing has come, and a replica had more.
+const STALL_LOOKS: u32 = 3;
+
+/// Whether messages do not come although they are stored.
+#[derive(Debug, Default)]
+pub(crate) struct Stall {
+    /// The first sequence number that was not read at the last look.
+    next: u64,
+    ahead: u32,
+}
+
+impl Stall {
+    /// Takes in how far was read. Says whether nothing has come since the look before.
+    pub(crate) fn may_be(&mut self, next: u64) -> bool {
+        if next != self.next {
+            *self = Self { next, ahead: 0 };
+            return false;
+        }
+        true
+    }
+
+    /// Takes in whether a replica has more. One that has not may be behind itself, and says nothing. Says whether the
+    /// messages do not come: once for so many looks.
+    pub(crate) fn is_confirmed(&mut self, is_ahead: bool) -> bool {
+        self.ahead += u32::from(is_ahead);
+        let is_confirmed = self.ahead >= STALL_LOOKS;
+        if is_confirmed {
+            self.ahead = 0;
+        }
+        is_confirmed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -86,6 +119,17 @@ mod tests {
         assert_eq!(judge(a, 11, b, 10), Verdict::Other);
         assert_eq!(judge(a, 11, b, 9), Verdict::Other, "somebody else has raised it");
         assert_eq!(judge(a, 1, a, 0), Verdict::Same, "nothing was read of an empty one");
+    }
+
+    #[test]
+    fn a_stall_is_nothing_that_comes_while_there_is_more() {
+        let mut stall = Stall::default();
+        assert!(!stall.may_be(7), "the first look says nothing");
+        let looks = [true, false, true, true, true, true, true];
+        let confirmed = looks.map(|is_ahead| stall.may_be(7) && stall.is_confirmed(is_ahead));
+        assert_eq!(confirmed, [false, false, false, true, false, false, true]);
+        assert!(!stall.may_be(8), "something has come");
+        assert!(stall.may_be(8) && !stall.is_confirmed(true));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{
     counts::{Counts, add},
     direct::{self, Page},
     end::Target,
-    incarnation::{Suspicion, Verdict, judge},
+    incarnation::{Stall, Suspicion, Verdict, judge},
     message,
     reply::place_of,
     sequence::{Sequence, Step},
@@ -53,6 +53,9 @@ const DIRECT_PAUSE_EMPTY: Duration = Duration::from_millis(100);
 /// Looks in a row that must find no stream before it is made again: an administrator who has deleted it may be about to
 /// make it with another configuration, or restore it.
 const MISSING_LOOKS: u32 = 8;
+
+/// How often it is looked whether messages do not come.
+const STALL_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a stream is looked at while it is read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
@@ -304,7 +307,12 @@ impl<T: Target> Reader<T> {
     async fn take_look(&mut self, info: &StreamInfo) -> Result<bool, ApiError> {
         let found = epoch_of(info)?;
         let (next, last) = (self.sequence.stream_next(), info.state.last_seq);
-        let verdict = judge(self.state.epoch(), next, found, last);
+        let mut verdict = judge(self.state.epoch(), next, found, last);
+        if verdict == Verdict::WentBack && self.is_kept(next - 1).await {
+            // Whoever has answered leads no more, and does not know it.
+            tracing::debug!(stream = self.state.name, last, next, "an old leader has answered");
+            verdict = Verdict::Same;
+        }
         let is_confirmed = self.notes.suspicion.is_confirmed(verdict);
         match verdict {
             Verdict::Same => Ok(true),
@@ -329,6 +337,14 @@ impl<T: Target> Reader<T> {
             }
             Verdict::WentBack => Ok(false),
         }
+    }
+
+    /// Whether a replica has the message that was read last, as it was read.
+    async fn is_kept(&self, sequence: u64) -> bool {
+        let Ok(Some(message)) = self.api.message(&self.state.name, sequence).await else {
+            return false;
+        };
+        direct::time_ns_of(&message) == Some(self.state.health().newest_ns())
     }
 
     /// It is another stream from now on.
@@ -466,6 +482,27 @@ impl<T: Target> Reader<T> {
 fn epoch_of(info: &StreamInfo) -> Result<Epoch, ApiError> {
     let missing = || ApiError::Unreadable("the stream has lost its metadata".to_owned());
     setup::epoch(info).ok_or_else(missing)
+}
+
+/// Looks whether a replica has messages that do not come: a consumer may be on a server that has fallen out of its
+/// cluster, and still says that it has nothing to send. For ever.
+pub(crate) async fn watch_for_stalls(api: Api, state: Arc<StreamState>) {
+    let mut stall = Stall::default();
+    loop {
+        tokio::time::sleep(STALL_LOOK_INTERVAL).await;
+        let next = state.next();
+        let is_heard = state.health().is_heard(Instant::now());
+        if !stall.may_be(next) || !is_heard {
+            // Something has come since the last look, or nobody listens now: that is noticed otherwise.
+            continue;
+        }
+        let is_ahead = matches!(api.has_after(&state.name, next).await, Ok(true));
+        if next == state.next() && stall.is_confirmed(is_ahead) {
+            tracing::warn!(stream = state.name, next, "messages are stored and do not come");
+            state.health().stalled();
+            state.changed.notify_one();
+        }
+    }
 }
 
 /// Looks at a stream when JetStream says that it was changed, when it is suspect, and from time to time:

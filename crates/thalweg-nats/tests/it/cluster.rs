@@ -132,3 +132,28 @@ impl Topic {
         assert!(events.iter().all(known), "what was said not to be stored is not");
     }
 }
+
+#[test]
+fn a_leader_whose_disk_is_full_is_left() {
+    let Some(mut servers) = Servers::start_on_disks(3, &[]) else { return };
+    let mut nodes = [(); 2].map(|()| Node::start(&settings(&servers)));
+    nodes.iter().for_each(Node::await_ready);
+    let leader = servers.leader("thalweg-s");
+    let mut last = nodes[0].store("t", "0", None).unwrap().sequence;
+    servers.fill(leader);
+    // Each with a key: one that is on its way when the leader goes is stored once all the same.
+    for number in 1..50 {
+        let (event, key) = (number.to_string(), format!("k{number}"));
+        last = wait_for("stored", || nodes[0].store("t", &event, Some(&key)).ok()).sequence;
+    }
+    for node in &mut nodes {
+        assert_eq!(read_until(node, last).len(), 50);
+        assert_eq!(node.counts.restarts.load(Relaxed), 0, "no false gap");
+        node.await_ready();
+    }
+    servers.restart_with_room(leader);
+    let after = wait_for("stored", || nodes[1].store("t", "50", Some("k50")).ok()).sequence;
+    for node in &mut nodes {
+        assert_eq!(node.next(), Heard::batch(after, "t", "50"));
+    }
+}

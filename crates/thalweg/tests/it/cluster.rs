@@ -138,6 +138,11 @@ fn a_leader_of_nats_that_hands_over_loses_nothing() {
 }
 
 #[test]
+fn a_leader_of_nats_whose_disk_is_full_loses_nothing() {
+    endure(&fault::FILL_DISK);
+}
+
+#[test]
 fn nodes_that_are_restarted_one_by_one_leave_no_publish_unknown() {
     endure(&fault::DRAIN_NODES);
 }

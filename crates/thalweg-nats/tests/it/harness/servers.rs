@@ -26,7 +26,15 @@ pub(crate) struct Servers {
     routes: Vec<ReservedPort>,
     running: Vec<Option<Child>>,
     arguments: Vec<String>,
+    /// Whether each has a file system of its own for its streams.
+    has_disks: bool,
 }
+
+/// The size of a server's file system: a test stores less.
+const DISK: &str = "size=64m";
+
+/// What takes the room that is left.
+const FILLER: &str = "filler";
 
 impl Servers {
     /// Starts so many. `None` if this machine has no binary: then the test is skipped.
@@ -36,6 +44,16 @@ impl Servers {
 
     /// Likewise, each with further arguments.
     pub(crate) fn start_with(count: usize, arguments: &[&str]) -> Option<Self> {
+        Self::start_on(false, count, arguments)
+    }
+
+    /// Likewise, each with a file system of its own, which can be [filled](Self::fill). `None` as well if the
+    /// machine does not let a test mount one.
+    pub(crate) fn start_on_disks(count: usize, arguments: &[&str]) -> Option<Self> {
+        Self::start_on(true, count, arguments)
+    }
+
+    fn start_on(has_disks: bool, count: usize, arguments: &[&str]) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let binary = binary()?;
         let name = format!("thalweg-nats-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
@@ -45,7 +63,11 @@ impl Servers {
         let (ports, routes) = (reserve(), reserve());
         let running = (0..count).map(|_| None).collect();
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        let mut servers = Self { binary, folder, ports, routes, running, arguments };
+        let mut servers = Self { binary, folder, ports, routes, running, arguments, has_disks };
+        if has_disks && !servers.mount() {
+            skipped("this machine does not let a test mount a file system");
+            return None;
+        }
         (0..count).for_each(|index| servers.run(index));
         Some(servers)
     }
@@ -141,6 +163,31 @@ impl Servers {
         }
     }
 
+    /// Mounts a file system for each. Says whether that is allowed.
+    fn mount(&mut self) -> bool {
+        self.has_disks = (0..self.count()).all(|index| {
+            let folder = self.store(index);
+            fs::create_dir_all(&folder).expect("make a folder");
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", DISK, "tmpfs"]).arg(folder).stderr(Stdio::null());
+            mount.status().is_ok_and(|status| status.success())
+        });
+        self.has_disks
+    }
+
+    /// Fills a server's disk.
+    pub(crate) fn fill(&self, index: usize) {
+        let mut file = fs::File::create(self.store(index).join(FILLER)).expect("make a file");
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    /// Gives a server its room again, and restarts it: JetStream does not begin again by itself.
+    pub(crate) fn restart_with_room(&mut self, index: usize) {
+        self.end(index, Signal::TERM);
+        fs::remove_file(self.store(index).join(FILLER)).expect("remove a file");
+        self.run(index);
+    }
+
     /// Where it keeps its streams.
     pub(crate) fn store(&self, index: usize) -> PathBuf {
         self.folder.join(index.to_string())
@@ -150,6 +197,11 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         (0..self.count()).for_each(|index| self.kill(index));
+        if self.has_disks {
+            for index in 0..self.count() {
+                let _ = Command::new("umount").arg(self.store(index)).status();
+            }
+        }
         if std::thread::panicking() {
             eprintln!("the servers' logs are in {}", self.folder.display());
         } else {

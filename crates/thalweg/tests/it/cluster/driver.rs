@@ -101,7 +101,10 @@ impl Cluster {
         // If all go at once, what was answered must be on disk.
         let is_configured = fault.whom == Whom::AllServers || fault.how == How::HandOver;
         let arguments: &[&str] = if is_configured { &["-c", CONFIGURATION] } else { &[] };
-        let servers = Servers::start_with(3, arguments)?;
+        let servers = match fault.how {
+            How::FillDisk => Servers::start_on_disks(3, arguments)?,
+            _ => Servers::start_with(3, arguments)?,
+        };
         let nodes = Nodes::start(&servers, 3);
         Some(Self { nodes, servers })
     }
@@ -153,7 +156,8 @@ impl Cluster {
                 (Victim::Server(index), How::Terminate) => self.servers.end(index, Signal::TERM),
                 (Victim::Server(index), How::HandOver) => self.servers.end(index, Signal::USR2),
                 (Victim::Server(index), How::Stop) => self.servers.freeze(index, true),
-                (Victim::Node(_), How::Stop | How::HandOver) => {
+                (Victim::Server(index), How::FillDisk) => self.servers.fill(index),
+                (Victim::Node(_), How::Stop | How::HandOver | How::FillDisk) => {
                     return Err("this is not done to nodes");
                 }
             }
@@ -161,7 +165,7 @@ impl Cluster {
         let_pass(match how {
             How::Stop if is_long => STOPPED,
             How::Stop => STOPPED_IN_CI,
-            How::Kill | How::Terminate | How::HandOver => AWAY,
+            How::Kill | How::Terminate | How::HandOver | How::FillDisk => AWAY,
         });
         if how != How::Stop && victims.len() == 1 {
             load.await_flow()?;
@@ -170,6 +174,7 @@ impl Cluster {
             match (*victim, how) {
                 (Victim::Node(nth), _) => self.nodes.run(nth),
                 (Victim::Server(index), How::Stop) => self.servers.freeze(index, false),
+                (Victim::Server(index), How::FillDisk) => self.servers.restart_with_room(index),
                 (Victim::Server(index), _) => self.servers.run(index),
             }
         }

@@ -35,6 +35,8 @@ pub(super) enum How {
     /// SIGUSR2 to a server of NATS, lame duck mode: it hands over what it leads, lets its clients go, and
     /// ends.
     HandOver,
+    /// No room is left on the disk of a server of NATS.
+    FillDisk,
     /// SIGSTOP, and SIGCONT after some seconds.
     Stop,
 }
@@ -48,7 +50,7 @@ pub(super) enum Bound {
 }
 
 use Bound::{Back, Silence};
-use How::{HandOver, Kill, Stop, Terminate};
+use How::{FillDisk, HandOver, Kill, Stop, Terminate};
 use Whom::{AllServers, Follower, Leader, NextNode, TwoServers};
 
 pub(super) const KILL_NODE: Fault = fault("kill-node", NextNode, Kill, 2, Some(Back(2.0)));
@@ -61,6 +63,7 @@ pub(super) const TERMINATE_LEADER: Fault =
     fault("terminate-leader", Leader, Terminate, 1, Some(Silence(1.0)));
 pub(super) const HAND_OVER_LEADER: Fault =
     fault("hand-over-leader", Leader, HandOver, 1, Some(Silence(1.0)));
+pub(super) const FILL_DISK: Fault = fault("fill-disk", Leader, FillDisk, 1, Some(Silence(10.0)));
 pub(super) const DRAIN_NODES: Fault =
     fault("drain-nodes", NextNode, Terminate, 3, Some(Silence(1.0)));
 pub(super) const STOP_LEADER: Fault = fault("stop-leader", Leader, Stop, 1, None);
