@@ -309,7 +309,7 @@ impl<T: Target> Reader<T> {
         let (next, last) = (self.sequence.stream_next(), info.state.last_seq);
         let mut verdict = judge(self.state.epoch(), next, found, last);
         if verdict == Verdict::WentBack && self.is_kept(next - 1).await {
-            // Whoever has answered leads no more, and does not know it.
+            // A former leader has answered, which does not know that there is another.
             tracing::debug!(stream = self.state.name, last, next, "an old leader has answered");
             verdict = Verdict::Same;
         }

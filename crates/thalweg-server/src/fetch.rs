@@ -36,7 +36,7 @@ use crate::{connection_limits::Address, stream::Payloads};
 pub(crate) use fetcher::Fetcher;
 pub(crate) use keys::KeyReader;
 
-/// What shards say of a topic.
+/// A shard's word on a topic: fetch it, or do not.
 #[derive(Debug, Clone)]
 pub(crate) enum Demand {
     /// Its home wants its document.

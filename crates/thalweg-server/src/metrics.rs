@@ -388,7 +388,7 @@ pub(crate) struct Metrics {
     patterns: Arc<[Pattern]>,
     /// By the pattern of the upstream.
     upstreams: Arc<[(Pattern, Arc<UpstreamCounts>)]>,
-    /// Of the keys of signed tokens.
+    /// Counts of the keys of signed tokens.
     pub(crate) keys: Arc<KeyCounts>,
     backend: Option<Arc<dyn BackendCounts>>,
     /// What was built.

@@ -44,7 +44,7 @@ impl VerifyingKey {
         }
     }
 
-    /// What tells it from others.
+    /// Returns the bytes that tell it from other keys.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Secret(bytes)

@@ -129,7 +129,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What counts of a token's header. Keys that it brings along, or says where they are, do not.
+/// The members of a token's header that count. Keys that it brings along or points to do not.
 struct Header {
     algorithm: Algorithm,
     key_id: Option<String>,

@@ -427,7 +427,7 @@ fn a_set_has_many_keys() {
     assert_eq!(Keys::of_set(&marked).expect("a set").0.len(), 1);
 }
 
-/// Who publishes a private key lets everybody make tokens.
+/// A published private key lets everybody make tokens.
 #[test]
 fn a_set_with_a_private_key_is_refused() {
     let refused = |extra: &str| {

@@ -31,7 +31,7 @@ const BACKOFF_US: (u64, u64) = (500_000, 60_000_000);
 /// wait. More of them would starve newcomers where the upstream is always busy.
 const DOCUMENTS_IN_ROW: u32 = 4;
 
-/// A topic, by the key of whoever asks.
+/// A topic, by the key that its shard has given it.
 pub(super) type Key = u32;
 
 /// A host, by its number: the place of its limit.
@@ -223,7 +223,7 @@ impl Schedule {
                 topic.proof = Proof::Unproven;
                 let (first, most) = BACKOFF_US;
                 let most = most.min(first << (topic.errors - 1).min(16));
-                // Half of it at least: whoever failed together does not come back together.
+                // Half of it at least: topics that failed together are not fetched together again.
                 let wait = most / 2 + (most as f64 / 2.0 * jitter) as u64;
                 wait.max(at_least.unwrap_or_default().as_micros() as u64)
             }

@@ -35,7 +35,7 @@ pub(super) struct LocalTopic {
     pub(super) pauses: Pauses,
     /// How many of its subscribers use each format.
     pub(super) format_users: FormatMap<u32>,
-    /// Who reads it, if it is fetched: on its home shard, those of others, too.
+    /// The clients that read it, if it is fetched. The home shard counts those of other shards, too.
     pub(super) readers: Readers,
     /// Number of the attachment to its home; 0: none.
     pub(super) attachment: u64,

@@ -229,7 +229,7 @@ fn last_event_id<'a>(query: &'a Query<'_>, headers: &'a HeaderMap) -> Option<Cow
     header.filter(is_one).or(parameter.filter(is_one))
 }
 
-/// Where each of `count` topics resumes after the event with this id. The id may be of another server,
+/// Returns where each of `count` topics resumes after the event with this id. The id may be of another server,
 /// or of another list of topics, because a client repeats whatever it was sent: such a topic begins with
 /// a gap.
 fn resumed(id: &str, count: usize) -> Vec<StartAt> {

@@ -17,7 +17,7 @@ fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(path)
 }
 
-/// What a program says, if this machine has it.
+/// Runs a program, if this machine has it.
 fn said_by(command: &mut Command) -> Option<Output> {
     match command.output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -18,7 +18,7 @@ fn sizes(server: &Server, transport: Transport, target: &str, total: usize) -> V
     sizes
 }
 
-/// What stands around the events of a message at most: names, two positions, two offsets, the frame of
+/// The most bytes around the events of a message: names, two positions, two offsets, the frame of
 /// its transport.
 fn around(topic: &str) -> usize {
     topic.len() + 256

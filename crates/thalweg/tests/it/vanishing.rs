@@ -111,7 +111,7 @@ fn subscribers_that_vanish_are_gone_after_a_heartbeat_and_the_timeout() {
     server.await_metric("thalweg_peers_vanished_total", |vanished| vanished == count);
 }
 
-/// Nothing is sent to whoever waits, or sends: the kernel probes them.
+/// The server sends nothing to clients that wait, or send: the kernel probes them.
 #[test]
 fn others_that_vanish_are_gone_after_the_timeout() {
     let Some(network) = Network::new(1) else { return };

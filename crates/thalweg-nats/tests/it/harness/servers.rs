@@ -33,7 +33,7 @@ pub(crate) struct Servers {
 /// The size of a server's file system: a test stores less.
 const DISK: &str = "size=64m";
 
-/// What takes the room that is left.
+/// A file that takes the room that is left.
 const FILLER: &str = "filler";
 
 impl Servers {

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 
-/// Of a client that is not counted for an address.
+/// The readers are one client that is not counted for an address.
 const MINE: Readers = Readers::One(None);
 
 /// The only reader, at an address.

@@ -27,7 +27,7 @@ fn subscribers_of_a_node_that_is_cut_off_are_sent_away_once() {
     for subscriber in subscribers.iter_mut().chain([&mut own]) {
         subscriber.confirmed();
     }
-    // Of those that poll, one that is still there by then.
+    // One poll that still waits by then.
     let mut poll = node.connect();
     poll.send(request("GET", &format!("/v1/topics{target}&wait=30s"), &[], b""));
     node.await_connections(subscribers.len() + 2);
@@ -38,10 +38,10 @@ fn subscribers_of_a_node_that_is_cut_off_are_sent_away_once() {
     let said = poll.response().text();
     assert!(said.contains(r#"{"close":{"code":4006,"#), "{said}");
     drop(subscribers);
-    // What the server has by itself it has still.
+    // The server still serves its own topics.
     node.publish("own", 0..1);
     assert_eq!(own.numbers(1).0, [0]);
-    // Whoever comes back finds what is in memory, and stays.
+    // Subscribers that come back find the events in memory, and stay.
     let mut back = Transport::STREAMING.map(|transport| node.subscribe(transport, &target));
     for subscriber in &mut back {
         assert_eq!(subscriber.confirmed(), position);
