@@ -33,7 +33,7 @@ mod values;
 
 use driver::endure;
 use nodes::Nodes;
-use servers::Servers;
+pub(crate) use servers::Servers;
 
 use crate::{
     harness::{Transport, at, skipped, wait_for},

@@ -70,6 +70,7 @@ mod timestamps;
 mod tls;
 mod tokens;
 mod unread;
+mod upgrading;
 mod values;
 mod vanishing;
 mod websocket;
