@@ -75,6 +75,8 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let start_us = launch.start_us;
     let source = launch.drive.source(launch.settings).map(|source| match source {
         Source::Rows => {
+            // A tick is one message, as of the other subjects.
+            option("--batch-bytes", "1MiB".to_owned());
             let shape = match launch.settings.consumer {
                 Consumer::Columns => ",shape=columns",
                 _ => "",
@@ -163,7 +165,7 @@ mod tests {
             &Program::Thalweg,
             Drive::GeneratedLoad,
             "serve --listen 127.0.0.1:9 --shards 1 \
-             --source bench/0=constant,batch=50,interval=1ms,start=7",
+             --batch-bytes 1MiB --source bench/0=constant,batch=50,interval=1ms,start=7",
         );
         check(
             &Program::Limit,

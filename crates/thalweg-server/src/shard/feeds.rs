@@ -28,7 +28,6 @@ use crate::{
     connection_limits::AddressCounts,
     derived::AskedQueries,
     fanout::{FeedKey, Feeds},
-    fetch::Readers,
     metrics::Counts,
     refusal::Refusal,
     stream::{Batch, ColumnMemory, DerivedBatches, Feed, FeedKind, FormatMap, Offsets, Sequencer},
@@ -146,7 +145,7 @@ impl FeedTable {
             is_input: false,
             pauses: Pauses::default(),
             format_users: FormatMap::default(),
-            readers: Readers::Nobody,
+            readers: None,
             attachment: 0,
             end: None,
         }) as FeedKey;

@@ -17,7 +17,7 @@ use crate::{
     clock::now_us,
     connection_limits::Address,
     fanout::FeedKey,
-    fetch::{self, Fetched, Readers},
+    fetch::{self, Fetched},
     refusal::Refusal,
     stream::{FeedKind, Payloads},
 };
@@ -55,7 +55,8 @@ impl Fetching {
         change: DemandChange,
     ) {
         let Some(local) = topics.feeds.get(key) else { return };
-        let (topic, readers) = (local.topic.clone(), local.readers);
+        let readers = local.readers.as_deref().copied().unwrap_or_default();
+        let topic = local.topic.clone();
         let Some(upstream) = self.common.config.upstream(&topic) else { return };
         match change {
             DemandChange::Start if topics.looks_for_version(key) => {}
@@ -65,7 +66,7 @@ impl Fetching {
             }
             DemandChange::Stop => {
                 if let Some(local) = topics.feeds.get_mut(key) {
-                    local.readers = Readers::Nobody;
+                    local.readers = None;
                 }
                 // Whoever comes later waits for a document that is not old.
                 topics.forget(key, now_us());
@@ -111,9 +112,9 @@ impl Topics {
             return;
         }
         if local.home.is_none() && local.subscribers.is_empty() {
-            local.readers = Readers::Nobody;
+            local.readers = None;
         }
-        if local.readers.add(address) {
+        if local.readers.get_or_insert_default().add(address) {
             self.news.shared.push(local.topic.clone());
         }
     }

@@ -36,7 +36,7 @@ pub(super) struct LocalTopic {
     /// How many of its subscribers use each format.
     pub(super) format_users: FormatMap<u32>,
     /// The clients that read it, if it is fetched. The home shard counts those of other shards, too.
-    pub(super) readers: Readers,
+    pub(super) readers: Option<Box<Readers>>,
     /// Number of the attachment to its home; 0: none.
     pub(super) attachment: u64,
     /// The topic has ended. Its name is not its own any more; it goes when nobody reads it.

@@ -11,7 +11,7 @@ use thalweg_token::{Expectations, Keys};
 
 use super::{
     settings::Settings,
-    values::{Token, TokenWithRights, bytes_text},
+    values::{Token, TokenWithRights, TopicBounds, bytes_text},
 };
 
 /// What `--demo` adds: something to see, and what the lab page measures the browser
@@ -28,6 +28,9 @@ const DEMO_SOURCES: [&str; 10] = [
     "lab/runner/2=runner",
     "lab/runner/3=runner",
 ];
+
+/// A tick of the lab's sources is one message, however many rows it has.
+const DEMO_BOUNDS: &str = "lab/rows/**,batch-bytes=1MiB";
 
 /// The query of the published real-time chart (2022), as it was published.
 const DEMO_QUERY: &str = "max-speed=SELECT window_start, max(speed_kmh) as speed_kmh \
@@ -106,6 +109,10 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     }
     for (name, table) in settings.topics {
         table.add_to(&name, &mut config)?;
+    }
+    if settings.demo {
+        // Behind those of the user.
+        DEMO_BOUNDS.parse::<TopicBounds>()?.add_to(&mut config)?;
     }
     check_streams(&config)?;
     if settings.connection_rates.is_some_and(|rates| rates.has_handshakes()) {

@@ -80,7 +80,8 @@ fn topics_of_a_connection_have_counts_of_their_own() {
         "?topic=a&topic=b&topic=v&topic=new&cursor=newest.2&cursor={}&cursor=newest.1&cursor=newest.3",
         at(&b, 49)
     );
-    for transport in Transport::ALL {
+    // A poll ends with the first events, which may be of one topic alone.
+    for transport in Transport::STREAMING {
         let mut stream = server.subscribe(transport, &query);
         let mut numbers = std::collections::BTreeMap::<String, Vec<u64>>::new();
         let (mut confirmed, mut events) = (0, 0);

@@ -194,7 +194,7 @@ fn the_largest_event_arrives_on_every_transport() {
 fn what_is_no_topic_cannot_be_published_to() {
     let server = Server::start(&[]);
     let too_long = "x".repeat(201);
-    for bad in ["", "/", "a//b", "a/", "a/./b", "..", "a%2Fb", "a%20b", "a+b", "a:b", &too_long] {
+    for bad in ["", "/", "a//b", "a/", "a/./b", "..", "a%2Fb", "a%20b", "a*b", "a%3Eb", &too_long] {
         let refused = server.post(bad, JSON, "1");
         assert!(!refused.refused(400, "bad_topic").is_empty(), "{bad}");
     }

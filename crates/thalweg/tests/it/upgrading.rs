@@ -68,7 +68,9 @@ fn nodes_of_both_have_the_same_events_at_the_same_positions() {
         let first = nodes[0].publish(&topic, 0..3).position;
         let target = format!("/{topic}?cursor={first}");
         let mut subscribers = nodes.each_ref().map(|node| node.subscribe(transport, &target));
-        subscribers.each_mut().map(|subscriber| assert_eq!(subscriber.confirmed(), first));
+        for subscriber in &mut subscribers {
+            assert_eq!(subscriber.confirmed(), first);
+        }
         let mut last = String::new();
         for number in 3..9 {
             last = nodes[number as usize % 2].publish(&topic, number..number + 1).position;

@@ -211,7 +211,7 @@ fn hold(server: &Server, name: &str, connections: usize) -> Vec<Subscriber> {
 
 /// Also where nobody reads what confirms the subscription.
 #[test]
-fn an_empty_topic_costs_less_than_a_kibibyte() {
+fn an_empty_topic_costs_no_more_than_is_said() {
     const CONNECTIONS: usize = 100;
     let server = Server::start(&[]);
     // What the first ones need is there once.
