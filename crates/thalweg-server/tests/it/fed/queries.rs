@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::Value;
 use thalweg_columns::Columns;
 use thalweg_server::config::{Config, QueryConfig, StreamConfig, TopicSettings};
+use thalweg_testing::wait_for_value;
 
 use super::{hear, history, memory::Streams, poll, publish};
 use crate::running::{Running, wait_for};
@@ -235,10 +236,11 @@ fn whoever_finds_the_beginning_gone_has_no_row_at_anothers_offset() {
         read(&first, "max", count("max", published as usize + 120));
         for topic in ["max", "hops", "all", "fast", "waits"] {
             // One of them may have read more than the other when it is asked, but not for long.
-            wait_for(&format!("the same rows: {topic} {published} {expired}"), || {
-                let (all, some) = (by_offset(&first, topic), by_offset(&later, topic));
-                let (begin, _) = some.first_key_value()?;
-                (some.len() > 5 && all.range(begin..).eq(&some)).then_some(())
+            let what = format!("the same rows: {topic} {published} {expired}");
+            let look = || (by_offset(&first, topic), by_offset(&later, topic));
+            wait_for_value(&what, look, |(all, some)| {
+                let begin = some.first_key_value().map(|(begin, _)| begin);
+                some.len() > 5 && begin.is_some_and(|begin| all.range(begin..).eq(some))
             });
         }
     }
