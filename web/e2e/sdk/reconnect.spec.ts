@@ -52,7 +52,9 @@ for (const name of TRANSPORTS) {
 }
 
 test.describe("with a source that never rests", () => {
-  test.use({ args: [...HEARTBEAT, "--source", "rows=constant,batch=5,interval=1ms"] });
+  // What comes while a page waits to reconnect, some seconds after the third cut, is still there.
+  const LONG = ["--history-bytes", "256MiB", "--history-events", "1000000"];
+  test.use({ args: [...HEARTBEAT, ...LONG, "--source", "rows=constant,batch=5,interval=1ms"] });
 
   for (const name of TRANSPORTS) {
     test(`${name}, cut again and again while data flows`, async ({ page, network }) => {
