@@ -139,7 +139,7 @@ test.describe("where connections break", () => {
     test.use({ args: [...HEARTBEAT, "--topic", "numbers,batch-events=100"] });
 
     test("cut in mid-stream: nothing lost, nothing repeated", async ({ page, network, server }) => {
-      const cuts = [1, 700, 4000, 9001, 20_000, 30_007];
+      const cuts = [1, 700, 9001, 30_007];
       network.treat(({ kind }) => {
         const bytes = kind === "arrow" ? cuts.shift() : undefined;
         return bytes ? { by: "cut", bytes } : PASS;
