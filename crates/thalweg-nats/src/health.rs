@@ -58,6 +58,7 @@ impl Health {
     /// It is another stream from now on.
     pub(crate) fn restarted(&mut self) {
         self.has_caught_up = false;
+        self.is_stalled = false;
     }
 
     /// So many messages are left.
@@ -80,6 +81,11 @@ impl Health {
     /// Messages are stored, and do not come, whatever its consumer says.
     pub(crate) fn stalled(&mut self) {
         self.is_stalled = true;
+    }
+
+    /// No replica has more than was read: the messages were removed, if they have not come.
+    pub(crate) fn has_all(&mut self) {
+        self.is_stalled = false;
     }
 
     /// When the newest message that was read was stored, in ns since the Unix epoch; 0 if none was.
@@ -150,6 +156,14 @@ mod tests {
         health.pending(0, now);
         assert!(!health.is_ready(now));
         health.read(1);
+        assert!(health.is_ready(now));
+        // Messages that were removed, or whose stream is another one now, never come.
+        health.stalled();
+        health.has_all();
+        assert!(health.is_ready(now));
+        health.stalled();
+        health.restarted();
+        health.pending(0, now);
         assert!(health.is_ready(now));
     }
 

@@ -61,19 +61,24 @@ impl Suspicion {
 /// Looks in a row, one a second, in which nothing has come, and a replica had more.
 const STALL_LOOKS: u32 = 3;
 
+/// So many looks must find no more before nothing is missing: any replica answers, and one may be behind.
+const NOT_STALLED_LOOKS: u32 = 10;
+
 /// Whether messages do not come although they are stored.
 #[derive(Debug, Default)]
 pub(crate) struct Stall {
     /// The first sequence number that was not read at the last look.
     next: u64,
     ahead: u32,
+    /// Looks since a replica had more.
+    not_ahead: u32,
 }
 
 impl Stall {
     /// Takes in how far was read. Says whether nothing has come since the look before.
     pub(crate) fn may_be(&mut self, next: u64) -> bool {
         if next != self.next {
-            *self = Self { next, ahead: 0 };
+            *self = Self { next, ..Self::default() };
             return false;
         }
         true
@@ -83,11 +88,17 @@ impl Stall {
     /// messages do not come: once for so many looks.
     pub(crate) fn is_confirmed(&mut self, is_ahead: bool) -> bool {
         self.ahead += u32::from(is_ahead);
+        self.not_ahead = if is_ahead { 0 } else { self.not_ahead + 1 };
         let is_confirmed = self.ahead >= STALL_LOOKS;
         if is_confirmed {
             self.ahead = 0;
         }
         is_confirmed
+    }
+
+    /// Whether no replica has more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.not_ahead >= NOT_STALLED_LOOKS
     }
 }
 
@@ -128,7 +139,10 @@ mod tests {
         let looks = [true, false, true, true, true, true, true];
         let confirmed = looks.map(|is_ahead| stall.may_be(7) && stall.is_confirmed(is_ahead));
         assert_eq!(confirmed, [false, false, false, true, false, false, true]);
-        assert!(!stall.may_be(8), "something has come");
+        assert!(!stall.is_over());
+        assert!((0..NOT_STALLED_LOOKS).all(|_| !stall.is_confirmed(false)));
+        assert!(stall.is_over());
+        assert!(!stall.may_be(8) && !stall.is_over(), "something has come");
         assert!(stall.may_be(8) && !stall.is_confirmed(true));
     }
 

@@ -501,6 +501,8 @@ pub(crate) async fn watch_for_stalls(api: Api, state: Arc<StreamState>) {
             tracing::warn!(stream = state.name, next, "messages are stored and do not come");
             state.health().stalled();
             state.changed.notify_one();
+        } else if stall.is_over() {
+            state.health().has_all();
         }
     }
 }
