@@ -9,7 +9,7 @@ use std::{
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
-/// Below the ports that the system hands out to whoever asks for any.
+/// Ports below those that the system chooses for programs that name none.
 const RESERVABLE: std::ops::Range<u16> = 14222..14722;
 
 /// A port for a program that cannot choose a free one itself and tell which. No other test of

@@ -130,7 +130,7 @@ impl Key {
         Ok(Self { id: key.id.or(id.map(str::to_owned)), ..key })
     }
 
-    /// A secret, which whoever makes tokens has, too (HS256, HS384 and HS512).
+    /// Returns the key of a secret that the issuer of tokens shares (HS256, HS384 and HS512).
     ///
     /// # Errors
     /// What is wrong with it.

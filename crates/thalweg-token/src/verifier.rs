@@ -39,7 +39,7 @@ pub fn parts(token: &str) -> Result<(String, String), TokenError> {
     Ok((text(parts.header)?, text(parts.claims)?))
 }
 
-/// What a token says, and all reasons for which a server refuses it.
+/// The contents of a token, and all reasons for which a server refuses it.
 #[derive(Debug, Clone, Default)]
 pub struct Explained {
     /// Whose it is.

@@ -217,7 +217,7 @@ fn the_header_chooses_neither_algorithm_nor_key() {
     for not_ours in ["ES512", "ES256K", "Ed448", "ed25519", "rs256", "RS1", "A128KW"] {
         check(json!({ "alg": not_ours }), "", TokenError::Algorithm);
     }
-    // Of another kind, or curve, than the keys.
+    // These need a key of another kind, or curve.
     for unknown in ["HS384", "ES384", "EdDSA", "Ed25519"] {
         check(json!({ "alg": unknown }), "AAAA", TokenError::UnknownKey);
     }

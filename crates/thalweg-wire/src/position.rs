@@ -8,7 +8,7 @@ use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use crate::limits::{NEWEST_MAX, OFFSET_MAX};
 
-/// What a cursor that asks for the newest events begins with. No position does: an epoch has
+/// The beginning of a cursor that asks for the newest events. No position begins so: an epoch has
 /// hexadecimal digits alone.
 const NEWEST: &str = "newest.";
 

@@ -38,16 +38,16 @@ pub(super) type Key = u32;
 pub(super) type Host = usize;
 
 /// The topics that share a part of the room: those that one address reads alone. A topic that several
-/// addresses read is a group by itself, so whoever asks for it first does not have it wait behind
-/// the address's other topics.
+/// addresses read is a group by itself, so it does not wait behind the other topics of the address that
+/// asked first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Group {
-    /// `None`: of whoever is not counted for an address.
+    /// Topics of one address; `None`: of clients that are not counted for an address.
     Of(Option<Address>),
     Shared(Key),
 }
 
-/// What is known of an upstream's answers for a topic.
+/// Whether an upstream has answered for a topic before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
     /// It has answered the last fetch.
@@ -59,8 +59,8 @@ enum Proof {
 /// Topics that are to be fetched again and again, until they are stopped. A topic is under way
 /// once at most.
 ///
-/// A slow upstream holds what is under way for as long as a fetch may take. So that a client with many
-/// slow keys does not starve others, a part of the room is kept free of each group, and a part of keys
+/// A slow upstream holds what is under way for as long as a fetch may take. A client with many
+/// slow keys must not starve others: a part of the room is kept free of each group, and a part of keys
 /// that were never answered; what is free goes to groups in turn.
 #[derive(Debug)]
 pub(super) struct Schedule {

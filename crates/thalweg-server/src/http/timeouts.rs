@@ -38,7 +38,7 @@ pub(super) struct TimeoutStream<S> {
     full: Option<Pin<Box<Sleep>>>,
     /// Fires when the preface is late. `None` once the preface has come.
     preface: Option<Pin<Box<Sleep>>>,
-    /// Of HTTP/1.1: fires when a head is late.
+    /// The timer of a head that is late, over HTTP/1.1.
     head: Option<HeadTimer>,
     read: usize,
     /// Counts a peer that is gone without a word: HTTP reports no error of a connection that waits.

@@ -1,4 +1,4 @@
-//! What a client prefers (RFC 9110 §12.4.2, §12.5.1, §12.5.3): a list of names with weights.
+//! Preferences of a client: lists of names with weights (RFC 9110 §12.4.2, §12.5.1, §12.5.3).
 
 use http::{HeaderMap, HeaderName, header};
 

@@ -303,7 +303,7 @@ impl Retained {
         let position = match at {
             StartAt::Latest => return Beginning::Confirmed { next: self.head },
             StartAt::Earliest => return Beginning::Confirmed { next: self.first() },
-            // Of consecutive offsets.
+            // Offsets are consecutive here.
             StartAt::Newest(count) => {
                 let next = self.head.saturating_sub(count.into()).max(self.first());
                 return Beginning::Confirmed { next };
