@@ -131,10 +131,12 @@ impl Topic {
             }
             _ => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
         };
+        // Where nothing else confirms the subscription, the answer does: it begins before that.
+        let head_before = locked(&self.state).history.len();
         socket.write_all(answer.as_bytes())?;
         open(framing, reader, &mut socket)?;
         let mut state = locked(&self.state);
-        let from = cursor(head).unwrap_or(state.history.len());
+        let from = cursor(head).unwrap_or(head_before);
         if let Some(confirmation) = confirmation(framing, from as u64) {
             socket.write_all(&frame(framing, &confirmation))?;
         }

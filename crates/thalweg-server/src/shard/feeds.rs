@@ -179,6 +179,7 @@ impl FeedTable {
             order,
             followers: Vec::new(),
             demand: Demand::default(),
+            idle_sweeps: 0,
             fetched_linger_us: self.fetched_linger_us(topic),
             is_due: false,
             is_timed: false,

@@ -14,6 +14,12 @@ use crate::{
     stream::{Batch, DerivedBatches, Feed, FeedKind, FormatMap, Sequencer},
 };
 
+/// An empty topic is removed when it had no readers for more than this many sweeps, which are a
+/// second apart. A client that polls, or comes back after the `retry` that it was told, names its position in
+/// the topic; in one that was made again the position would be unknown, and the client would be told of a
+/// gap where nothing is missing.
+const IDLE_SWEEPS: u8 = 6;
+
 /// One topic on one shard.
 #[derive(Debug)]
 pub(super) struct LocalTopic {
@@ -77,6 +83,8 @@ pub(super) struct Home {
     pub(super) demand: Demand,
     /// How long it is fetched without readers, in µs, if it is fetched.
     pub(super) fetched_linger_us: Option<u64>,
+    /// Sweeps in a row that found it empty and without readers.
+    pub(super) idle_sweeps: u8,
     /// Among those to seal in this turn.
     pub(super) is_due: bool,
     /// A timer will seal it.
@@ -213,6 +221,15 @@ impl LocalTopic {
     /// Whether its home must be asked for it.
     pub(super) fn needs_attaching(&self) -> bool {
         self.home.is_none() && self.feed.is_none() && self.is_read_here()
+    }
+
+    /// Whether it can be removed now. Each sweep asks once.
+    pub(super) fn may_go(&mut self) -> bool {
+        let is_idle = self.is_idle();
+        let home = self.home.as_mut().filter(|home| matches!(home.order, Order::Own(_)));
+        let Some(home) = home.filter(|_| self.end.is_none()) else { return is_idle };
+        home.idle_sweeps = if is_idle { home.idle_sweeps.saturating_add(1) } else { 0 };
+        home.idle_sweeps > IDLE_SWEEPS
     }
 
     /// Whether it can be removed without losing anything.

@@ -46,7 +46,7 @@ impl Topics {
             if local.is_emptied() {
                 emptied.push(key);
             }
-            if local.is_idle() {
+            if local.may_go() {
                 // Whoever is told of a change first asks which topic it is.
                 idle.extend(change.is_none().then_some(key));
             } else if local.needs_attaching() {

@@ -55,6 +55,26 @@ fn the_position_of_the_first_envelope_is_enough_to_resume() {
     }
 }
 
+/// A topic that never had an event has nothing to lose, but positions that its clients resume from.
+#[test]
+fn an_empty_topic_outlives_its_readers_for_a_while() {
+    let server = Server::start(&[]);
+    let position = server.subscribe(Transport::LongPolling, "/empty").confirmed();
+    let mut other = server.subscribe(Transport::Sse, "/other");
+    other.confirmed();
+    // The sweep that counts these has found that nobody reads the first.
+    server.await_metric("thalweg_topics", |topics| topics == 2.0);
+    server.publish("empty", 0..3);
+    let target = format!("/empty?cursor={position}");
+    let mut subscriber = server.subscribe(Transport::LongPolling, &target);
+    subscriber.confirmed();
+    assert_eq!(subscriber.numbers(3).0, [0, 1, 2]);
+
+    drop(server.subscribe(Transport::LongPolling, "/forgotten").confirmed());
+    server.await_metric("thalweg_subscribed_topics", |topics| topics == 2.0);
+    server.await_metric("thalweg_subscribed_topics", |topics| topics == 1.0);
+}
+
 #[test]
 fn a_position_of_another_epoch_is_a_gap_of_unknown_size() {
     let server = Server::start(&[]);
