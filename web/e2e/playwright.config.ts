@@ -10,7 +10,7 @@ export default defineConfig({
   ],
   // Each has a server of its own. Two at a time take an eighth less on two cores, since a page also waits; four take no less.
   // A test that needs a second chance has found something, unless it says that it needs a quiet machine.
-  workers: 2,
+  workers: 3,
   fullyParallel: true,
   retries: 0,
   // The time of an idle machine (harness/patience.ts). An assertion waits for as long as its test may take.

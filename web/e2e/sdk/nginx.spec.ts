@@ -34,7 +34,7 @@ for (const name of TRANSPORTS) {
 
 test("after the restart it is at once on the transport that worked", async ({ page, server }) => {
   await publish(server, "numbers", 1, 100);
-  await open(page);
+  await open(page, { isImpatient: true });
   await subscribe(page, "numbers");
   await over(page, "websocket");
   await server.kill();
@@ -43,7 +43,12 @@ test("after the restart it is at once on the transport that worked", async ({ pa
   );
   // Meanwhile the others were tried as well.
   expect(new Set(statuses.map(({ transport }) => transport))).toContain("long-polling");
+  await page.evaluate(() => {
+    e2e.isImpatient = false;
+    return e2e.until((_, { state }) => state === "waiting");
+  });
   await server.restart();
+  await page.evaluate(() => e2e.wake());
   const after = await page.evaluate(
     (before) => e2e.until(({ statuses }) => statuses.slice(before).some((it) => it.state === "open")),
     statuses.length,

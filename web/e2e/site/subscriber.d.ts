@@ -24,11 +24,14 @@ export interface Opening extends Omit<ConnectOptions, "transports" | "token" | "
   token?: string;
   /** Whether its connection runs in a Worker. */
   isInWorker?: boolean;
+  /** Whether it is woken as soon as it waits to reconnect. */
+  isImpatient?: boolean;
 }
 
 /** As {@link Opening}, of columns. */
 export interface ColumnOpening extends Omit<ColumnOptions, "token" | "onStatus" | "onError" | "fetch"> {
   token?: string;
+  isImpatient?: boolean;
 }
 
 export interface Page {
@@ -39,6 +42,8 @@ export interface Page {
   subscribe(topic: string, options?: SubscribeOptions): void;
   columns(topic: string, options?: ColumnOpening): void;
   again(topic: string, options?: SubscribeOptions): void;
+  isImpatient: boolean;
+  wake(): void;
   use(name: TransportName | null): void;
   rest(): void;
   goOn(): void;

@@ -13,23 +13,29 @@ const changed = () => {
 };
 const named = (name) => (name === "forever-frame" ? foreverFrame : name);
 
+/** Keeps a status. A test that breaks connections again and again need not wait for each to come back. */
+const keep = (status) => {
+  e2e.book.statuses.push(status);
+  if (status.state === "waiting") setTimeout(() => e2e.isImpatient && e2e.wake(), 50);
+  changed();
+};
+
 const e2e = {
   book: ledger(),
   session: null,
   subscription: null,
+  isImpatient: false,
   busy: null,
   goOn: null,
 
   /** `token`: how often it was asked for goes into it; `mint`: the test makes each. */
-  open({ transports, token, isInWorker, ...options } = {}) {
+  open({ transports, token, isInWorker, isImpatient, ...options } = {}) {
+    e2e.isImpatient = Boolean(isImpatient);
     let asked = 0;
     const all = {
       ...options,
       ...(token && { token: () => (token === "mint" ? globalThis.mint() : token.replace("#", `${++asked}`)) }),
-      onStatus: (status) => {
-        e2e.book.statuses.push(status);
-        changed();
-      },
+      onStatus: keep,
     };
     if (isInWorker) {
       const worker = new Worker("/sdk/worker-host.js", { type: "module" });
@@ -46,16 +52,14 @@ const e2e = {
   },
 
   /** The same as columns; the first one behind the offsets has the numbers. */
-  columns(topic, { token, ...options } = {}) {
+  columns(topic, { token, isImpatient, ...options } = {}) {
+    e2e.isImpatient = Boolean(isImpatient);
     e2e.book = ledger();
     let asked = 0;
     const all = {
       ...options,
       ...(token && { token: () => token.replace("#", `${++asked}`) }),
-      onStatus: (status) => {
-        e2e.book.statuses.push(status);
-        changed();
-      },
+      onStatus: keep,
     };
     e2e.session = columns("/", topic, all, ({ table, gap, schemaChanged }) => {
       if (schemaChanged) e2e.book.schemas.push(table.names.slice(1));
@@ -70,6 +74,11 @@ const e2e = {
     e2e.subscription.close();
     e2e.book = { ...ledger(), statuses: e2e.book.statuses };
     e2e.subscribe(topic, options);
+  },
+
+  /** As if the browser had just come back on the network. */
+  wake() {
+    dispatchEvent(new Event("online"));
   },
 
   use(name) {
