@@ -58,8 +58,7 @@ struct HeadTimer {
 struct BegunHead {
     /// How many requests there were before it.
     after: u64,
-    due: Instant,
-    /// Made when the head does not come with its first bytes.
+    /// Fires when it is late. Made when the head does not come with its first bytes: most heads need no clock.
     late: Option<Pin<Box<Sleep>>>,
 }
 
@@ -70,13 +69,12 @@ impl HeadTimer {
         // It was complete, and is the head of a request.
         self.begun.take_if(|begun| begun.after != after);
         if bytes > 0 && self.requests.count.get() == 0 && self.begun.is_none() {
-            let due = Instant::now() + self.wait;
-            self.begun = Some(BegunHead { after, due, late: None });
+            self.begun = Some(BegunHead { after, late: None });
         }
-        let Some(BegunHead { due, late, .. }) = self.begun.as_mut().filter(|_| is_pending) else {
+        let Some(BegunHead { late, .. }) = self.begun.as_mut().filter(|_| is_pending) else {
             return false;
         };
-        let late = late.get_or_insert_with(|| Box::pin(sleep_until(*due)));
+        let late = late.get_or_insert_with(|| Box::pin(sleep(self.wait)));
         late.as_mut().poll(context).is_ready()
     }
 }
@@ -133,7 +131,7 @@ impl<S> TimeoutStream<S> {
     /// The same, and the peer must send a first head within `wait`, and each later one within `wait` of its
     /// first byte.
     pub(super) fn with_heads_by(self, wait: Duration, requests: &Rc<ActiveRequests>) -> Self {
-        let first = BegunHead { after: 0, due: Instant::now() + wait, late: None };
+        let first = BegunHead { after: 0, late: None };
         let head = HeadTimer { wait, requests: Rc::clone(requests), begun: Some(first) };
         Self { head: Some(head), ..self }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Server, Transport, chunk, offset};
+use crate::harness::{Raw, Server, Transport, chunk, offset};
 
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
@@ -224,4 +224,28 @@ fn many_events_in_one_request_all_arrive_in_order() {
     let expected: Vec<u64> = (0..50_000).collect();
     assert_eq!(server.publish("many", 0..50_000).count, 50_000);
     assert_eq!(subscriber.numbers(50_000).0, expected);
+}
+
+/// A timer that ends before all others of a runtime costs it a write, to interrupt its own wait.
+#[test]
+fn a_request_costs_the_write_of_its_answer_and_no_other() {
+    const REQUESTS: u64 = 200;
+    let server = Server::start(&[]);
+    let writes = || {
+        let counts = std::fs::read_to_string(format!("/proc/{}/io", server.pid().as_raw_pid()));
+        let counts = counts.expect("what the kernel has counted");
+        let writes = counts.lines().find_map(|line| line.strip_prefix("syscw: "));
+        writes.and_then(|writes| writes.parse::<u64>().ok()).expect("a number of writes")
+    };
+    let mut connection = Raw::connect(server.address);
+    let mut post = |number: u64| {
+        let kind = [("Content-Type", JSON)];
+        connection.ask("POST", "/v1/topics/t", &kind, &number.to_string());
+        assert_eq!(connection.answer().status, 200);
+    };
+    post(0);
+    let before = writes();
+    (0..REQUESTS).for_each(&mut post);
+    let made = writes() - before;
+    assert!(made < REQUESTS * 3 / 2, "{REQUESTS} requests cost {made} writes");
 }
