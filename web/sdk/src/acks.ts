@@ -5,7 +5,7 @@
 
 import type { Commands } from "./commands.js";
 import type { Connection } from "./connection.js";
-import type { AnySubscription } from "./subscription.js";
+import type { SharedSubscription } from "./sharing.js";
 
 /** The part of a window that is worth an ack at once. */
 const SHARE = 1 / 4;
@@ -15,18 +15,18 @@ const SOON_MS = 50;
 /** @internal */
 export interface Acks {
   /** So many bytes of it have been processed. */
-  processed(subscription: AnySubscription, bytes: number): void;
+  processed(subscription: SharedSubscription, bytes: number): void;
   /** The page wants an ack now, or as soon as there is something to ack. */
-  request(subscription: AnySubscription): void;
+  request(subscription: SharedSubscription): void;
 }
 
 /** @param twoWay - the connection, if commands can go over it. @internal */
 export function acks(windowBytes: number, twoWay: () => Connection | null, execute: Commands["execute"]): Acks {
   /** Bytes processed since the last ack; `Infinity`: the page wants one. */
-  const unacked = new Map<AnySubscription, number>();
+  const unacked = new Map<SharedSubscription, number>();
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const add = (subscription: AnySubscription, bytes: number): void => {
+  const add = (subscription: SharedSubscription, bytes: number): void => {
     const due = (unacked.get(subscription) ?? 0) + bytes;
     if (!due) return;
     unacked.set(subscription, due);
@@ -39,7 +39,7 @@ export function acks(windowBytes: number, twoWay: () => Connection | null, execu
     }
   };
 
-  const ack = (subscription: AnySubscription, due: number): void => {
+  const ack = (subscription: SharedSubscription, due: number): void => {
     const { topic, position } = subscription;
     if (!position) return;
     unacked.delete(subscription);

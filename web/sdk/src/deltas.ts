@@ -7,7 +7,8 @@
  */
 
 import type { NewEvents } from "./cursor.js";
-import type { AnySubscription, Receiver } from "./subscription.js";
+import type { Receiver } from "./receive.js";
+import type { SharedSubscription } from "./sharing.js";
 import type { Message } from "./wire.js";
 
 /** One operation of a patch. */
@@ -189,7 +190,7 @@ function parent(path: string): string {
  *
  * @internal
  */
-export function made(subscription: AnySubscription, message: Message, owner: Receiver): NewEvents | null {
+export function made(subscription: SharedSubscription, message: Message, owner: Receiver): NewEvents | null {
   const { first = 0, previous, patch } = message;
   try {
     const { document, changed } = patched(subscription.version, patch as Operation[]);
@@ -204,7 +205,7 @@ export function made(subscription: AnySubscription, message: Message, owner: Rec
 }
 
 /** Subscribes to it anew, without a cursor: then its document comes. */
-function restart(subscription: AnySubscription, { connection, changed }: Receiver): null {
+function restart(subscription: SharedSubscription, { connection, changed }: Receiver): null {
   subscription.cursor = "latest";
   const carried = connection()?.carried.get(subscription.topic);
   // Not as it is wanted: a two-way connection takes it again. One that is one-way is replaced.

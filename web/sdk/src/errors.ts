@@ -14,7 +14,8 @@ import type { End } from "./transports/transport.js";
  * | `slow`, `trimmed` | events are missing, and the subscription's policy is `close`: it fell behind, or its position is too old |
  * | `closed` | the session is closed |
  * | `bad_event` | the page published something that is no JSON, such as bytes |
- * | `bad_topic`, `bad_cursor`, `already_subscribed` | what the page asked for cannot be; nothing was sent |
+ * | `bad_topic`, `bad_cursor` | what the page asked for cannot be; nothing was sent |
+ * | `already_subscribed` | the session is subscribed to the topic with another `from`, `interval` or `policy`, which cannot be changed; nothing was sent |
  * | `no_transport` | none of the transports, or not the one asked for, exists here |
  * | `unreachable` | a `POST` was not answered; an event with a key was sent six times |
  * | `unanswered` | the connection broke before the answer came: the server may or may not have carried it out |

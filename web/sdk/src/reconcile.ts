@@ -4,18 +4,18 @@ import type { Commands } from "./commands.js";
 import type { Carried, Connection } from "./connection.js";
 import type { ThalwegError } from "./errors.js";
 import type { Settings } from "./options.js";
-import type { AnySubscription } from "./subscription.js";
+import type { SharedSubscription } from "./sharing.js";
 import { quantity } from "./wire.js";
 
 /** What is wanted, and how it is asked for. @internal */
 export interface Wanted {
-  readonly topics: ReadonlyMap<string, AnySubscription>;
+  readonly topics: ReadonlyMap<string, SharedSubscription>;
   readonly settings: Settings;
   /** Between two batches of it, as of now, ms. */
-  intervalOf(subscription: AnySubscription): number;
+  intervalOf(subscription: SharedSubscription): number;
   readonly send: Commands["send"];
   /** The server does not carry it out: nothing will come. */
-  refused(subscription: AnySubscription, error: ThalwegError): void;
+  refused(subscription: SharedSubscription, error: ThalwegError): void;
 }
 
 /** To be called whenever something else is wanted, and when a connection has opened. @internal */
@@ -49,7 +49,7 @@ function unsubscribe(connection: Connection, wanted: Wanted, topic: string, carr
   wanted.send(connection, "unsubscribe", { topic }).then(answered, answered);
 }
 
-function subscribe(connection: Connection, wanted: Wanted, subscription: AnySubscription): void {
+function subscribe(connection: Connection, wanted: Wanted, subscription: SharedSubscription): void {
   const { topic, cursor, options } = subscription;
   const interval = wanted.intervalOf(subscription);
   connection.carried.set(topic, { by: subscription, interval });

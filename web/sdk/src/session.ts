@@ -1,9 +1,9 @@
 /**
  * A session with a server: topics, over whichever route there is.
  *
- * One event: a transport's `handlers.text`, its connection, the route, `hooks.received`, the
- * subscription's `receive` (which takes what is new), the page's listener or loop,
- * `owner.processed`, and in due time an ack. One subscribe: `subscribe`, `changed`, and
+ * One event: a transport's `handlers.text`, its connection, the route, `hooks.received`,
+ * `receive` (which takes what is new), the shared subscription's `take`, the listeners or loops of
+ * the page's subscriptions, `owner.processed`, and in due time an ack. One subscribe: `subscribe`, `changed`, and
  * `reconcile` sends a command over the connection there is; or the route finds one that
  * carries what `hooks.plan` says.
  */
@@ -17,17 +17,11 @@ import { type ConnectOptions, type Settings, settings } from "./options.js";
 import { type Page, thisPage } from "./page.js";
 import { plan } from "./plan.js";
 import { poster } from "./post.js";
+import { type Receiver, receive } from "./receive.js";
 import { reconcile, type Wanted } from "./reconcile.js";
 import { Route, type RouteHooks, type Status } from "./route.js";
-import {
-  type AnySubscription,
-  check,
-  createSubscription,
-  type Listener,
-  type Receiver,
-  type SubscribeOptions,
-  type Subscription,
-} from "./subscription.js";
+import { type SharedSubscription, subscribe } from "./sharing.js";
+import { check, type Listener, type SubscribeOptions, type Subscription } from "./subscription.js";
 import { transport } from "./transports/order.js";
 import type { Transport, TransportName } from "./transports/transport.js";
 
@@ -41,7 +35,14 @@ export interface Session {
   readonly status: Status;
 
   /**
-   * Subscribes to a topic. A session has at most one subscription to a topic at a time.
+   * Subscribes to a topic. Several subscriptions to one topic share one on the wire, which lasts until
+   * the last of them is closed. Each has its own `position`, and batches of its own to process.
+   *
+   * One that joins others begins with the next batch that comes; of a value topic with the newest
+   * version that the session has. It cannot begin elsewhere, unless its `from` is exactly where
+   * they are; and the first one's `interval` and `policy` hold for all, so leave them out or give the same.
+   * The bytes of a batch count as processed (for the window and acks) when all have processed it: the slowest
+   * subscription to a topic decides how far the server may be ahead.
    *
    * ```js
    * const cars = session.subscribe("cars", { from: "earliest" }, ({ events, gap, position }) => {
@@ -52,7 +53,8 @@ export interface Session {
    * ```
    *
    * @param listener - processes each batch; without one, take the batches with `for await`.
-   * @throws ThalwegError `closed`, `bad_topic`, `bad_cursor` or `already_subscribed`.
+   * @throws ThalwegError `closed`, `bad_topic`, `bad_cursor`; `already_subscribed` if it cannot join those
+   * that there are: the message names the remedy.
    */
   subscribe<T = unknown>(topic: string, options?: SubscribeOptions, listener?: Listener<T> | null): Subscription<T>;
 
@@ -103,7 +105,7 @@ export const IDLE: Status = { state: "idle", transport: null, reason: null };
 /** @internal */
 export function open(base: URL, options: ConnectOptions, page: Page): Session {
   const config = settings(base, options);
-  const topics = new Map<string, AnySubscription>();
+  const topics = new Map<string, SharedSubscription>();
   const unprocessed = backlog();
   const post = poster(config);
   const twoWay = () => route.twoWay;
@@ -147,9 +149,10 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
 
   /** What subscriptions tell. */
   const owner: Receiver = {
+    subscribe: changed,
     processed(subscription, bytes) {
       unprocessed.done(bytes);
-      ack.processed(subscription, bytes);
+      if (!subscription.isOver) ack.processed(subscription, bytes);
     },
     ack: ack.request,
     unsubscribe({ topic }) {
@@ -182,11 +185,11 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     received({ carried, transport }, message, bytes) {
       command.received(message);
       changedIfUnused();
-      const subscription = carried.get(message.topic as string)?.by as AnySubscription | undefined;
+      const subscription = carried.get(message.topic as string)?.by as SharedSubscription | undefined;
       if (!subscription) return;
       // An end is no work for the page.
       if (!message.end) unprocessed.add(bytes);
-      subscription.receive(message, bytes);
+      receive(subscription, message, bytes, owner);
       if (unprocessed.isOver() && !transport.hasBackpressure) {
         // Nothing more is taken in until the page has caught up; the server goes on from here.
         route.pause("the page does not keep up", unprocessed.drained());
@@ -235,9 +238,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     },
     subscribe<T>(topic: string, options: SubscribeOptions = {}, listener: Listener<T> | null = null) {
       check(status, topic);
-      const subscription = createSubscription(topics, owner, topic, options, listener);
-      changed();
-      return subscription;
+      return subscribe(topics, owner, topic, options, listener);
     },
     async publish(topic, ...events) {
       check(status, topic);

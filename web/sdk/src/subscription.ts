@@ -1,21 +1,8 @@
-/** One topic of a session, for whoever processes it. */
+/** A page's subscription to a topic: batches, in order, for a listener or a loop. */
 
-import type { Connection } from "./connection.js";
-import { advance } from "./cursor.js";
 import { safely, ThalwegError } from "./errors.js";
-import type { Settings } from "./options.js";
 import type { Status } from "./route.js";
-import {
-  type Cursor,
-  cursorOf,
-  type Ended,
-  type Gap,
-  isCursor,
-  isTopic,
-  type Message,
-  type Position,
-  type Start,
-} from "./wire.js";
+import { type Gap, isTopic, type Position, type Start } from "./wire.js";
 
 /**
  * What happens to a subscriber that falls behind the events that the server retains. What it
@@ -29,7 +16,10 @@ import {
  */
 export type Policy = "skip" | "latest" | "close";
 
-/** What a subscription asks for. All of it can be left out. */
+/**
+ * The options of a subscription; each may be left out. A subscription to a topic that the session has already
+ * shares what that one has: see {@link Session.subscribe}.
+ */
 export interface SubscribeOptions {
   /** Where to begin: usually the `position` of the last batch that was processed. `latest` if left out. */
   from?: Start;
@@ -64,8 +54,8 @@ export interface Batch<T> {
   /** The offset of the first event. */
   readonly first: number;
   /**
-   * Each as it was published, after `JSON.parse`. A version of a value topic must not be changed:
-   * the next may be made of it. What is the same in both is then the same object.
+   * Each as it was published, after `JSON.parse`. Do not change them: all subscriptions to the topic get the
+   * same objects. The next version of a value topic may be made of the last one, and shares what is the same in both.
    */
   readonly events: readonly T[];
   /** The offset of each event, if they are not consecutive. */
@@ -79,7 +69,7 @@ export interface Batch<T> {
   readonly previous?: number | undefined;
   /**
    * Where a version of a value topic differs from the one before, as JSON Pointers (RFC 6901). Left
-   * out if that is not known, because the version came whole.
+   * out if that is not known, because the version came whole, or is the first one of a subscription.
    */
   readonly changed?: readonly string[] | undefined;
   /** About its size on the wire. */
@@ -96,31 +86,14 @@ export type Listener<T> = (batch: Batch<T>) => void | Promise<void>;
 /** One whose events may be anything. @internal */
 export type AnySubscription = Subscription<unknown>;
 
-/** What a subscription tells its session. @internal */
-export interface Owner {
-  /** So many bytes do not wait any more: processed, or thrown away with the subscription. */
-  processed(subscription: AnySubscription, bytes: number): void;
+/** What a subscription shares with others to its topic. @internal */
+export interface Shared {
+  readonly topic: string;
+  /** It has processed the next of its batches. */
+  processed(subscription: AnySubscription): void;
   ack(subscription: AnySubscription): void;
-  unsubscribe(subscription: AnySubscription): void;
+  leave(subscription: AnySubscription): void;
 }
-
-/** The session of one that receives messages, and not batches of a Worker. @internal */
-export interface Receiver extends Owner {
-  readonly settings: Settings;
-  /** The connection in use. */
-  connection(): Connection | null;
-  /** Something else is wanted of it. */
-  changed(): void;
-  /** Patches are of no use: from here on documents come whole, over another connection. */
-  takeWhole(subscription: AnySubscription): null;
-  /** The server has ended the topic. */
-  ended(subscription: AnySubscription, end: Ended): void;
-}
-
-type Deltas = Pick<typeof import("./deltas.js"), "made">;
-
-/** What makes versions of patches: loaded when the first one has come. */
-let deltas: Deltas | undefined;
 
 /**
  * A subscription to one topic. Take its batches with `for await`, or give a listener to
@@ -138,32 +111,39 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   declare readonly topic: string;
   /** The options that it was made with. */
   declare readonly options: Readonly<SubscribeOptions>;
-  /** @internal What has been received. */
-  declare cursor: Cursor;
-  /** @internal */
-  declare version?: unknown;
-  /** @internal Patches in a row that were of no use. */
-  declare failures?: number;
-  #position: Position | null = null;
+  #position: Position | null;
   #queue: Batch<T>[] = [];
   /** Delivered to the page, and not known to be processed. */
   #delivered: Batch<T> | undefined;
   #isProcessing = false;
-  /** Bytes of what was received and is not processed. */
-  #unprocessed = 0;
   #listener: Listener<T> | null;
   #waiters: (() => void)[] = [];
   #error: Error | null = null;
   #isClosed = false;
-  #owner: Owner;
+  #shared: Shared;
 
-  /** @internal */
-  constructor(owner: Owner, topic: string, options: SubscribeOptions, listener: Listener<T> | null) {
-    this.#owner = owner;
-    this.topic = topic;
+  /**
+   * @internal
+   * @param position - where it begins, if that is known.
+   * @param first - a batch that it has at once.
+   */
+  constructor(
+    shared: Shared,
+    options: SubscribeOptions,
+    listener: Listener<T> | null,
+    position: Position | null,
+    first: Batch<T> | undefined,
+  ) {
+    this.#shared = shared;
+    this.topic = shared.topic;
     this.options = options;
-    this.cursor = cursorOf(options.from);
     this.#listener = listener;
+    this.#position = position;
+    if (first) {
+      this.#queue.push(first);
+      // A listener may use what `subscribe` returns.
+      queueMicrotask(() => this.#pump());
+    }
   }
 
   /**
@@ -174,57 +154,44 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     return this.#position;
   }
 
-  /** Unsubscribes: no batch comes any more, and a `for await` loop ends. Does nothing if it has ended. */
+  /**
+   * Closes this subscription: no batch comes any more, batches that wait are thrown away, and a
+   * `for await` loop ends. Other subscriptions to the topic go on.
+   */
   close(): void {
-    if (this.#isClosed) return;
     this.#end(null);
-    this.#owner.unsubscribe(this as AnySubscription);
+    this.#shared.leave(this as AnySubscription);
   }
 
   /**
    * Declares everything received so far processed, and sends an ack at once (before anything
-   * has come: as soon as the subscription is confirmed). A page needs it only if the topic's
+   * has come: as soon as the subscription is confirmed; with others to the topic: as soon as they
+   * have processed it, too). A page needs it only if the topic's
    * source waits for acks: otherwise the session sends them by itself, often enough for the
    * window.
    */
   ack(): void {
     this.#finish();
-    this.#owner.ack(this as AnySubscription);
-  }
-
-  /** @internal Takes what is new in a message. */
-  receive(message: Message, bytes: number): void {
-    if (message.patch && !deltas) {
-      this.#hold(message, bytes);
-      return;
-    }
-    if (message.end) {
-      (this.#owner as Receiver).ended(this as AnySubscription, message.end);
-      return;
-    }
-    let fresh = this.#isClosed ? null : advance(this, message);
-    if (fresh && message.patch)
-      fresh = (deltas as Deltas).made(this as AnySubscription, message, this.#owner as Receiver);
-    this.#unprocessed += bytes;
-    const { topic, cursor: position } = this;
-    if (fresh) this.take({ topic, position, ...fresh, events: fresh.events as T[], bytes });
-    // Repeats fill a window as well. With nothing before it, a confirmation is as good as
-    // a batch that has been processed.
-    else this.processed(this.#unprocessed === bytes && !message.patch ? position : null, bytes);
+    this.#shared.ack(this as AnySubscription);
   }
 
   /** @internal Takes a batch, until it is processed. */
   take(batch: Batch<T>): void {
+    // A listener that had it before may have closed this subscription.
+    if (this.#isClosed) return;
     this.#queue.push(batch);
     this.#wake();
     this.#pump();
   }
 
-  /** @internal So much has been processed, or thrown away if there is no position. */
-  processed(position: Position | null, bytes: number): void {
-    this.#unprocessed -= bytes;
-    this.#position = position ?? this.#position;
-    this.#owner.processed(this as AnySubscription, bytes);
+  /** @internal Everything up to this position has come. */
+  confirm(position: Position): void {
+    if (!this.#delivered && !this.#queue.length) this.#position = position;
+  }
+
+  /** @internal The next of its batches has been processed. */
+  processed(): void {
+    this.#shared.processed(this as AnySubscription);
   }
 
   /** @internal Nothing comes any more, because of this; `isAlone`: the session goes on. */
@@ -269,35 +236,17 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     }
   }
 
-  /**
-   * What comes from this one on waits until patches can be applied. It counts as not processed: so
-   * it is bounded as that is.
-   */
-  #hold(...first: [Message, number]): void {
-    const held = [first];
-    Object.assign(this, { receive: (...next: [Message, number]) => held.push(next) });
-    // A page may have been given the core alone.
-    void import("./deltas.js")
-      .catch((): Deltas => ({ made: (it, _, owner) => owner.takeWhole(it) }))
-      .then((its) => {
-        deltas = its;
-        delete (this as { receive?: unknown }).receive;
-        for (const it of held) safely(() => this.receive(...it));
-      });
-  }
-
   #wake(): void {
     for (const wake of this.#waiters.splice(0)) wake();
   }
 
   #end(error: Error | null): void {
     this.#isClosed = true;
-    this.#error = error;
-    // What has come already is still delivered, unless nobody wants it any more.
+    this.#error ??= error;
+    // Batches that have come already are still delivered after an error.
     if (!error) {
-      if (this.#delivered) this.#queue.push(this.#delivered);
       this.#delivered = undefined;
-      for (const { bytes } of this.#queue.splice(0)) this.processed(null, bytes);
+      this.#queue = [];
     }
     this.#wake();
   }
@@ -325,7 +274,9 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   #finish(): void {
     const delivered = this.#delivered;
     this.#delivered = undefined;
-    if (delivered) this.processed(delivered.position, delivered.bytes);
+    if (!delivered) return;
+    this.#position = delivered.position;
+    this.processed();
   }
 }
 
@@ -338,24 +289,4 @@ export function check({ state }: Status, topic?: string): void {
 /** Whether a topic can be called so. @internal @throws ThalwegError */
 export function checkTopic(topic: string): void {
   if (!isTopic(topic)) throw new ThalwegError("bad_topic", `no topic can be called ${topic}`);
-}
-
-/** A new one among a session's topics. @internal @throws ThalwegError */
-export function createSubscription<T>(
-  topics: Map<string, AnySubscription>,
-  owner: Owner,
-  topic: string,
-  options: SubscribeOptions,
-  listener: Listener<T> | null,
-): Subscription<T> {
-  const from = cursorOf(options.from);
-  if (!isCursor(from)) {
-    throw new ThalwegError("bad_cursor", `${from} is no place to begin`);
-  }
-  if (topics.has(topic)) {
-    throw new ThalwegError("already_subscribed", `${topic} is subscribed to: share that, or close it first`);
-  }
-  const subscription = new Subscription<T>(owner, topic, options, listener);
-  topics.set(topic, subscription as AnySubscription);
-  return subscription;
 }

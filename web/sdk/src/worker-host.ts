@@ -14,7 +14,6 @@ import { remote, type SerializedError, serializeError } from "./rpc.js";
 import { open, type Session } from "./session.js";
 import type { AnySubscription, Batch, SubscribeOptions } from "./subscription.js";
 import type { TransportName } from "./transports/transport.js";
-import type { Position } from "./wire.js";
 
 /** Options that can be posted. @internal */
 export type PlainOptions = Omit<ConnectOptions, "token" | "onStatus" | "fetch" | "transports"> & {
@@ -26,7 +25,8 @@ export type HostMethods = {
   open(base: string, options: PlainOptions, recalled: string | null, hasToken: boolean): void;
   subscribe(key: number, topic: string, options: SubscribeOptions): void;
   unsubscribe(key: number): void;
-  processed(key: number, position: Position | null, bytes: number): void;
+  /** All of the page's subscriptions that share it have processed so many more batches. */
+  processed(key: number, count: number): void;
   ack(key: number): void;
   publish(topic: string, events: unknown[]): Promise<Published>;
   request(data: unknown): Promise<unknown>;
@@ -46,12 +46,6 @@ export type PageMethods = {
   token(): string | Promise<string>;
 };
 
-/** A subscription, and how many of its bytes are under way to the page or held there. */
-interface Relayed {
-  subscription: AnySubscription;
-  bytes: number;
-}
-
 /**
  * Runs a session for the page at the other end of this port, until the page closes it. A
  * browser's Worker that starts with this module calls it by itself. Call it where messages
@@ -60,7 +54,7 @@ interface Relayed {
 export function host(port: MessagePort): void {
   let session: Session;
   let events: PageEvents;
-  const relayed = new Map<number, Relayed>();
+  const relayed = new Map<number, AnySubscription>();
   let due: [number, Batch<unknown>][] = [];
 
   const here: HostMethods = {
@@ -85,18 +79,14 @@ export function host(port: MessagePort): void {
       }
     },
     unsubscribe(key) {
-      const it = relayed.get(key);
+      relayed.get(key)?.close();
       relayed.delete(key);
-      it?.subscription.processed(null, it.bytes);
-      it?.subscription.close();
     },
-    processed(key, position, bytes) {
-      const it = relayed.get(key);
-      if (!it) return;
-      it.bytes -= bytes;
-      it.subscription.processed(position, bytes);
+    processed(key, count) {
+      const subscription = relayed.get(key);
+      for (; subscription && count; count--) subscription.processed();
     },
-    ack: (key) => relayed.get(key)?.subscription.ack(),
+    ack: (key) => relayed.get(key)?.ack(),
     publish: (topic, events) => session.publish(topic, ...events),
     request: (data) => session.request(data),
     use: (transport) => session.use(transport),
@@ -112,10 +102,8 @@ export function host(port: MessagePort): void {
 
   /** What comes is not processed here: it is the page's, which says when it has. */
   const relay = (key: number, subscription: AnySubscription): void => {
-    const it = { subscription, bytes: 0 };
-    relayed.set(key, it);
+    relayed.set(key, subscription);
     subscription.take = (batch) => {
-      it.bytes += batch.bytes;
       // What is read in one go is posted in one go.
       if (!due.length) queueMicrotask(post);
       due.push([key, batch]);
@@ -124,6 +112,8 @@ export function host(port: MessagePort): void {
       // What has come before it.
       post();
       relayed.delete(key);
+      // The page's batches are no longer counted here.
+      subscription.close();
       there.notify("failed", key, serializeError(error));
     };
   };

@@ -10,16 +10,9 @@ import type { ConnectOptions } from "./options.js";
 import { thisPage } from "./page.js";
 import { deserializeError, remote, type SerializedError, serializeError } from "./rpc.js";
 import { IDLE, root, type Session } from "./session.js";
-import {
-  type AnySubscription,
-  check,
-  createSubscription,
-  type Listener,
-  type Owner,
-  type SubscribeOptions,
-} from "./subscription.js";
+import { type Owner, type SharedSubscription, subscribe } from "./sharing.js";
+import { check, type Listener, type SubscribeOptions } from "./subscription.js";
 import type { TransportName } from "./transports/transport.js";
-import type { Position } from "./wire.js";
 import type { HostMethods, PageMethods } from "./worker-host.js";
 
 export { ThalwegError };
@@ -41,12 +34,6 @@ export interface WorkerLike {
   addEventListener?(type: "error", listener: (event: { message?: string }) => void): void;
 }
 
-/** What has been processed since that was last said. */
-interface Progress {
-  position: Position | null;
-  bytes: number;
-}
-
 /**
  * Makes a session with the server at `url` whose connection runs in a Worker. It is used like
  * one of `connect`.
@@ -62,9 +49,10 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
   const { token, onStatus, ...plain } = options;
   const base = root(url);
   const { port1: port, port2 } = new MessageChannel();
-  const topics = new Map<string, AnySubscription>();
-  const keyed = new Map<number, AnySubscription>();
-  const progress = new Map<number, Progress>();
+  const topics = new Map<string, SharedSubscription>();
+  const keyed = new Map<number, SharedSubscription>();
+  /** How many batches of each have been processed since that was last reported. */
+  const progress = new Map<number, number>();
   let status = IDLE;
   let last = 0;
 
@@ -95,14 +83,21 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
 
   /** One message to the Worker for all that was processed in one go. */
   const report = (): void => {
-    for (const [key, { position, bytes }] of progress) there.notify("processed", key, position, bytes);
+    for (const [key, count] of progress) there.notify("processed", key, count);
     progress.clear();
   };
 
   const ownerOf = (key: number): Owner => ({
-    processed({ position }, bytes) {
+    subscribe(shared) {
+      keyed.set(key, shared);
+      const { onError: _, ...terms } = shared.options;
+      there.notify("subscribe", key, shared.topic, terms);
+    },
+    processed({ isOver }) {
+      // The Worker no longer counts what it has posted.
+      if (isOver) return;
       if (!progress.size) queueMicrotask(report);
-      progress.set(key, { position, bytes: bytes + (progress.get(key)?.bytes ?? 0) });
+      progress.set(key, (progress.get(key) ?? 0) + 1);
     },
     ack() {
       report();
@@ -141,12 +136,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     },
     subscribe<T>(topic: string, options: SubscribeOptions = {}, listener: Listener<T> | null = null) {
       check(status, topic);
-      const key = ++last;
-      const subscription = createSubscription(topics, ownerOf(key), topic, options, listener);
-      keyed.set(key, subscription as AnySubscription);
-      const { onError: _, ...terms } = options;
-      there.notify("subscribe", key, topic, terms);
-      return subscription;
+      return subscribe(topics, ownerOf(++last), topic, options, listener);
     },
     async publish(topic, ...events) {
       check(status, topic);

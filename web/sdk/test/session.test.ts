@@ -393,16 +393,6 @@ it("says when it tries again, and does so at once if it is asked to", async () =
   expect(() => session.reconnect()).toThrow(ThalwegError);
 });
 
-it("refuses a second subscription to a topic with the remedy, until the first is closed", async () => {
-  const session = begin();
-  const first = session.subscribe("cars");
-  const again = (): unknown => session.subscribe("cars");
-  expect(again).toThrow(expect.objectContaining({ code: "already_subscribed" }));
-  expect(again).toThrow("share that, or close it first");
-  first.close();
-  expect(again).not.toThrow();
-});
-
 it("begins with the newest events, by their number", async () => {
   const from = { newest: 50 };
   begin().subscribe("cars", { from });

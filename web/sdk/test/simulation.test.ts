@@ -1,5 +1,5 @@
 /**
- * Worlds by seed: topics are published to, given up and taken again, connections cut,
+ * Worlds by seed: topics are published to, given up and taken again, by two that share them, connections cut,
  * transports blocked and silent, tabs hidden, the transport switched by hand, envelopes lost. Whatever
  * happens, each subscription has every event once and in order, or was told how many it missed, or,
  * where offsets are not consecutive, that it missed some. Each subscription to a value topic has only documents that were published, in order, and the newest in the end, also
@@ -53,7 +53,7 @@ class Account {
   take({ first, events, offsets, gap }: Batch<unknown>, published: readonly number[], forgotten: number): void {
     const start = published.filter((offset) => offset < first).length;
     if (this.next === null) {
-      // It begins with the earliest.
+      // It begins with the earliest, or wherever others are.
       if (!gap) expect(start).toBeLessThanOrEqual(forgotten);
     } else if (gap) {
       expect(start).toBeGreaterThan(this.next);
@@ -112,21 +112,25 @@ async function live(seed: number): Promise<void> {
     its.push(...events.map((_, index) => first + index));
   };
   const wrong: unknown[] = [];
-  const subscribe = (topic: string): void => {
-    if (accounts.has(topic)) return;
+  /** `isOther`: joins the first one, and begins wherever that is. */
+  const subscribe = (topic: string, isOther = false): void => {
+    const key = isOther ? `${topic}, other` : topic;
+    // The first one begins with the earliest; it cannot where it joins another.
+    const isFirst = !accounts.has(topic) && !accounts.has(`${topic}, other`);
+    if (accounts.has(key) || isFirst === isOther) return;
     const account = new Account();
-    accounts.set(topic, account);
-    const subscription = session.subscribe(topic, { from: "earliest" }, async (batch) => {
+    accounts.set(key, account);
+    const subscription = session.subscribe(topic, isOther ? {} : { from: "earliest" }, async (batch) => {
       try {
         const { trimmed = 0 } = world.topics.get(topic) ?? {};
         const its = offsetsOf(topic);
-        account.take(batch, its, its.filter((offset) => offset <= trimmed).length);
+        account.take(batch, its, isOther ? Infinity : its.filter((offset) => offset <= trimmed).length);
       } catch (error) {
         wrong.push(error);
       }
       if (random() < 0.2) await new Promise((go) => setTimeout(go, upTo(200)));
     });
-    subscriptions.set(topic, subscription);
+    subscriptions.set(key, subscription);
   };
   /** Documents by their positions. */
   const published = new Map<string, string>();
@@ -141,10 +145,10 @@ async function live(seed: number): Promise<void> {
     const { position } = world.publish(topic, document) as { position: string };
     published.set(topic + position, JSON.stringify(sorted(document)));
   };
-  const watch = (topic: string): void => {
-    if (versions.has(topic)) return;
+  const watch = (topic: string, key = topic): void => {
+    if (versions.has(key)) return;
     const it = { offset: 0, json: "" } as { subscription: Subscription<unknown>; offset: number; json: string };
-    versions.set(topic, it);
+    versions.set(key, it);
     it.subscription = session.subscribe(topic, {}, async ({ position, events, gap }) => {
       const json = JSON.stringify(sorted(events[0] as object));
       const offset = Number(position.split(".")[1]);
@@ -154,19 +158,21 @@ async function live(seed: number): Promise<void> {
       if (random() < 0.2) await new Promise((go) => setTimeout(go, upTo(200)));
     });
   };
-  const turnAway = (topic: string): void => {
-    versions.get(topic)?.subscription.close();
-    versions.delete(topic);
+  const turnAway = (key: string): void => {
+    versions.get(key)?.subscription.close();
+    versions.delete(key);
   };
-  const leave = (topic: string): void => {
-    subscriptions.get(topic)?.close();
-    accounts.delete(topic);
+  const leave = (key: string): void => {
+    subscriptions.get(key)?.close();
+    accounts.delete(key);
   };
   const steps: (() => void)[] = [
     () => publish(TOPICS[upTo(TOPICS.length)] as string),
     () => publish(TOPICS[upTo(TOPICS.length)] as string),
     () => subscribe(TOPICS[upTo(TOPICS.length)] as string),
     () => leave(TOPICS[upTo(TOPICS.length)] as string),
+    () => subscribe(TOPICS[upTo(TOPICS.length)] as string, true),
+    () => leave(`${TOPICS[upTo(TOPICS.length)]}, other`),
     () => {
       const topic = TOPICS[upTo(TOPICS.length)] as string;
       leave(topic);
@@ -195,6 +201,11 @@ async function live(seed: number): Promise<void> {
     () => watch(VALUES[upTo(2)] as string),
     () => watch(VALUES[upTo(2)] as string),
     () => turnAway(VALUES[upTo(2)] as string),
+    () => {
+      const topic = VALUES[upTo(2)] as string;
+      watch(topic, `${topic}, other`);
+    },
+    () => turnAway(`${VALUES[upTo(2)]}, other`),
     () => (world.treat = TREATMENTS[upTo(TREATMENTS.length)] as World["treat"]),
   ];
   for (let step = 0; step < STEPS; step++) {
@@ -215,15 +226,17 @@ async function live(seed: number): Promise<void> {
     await settle(25_000);
   }
   expect(wrong, `seed ${seed}`).toEqual([]);
-  for (const [topic, account] of accounts) {
-    // Of what was forgotten before the subscription nobody is told.
-    const isGone = account.next === null && !world.topics.get(topic)?.events.length;
-    if (!isGone) expect(account.next, `seed ${seed}, ${topic}`).toBe(offsetsOf(topic).length);
+  for (const [key, account] of accounts) {
+    const [topic = ""] = key.split(",");
+    // Nobody is told of events that were forgotten before the subscription, nor of those before it joined another.
+    const isGone = account.next === null && (key !== topic || !world.topics.get(topic)?.events.length);
+    if (!isGone) expect(account.next, `seed ${seed}, ${key}`).toBe(offsetsOf(topic).length);
     expect(world.listeners.size, `seed ${seed}`).toBeLessThanOrEqual(1);
   }
-  for (const [topic, { offset, json }] of versions) {
+  for (const [key, { offset, json }] of versions) {
+    const [topic = ""] = key.split(",");
     const newest = `${world.epoch}.${world.topics.get(topic)?.events.length}`;
-    expect([offset, json], `seed ${seed}, ${topic}`).toEqual([
+    expect([offset, json], `seed ${seed}, ${key}`).toEqual([
       world.topics.get(topic)?.events.length,
       published.get(topic + newest),
     ]);

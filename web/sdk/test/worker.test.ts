@@ -140,6 +140,87 @@ it("a topic given up in the middle holds nobody up", async () => {
   }
 });
 
+it("subscriptions to one topic share one in the Worker, and the slowest decides how far the server may be ahead", async () => {
+  begin({ window: 1024 });
+  const fast: unknown[] = [];
+  const slow: unknown[] = [];
+  let processed = (): void => {};
+  const first = session.subscribe("cars", {}, ({ events }) => void fast.push(...events));
+  const second = session.subscribe("cars", {}, ({ events }) => {
+    slow.push(...events);
+    return new Promise<void>((done) => (processed = done));
+  });
+  const cursors = (): unknown[] => [...world.listeners].flatMap((it) => [...it.cursors]);
+  await until(() => cursors().length === 1);
+  for (let event = 0; event < 100; event++) world.publish("cars", event);
+  const [, sent] = cursors()[0] as [string, number];
+  expect(sent).toBeLessThan(20);
+  await until(() => fast.length === sent);
+  expect(slow).toEqual([0]);
+  const acks = (): unknown[] => world.commands.filter(({ command }) => command === "ack");
+  expect(acks()).toEqual([]);
+  processed();
+  await until(() => acks().length === 1);
+  expect(acks()).toMatchObject([{ position: "e1.1" }]);
+  second.close();
+  await until(() => fast.length === 100);
+  expect(fast).toEqual(Array.from({ length: 100 }, (_, event) => event));
+  expect(slow.length).toBeLessThan(100);
+  expect(world.commands.filter(({ command }) => command === "subscribe")).toHaveLength(1);
+  const late: unknown[] = [];
+  session.subscribe("cars", {}, ({ events }) => void late.push(...events));
+  first.close();
+  world.publish("cars", 100);
+  await until(() => late.length === 1);
+  expect([late, fast.length, second.position]).toEqual([[100], 100, "e1.1"]);
+  expect(world.commands.filter(({ command }) => command === "unsubscribe")).toEqual([]);
+});
+
+it("one that joins others to a value topic has the newest version at once", async () => {
+  begin();
+  world.values.add("match");
+  const seen: unknown[] = [];
+  session.subscribe("match", {}, ({ events, changed }) => void seen.push([events, changed]));
+  await until(() => session.status.state === "open");
+  for (const score of [0, 1]) {
+    world.publish("match", { score });
+    await until(() => seen.length === score + 1);
+  }
+  const late: unknown[] = [];
+  session.subscribe("match", {}, ({ events, changed, previous }) => void late.push([events, changed, previous]));
+  await until(() => late.length === 1);
+  world.publish("match", { score: 2 });
+  await until(() => late.length === 2);
+  expect(late).toEqual([
+    [[{ score: 1 }], undefined, 0],
+    [[{ score: 2 }], ["/score"], 2],
+  ]);
+});
+
+it("batches of a topic that has ended hold nobody up in the Worker", async () => {
+  begin({ transports: ["http-streaming"] });
+  const megabyte = "x".repeat(1 << 20);
+  for (let round = 0; round < 3; round++) {
+    let count = 0;
+    let hasEnded = false;
+    const onError = (): void => void (hasEnded = true);
+    session.subscribe("cars", { onError }, () => {
+      count += 1;
+      return new Promise<void>(() => {});
+    });
+    await until(() => [...world.listeners].some(({ cursors }) => cursors.has("cars")));
+    for (let event = 0; event < 3; event++) world.publish("cars", megabyte);
+    await until(() => count === 1);
+    world.end("cars", "deleted", "somebody deleted it");
+    await until(() => hasEnded);
+  }
+  world.publish("boats", 1);
+  for await (const { events } of session.subscribe("boats", { from: "earliest" })) {
+    expect(events).toEqual([1]);
+    break;
+  }
+});
+
 it("acks at once when the page says so", async () => {
   begin();
   const subscription: Subscription<unknown> = session.subscribe("cars", { from: "earliest" }, () => subscription.ack());
@@ -210,7 +291,7 @@ it("changes transport by hand", async () => {
 it("refuses at once what cannot be", () => {
   begin();
   session.subscribe("cars");
-  expect(() => session.subscribe("cars")).toThrow("share that, or close it first");
+  expect(() => session.subscribe("cars", { from: "earliest" })).toThrow("take another session");
   expect(() => session.subscribe("a//b")).toThrow("no topic can be called");
   expect(() => session.subscribe("boats", { from: "yesterday" })).toThrow("no place to begin");
 });
