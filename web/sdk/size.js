@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 /** Bytes, gzipped, of the core and of what it loads on demand. */
-const MAX = { thalweg: 7960, arrow: 9270, deltas: 1250 };
+const MAX = { thalweg: 8360, arrow: 9270, deltas: 1250 };
 const ENTRIES = ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"];
 /** What is loaded on demand is an entry of its own. */
 const IMPORT = /\b(?:import|from)\s*["'`](\.[^"'`]+)["'`]/g;

@@ -62,7 +62,7 @@ function subscribe(connection: Connection, wanted: Wanted, subscription: SharedS
   };
   wanted.send(connection, "subscribe", members).catch((error: ThalwegError) => {
     // What was not done here is asked for again over the next connection.
-    if (!connection.isOpen || error.code === "draining" || wanted.topics.get(topic) !== subscription) return;
+    if (!connection.isOpen || error.code === "draining" || subscription.isOver) return;
     connection.carried.delete(topic);
     wanted.refused(subscription, error);
   });

@@ -142,7 +142,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       Math.ceil(isHidden ? Math.max(interval, config.hiddenInterval) : interval),
     refused(subscription, error) {
       topics.delete(subscription.topic);
-      subscription.fail(error, true);
+      subscription.end(error, true);
       changed();
     },
   };
@@ -160,10 +160,9 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       changed();
     },
     ended(subscription, { code, reason }) {
-      const { topic } = subscription;
-      // It may have been given up meanwhile, and taken again.
-      if (topics.get(topic) !== subscription) return;
-      route.current?.carried.delete(topic);
+      // It may have been given up meanwhile.
+      if (subscription.isOver) return;
+      route.current?.carried.delete(subscription.topic);
       // A one-way connection is replaced: its polls would ask for the topic again.
       wanted.refused(subscription, new ThalwegError(code, reason));
     },
@@ -214,10 +213,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       if (status.state === "closed") return;
       unwatchPage();
       route.close(error && error.message);
-      for (const subscription of [...topics.values()]) {
-        if (error) subscription.fail(error, false);
-        else subscription.close();
-      }
+      for (const subscription of topics.values()) subscription.end(error, false);
       topics.clear();
     },
   };

@@ -5,7 +5,13 @@
  */
 
 import { ThalwegError } from "./errors.js";
-import { type AnySubscription, type Batch, type Listener, type SubscribeOptions, Subscription } from "./subscription.js";
+import {
+  type AnySubscription,
+  type Batch,
+  type Listener,
+  type SubscribeOptions,
+  Subscription,
+} from "./subscription.js";
 import { type Cursor, cursorOf, isCursor, type Message, type Position } from "./wire.js";
 
 /** A session, as a shared subscription sees it. @internal */
@@ -38,8 +44,7 @@ export class SharedSubscription {
   #received: Position | null = null;
   /** The newest version of a value topic. */
   #newest: Batch<unknown> | undefined;
-  /** The number of the batch that each subscription processes next. */
-  #next = new Map<AnySubscription, number>();
+  #subscriptions = new Set<AnySubscription>();
   /** Batches that a subscription has not processed yet; the first of them has the number `#first`. */
   #pending: Batch<unknown>[] = [];
   #first = 0;
@@ -62,10 +67,10 @@ export class SharedSubscription {
       options,
       listener,
       newest ? null : this.#received,
-      newest && ({ ...newest, gap: null, previous: 0, changed: undefined } as Batch<T>),
+      newest ? [{ ...(newest as Batch<T>), gap: null, previous: 0, changed: undefined }] : [],
     );
-    const end = this.#first + this.#pending.length;
-    this.#next.set(subscription as AnySubscription, newest ? end - 1 : end);
+    subscription.next = this.#first + this.#pending.length - (newest ? 1 : 0);
+    this.#subscriptions.add(subscription as AnySubscription);
     return subscription;
   }
 
@@ -85,7 +90,7 @@ export class SharedSubscription {
     this.#newest = batch.previous === undefined ? undefined : batch;
     this.#pending.push(batch);
     // A listener may subscribe: this batch is not for that subscription.
-    for (const subscription of [...this.#next.keys()]) subscription.take(batch);
+    for (const subscription of [...this.#subscriptions]) subscription.take(batch);
   }
 
   /** Takes note of a message that has moved the cursor at most. */
@@ -93,45 +98,39 @@ export class SharedSubscription {
     this.#received = this.cursor;
     // With nothing before it, it is as good as a batch that has been processed.
     if (!this.#pending.length) this.position = this.cursor;
-    for (const subscription of this.#next.keys()) subscription.confirm(this.cursor);
-  }
-
-  /** A subscription has processed the next of its batches. */
-  processed(subscription: AnySubscription): void {
-    this.#next.set(subscription, (this.#next.get(subscription) as number) + 1);
-    this.#settle();
+    for (const subscription of this.#subscriptions) subscription.confirm(this.cursor);
   }
 
   /** Sends an ack as soon as all have processed what this subscription has. */
-  ack(subscription: AnySubscription): void {
-    const last = this.#pending[(this.#next.get(subscription) as number) - this.#first - 1];
+  ack({ next }: AnySubscription): void {
+    const last = this.#pending[next - this.#first - 1];
     if (last) this.#acks.add(last);
     else this.#owner.ack(this);
   }
 
   /** A subscription is closed, and its batches are thrown away. */
   leave(subscription: AnySubscription): void {
-    this.#next.delete(subscription);
-    if (!this.#next.size && !this.isOver) {
+    this.#subscriptions.delete(subscription);
+    if (!this.#subscriptions.size && !this.isOver) {
       this.isOver = true;
       this.#owner.unsubscribe(this);
     }
-    this.#settle();
+    this.settle();
   }
 
-  /** Ends all subscriptions with an error; `isAlone`: the session goes on. */
-  fail(error: ThalwegError, isAlone: boolean): void {
+  /** Ends all subscriptions: closes them, or fails them with an error; `isAlone`: the session goes on. */
+  end(error: ThalwegError | null, isAlone: boolean): void {
     this.isOver = true;
-    for (const subscription of this.#next.keys()) subscription.fail(error, isAlone);
+    for (const subscription of this.#subscriptions) {
+      if (error) subscription.fail(error, isAlone);
+      else subscription.close();
+    }
   }
 
-  close(): void {
-    for (const subscription of this.#next.keys()) subscription.close();
-  }
-
-  #settle(): void {
-    const least = Math.min(...this.#next.values());
-    for (let batch: Batch<unknown> | undefined; this.#first < least && (batch = this.#pending.shift()); ) {
+  /** Lets go of the batches that all have processed. */
+  settle(): void {
+    const isDone = (): boolean => [...this.#subscriptions].every(({ next }) => next > this.#first);
+    for (let batch: Batch<unknown> | undefined; isDone() && (batch = this.#pending.shift()); ) {
       this.#first++;
       this.position = batch.position;
       this.#owner.processed(this, batch.bytes);
@@ -158,7 +157,7 @@ export function subscribe<T>(
   } else if (!shared.fits(options)) {
     throw new ThalwegError(
       "already_subscribed",
-      `this session is subscribed to ${topic} already, with other options: leave out from, interval and policy, take another session, or read past events over HTTP`,
+      `${topic} is subscribed to on other terms: leave out from, interval and policy, take another session, or read the past over HTTP`,
     );
   }
   return shared.join(options, listener);

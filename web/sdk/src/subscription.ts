@@ -89,8 +89,8 @@ export type AnySubscription = Subscription<unknown>;
 /** What a subscription shares with others to its topic. @internal */
 export interface Shared {
   readonly topic: string;
-  /** It has processed the next of its batches. */
-  processed(subscription: AnySubscription): void;
+  /** One of them has processed its next batch. */
+  settle(): void;
   ack(subscription: AnySubscription): void;
   leave(subscription: AnySubscription): void;
 }
@@ -111,8 +111,10 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   declare readonly topic: string;
   /** The options that it was made with. */
   declare readonly options: Readonly<SubscribeOptions>;
+  /** @internal The number of the batch that it processes next. */
+  declare next: number;
   #position: Position | null;
-  #queue: Batch<T>[] = [];
+  #queue: Batch<T>[];
   /** Delivered to the page, and not known to be processed. */
   #delivered: Batch<T> | undefined;
   #isProcessing = false;
@@ -125,25 +127,23 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   /**
    * @internal
    * @param position - where it begins, if that is known.
-   * @param first - a batch that it has at once.
+   * @param queue - what it has at once.
    */
   constructor(
     shared: Shared,
     options: SubscribeOptions,
     listener: Listener<T> | null,
     position: Position | null,
-    first: Batch<T> | undefined,
+    queue: Batch<T>[],
   ) {
     this.#shared = shared;
     this.topic = shared.topic;
     this.options = options;
     this.#listener = listener;
     this.#position = position;
-    if (first) {
-      this.#queue.push(first);
-      // A listener may use what `subscribe` returns.
-      queueMicrotask(() => this.#pump());
-    }
+    this.#queue = queue;
+    // A listener may use what `subscribe` returns.
+    queueMicrotask(() => this.#pump());
   }
 
   /**
@@ -191,7 +191,8 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
 
   /** @internal The next of its batches has been processed. */
   processed(): void {
-    this.#shared.processed(this as AnySubscription);
+    this.next++;
+    this.#shared.settle();
   }
 
   /** @internal Nothing comes any more, because of this; `isAlone`: the session goes on. */

@@ -63,7 +63,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     failed(key, error: SerializedError) {
       const subscription = keyed.get(key);
       forget(key);
-      subscription?.fail(deserializeError(error), status.state !== "closed");
+      subscription?.end(deserializeError(error), status.state !== "closed");
     },
     status(next) {
       status = next;
@@ -161,7 +161,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     close() {
       if (status.state === "closed") return;
       unwatch();
-      for (const subscription of [...topics.values()]) subscription.close();
+      for (const subscription of topics.values()) subscription.end(null, false);
       there.notify("close");
       there.end(new ThalwegError("closed", "the session is closed"));
       here.status({ ...IDLE, state: "closed" });

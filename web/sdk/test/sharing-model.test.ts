@@ -103,7 +103,8 @@ async function live(seed: number): Promise<void> {
         loop.next().then(
           ({ value }) => {
             isAsking = false;
-            if (value) enter(reader, value);
+            // A loop that is left may have been given one just before.
+            if (value && readers.has(reader)) enter(reader, value);
           },
           () => {},
         );
@@ -152,7 +153,9 @@ async function live(seed: number): Promise<void> {
     shared?.take(batch);
   };
 
-  const ack = (): void => {
+  const ack = async (): Promise<void> => {
+    // A loop may have been given a batch that it has not seen yet: an ack would declare that processed.
+    await settle();
     const reader = any();
     if (!reader || reader.processed() < reader.had.length) return;
     const before = acks.length;
@@ -162,7 +165,7 @@ async function live(seed: number): Promise<void> {
     acksExpected++;
   };
 
-  const steps = [
+  const steps: (() => void | Promise<void>)[] = [
     take,
     take,
     take,
@@ -178,7 +181,8 @@ async function live(seed: number): Promise<void> {
     },
   ];
   for (let step = 0; step < STEPS; step++) {
-    (steps[upTo(steps.length)] as () => void)();
+    const pending = (steps[upTo(steps.length)] as (typeof steps)[number])();
+    if (pending) await pending;
     if (random() < 0.7) {
       await settle();
       check();
@@ -189,7 +193,7 @@ async function live(seed: number): Promise<void> {
   const hasEnded = random() < 0.5 && shared && topics.size > 0;
   if (hasEnded) {
     topics.clear();
-    shared?.fail(new ThalwegError("deleted", "somebody deleted it"), true);
+    shared?.end(new ThalwegError("deleted", "somebody deleted it"), true);
   }
   if (random() < 0.5) {
     // All process what there is.

@@ -45,7 +45,11 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     await advance();
     world.publish("cars", 3);
     await advance();
-    expect([first.events, second.events, late.events]).toEqual([[1, 2], [1, 2], [2, 3]]);
+    expect([first.events, second.events, late.events]).toEqual([
+      [1, 2],
+      [1, 2],
+      [2, 3],
+    ]);
     const before = world.requests.length;
     late.subscription.close();
     await advance();

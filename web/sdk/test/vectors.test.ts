@@ -52,23 +52,26 @@ async function heard(topic: string, options: ConnectOptions, count = 20) {
   const subscription = session.subscribe(topic, terms, (batch) => void batches.push(batch));
   await turns(count);
   const { state } = session.status;
-  const { cursor } = subscription as unknown as { cursor: string };
+  const { position } = subscription;
   session.close();
-  return { batches, statuses, state, cursor, errors };
+  return { batches, statuses, state, position, errors };
 }
 
-function expectSaid(said: Said, { batches, statuses, state, cursor, errors }: Awaited<ReturnType<typeof heard>>): void {
+function expectSaid(
+  said: Said,
+  { batches, statuses, state, position, errors }: Awaited<ReturnType<typeof heard>>,
+): void {
   if (said.envelope) {
     const events = said.envelope.events.map((event) => JSON.parse(bytes(event).toString()) as unknown);
     expect(batches.flatMap((batch) => batch.events)).toEqual(events);
     expect(batches.flatMap((batch) => batch.offsets ?? batch.events.map((_, index) => batch.first + index))).toEqual(
       said.envelope.offsets ?? events.map((_, index) => (said.envelope?.first ?? 0) + index),
     );
-    expect(cursor).toBe(said.envelope.position);
+    expect(position).toBe(said.envelope.position);
   } else if (said.gap) {
     const { missed, reason } = said.gap;
     expect(batches).toMatchObject([{ events: [], gap: { missed, reason } }]);
-    expect(cursor).toBe(said.gap.position);
+    expect(position).toBe(said.gap.position);
   } else {
     expect(batches).toEqual([]);
     if (said.end) expect(errors).toMatchObject([{ code: said.end.code, message: said.end.reason }]);
