@@ -93,9 +93,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
       const { onError: _, ...terms } = shared.options;
       there.notify("subscribe", key, shared.topic, terms);
     },
-    processed({ isOver }) {
-      // The Worker no longer counts what it has posted.
-      if (isOver) return;
+    processed() {
       if (!progress.size) queueMicrotask(report);
       progress.set(key, (progress.get(key) ?? 0) + 1);
     },

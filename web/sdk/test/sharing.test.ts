@@ -168,17 +168,37 @@ it("the slowest decides how far the server may be ahead, until it is closed", as
 });
 
 it("what the last one throws away is not acked", async () => {
-  const session = begin();
+  const session = begin({ window: 1024 });
+  collect(session, "boats");
   const one = slow(session);
   const other = slow(session);
   await advance(100);
-  world.publish("cars", 1);
+  // So much of the window would be acked at once.
+  world.publish("cars", "x".repeat(1000));
   await advance(100);
   one.subscription.close();
   await advance(100);
   other.subscription.close();
   await advance(1000);
-  expect(ackedPositions()).toEqual(["e1.0"]);
+  expect(sent("ack").map(({ topic, position }) => [topic, position])).toEqual([
+    ["boats", "e1.0"],
+    ["cars", "e1.0"],
+  ]);
+});
+
+it("a connection that goes on where the other was cut says nothing of what is processed", async () => {
+  const session = begin();
+  const fast = session.subscribe("cars", {}, () => {});
+  const held = slow(session);
+  await advance(100);
+  world.publish("cars", 1);
+  await advance(100);
+  world.cut();
+  await advance(5000);
+  expect([fast.position, held.subscription.position, ackedPositions()]).toEqual(["e1.1", "e1.0", ["e1.0"]]);
+  held.done();
+  await advance(100);
+  expect([held.subscription.position, ackedPositions()]).toEqual(["e1.1", ["e1.0", "e1.1"]]);
 });
 
 it.each(["websocket", "http-streaming"] as const)("over %s an ack waits for the slowest", async (name) => {
@@ -311,6 +331,20 @@ it("batches that waited when a topic ended may be thrown away: they hold nobody 
   world.publish("boats", 1);
   await advance(1000);
   expect(boats.events).toEqual([1]);
+  expect(statuses).not.toContain("waiting");
+});
+
+it("events that are still under way when the last one is closed hold nobody up", async () => {
+  const session = begin({ transports: ["sse"] });
+  const boats = collect(session, "boats");
+  const cars = collect(session);
+  await advance(1000);
+  world.delay = () => 100;
+  for (let event = 0; event < 17; event++) world.publish("cars", "x".repeat(1 << 20));
+  cars.subscription.close();
+  world.publish("boats", 1);
+  await advance(5000);
+  expect([cars.events, boats.events]).toEqual([[], [1]]);
   expect(statuses).not.toContain("waiting");
 });
 
