@@ -8,7 +8,7 @@ import { TRANSPORTS } from "./transports.js";
 
 test.use({ args: ["--topic", "matches/**,kind=value"], expected: BROKEN_NETWORK });
 
-/** A batch of the one that has joined. */
+/** A batch of the subscription that has joined. */
 interface Kept {
   events: readonly unknown[];
   first: number;
@@ -74,7 +74,11 @@ for (const { name, isInWorker } of [...WAYS, { name: "websocket", isInWorker: tr
     expect((await until(page, 2000)).count).toBe(2000);
   });
 
-  test(`${title}: one that joins has a value topic's newest version at once`, async ({ page, network, server }) => {
+  test(`${title}: a subscription that joins has a value topic's newest version at once`, async ({
+    page,
+    network,
+    server,
+  }) => {
     const topic = "matches/8";
     const match = (minute: number) => ({ minute, players: range(1, 40) });
     const post = async (minute: number): Promise<void> => {

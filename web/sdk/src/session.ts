@@ -38,9 +38,9 @@ export interface Session {
    * Subscribes to a topic. Several subscriptions to one topic share one on the wire, which lasts until
    * the last of them is closed. Each has its own `position`, and batches of its own to process.
    *
-   * One that joins others begins with the next batch that comes; of a value topic with the newest
-   * version that the session has. It cannot begin elsewhere, unless its `from` is exactly where
-   * they are; and the first one's `interval` and `policy` hold for all, so leave them out or give the same.
+   * A subscription that joins others begins with the next batch that comes, and on a value topic with the newest
+   * version that the session has. It cannot begin elsewhere, unless `from` is exactly where the others
+   * are. The first subscription's `interval` and `policy` hold for all: leave them out or give the same.
    * The bytes of a batch count as processed (for the window and acks) when all have processed it: the slowest
    * subscription to a topic decides how far the server may be ahead.
    *
@@ -53,8 +53,8 @@ export interface Session {
    * ```
    *
    * @param listener - processes each batch; without one, take the batches with `for await`.
-   * @throws ThalwegError `closed`, `bad_topic`, `bad_cursor`; `already_subscribed` if it cannot join those
-   * that there are: the message names the remedy.
+   * @throws ThalwegError `closed`, `bad_topic`, `bad_cursor`; `already_subscribed` if it cannot join the
+   * others on these terms: the message names the remedy.
    */
   subscribe<T = unknown>(topic: string, options?: SubscribeOptions, listener?: Listener<T> | null): Subscription<T>;
 

@@ -18,7 +18,7 @@ import { type Cursor, cursorOf, isCursor, type Message, type Position } from "./
 export interface Owner {
   /** The page has subscribed to a topic that it did not have. */
   subscribe(shared: SharedSubscription): void;
-  /** This many bytes no longer wait: a batch, or a message that has none. */
+  /** So many bytes no longer wait: those of a batch, or of a message without events. */
   processed(shared: SharedSubscription, bytes: number): void;
   ack(shared: SharedSubscription): void;
   /** The last subscription is closed. */
@@ -59,7 +59,7 @@ export class SharedSubscription {
     this.cursor = cursorOf(options.from);
   }
 
-  /** A subscription that begins with the next batch, and where only the newest event counts with that one. */
+  /** Adds a subscription. It begins with the next batch, and on a value topic with the newest version. */
   join<T>(options: SubscribeOptions, listener: Listener<T> | null): Subscription<T> {
     const newest = cursorOf(options.from) === "latest" ? this.#newest : undefined;
     const subscription = new Subscription<T>(
@@ -93,10 +93,10 @@ export class SharedSubscription {
     for (const subscription of [...this.#subscriptions]) subscription.take(batch);
   }
 
-  /** Takes note of a message that has moved the cursor at most. */
+  /** Takes note of a message without events: it may have moved the cursor. */
   confirm(): void {
     this.#received = this.cursor;
-    // With nothing before it, it is as good as a batch that has been processed.
+    // If no batch waits, a confirmation is as good as a batch that has been processed.
     if (!this.#pending.length) this.position = this.cursor;
     for (const subscription of this.#subscriptions) subscription.confirm(this.cursor);
   }

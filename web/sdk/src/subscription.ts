@@ -17,8 +17,8 @@ import { type Gap, isTopic, type Position, type Start } from "./wire.js";
 export type Policy = "skip" | "latest" | "close";
 
 /**
- * The options of a subscription; each may be left out. A subscription to a topic that the session has already
- * shares what that one has: see {@link Session.subscribe}.
+ * The options of a subscription; each may be left out. Where the session is subscribed to the topic already,
+ * the subscriptions share theirs: see {@link Session.subscribe}.
  */
 export interface SubscribeOptions {
   /** Where to begin: usually the `position` of the last batch that was processed. `latest` if left out. */
@@ -165,10 +165,9 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
 
   /**
    * Declares everything received so far processed, and sends an ack at once (before anything
-   * has come: as soon as the subscription is confirmed; with others to the topic: as soon as they
-   * have processed it, too). A page needs it only if the topic's
-   * source waits for acks: otherwise the session sends them by itself, often enough for the
-   * window.
+   * has come: as soon as the subscription is confirmed; where others share the topic: as soon as they have
+   * processed as much). A page needs it only if the topic's source waits for acks: otherwise the
+   * session sends them by itself, often enough for the window.
    */
   ack(): void {
     this.#finish();

@@ -61,7 +61,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     if (name === "websocket") expect(sent("subscribe")).toHaveLength(1);
   });
 
-  it("one that joins others interrupts nothing", async () => {
+  it("a subscription that joins others interrupts nothing", async () => {
     const session = begin({ transports: [name] });
     const { events } = collect(session);
     await advance();
@@ -95,7 +95,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect([first.gaps, late.gaps]).toEqual([[gap], [gap]]);
   });
 
-  it("one that joins others to a value topic has the newest version at once, and patches of it from then on", async () => {
+  it("a subscription that joins others to a value topic has the newest version at once, and patches of it from then on", async () => {
     world.values.add("match");
     const session = begin({ transports: [name] });
     const batches: Batch<unknown>[] = [];
@@ -167,7 +167,7 @@ it("the slowest decides how far the server may be ahead, until it is closed", as
   expect(held.seen).toEqual([0, 1]);
 });
 
-it("what the last one throws away is not acked", async () => {
+it("batches that the last subscription throws away are not acked", async () => {
   const session = begin({ window: 1024 });
   collect(session, "boats");
   const one = slow(session);
@@ -348,7 +348,7 @@ it("events that are still under way when the last one is closed hold nobody up",
   expect(statuses).not.toContain("waiting");
 });
 
-it("one that is closed and another in the same moment begin anew; the other way round they share", async () => {
+it("closing the last subscription before subscribing begins anew; the other way round they share", async () => {
   const session = begin();
   const first = collect(session, "cars", "earliest");
   await advance();
@@ -366,7 +366,7 @@ it("one that is closed and another in the same moment begin anew; the other way 
   expect([second.events, third.events, sent("subscribe").length]).toEqual([[1], [2], 2]);
 });
 
-describe("options of one that joins others", () => {
+describe("options of a subscription that joins others", () => {
   const REMEDY = /another session.*over HTTP/;
 
   it("begins exactly where they are, or with the next batch", async () => {
@@ -417,7 +417,7 @@ describe("options of one that joins others", () => {
     expect(() => session.subscribe("boats", { interval: 100, policy: "close" })).not.toThrow();
   });
 
-  it("one that is refused leaves nothing behind", async () => {
+  it("a subscription that is refused leaves nothing behind", async () => {
     const session = begin();
     const { subscription } = collect(session);
     await advance();

@@ -176,7 +176,7 @@ it("subscriptions to one topic share one in the Worker, and the slowest decides 
   expect(world.commands.filter(({ command }) => command === "unsubscribe")).toEqual([]);
 });
 
-it("one that joins others to a value topic has the newest version at once", async () => {
+it("a subscription that joins others to a value topic has the newest version at once", async () => {
   begin();
   world.values.add("match");
   const seen: unknown[] = [];
