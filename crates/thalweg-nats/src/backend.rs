@@ -22,9 +22,9 @@ use crate::{
     connection::{Connection, START_TIMEOUT},
     counts::Counts,
     end::{Answer, PageAnswer, Server, Target, Wanted, Work},
-    leader,
+    leader, looks,
     pages::{self, Reading},
-    reader::{self, Reader},
+    reader::{Notes, Reader},
     requests::Requests,
     sequence::Sequence,
     settings::{Settings, StreamSettings},
@@ -177,8 +177,8 @@ impl Nats {
             let mut readers = JoinSet::new();
             for (index, stream) in streams.into_iter().enumerate() {
                 let connection = requests.connection().clone();
-                readers.spawn(reader::watch(api.clone(), connection, stream.state.clone()));
-                readers.spawn(reader::watch_for_stalls(api.clone(), stream.state.clone()));
+                readers.spawn(looks::watch(api.clone(), connection, stream.state.clone()));
+                readers.spawn(looks::watch_for_stalls(api.clone(), stream.state.clone()));
                 readers.spawn(leader::watch(api.clone(), stream.state.clone()));
                 let reader = Reader {
                     index,
@@ -189,7 +189,7 @@ impl Nats {
                     connection: requests.connection().clone(),
                     target: target.clone(),
                     counts: counts.clone(),
-                    notes: reader::Notes::default(),
+                    notes: Notes::default(),
                     sequence: Sequence::new(stream.from_sequence),
                     state: stream.state,
                 };

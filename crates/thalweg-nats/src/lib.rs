@@ -14,7 +14,10 @@
 //! setup        streams are created, or checked
 //! incarnation  which stream it is: epochs, and when there is another         (pure)
 //! end          the server's end, as reader and store see it
-//! reader       a stream's consumer: made, followed, made again
+//! reader       a stream as it is read: its messages are passed on
+//! consumer     a stream's consumer: made, followed, made again
+//! direct_reads a stream that is read without a consumer
+//! looks        whether it is still the stream that was read
 //! reply        where a message was in its stream                             (pure)
 //! sequence     whether a message is missing                                  (pure)
 //! message      what a message says: topic and events                         (pure)
@@ -38,13 +41,16 @@ mod api;
 mod backend;
 mod bucket;
 mod connection;
+mod consumer;
 mod counts;
 mod direct;
+mod direct_reads;
 #[doc(hidden)]
 pub mod end;
 mod health;
 mod incarnation;
 mod leader;
+mod looks;
 mod message;
 mod pages;
 mod reader;

@@ -23,6 +23,13 @@ pub(crate) const LAYOUT_VALUE: &str = "1";
 /// Metadata of a stream: see `incarnation`.
 const GENERATION: &str = "generation";
 
+/// How often a stream is looked at without a reason: it may have been deleted, or become another one.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Looks in a row that must find no stream before it is made again: an administrator who has deleted it may be about to
+/// make it with another configuration, or restore it.
+pub(crate) const MISSING_LOOKS: u32 = 8;
+
 /// A consumer that is only asked where it would begin is forgotten after this, if it cannot be deleted.
 const PROBE_THRESHOLD: Duration = Duration::from_secs(5);
 
