@@ -2,23 +2,13 @@
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Heard, Server, Subscriber, Transport, close, offset, request};
+use crate::harness::{Heard, Server, Transport, close, offset, request};
 
 const TOPIC: &str = "deleting/it";
 
 fn delete(server: &Server, topic: &str) {
     let answer = server.ask("DELETE", &format!("/v1/topics/{topic}"), &[], "");
     assert_eq!((answer.status, answer.text().as_str()), (204, ""));
-}
-
-/// What comes next, but for heartbeats.
-fn next(subscriber: &mut Subscriber) -> Heard {
-    loop {
-        match subscriber.next() {
-            Heard::Heartbeat => {}
-            heard => return heard,
-        }
-    }
 }
 
 fn end_of(topic: &str, position: &str) -> Heard {
@@ -43,9 +33,9 @@ fn its_subscribers_are_told_after_its_last_event() {
             delete(&server, &topic);
             for subscriber in &mut subscribers {
                 assert_eq!(subscriber.numbers(3), (vec![0, 1, 2], position.clone()));
-                assert_eq!(next(subscriber), end_of(&topic, &position), "{transport:?}");
+                assert_eq!(subscriber.news(), end_of(&topic, &position), "{transport:?}");
                 if transport != Transport::WebSocket {
-                    assert_eq!(next(subscriber), close(transport, 4500, "ended", false));
+                    assert_eq!(subscriber.news(), close(transport, 4500, "ended", false));
                 }
             }
             server.get(&format!("/v1/topics{target}?limit=1")).refused(404, "no_such_topic");
@@ -72,7 +62,7 @@ fn its_name_is_free_at_once() {
         assert_eq!(late.numbers(1), (vec![10], after.position.clone()));
         // Who was there hears the end, and may subscribe again.
         assert_eq!(subscriber.numbers(3).0, [0, 1, 2]);
-        assert_eq!(next(&mut subscriber), end_of(TOPIC, &before.position));
+        assert_eq!(subscriber.news(), end_of(TOPIC, &before.position));
         let command = format!(r#"{{"command":"subscribe","topic":"{TOPIC}","cursor":"earliest"}}"#);
         assert!(subscriber.command(&command).get("answer").is_some());
         subscriber.confirmed();
@@ -93,7 +83,7 @@ fn the_other_topics_of_a_connection_go_on() {
         }
         server.await_connections(1);
         delete(&server, a);
-        let heard = next(&mut subscriber);
+        let heard = subscriber.news();
         assert!(matches!(&heard, Heard::TopicEnd(topic, ..) if topic == a), "{heard:?}");
         let position = server.publish(c, 7..8).position;
         let envelope = subscriber.envelope();
@@ -103,16 +93,16 @@ fn the_other_topics_of_a_connection_go_on() {
             assert!(id.starts_with("latest,") && id.ends_with(&position), "{id}");
         }
         delete(&server, c);
-        assert_eq!(next(&mut subscriber), end_of(c, &position));
+        assert_eq!(subscriber.news(), end_of(c, &position));
         if transport == Transport::LongPolling {
             // Who is between two polls misses an end.
             continue;
         }
         delete(&server, b);
-        let heard = next(&mut subscriber);
+        let heard = subscriber.news();
         assert!(matches!(&heard, Heard::TopicEnd(topic, ..) if topic == b), "{heard:?}");
         if transport != Transport::WebSocket {
-            assert_eq!(next(&mut subscriber), close(transport, 4500, "ended", false));
+            assert_eq!(subscriber.news(), close(transport, 4500, "ended", false));
         }
     }
 }
@@ -133,7 +123,7 @@ fn who_never_acks_does_not_hold_it() {
     while heard < 5 {
         heard += subscriber.envelope().events.len();
     }
-    assert!(matches!(next(&mut subscriber), Heard::TopicEnd(..)));
+    assert!(matches!(subscriber.news(), Heard::TopicEnd(..)));
     server.publish("another", 0..1);
 }
 
@@ -180,7 +170,7 @@ fn commands_and_an_end_may_come_at_once() {
         let mut refused = 0;
         let mut ends = 0;
         loop {
-            match next(&mut subscriber) {
+            match subscriber.news() {
                 Heard::Answer(answer) => refused += usize::from(answer.get("error").is_some()),
                 Heard::TopicEnd(..) => ends += 1,
                 // The confirmation of the second subscription.
@@ -192,7 +182,7 @@ fn commands_and_an_end_may_come_at_once() {
         assert_eq!(refused, ends);
         // It is the old topic, which ends, or the new one, which has this event.
         let published = server.publish(TOPIC, 5..6);
-        match next(&mut subscriber) {
+        match subscriber.news() {
             Heard::Envelope(envelope) => assert_eq!(envelope.position, published.position),
             heard => assert!(matches!(heard, Heard::TopicEnd(..)), "{heard:?}"),
         }
@@ -211,7 +201,7 @@ fn a_value_topic_ends_after_its_newest_version() {
         assert_eq!(subscriber.envelope().events, [2]);
         server.await_connections(1);
         delete(&server, &topic);
-        assert_eq!(next(&mut subscriber), end_of(&topic, &position), "{transport:?}");
+        assert_eq!(subscriber.news(), end_of(&topic, &position), "{transport:?}");
     }
 }
 

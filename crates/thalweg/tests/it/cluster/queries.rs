@@ -32,12 +32,11 @@ fn a_node_that_is_killed_in_the_middle_of_a_window_leaves_none_out_and_none_twic
         let target = format!("/max?cursor={cursor}");
         let mut subscriber = nodes.at(nth).subscribe(Transport::WebSocket, &target);
         while heard.len() < expected {
-            match subscriber.next() {
+            match subscriber.news() {
                 Heard::Envelope(envelope) => {
                     cursor = envelope.position;
                     heard.extend(envelope.events);
                 }
-                Heard::Heartbeat => {}
                 other => panic!("{other:?} in round {round}"),
             }
         }

@@ -141,15 +141,22 @@ impl Subscriber {
         }
     }
 
-    /// The next envelope; anything else but a heartbeat fails.
-    pub(crate) fn envelope(&mut self) -> Envelope {
+    /// What comes next, except for heartbeats.
+    pub(crate) fn news(&mut self) -> Heard {
         let mut patience = Patience::new();
         loop {
             match self.next() {
-                Heard::Envelope(envelope) => return envelope,
-                Heard::Heartbeat => patience.check("an envelope, not heartbeats"),
-                other => panic!("{}: an envelope was due, not {other:?}", self.name),
+                Heard::Heartbeat => patience.check(&self.name),
+                heard => return heard,
             }
+        }
+    }
+
+    /// The next envelope; anything else but a heartbeat fails.
+    pub(crate) fn envelope(&mut self) -> Envelope {
+        match self.news() {
+            Heard::Envelope(envelope) => envelope,
+            other => panic!("{}: an envelope was due, not {other:?}", self.name),
         }
     }
 
