@@ -18,7 +18,7 @@ use tokio::{
 
 use crate::{
     api::{Api, RETRY_PAUSE},
-    bucket,
+    bucket::{self, Bucket},
     connection::{Connection, START_TIMEOUT},
     counts::Counts,
     end::{Answer, PageAnswer, Server, Target, Wanted, Work},
@@ -27,7 +27,7 @@ use crate::{
     reader::{Notes, Reader},
     requests::Requests,
     sequence::Sequence,
-    settings::{Settings, StreamSettings},
+    settings::{Settings, StreamSettings, TicketSettings},
     setup,
     store::{self, Storing},
     stream_state::StreamState,
@@ -52,7 +52,7 @@ pub struct Nats {
     runtime: Runtime,
     requests: Requests,
     streams: Vec<Opened>,
-    has_bucket: bool,
+    tickets: Option<TicketSettings>,
     message_bytes_max: usize,
     counts: Arc<Counts>,
 }
@@ -97,8 +97,8 @@ pub fn open(settings: &Settings) -> Result<Nats, String> {
         "whether the NATS servers write messages to disk before they confirm them cannot be seen from here: set sync_interval: always in their jetstream block, unless several never lose power at once"
     );
     let message_bytes_max = payload_bytes_max.saturating_sub(HEADER_BYTES_MAX);
-    let (has_bucket, counts) = (settings.tickets.is_some(), Arc::default());
-    Ok(Nats { runtime, requests, streams, has_bucket, message_bytes_max, counts })
+    let (tickets, counts) = (settings.tickets, Arc::default());
+    Ok(Nats { runtime, requests, streams, tickets, message_bytes_max, counts })
 }
 
 async fn open_stream(
@@ -145,10 +145,10 @@ impl Nats {
         self,
         (stores, split): (mpsc::Receiver<S>, impl Fn(S) -> (Work, A)),
         (reads, split_read): (mpsc::Receiver<R>, impl Fn(R) -> (Wanted, P) + Send + 'static),
-        tickets: mpsc::Receiver<TicketRequest>,
+        ticket_requests: mpsc::Receiver<TicketRequest>,
         target: &T,
     ) -> io::Result<()> {
-        let Self { runtime, requests, streams, has_bucket, message_bytes_max, counts } = self;
+        let Self { runtime, requests, streams, tickets, message_bytes_max, counts } = self;
         let api = Api::new(requests.clone(), READ_TIMEOUT);
         let states: Arc<[_]> = streams.iter().map(|stream| stream.state.clone()).collect();
         let storing = Storing {
@@ -169,10 +169,10 @@ impl Nats {
             requests: requests.clone(),
             api: api.clone(),
             counts: counts.clone(),
-            is_open: has_bucket,
+            bucket: tickets.map(|settings| Bucket::new(api.clone(), settings)),
         };
         runtime.block_on(async move {
-            tokio::spawn(tickets::run(keeping, tickets));
+            tokio::spawn(tickets::run(keeping, ticket_requests));
             tokio::spawn(pages::run(reading, reads, split_read));
             let mut readers = JoinSet::new();
             for (index, stream) in streams.into_iter().enumerate() {

@@ -1,14 +1,17 @@
-//! The key-value bucket of tickets: it is created, or checked. A bucket is a stream with a subject for
-//! each key, of which it keeps the last message.
+//! The key-value bucket of tickets: it is created, or checked, and made again when somebody deletes it. A bucket is a
+//! stream with a subject for each key, of which it keeps the last message.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use thalweg_server::backend::TicketDigest;
-use tokio::time::Instant;
+use thalweg_server::{LogThrottle, backend::TicketDigest, now_us};
+use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    api::Api,
+    api::{Api, RETRY_PAUSE},
+    counts::{Counts, add},
     settings::TicketSettings,
-    setup::{LAYOUT, LAYOUT_VALUE, find_or_create, metadata, nanos},
+    setup::{LAYOUT, LAYOUT_VALUE, LOOK_INTERVAL, MISSING_LOOKS, find_or_create, metadata, nanos},
 };
 
 /// What JetStream calls its stream: a bucket's begins with `KV_`.
@@ -39,6 +42,96 @@ pub(crate) async fn open(
         )
     })?;
     check(settings, &info.config)
+}
+
+/// The bucket while the server runs. Clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Bucket {
+    api: Api,
+    settings: TicketSettings,
+    /// It may have been deleted: look at it now.
+    suspect: Arc<Notify>,
+}
+
+/// What a look at the bucket says.
+enum Look {
+    /// It is as it must be.
+    Right,
+    /// JetStream does not answer now.
+    Unknown,
+    /// There is none.
+    Missing,
+    /// Somebody has changed it, or made another one: one sentence with the remedy.
+    Wrong(String),
+}
+
+impl Bucket {
+    /// A bucket that is [open].
+    pub(crate) fn new(api: Api, settings: TicketSettings) -> Self {
+        Self { api, settings, suspect: Arc::default() }
+    }
+
+    /// Has it looked at now, because a ticket met no stream.
+    pub(crate) fn suspect(&self) {
+        self.suspect.notify_one();
+    }
+
+    /// Makes the bucket again if it stays away, as streams of topics are made again: without it no client gets in that
+    /// needs a ticket. For ever.
+    pub(crate) async fn watch(self, counts: Arc<Counts>) {
+        let (mut missing, mut complaints) = (0, LogThrottle::default());
+        loop {
+            if missing > 0 {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            } else {
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK_INTERVAL) => {}
+                    () = self.suspect.notified() => {}
+                }
+            }
+            let mut complain = |why: String| {
+                if let Some(times) = complaints.take(1, now_us()) {
+                    tracing::error!(stream = STREAM, times, "{why}");
+                }
+            };
+            match self.look().await {
+                Look::Right => missing = 0,
+                Look::Unknown => {}
+                Look::Missing => missing += 1,
+                Look::Wrong(why) => {
+                    missing = 0;
+                    complain(why);
+                }
+            }
+            if missing < MISSING_LOOKS {
+                continue;
+            }
+            match self.api.create_stream(STREAM, &config_of(&self.settings)).await {
+                Ok(_) => {
+                    missing = 0;
+                    add(&counts.buckets_made_anew);
+                    tracing::error!(
+                        stream = STREAM,
+                        "the bucket of tickets was deleted, and made again, empty: tickets of before are not accepted any more"
+                    );
+                }
+                Err(error) => complain(format!(
+                    "the bucket of tickets was deleted and cannot be made again ({error}), so tickets are neither issued nor accepted: see that NATS has a majority of its servers, and the permissions of docs/cluster.md"
+                )),
+            }
+        }
+    }
+
+    async fn look(&self) -> Look {
+        match self.api.stream_info(STREAM).await {
+            Ok(info) => {
+                check(&self.settings, &info.config).map_or_else(Look::Wrong, |()| Look::Right)
+            }
+            Err(error) if error.is_not_found() => Look::Missing,
+            Err(error) if error.is_transient() => Look::Unknown,
+            Err(error) => Look::Wrong(format!("the bucket of tickets cannot be read: {error}")),
+        }
+    }
 }
 
 /// The bucket as it is created.

@@ -48,6 +48,8 @@ pub struct Counts {
     pub tickets_void: AtomicU64,
     /// Requests about tickets that were answered by an error.
     pub tickets_failed: AtomicU64,
+    /// Times that the bucket of tickets was deleted, and made again here.
+    pub buckets_made_anew: AtomicU64,
     /// Stores answered by "unknown".
     pub unknown: AtomicU64,
     /// Messages that the streams have and this server has not read, as of the newest it has read.
@@ -128,6 +130,11 @@ impl BackendCounts for Counts {
                 "nats_tickets_failed",
                 "Tickets that could not be kept or redeemed.",
                 &self.tickets_failed,
+            ),
+            counter(
+                "nats_tickets_restarts",
+                "Times that the bucket of tickets was deleted, and made again here.",
+                &self.buckets_made_anew,
             ),
             counter("nats_pages", "Pages of older messages asked for.", &self.pages),
             counter("nats_pages_failed", "Pages that could not be read.", &self.pages_failed),

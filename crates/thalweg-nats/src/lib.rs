@@ -11,7 +11,7 @@
 //! connection   the one connection, and when it was lost
 //! requests     requests, each with a deadline
 //! api          JetStream's requests, as far as they are needed
-//! setup        streams are created, or checked
+//! setup        streams are created, or checked, and made again
 //! incarnation  which stream it is: epochs, and when there is another         (pure)
 //! end          the server's end, as reader and store see it
 //! reader       a stream as it is read: its messages are passed on
@@ -26,7 +26,7 @@
 //! health       whether this server has caught up                             (pure)
 //! store        storing, with retries
 //! leader       whether a leader that was sent a message leads no more
-//! bucket       the bucket of tickets is created, or checked
+//! bucket       the bucket of tickets is created, or checked, and made again
 //! tickets      keeping tickets, and redeeming each once
 //! ack          what the stream answers to a message that is to be stored     (pure)
 //! stream_state what reader, store and readiness share

@@ -34,10 +34,13 @@ impl<T: Target> Reader<T> {
             return Ok(());
         }
         let stream = &self.state.name;
-        tracing::error!(
-            stream,
-            "the stream was deleted: making it again, empty. Its subscribers are told of a gap. To restore a backup stop all nodes before"
-        );
+        // If that fails, later attempts are logged as failures, now and then.
+        if self.notes.missing == MISSING_LOOKS {
+            tracing::error!(
+                stream,
+                "the stream was deleted: making it again, empty. Its subscribers are told of a gap. To restore a backup stop all nodes before"
+            );
+        }
         self.api.create_stream(stream, &self.config).await?;
         self.notes.missing = 0;
         Ok(())

@@ -17,7 +17,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use crate::{
     ack::Ack,
     api::{Api, ApiError},
-    bucket::{self, subject_of},
+    bucket::{self, Bucket, subject_of},
     counts::{Counts, add},
     requests::{Requests, Unanswered},
     store::{EXPECTED_LAST, EXPECTED_STREAM},
@@ -36,8 +36,8 @@ pub(crate) struct Keeping {
     pub(crate) requests: Requests,
     pub(crate) api: Api,
     pub(crate) counts: Arc<Counts>,
-    /// Whether there is a bucket.
-    pub(crate) is_open: bool,
+    /// Where they are. `None` if the server needs none.
+    pub(crate) bucket: Option<Bucket>,
 }
 
 /// Why something is not known of a ticket, in words.
@@ -48,6 +48,9 @@ struct Failed {
 
 /// Answers what is asked, until nothing more can be. Who asks bounds how much is under way.
 pub(crate) async fn run(keeping: Keeping, mut asked: mpsc::Receiver<TicketRequest>) {
+    if let Some(bucket) = &keeping.bucket {
+        tokio::spawn(bucket.clone().watch(Arc::clone(&keeping.counts)));
+    }
     let mut under_way = JoinSet::new();
     let mut failed = LogThrottle::default();
     loop {
@@ -114,12 +117,14 @@ impl Keeping {
     }
 
     async fn redeem(&self, ticket: TicketDigest) -> Result<Option<String>, Failed> {
-        let found = match self.is_open {
-            true => self.api.last_message(bucket::STREAM, &subject_of(ticket)).await,
-            false => return Err(Failed::without_a_bucket()),
-        };
-        let found = found
-            .map_err(|error| Failed { error: TicketError::Unavailable, why: error.to_string() })?;
+        let Some(bucket) = &self.bucket else { return Err(Failed::without_a_bucket()) };
+        let found = self.api.last_message(bucket::STREAM, &subject_of(ticket)).await;
+        let found = found.map_err(|error| {
+            if error.is_not_found() {
+                bucket.suspect();
+            }
+            Failed { error: TicketError::Unavailable, why: error.to_string() }
+        })?;
         // What has replaced a ticket is empty.
         let Some((sequence, holder)) = found.filter(|(_, holder)| !holder.is_empty()) else {
             add(&self.counts.tickets_void);
@@ -148,12 +153,13 @@ impl Keeping {
         mut headers: HeaderMap,
         body: Bytes,
     ) -> Result<Ack, Failed> {
-        if !self.is_open {
-            return Err(Failed::without_a_bucket());
-        }
+        let Some(bucket) = &self.bucket else { return Err(Failed::without_a_bucket()) };
         headers.insert(EXPECTED_STREAM, bucket::STREAM);
         let sent = self.requests.send(subject_of(ticket), headers, body, TICKET_TIMEOUT).await;
         let answer = sent.map_err(|unanswered| {
+            if unanswered == Unanswered::NoResponders {
+                bucket.suspect();
+            }
             let error = match unanswered {
                 Unanswered::NotSent | Unanswered::NoResponders | Unanswered::TooLarge => {
                     TicketError::Unavailable

@@ -167,3 +167,34 @@ fn a_bucket_that_does_not_fit_is_said() {
     assert_eq!(bucket(&operator)["error"]["err_code"], 10059);
     assert_eq!(node.tickets.redeem(ticket(1)), Err(TicketError::Unavailable));
 }
+
+/// An operator has deleted it, or NATS has lost what it had stored.
+#[test]
+fn a_bucket_that_is_deleted_is_made_again() {
+    let Some(servers) = Servers::start(1) else { return };
+    let nodes = [Node::start(&settings(&servers)), Node::start(&settings(&servers))];
+    let operator = Operator::new(&servers);
+    let before = bucket(&operator);
+    nodes[0].tickets.keep(ticket(1), "subscriber").unwrap();
+    for nth in 0..2 {
+        let (node, other) = (&nodes[nth], &nodes[1 - nth]);
+        operator.api(&format!("STREAM.DELETE.{BUCKET}"), &Value::Null);
+        // It is noticed by a ticket that is to be kept, and by one that is to be redeemed.
+        if nth == 0 {
+            assert_eq!(node.tickets.keep(ticket(2), "subscriber"), Err(TicketError::Unavailable));
+        } else {
+            assert_eq!(node.tickets.redeem(ticket(2)), Err(TicketError::Unavailable));
+        }
+        wait_for("a bucket", || node.tickets.keep(ticket(3), "subscriber").ok());
+        assert_eq!(node.tickets.redeem(ticket(1)), Ok(None), "it was issued before");
+        assert_eq!(other.tickets.redeem(ticket(3)), redeemed());
+        assert_eq!(other.tickets.redeem(ticket(3)), Ok(None));
+        wait_for("a count", || {
+            let made = nodes.each_ref().map(|node| node.counts.buckets_made_anew.load(Relaxed));
+            (made.iter().sum::<u64>() > nth as u64).then_some(())
+        });
+    }
+    let after = bucket(&operator);
+    assert_eq!(after["config"], before["config"]);
+    assert_ne!(after["created"], before["created"]);
+}

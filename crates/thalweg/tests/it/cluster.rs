@@ -11,6 +11,7 @@
 //! - `report`: what a run came to
 //! - `queries`: rows that each node makes for itself
 //! - `outage`: what is told while NATS is away
+//! - `tickets`: tickets, which any node takes
 //! - `values`: value topics, which may be fetched
 //! - `balanced`: behind HAProxy, without stickiness
 //!
@@ -29,6 +30,7 @@ mod queries;
 mod report;
 #[path = "../../../thalweg-nats/tests/it/harness/servers.rs"]
 mod servers;
+mod tickets;
 mod values;
 
 use driver::endure;
