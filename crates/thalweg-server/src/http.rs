@@ -76,6 +76,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use crate::{
     access::{AccessPolicy, Allowed, ViewRuns},
     answers::AnswerAccount,
+    clock::now_us,
     config::{Config, DISCARDED_BODIES, Limits},
     connection_limits::{Address, ConnectionPermit},
     fanout::ResponseMode,
@@ -175,13 +176,23 @@ struct RequestConnection {
     /// The address of its client. Through a proxy each request may have another one.
     address: Cell<Address>,
     repolls: Repolls,
+    /// When it was opened, in µs.
+    opened_us: u64,
+    /// Whether it is to end after its answers: its client is to open another one, which may lead to another server.
+    retired: Rc<Cell<bool>>,
 }
 
 impl RequestConnection {
     fn new(permit: ConnectionPermit, account: &Arc<AnswerAccount>) -> Self {
         let address = Cell::new(permit.address());
-        let repolls = Repolls::default();
-        Self { permit, account: Arc::clone(account), address, repolls }
+        Self {
+            permit,
+            account: Arc::clone(account),
+            address,
+            repolls: Repolls::default(),
+            opened_us: now_us(),
+            retired: Rc::default(),
+        }
     }
 }
 

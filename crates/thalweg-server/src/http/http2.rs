@@ -32,6 +32,7 @@ pub(super) async fn serve(
     let limits = &config.limits;
     let account = http.shard.account();
     let via = RequestConnection::new(permit, &account);
+    let retired = Rc::clone(&via.retired);
     let served = Rc::new((Rc::clone(http), via));
     let active_requests = Rc::<ActiveRequests>::default();
     let streams = Streams { http: Rc::clone(http), active_requests: Rc::clone(&active_requests) };
@@ -64,16 +65,23 @@ pub(super) async fn serve(
         );
     let mut notified = pin!(notified(http, &account));
     let mut idle = pin!(active_requests.idle(limits.keep_alive));
-    let (mut listening, mut draining) = (false, false);
+    let (mut listening, mut is_ending) = (false, false);
     let ended = poll_fn(|context| {
         if !std::mem::replace(&mut listening, true) {
             let _ = notified.as_mut().poll(context);
         }
-        if !draining && (http.shard.is_draining() || idle.as_mut().poll(context).is_ready()) {
-            draining = true;
-            Pin::new(&mut connection).graceful_shutdown();
-        }
-        let polled = Pin::new(&mut connection).poll(context);
+        let polled = loop {
+            let ends = http.shard.is_draining() || retired.get();
+            if !is_ending && (ends || idle.as_mut().poll(context).is_ready()) {
+                is_ending = true;
+                Pin::new(&mut connection).graceful_shutdown();
+            }
+            let polled = Pin::new(&mut connection).poll(context);
+            // A stream may have retired it meanwhile.
+            if polled.is_ready() || is_ending || !retired.get() {
+                break polled;
+            }
+        };
         let refused = flusher.take_refused();
         if refused > 0 {
             http.shard.counts.h2_refused_streams.add(refused);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, StreamStart, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -316,7 +316,7 @@ async fn subscribe(
         // The task that polls this takes the socket away instead.
         return pending().await;
     }
-    let (end, mut body) = pipe(http.limits().stream_buffer_bytes);
+    let (end, mut body) = pipe(http.limits().stream_buffer_bytes, &connection.retired);
     let new = NewSubscriber {
         writer: Writer::Pipe(end),
         head: &head::first(&request.head, request.format),
@@ -336,6 +336,7 @@ async fn subscribe(
         PipeEvent::Gone => shard.remove(id),
     }));
     if is_poll {
+        http.shard.leave_if_untold(id, connection.opened_us);
         let deadline = Instant::now() + Duration::from_micros(request.wait_us);
         let settled =
             timeout_at(deadline, poll_fn(|context| body.poll_full_or_finished(context))).await;
@@ -349,6 +350,10 @@ async fn subscribe(
         }
     }
     let mut head = request.head;
+    if connection.retired.get() && takeover.is_some() {
+        // HTTP/2 says it for all streams.
+        head.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if request.format.has_columns() {
         // The rest of its beginning waits for the head.
         let begun = stream_start(http, id, &request.mode).await?;

@@ -26,8 +26,8 @@ pub(super) enum Hearing {
     Ready,
     /// It has not been ready since then, in µs.
     Deaf(u64),
-    /// Its subscribers were told. Those who come back find no better one.
-    Told,
+    /// Its subscribers were told at that time, in µs. Those who come back find no better one.
+    Told(u64),
 }
 
 impl Goodbye {
@@ -46,10 +46,16 @@ impl Hearing {
             (_, true) => (Self::Ready, false),
             (Self::Ready, false) => (Self::Deaf(now_us), false),
             (Self::Deaf(since_us), false) if now_us - since_us >= CUT_OFF_AFTER_US => {
-                (Self::Told, true)
+                (Self::Told(now_us), true)
             }
             (same, false) => (same, false),
         }
+    }
+
+    /// Whether a client that polls on a connection opened at `opened_us` may not have been told: it is nobody's subscriber
+    /// between two polls. A client that was told comes back on another connection.
+    pub(super) fn is_untold(self, opened_us: u64) -> bool {
+        matches!(self, Self::Told(at_us) if opened_us <= at_us)
     }
 }
 
@@ -69,6 +75,16 @@ mod tests {
         }
         let after = CUT_OFF_AFTER_US / second;
         assert_eq!(told, [10 + after, 32 + after], "not before it was ready for the first time");
+    }
+
+    #[test]
+    fn connections_of_before_are_told_and_later_ones_are_not() {
+        let told = Hearing::Told(7);
+        assert_eq!([6, 7, 8].map(|opened_us| told.is_untold(opened_us)), [true, true, false]);
+        assert_eq!(told.after(false, 100), (told, false), "the same outage");
+        for hearing in [Hearing::Starting, Hearing::Ready, Hearing::Deaf(7)] {
+            assert!(!hearing.is_untold(0), "{hearing:?}");
+        }
     }
 
     #[test]

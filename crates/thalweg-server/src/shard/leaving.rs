@@ -1,10 +1,15 @@
 //! Many connections are told to reconnect, each at a time of its own, because otherwise all of them would come back
 //! in the same instant.
 
-use super::{Shard, goodbyes::Goodbye, subscribers::Subscribers};
+use super::{
+    Handle, Shard,
+    goodbyes::Goodbye,
+    subscribers::{SubscriberId, Subscribers},
+};
 use crate::{
     config::{CUT_OFF_SPREAD_US, GOODBYE_US},
     derived::is_in_stream,
+    transport::Connection,
 };
 
 impl Subscribers {
@@ -35,6 +40,22 @@ impl Subscribers {
     }
 }
 
+impl Handle {
+    /// Tells a long poll to reconnect if the server has been cut off from streams since its connection was opened, at
+    /// `opened_us`: its client was between two polls when subscribers were told.
+    pub(crate) fn leave_if_untold(&self, id: SubscriberId, opened_us: u64) {
+        if !self.shard.borrow().hearing.is_untold(opened_us) {
+            return;
+        }
+        self.with_subscriber(id, |shard| {
+            let connection = shard.subscribers.connections.get(id.key as usize);
+            if connection.is_some_and(|connection| shard.reads_streams(connection)) {
+                shard.subscribers.close(id.key, Goodbye::CutOff.close());
+            }
+        });
+    }
+}
+
 impl Shard {
     /// Tells all subscribers to reconnect before the server ends.
     pub(super) fn leave(&mut self, now_us: u64) {
@@ -54,15 +75,17 @@ impl Shard {
         if !is_time {
             return;
         }
-        let (config, asked) = (&self.common.config, &self.common.asked);
-        let feeds = &self.topics.feeds;
-        let is_shared = |feed| {
-            let local = feeds.get(feed);
-            local.is_some_and(|it| is_in_stream(config, &it.topic) || asked.is_shared(&it.topic))
-        };
         let connections = self.subscribers.connections.iter();
-        let meant = connections.filter(|(_, it)| it.subscriber.feeds().any(is_shared));
+        let meant = connections.filter(|(_, connection)| self.reads_streams(connection));
         let keys: Vec<u32> = meant.map(|(key, _)| key as u32).collect();
         self.subscribers.say_goodbye(Goodbye::CutOff, &keys, now_us, CUT_OFF_SPREAD_US);
+    }
+
+    /// Whether a connection reads a topic that comes from a stream.
+    fn reads_streams(&self, connection: &Connection) -> bool {
+        let (config, asked) = (&self.common.config, &self.common.asked);
+        let mut locals =
+            connection.subscriber.feeds().filter_map(|feed| self.topics.feeds.get(feed));
+        locals.any(|local| is_in_stream(config, &local.topic) || asked.is_shared(&local.topic))
     }
 }

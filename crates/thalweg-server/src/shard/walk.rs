@@ -1,6 +1,7 @@
 use std::io::IoSlice;
 
 use smallvec::SmallVec;
+use thalweg_wire::close;
 
 use super::{
     subscribers::{Phase, Subscribers, Timer},
@@ -217,6 +218,9 @@ impl Subscribers {
         let connection = &mut self.connections[key as usize];
         if let Some(code) = connection.subscriber.close_code() {
             self.counts.count_closed(code);
+            if code == close::CUT_OFF.code {
+                connection.writer.retire();
+            }
         }
         if !connection.writer.finish() {
             return self.remove(topics, key);

@@ -1,5 +1,5 @@
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::VecDeque,
     io::IoSlice,
     pin::Pin,
@@ -13,9 +13,11 @@ use http_body::{Body, Frame, SizeHint};
 use crate::fanout::{Sent, Sink};
 
 /// A bounded pipe from a subscriber to the body of a response. It is full when HTTP's flow
-/// control allows no more. So the cursor waits, and no queue grows.
-pub(crate) fn pipe(capacity: usize) -> (PipeEnd, PipeBody) {
-    let state = Rc::new(RefCell::new(State { capacity, ..State::default() }));
+/// control allows no more. So the cursor waits, and no queue grows. `retired` is set when the
+/// connection that the response goes over is to be used for nothing else.
+pub(crate) fn pipe(capacity: usize, retired: &Rc<Cell<bool>>) -> (PipeEnd, PipeBody) {
+    let retired = Rc::clone(retired);
+    let state = Rc::new(RefCell::new(State { capacity, retired, ..State::default() }));
     (PipeEnd(Rc::clone(&state)), PipeBody { state, listener: None })
 }
 
@@ -52,6 +54,7 @@ struct State {
     end: End,
     is_gone: bool,
     waker: Option<Waker>,
+    retired: Rc<Cell<bool>>,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +76,11 @@ impl State {
 impl PipeEnd {
     pub(super) fn held_bytes(&self) -> usize {
         self.0.borrow().bytes
+    }
+
+    /// Marks that the connection is to be used for nothing else.
+    pub(super) fn retire(&self) {
+        self.0.borrow().retired.set(true);
     }
 
     /// Marks that nothing more will be sent.

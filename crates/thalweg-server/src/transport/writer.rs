@@ -50,6 +50,13 @@ impl Writer {
         }
     }
 
+    /// Its client is to come back on another connection. One that it has for itself ends anyway.
+    pub(crate) fn retire(&self) {
+        if let Self::Pipe(pipe) = self {
+            pipe.retire();
+        }
+    }
+
     /// Ends the sending direction. `true` if the peer's close should be waited for.
     pub(crate) fn finish(&mut self) -> bool {
         match self {

@@ -1,18 +1,42 @@
-//! NATS is away: what subscribers and publishers are told.
+//! NATS is away: how subscribers and publishers learn of it.
 
 use std::time::Instant;
 
 use super::{Nodes, Servers};
-use crate::harness::{Heard, Transport, close, request};
+use crate::harness::{Response, Server, Socket, Transport, close, request};
 
-/// Reads on until something else comes than heartbeats.
-fn next(subscriber: &mut crate::harness::Subscriber) -> Heard {
-    loop {
-        match subscriber.next() {
-            Heard::Heartbeat => {}
-            heard => return heard,
-        }
-    }
+/// What a poll is answered with that is to be repeated elsewhere.
+const CUT_OFF: &str = r#"{"close":{"code":4006,"#;
+
+/// A target of polls.
+fn poll(target: &str, wait: &str) -> String {
+    format!("/v1/topics{target}&wait={wait}")
+}
+
+/// Sends a poll on a connection.
+fn send_poll(socket: &mut Socket, target: &str, wait: &str) {
+    socket.send(request("GET", &poll(target, wait), &[], b""));
+}
+
+/// Polls on a connection that is kept after the answer.
+fn poll_at_once(socket: &mut Socket, target: &str) {
+    send_poll(socket, target, "0s");
+    let answer = socket.response();
+    assert_eq!((answer.status, answer.header("connection")), (200, None), "{}", answer.text());
+}
+
+/// Checks that a poll was told to come back, on another connection.
+fn expect_cut_off(answer: &Response, socket: &mut Socket) {
+    assert!(answer.text().contains(CUT_OFF), "{}", answer.text());
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert!(socket.response_if_open().is_none());
+}
+
+/// Waits until the server has told this subscriber that it is cut off.
+fn await_cut_off(node: &Server) {
+    let mut subscriber = node.subscribe(Transport::Sse, "/live/other");
+    subscriber.confirmed();
+    assert_eq!(subscriber.news(), close(Transport::Sse, 4006, "cut off", true));
 }
 
 #[test]
@@ -27,16 +51,16 @@ fn subscribers_of_a_node_that_is_cut_off_are_sent_away_once() {
     for subscriber in subscribers.iter_mut().chain([&mut own]) {
         subscriber.confirmed();
     }
-    // One poll that still waits by then.
-    let mut poll = node.connect();
-    poll.send(request("GET", &format!("/v1/topics{target}&wait=30s"), &[], b""));
+    // A poll that still waits by then.
+    let mut waiting = node.connect();
+    send_poll(&mut waiting, &target, "30s");
     node.await_connections(subscribers.len() + 2);
     servers.kill(0);
     for (subscriber, transport) in subscribers.iter_mut().zip(Transport::STREAMING) {
-        assert_eq!(next(subscriber), close(transport, 4006, "cut off", true), "{transport:?}");
+        assert_eq!(subscriber.news(), close(transport, 4006, "cut off", true), "{transport:?}");
     }
-    let said = poll.response().text();
-    assert!(said.contains(r#"{"close":{"code":4006,"#), "{said}");
+    let answer = waiting.response();
+    expect_cut_off(&answer, &mut waiting);
     drop(subscribers);
     // The server still serves its own topics.
     node.publish("own", 0..1);
@@ -54,6 +78,71 @@ fn subscribers_of_a_node_that_is_cut_off_are_sent_away_once() {
     }
     let told = node.count("thalweg_closed_total{code=\"4006\"}");
     assert_eq!(told, Transport::STREAMING.len() as u64 + 1);
+}
+
+#[test]
+fn a_client_between_two_polls_is_told_with_the_next_one_and_stays_when_it_comes_back() {
+    let Some(mut servers) = Servers::start(1) else { return };
+    let nodes = Nodes::start_with(&servers, 1, "all=live/**", &[]);
+    let node = nodes.at(0);
+    let position = node.publish("live/a", 0..3).position;
+    let target = format!("/live/a?cursor={position}");
+    let [mut first, mut second, mut of_own] = [0; 3].map(|_| node.connect());
+    poll_at_once(&mut first, &target);
+    poll_at_once(&mut second, &target);
+    poll_at_once(&mut of_own, "/own?cursor=latest");
+    servers.kill(0);
+    await_cut_off(node);
+    for socket in [&mut first, &mut second] {
+        send_poll(socket, &target, "5m");
+        let answer = socket.response();
+        expect_cut_off(&answer, socket);
+    }
+    poll_at_once(&mut of_own, "/own?cursor=latest");
+    // It comes back, as it does through a backend of last resort, and waits.
+    let mut back = node.connect();
+    poll_at_once(&mut back, &target);
+    send_poll(&mut back, &target, "5m");
+    node.await_connections(1);
+    servers.run(0);
+    nodes.await_ready();
+    node.publish("live/a", 3..4);
+    let answer = back.response();
+    assert!(answer.text().contains(r#""events":[3]"#), "{}", answer.text());
+    assert_eq!(node.count("thalweg_closed_total{code=\"4006\"}"), 3);
+}
+
+/// Streams share a connection there: it would lead to the same server again.
+#[test]
+fn subscribers_over_http2_are_sent_away_with_their_connection() {
+    let Some(mut servers) = Servers::start(1) else { return };
+    let nodes = Nodes::start_with(&servers, 1, "all=live/**", &[]);
+    let node = nodes.at(0);
+    let position = node.publish("live/a", 0..3).position;
+    let target = format!("/live/a?cursor={position}");
+    let [between, streaming] = [0; 2].map(|_| node.http2());
+    let answer = between.ask("GET", &poll(&target, "0s"), &[], "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let mut subscriber = streaming.subscribe(Transport::Sse, &target);
+    let mut own = streaming.subscribe(Transport::Sse, "/own");
+    subscriber.confirmed();
+    own.confirmed();
+    servers.kill(0);
+    assert_eq!(subscriber.news(), close(Transport::Sse, 4006, "cut off", true));
+    let answer = between.ask("GET", &poll(&target, "5m"), &[], "");
+    assert!(answer.text().contains(CUT_OFF), "{}", answer.text());
+    for connection in [&between, &streaming] {
+        connection.await_retired();
+    }
+    // Streams that are there go on.
+    node.publish("own", 0..1);
+    assert_eq!(own.numbers(1).0, [0]);
+    let mut back = node.http2().subscribe(Transport::Sse, &target);
+    assert_eq!(back.confirmed(), position);
+    servers.run(0);
+    nodes.await_ready();
+    node.publish("live/a", 3..4);
+    assert_eq!(back.numbers(1).0, [3]);
 }
 
 #[test]

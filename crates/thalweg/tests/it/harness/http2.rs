@@ -14,7 +14,7 @@ use h2::{RecvStream, SendStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::socket::Channel;
-use super::{Response, Socket};
+use super::{Response, Socket, wait_for};
 
 /// Enough that a stream not read does not hold the others.
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
@@ -116,6 +116,14 @@ impl Http2 {
         body: impl AsRef<[u8]>,
     ) -> Response {
         self.start(method, target, headers, body.as_ref()).response()
+    }
+
+    /// Waits until the server takes no more streams on it (GOAWAY, RFC 9113 §6.8).
+    pub(crate) fn await_retired(&self) {
+        wait_for("a connection that takes no more streams", || {
+            let mut socket = self.start("GET", "/healthz", &[], b"");
+            socket.response_if_open().is_none().then_some(())
+        });
     }
 }
 
