@@ -461,7 +461,7 @@ impl TopicSettings {
 }
 
 impl SourceConfig {
-    /// Reads `TOPIC=KIND,key=value,…`.
+    /// Reads `TOPIC=KIND,key=value,…`. The topic may be percent-encoded, as in a path: it ends at the first `=`.
     ///
     /// # Errors
     /// One sentence saying what is wrong.
@@ -469,7 +469,7 @@ impl SourceConfig {
         let (topic, rest) = text
             .split_once('=')
             .ok_or("a source is TOPIC=KIND,key=value,…, for instance cars=cars,interval=100ms")?;
-        let topic = topic.parse().map_err(|error| format!("topic {topic:?}: {error}"))?;
+        let topic = Topic::from_path(topic).map_err(|error| format!("topic {topic:?}: {error}"))?;
         let (kind, options) = rest.split_once(',').unwrap_or((rest, ""));
         Ok(Self { topic, kind: kind.into(), options: Options::parse(options)? })
     }

@@ -13,7 +13,7 @@ pub struct QueryConfig {
 }
 
 impl QueryConfig {
-    /// Reads `TOPIC=SELECT …`.
+    /// Reads `TOPIC=SELECT …`. The topic may be percent-encoded, as in a path: it ends at the first `=`.
     ///
     /// # Errors
     /// One sentence saying what is wrong.
@@ -22,7 +22,23 @@ impl QueryConfig {
             "a query is TOPIC=SELECT …, for instance \
              max-speed=SELECT window_start, max(speed) FROM tumble(cars, 1s) GROUP BY window_start",
         )?;
-        let topic = topic.trim().parse().map_err(|error| format!("topic {topic:?}: {error}"))?;
+        let topic =
+            Topic::from_path(topic.trim()).map_err(|error| format!("topic {topic:?}: {error}"))?;
         Ok(Self { topic, text: query.trim().to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_with_an_equals_sign_is_encoded() {
+        let parse =
+            |text| QueryConfig::parse(text).map(|query| (query.topic.to_string(), query.text));
+        let both = |topic: &str, text: &str| Ok((topic.to_owned(), text.to_owned()));
+        assert_eq!(parse("a%3Db = SELECT x = 1"), both("a=b", "SELECT x = 1"));
+        assert_eq!(parse("a@b:c|d+e=SELECT 1"), both("a@b:c|d+e", "SELECT 1"));
+        assert!(parse("a%2Fb=SELECT 1").unwrap_err().contains("%2F"));
     }
 }

@@ -74,12 +74,14 @@ pub(super) struct Settings {
     pub(super) echo_path: Option<String>,
 
     /// Adds a source: TOPIC=KIND,key=value,…
+    ///
+    /// An equals sign in the topic is written %3D.
     #[arg(long, value_name = "SOURCE", help_heading = TOPICS)]
     pub(super) source: Vec<Source>,
     /// Makes a topic of the rows of a query: TOPIC=SELECT …
     ///
     /// It reads each event of one topic, in order: SELECT … FROM topic, or FROM tumble(topic, 1s) with GROUP BY
-    /// window_start. docs/queries.md has all that it may say.
+    /// window_start. docs/queries.md has all that it may say. An equals sign in its own topic is written %3D.
     #[arg(long, value_name = "TOPIC=SELECT …", help_heading = TOPICS)]
     pub(super) query: Vec<QueryTopic>,
     /// Topics by their names, each with the query that makes its events, or with its columns, as name:type

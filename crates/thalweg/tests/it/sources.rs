@@ -105,6 +105,19 @@ fn several_sources_feed_several_topics() {
     }
 }
 
+/// A flag ends a topic at its first `=`.
+#[test]
+fn an_equals_sign_in_the_topic_of_a_flag_is_percent_encoded() {
+    let source = "a%3Db@c|d+e=dummy,size=100,interval=5ms";
+    let query = "q%3D1=SELECT seq FROM \"a=b@c|d+e\"";
+    let server = Server::start(&["--source", source, "--query", query]);
+    for topic in ["a=b@c%7Cd+e", "q=1"] {
+        let mut subscriber = server.subscribe(Transport::HttpStreaming, &format!("/{topic}"));
+        subscriber.confirmed();
+        assert!(!subscriber.envelope().events.is_empty(), "{topic}");
+    }
+}
+
 #[test]
 fn a_source_that_is_not_understood_keeps_the_server_from_starting() {
     for source in [
