@@ -264,8 +264,8 @@ counts! {
         upstream_in_flight: Gauge,
         /// Topics that are due and wait because of a limit of fetches.
         upstream_waiting: Gauge,
-        /// Those of them that wait although there is room: their address, or keys that were never answered, have their part of it.
-        upstream_held_back: Gauge,
+        /// Fetches that were seen to wait although there was room (once a second): their address, or keys that were never answered, have their part of it.
+        upstream_held_back: Counter,
         /// Fetches begun.
         upstream_fetches: Counter,
         /// Fetches answered with 304: the document was the known one.

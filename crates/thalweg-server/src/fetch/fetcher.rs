@@ -311,12 +311,12 @@ impl Running {
             let (age_us, waiting, held_back) = &mut seen[job.upstream];
             *age_us = now_us.saturating_sub(job.answered_us).max(*age_us);
             *waiting += u64::from(self.schedule.is_waiting(key as Key));
-            *held_back += u64::from(self.schedule.is_held_back(key as Key));
+            *held_back += u64::from(self.schedule.see_held_back(key as Key));
         }
         for (counts, (age_us, waiting, held_back)) in self.counts.iter().zip(seen) {
             counts.upstream_age_seconds_max.set(age_us);
             counts.upstream_waiting.set(waiting);
-            counts.upstream_held_back.set(held_back);
+            counts.upstream_held_back.add(held_back);
         }
     }
 }

@@ -85,6 +85,8 @@ struct Topic {
     in_flight: Option<(Proof, Group)>,
     /// It is due, and there is no room for it yet.
     is_waiting: bool,
+    /// It was seen to wait although there was room, since it was due.
+    was_held_back: bool,
     /// Whether it was stopped while it was under way: it goes when it is back.
     is_stopped: bool,
     proof: Proof,
@@ -146,6 +148,7 @@ impl Schedule {
             turn: 0,
             in_flight: None,
             is_waiting: false,
+            was_held_back: false,
             is_stopped: false,
             proof: Proof::Unproven,
             errors: 0,
@@ -243,8 +246,15 @@ impl Schedule {
         self.topics.get(&key).is_some_and(|topic| topic.is_waiting)
     }
 
-    /// Whether a topic is due and waits although there is room, which is kept for others.
-    pub(super) fn is_held_back(&self, key: Key) -> bool {
+    /// Looks whether a topic is due and waits although there is room, which is kept for others. Returns `true` once for
+    /// each time that it is due.
+    pub(super) fn see_held_back(&mut self, key: Key) -> bool {
+        let is_held_back = self.is_held_back(key);
+        let topic = self.topics.get_mut(&key).filter(|_| is_held_back);
+        topic.is_some_and(|topic| !std::mem::replace(&mut topic.was_held_back, true))
+    }
+
+    fn is_held_back(&self, key: Key) -> bool {
         let Some(topic) = self.topics.get(&key).filter(|topic| topic.is_waiting) else {
             return false;
         };
@@ -306,6 +316,7 @@ impl Schedule {
                     continue;
                 };
                 (topic.in_flight, topic.is_waiting) = (Some((proof, topic.group)), false);
+                topic.was_held_back = false;
                 load.documents_in_row = match proof {
                     Proof::Document => load.documents_in_row + 1,
                     Proof::Unproven => 0,

@@ -211,6 +211,26 @@ fn addresses_take_turns() {
 
 /// However many documents are due all the time.
 #[test]
+fn a_topic_that_waits_beside_free_room_is_seen_once_each_time_that_it_is_due() {
+    let mut schedule = Schedule::new(Limits { in_flight: 10, of_hosts: vec![10] });
+    (0..10).for_each(|key| schedule.start(key, 0, of(1), 0));
+    let seen = |schedule: &mut Schedule| {
+        (0..10).filter(|key| schedule.see_held_back(*key)).collect::<Vec<Key>>()
+    };
+    let taken: Vec<Key> = std::iter::from_fn(|| schedule.take(0)).collect();
+    assert_eq!(taken, (0..8).collect::<Vec<_>>());
+    assert_eq!((seen(&mut schedule), seen(&mut schedule)), (vec![8, 9], Vec::new()));
+    // They are taken, come back, and wait again.
+    schedule.finished(0, Next::Never, 1, 0.5);
+    schedule.finished(1, Next::Never, 1, 0.5);
+    assert_eq!((schedule.take(1), schedule.take(1), schedule.take(1)), (Some(8), Some(9), None));
+    schedule.finished(8, Next::In(Duration::from_micros(10)), 2, 0.5);
+    schedule.start(10, 0, of(1), 2);
+    assert_eq!((schedule.take(2), schedule.take(12)), (Some(10), None));
+    assert_eq!(seen(&mut schedule), [8]);
+}
+
+#[test]
 fn a_new_key_gets_its_turn_beside_documents() {
     let mut schedule = Schedule::new(Limits { in_flight: 9, of_hosts: vec![1] });
     (0..50).for_each(|key| schedule.start(key, 0, of(key as u8), 0));

@@ -80,7 +80,7 @@ fn a_client_with_many_slow_keys_starves_nobody() {
         .collect();
     server.await_metric("thalweg_upstream_waiting", |waiting| waiting >= 200.0);
     // There is room that is kept for others.
-    server.await_metric("thalweg_upstream_held_back", |held_back| held_back >= 200.0);
+    server.await_metric("thalweg_upstream_held_back_total", |held_back| held_back >= 200.0);
     until(&mut known, &json!(upstream.asked("/f/known").len() + 10));
     let mut other = subscribe("192.0.2.3", "/v1/topics/f/new");
     until(&mut other, &json!(0));
