@@ -1,7 +1,7 @@
 /** What people publish: whatever it is, the page shows it and nothing of it is run. */
 
 import type { Page } from "@playwright/test";
-import { figure, state } from "../harness/live.js";
+import { figure, newest, state } from "../harness/live.js";
 import type { Server } from "../harness/server.js";
 import { expect, test } from "../harness/test.js";
 
@@ -79,6 +79,27 @@ test("figures so small and so large that a scale has no digits for them", async 
     await expect(page.locator("canvas.map")).toBeVisible();
     await expect(state(page)).toHaveText("Live");
   }
+});
+
+test("a name with characters of URLs and forms is listed, shown and kept in the address", async ({ page, server }) => {
+  const name = "a@b:c|d+e=f";
+  await post(server, encodeURIComponent(name), "1");
+  await post(server, "z", "1");
+  await page.goto("/?topic=z&view=table");
+  await page.getByRole("combobox", { name: "Topic", exact: true }).selectOption({ label: name });
+  const isShown = async (offset: number) => {
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText(`Live data of ${name}`);
+    await expect(state(page)).toHaveText("Live");
+    await expect.poll(() => newest(page)).toBe(offset);
+  };
+  await isShown(1);
+  await post(server, encodeURIComponent(name), "2");
+  await isShown(2);
+  await expect(page).toHaveURL((url) => url.searchParams.get("topic") === name);
+  await page.goto(page.url());
+  await isShown(2);
+  await post(server, encodeURIComponent(name), "3");
+  await isShown(3);
 });
 
 test("a name that no topic can have is told, and given to nobody to type", async ({ page }) => {

@@ -27,6 +27,19 @@ for (const name of TRANSPORTS) {
 }
 
 for (const name of TRANSPORTS) {
+  test(`${name} carries a topic whose name has characters of URLs and forms`, async ({ page, server }) => {
+    const topic = "a@b:c|d+e=f";
+    await publish(server, encodeURIComponent(topic), 1, 100);
+    await open(page, { transports: [name] });
+    await subscribe(page, topic);
+    await until(page, 100);
+    const published = await page.evaluate((topic) => e2e.session.publish(topic, 101), topic);
+    expect(published).toMatchObject({ topic, count: 1 });
+    expectAll(await until(page, 101), 101);
+  });
+}
+
+for (const name of TRANSPORTS) {
   test(`${name}: a topic given up in mid-stream and taken again begins anew`, async ({ page, server }) => {
     await publish(server, "numbers", 1, 1000);
     await open(page, { transports: [name] });

@@ -77,6 +77,39 @@ fn every_node_has_the_same_events_at_the_same_positions() {
     }
 }
 
+/// Characters that mean something in URLs, in forms or in subjects of NATS.
+#[test]
+fn a_topic_with_special_characters_is_the_same_at_every_node() {
+    let Some(servers) = Servers::start(1) else { return };
+    let nodes = Nodes::start(&servers, 2);
+    // A name, how a publisher may write it in a path, and a subscriber in a query.
+    for (topic, path, query) in [
+        ("a@b:c|d+e=f", "a@b:c%7Cd+e=f", "a%40b%3Ac%7Cd%2Be%3Df"),
+        ("a@b:c|d+e=f/1.2", "a%40b%3Ac%7Cd%2Be%3Df/1%2E2", "a@b:c|d%2Be=f%2F1.2"),
+        ("~.a+/b=./c:", "%7E.a+/b%3D./c%3A", "~.a%2B/b=./c:"),
+    ] {
+        let published = nodes.at(0).publish(path, 0..3);
+        assert_eq!(published.topic, topic);
+        for transport in Transport::ALL {
+            let mut by_query =
+                nodes.at(1).subscribe(transport, &format!("?topic={query}&cursor=earliest"));
+            by_query.confirmed();
+            assert_eq!(by_query.numbers(3), (vec![0, 1, 2], published.position.clone()));
+        }
+        let mut live = nodes.at(1).subscribe(Transport::Sse, &format!("/{path}"));
+        live.confirmed();
+        let next = nodes.at(0).publish(path, 3..4);
+        let envelope = live.envelope();
+        assert_eq!((&*envelope.topic, envelope.position), (topic, next.position));
+        assert_eq!(envelope.events, [3]);
+        let listed = nodes.at(1).get("/v1/topics").json();
+        let listed = listed["topics"].as_array().expect("a list").clone();
+        assert!(listed.iter().any(|listed| listed["topic"] == topic), "{topic} in {listed:?}");
+        let deleted = nodes.at(1).ask("DELETE", &format!("/v1/topics/{path}"), &[], "");
+        assert_eq!(deleted.status, 204, "{}", deleted.text());
+    }
+}
+
 #[test]
 fn the_board_and_the_alerts_ask_for_metrics_of_nats_that_there_are() {
     let Some(servers) = Servers::start(1) else { return };
