@@ -6,13 +6,14 @@ ADDRESS ?= 127.0.0.1:8080
 # What the tests of pages run in is Debian's, not a download.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help run run-cluster nats bench test test-all autobahn setup
+.PHONY: help run run-cluster nats helm bench test test-all autobahn setup
 
 help:
 	@echo "make run          start the push server with its demo topics"
 	@echo "make run-cluster  start three of them, on three NATS servers, behind HAProxy"
 	@echo "make bench        measure it on this machine, next to what the machine can do at all"
 	@echo "make test         run everything that CI runs"
+	@echo "make helm         install Helm for the test of the chart; needs Go"
 	@echo "make test-all     run the same for longer: more seeds, cases and faults"
 	@echo "make autobahn     run Autobahn's WebSocket cases; needs Python 2.7"
 
@@ -35,6 +36,18 @@ nats:
 	  command -v go >/dev/null || { echo "make nats needs Go: install it from https://go.dev/dl and try again, or name a nats-server of 2.15 or newer with NATS_SERVER."; exit 1; }; \
 	  echo "installing nats-server $(NATS_VERSION) into $(dir $(NATS_SERVER)) (some minutes, once)"; \
 	  GOBIN=$(patsubst %/,%,$(dir $(NATS_SERVER))) go install github.com/nats-io/nats-server/v2@$(NATS_VERSION); \
+	fi
+
+# The test of the chart looks for it here and in the PATH, and is skipped without it. `make setup` does not install it, because
+# that takes minutes.
+HELM ?= $(abspath target/helm)/helm
+HELM_VERSION = v3.18.6
+
+helm:
+	@if ! test -x $(HELM); then \
+	  command -v go >/dev/null || { echo "make helm needs Go: install it from https://go.dev/dl and try again, or name a helm of 3.18 or newer with THALWEG_HELM."; exit 1; }; \
+	  echo "installing helm $(HELM_VERSION) into $(dir $(HELM)) (some minutes, once)"; \
+	  GOBIN=$(patsubst %/,%,$(dir $(HELM))) go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION); \
 	fi
 
 bench: toolchain

@@ -28,8 +28,11 @@ fn said_by(command: &mut Command) -> Option<Output> {
     }
 }
 
+/// Runs Helm: the one of `make helm`, if it is there.
 fn helm(words: &[&str]) -> Option<String> {
-    let program = env::var_os("THALWEG_HELM").unwrap_or_else(|| "helm".into());
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/helm/helm");
+    let found = if installed.is_file() { installed } else { "helm".into() };
+    let program = env::var_os("THALWEG_HELM").map_or(found, PathBuf::from);
     let output = said_by(Command::new(program).args(words).arg(deploy("helm/thalweg")))?;
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
