@@ -8,6 +8,9 @@ use crate::harness::{Response, Server, Socket, Transport, close, request};
 /// What a poll is answered with that is to be repeated elsewhere.
 const CUT_OFF: &str = r#"{"close":{"code":4006,"#;
 
+/// A connection stays without a request for as long as a busy machine may need until the next one.
+const PATIENT: [&str; 2] = ["--keep-alive", "1h"];
+
 /// A target of polls.
 fn poll(target: &str, wait: &str) -> String {
     format!("/v1/topics{target}&wait={wait}")
@@ -83,7 +86,7 @@ fn subscribers_of_a_node_that_is_cut_off_are_sent_away_once() {
 #[test]
 fn a_client_between_two_polls_is_told_with_the_next_one_and_stays_when_it_comes_back() {
     let Some(mut servers) = Servers::start(1) else { return };
-    let nodes = Nodes::start_with(&servers, 1, "all=live/**", &[]);
+    let nodes = Nodes::start_with(&servers, 1, "all=live/**", &PATIENT);
     let node = nodes.at(0);
     let position = node.publish("live/a", 0..3).position;
     let target = format!("/live/a?cursor={position}");
@@ -116,7 +119,7 @@ fn a_client_between_two_polls_is_told_with_the_next_one_and_stays_when_it_comes_
 #[test]
 fn subscribers_over_http2_are_sent_away_with_their_connection() {
     let Some(mut servers) = Servers::start(1) else { return };
-    let nodes = Nodes::start_with(&servers, 1, "all=live/**", &[]);
+    let nodes = Nodes::start_with(&servers, 1, "all=live/**", &PATIENT);
     let node = nodes.at(0);
     let position = node.publish("live/a", 0..3).position;
     let target = format!("/live/a?cursor={position}");
