@@ -349,7 +349,7 @@ pub struct Limits {
     /// The same of clients of one address. Loopback is not counted.
     pub queries_per_address: usize,
     /// Memory of all queries of clients of one address: their plans, their groups, and rows that are not sealed. One that would have
-    /// more ends (`query_memory`). Clients on loopback are one address: behind a proxy that is not named as a trusted one
+    /// more ends (`query_memory`). Queries that are only remembered are forgotten first. Clients on loopback are one address: behind a proxy that is not named as a trusted one
     /// everybody is. It is two queries with as many groups as there may be, or a hundred with some hundred.
     pub query_bytes_per_address: usize,
     /// Fetches at a time, from all upstreams.

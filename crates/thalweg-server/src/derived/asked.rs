@@ -179,7 +179,7 @@ impl AskedQueries {
     /// Remembers a query, which a client counted for `address` has asked for; `begins`: to subscribe to it.
     ///
     /// # Errors
-    /// When too many run, or its address's queries hold too much memory.
+    /// When too many run, or those of its address hold too much memory.
     pub(crate) fn add(
         &self,
         topic: DerivedTopic,
@@ -198,8 +198,8 @@ impl AskedQueries {
         self.check_count(&asked, address, now_us)?;
         self.forget_oldest(&mut asked, address, now_us);
         let mut memory = self.memory.share(address);
-        if !memory.set(topic.memory_bytes()) {
-            let message = "the queries of one address hold as much memory as they may: end one of them, or group by less";
+        if !hold(&mut asked, &mut memory, topic.memory_bytes(), now_us) {
+            let message = "the running queries of one address hold as much memory as they may: end one of them, or group by less";
             return Err(Refusal::new(ErrorCode::TooManyQueries, message));
         }
         let phase = if begins { Phase::Begins } else { Phase::Remembered };
@@ -311,9 +311,36 @@ impl AskedQueries {
         self.lock().retain(|_, asked| asked.phase == Phase::Runs || !is_old(asked));
     }
 
+    /// Lets a running query hold so many bytes. Queries of its address that are only remembered make room for it. `false`: the
+    /// address may have no more, and the query holds what it did.
+    #[must_use]
+    pub(crate) fn hold(&self, memory: &mut MemoryShare, bytes: usize, now_us: u64) -> bool {
+        // Most of the time there is room, and no lock is needed.
+        memory.set(bytes) || hold(&mut self.lock(), memory, bytes, now_us)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Topic, Asked>> {
         lock(&self.by_topic)
     }
+}
+
+/// Lets a query hold so many bytes. Where its address has no room for them, its queries that do not run are forgotten, the oldest
+/// first: those that are only remembered refuse nobody. Returns whether there is room.
+fn hold(
+    asked: &mut HashMap<Topic, Asked>,
+    memory: &mut MemoryShare,
+    bytes: usize,
+    now_us: u64,
+) -> bool {
+    while !memory.set(bytes) {
+        let idle = asked
+            .iter()
+            .filter(|(_, known)| !known.counts(now_us) && known.memory.is_sibling(memory));
+        let oldest = idle.min_by_key(|(_, known)| known.asked_us);
+        let Some(topic) = oldest.map(|(topic, _)| topic.clone()) else { return false };
+        asked.remove(&topic);
+    }
+    true
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -330,3 +357,6 @@ fn topic_of(query: &Query) -> Option<Topic> {
     let short: String = digest.as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{ASKED_TOPICS}{short}").parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,14 @@ impl MemoryShare {
         Self { account: self.account.clone(), bytes: 0 }
     }
 
+    /// Whether it is of the same address.
+    pub(crate) fn is_sibling(&self, other: &Self) -> bool {
+        match (&self.account, &other.account) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -123,10 +123,8 @@ impl Queries {
         now_us: u64,
     ) {
         self.started += 1;
-        let cost = self.common.metrics.queries.begin(&topic.output);
-        let bounds = self.common.config.query_bounds();
         let number = (self.started, now_us);
-        let query = RunningQuery::new(topic, [output, input], memory, cost, bounds, number);
+        let query = RunningQuery::new(&self.common, topic, [output, input], memory, number);
         let index = self.running.insert(query);
         self.by_output.insert(output, index);
         self.by_input.entry(input).or_default().push(index);

@@ -8,7 +8,7 @@ use thalweg_wire::EndCode;
 use crate::{
     clock,
     config::{QUERY_BYTES, QUERY_EVENT_STEPS, QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK},
-    derived::MemoryShare,
+    derived::{AskedQueries, MemoryShare},
 };
 
 /// A query pauses when its part of the turn is over, or its rows are many, which are sealed at the end of the turn.
@@ -17,6 +17,8 @@ pub(super) struct QueryPace<'a> {
     /// Bytes of its rows that are not sealed.
     unsealed_bytes: &'a Cell<usize>,
     memory: &'a mut MemoryShare,
+    /// The queries that make room for it.
+    asked: &'a AskedQueries,
     /// Steps since the clock was last read.
     steps: u64,
     is_over: bool,
@@ -32,7 +34,7 @@ pub(super) enum Overrun {
     Cost(#[from] Failure),
     /// Of all queries of its address.
     #[error(
-        "the queries of its address hold as much memory as they may: group by less, or end one of them"
+        "the running queries of its address hold as much memory as they may: group by less, or end one of them"
     )]
     Memory,
 }
@@ -42,9 +44,10 @@ impl<'a> QueryPace<'a> {
         until_us: u64,
         unsealed_bytes: &'a Cell<usize>,
         memory: &'a mut MemoryShare,
+        asked: &'a AskedQueries,
     ) -> Self {
         let is_over = unsealed_bytes.get() >= QUERY_BYTES;
-        Self { until_us, unsealed_bytes, memory, steps: 0, is_over, is_full: false }
+        Self { until_us, unsealed_bytes, memory, asked, steps: 0, is_over, is_full: false }
     }
 
     /// Whether it pauses.
@@ -66,7 +69,7 @@ impl Pace for QueryPace<'_> {
         // Rows are no share of the memory once they are sealed.
         let bytes = held_bytes + unsealed_bytes;
         if bytes >= self.memory.bytes() + QUERY_GRAIN_BYTES {
-            self.is_full |= !self.memory.set(bytes);
+            self.is_full |= !self.asked.hold(self.memory, bytes, clock::now_us());
         }
         self.steps += steps + QUERY_EVENT_STEPS;
         if self.steps >= QUERY_STEPS_PER_LOOK {

@@ -6,6 +6,7 @@ use thalweg_query::{Beginning, Bounds, Counts, Failure, Plan, Running, Sink, Wai
 use thalweg_wire::{Epoch, Offset};
 
 use super::{
+    Common,
     local_topic::LocalTopic,
     pauses::Paused,
     query_log::QueryLog,
@@ -16,7 +17,7 @@ use super::{
 use crate::{
     clock,
     config::{ASKED_TOPICS, PAUSE_MS_MIN, QUERY_BYTES},
-    derived::{self, DerivedTopic, MemoryShare},
+    derived::{self, AskedQueries, DerivedTopic, MemoryShare},
     fanout::FeedKey,
     log_throttle::LogThrottle,
     metrics::QueryCost,
@@ -36,6 +37,8 @@ pub(super) struct RunningQuery {
     state: State,
     /// The memory that it holds, in the account of its address.
     memory: MemoryShare,
+    /// The queries that make room for it.
+    asked: Arc<AskedQueries>,
     /// It was paused in the middle of an event, or of windows that it closes.
     is_paused: bool,
     /// The limit that it has exceeded, until that is told.
@@ -144,20 +147,20 @@ impl Sink for Rows<'_> {
 impl RunningQuery {
     /// A query that has read nothing.
     pub(super) fn new(
+        common: &Common,
         topic: DerivedTopic,
         [output, input]: [FeedKey; 2],
         memory: MemoryShare,
-        cost: Arc<QueryCost>,
-        bounds: Bounds,
         (number, now_us): (u64, u64),
     ) -> Self {
         Self {
+            cost: common.metrics.queries.begin(&topic.output),
             topic,
             output: Some(output),
             input,
             is_pending: false,
-            cost,
             memory,
+            asked: Arc::clone(&common.asked),
             is_paused: false,
             overrun: None,
             last_counts: Counts::default(),
@@ -173,7 +176,7 @@ impl RunningQuery {
             skipped: 0,
             failed: LogThrottle::default(),
             log: QueryLog::default(),
-            bounds,
+            bounds: common.config.query_bounds(),
         }
     }
 
@@ -376,15 +379,17 @@ impl RunningQuery {
     ) {
         let is_asked = self.is_asked();
         let State::Running(running) = &mut self.state else { return };
-        let mut pace = QueryPace::new(until_us, rows.unsealed_bytes, &mut self.memory);
+        let asked = &*self.asked;
+        let mut pace = QueryPace::new(until_us, rows.unsealed_bytes, &mut self.memory, asked);
         let done = step(running, rows, &mut pace, &mut self.next);
         let is_full = pace.is_full();
         self.published_ms = rows.published_ms;
         let held_bytes = running.memory_bytes();
         let overrun = match done {
             Err(failure) => Some(Overrun::Cost(failure)),
-            Ok(_) if is_full || !self.memory.set(held_bytes) => Some(Overrun::Memory),
-            Ok(_) => None,
+            Ok(_) if is_full => Some(Overrun::Memory),
+            Ok(_) if asked.hold(&mut self.memory, held_bytes, clock::now_us()) => None,
+            Ok(_) => Some(Overrun::Memory),
         };
         self.is_paused = done != Ok(true);
         if overrun.is_some() && is_asked {

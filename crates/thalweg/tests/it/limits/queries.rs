@@ -196,7 +196,7 @@ fn the_queries_of_an_address_share_their_memory_and_metrics_say_what_each_has() 
             .then_some(left)
     });
     assert!((2..12).contains(&left), "{left}");
-    server.has_said("the queries of its address hold as much memory as they may");
+    server.has_said("the running queries of its address hold as much memory as they may");
     let grown = server.memory().saturating_sub(before);
     // The events, the code, and what the allocator keeps, are in it.
     assert!(grown < 64 << 20, "{} MiB", grown >> 20);
@@ -245,6 +245,37 @@ fn long_query(number: usize) -> String {
     let sums: Vec<String> =
         (0..120).map(|column| format!("speed + {number} * {column}.5 AS s{column}")).collect();
     format!("SELECT {} FROM cars", sums.join(", "))
+}
+
+/// Eleven such queries have as much memory as an address may have.
+#[test]
+fn queries_that_are_only_remembered_refuse_nobody_and_end_nobody() {
+    let server = Server::start(&["--shards", "2", "--topic", COLUMNS]);
+    publish(&server, &[row(0, "first", 0)]);
+    let query =
+        "SELECT speed, last(car), count(*) FROM tumble(cars, time, 1s) GROUP BY window_start, speed, car";
+    let mut subscriber = server.subscribe(Transport::Sse, &asked(query));
+    subscriber.confirmed();
+    for number in 0..24 {
+        let path = format!("/v1/topics{}", asked(&long_query(number)));
+        let said = server.ask("GET", &path, &[("Accept", "application/json")], "");
+        assert_eq!(said.status, 200, "query {number}: {}", said.text());
+    }
+    // The one that runs takes some megabytes more.
+    let rows: Vec<String> = (0..6_000)
+        .map(|speed| row(speed, &format!("car-{speed}-{}", "x".repeat(60)), 1_000))
+        .collect();
+    rows.chunks(500).for_each(|rows| publish(&server, rows));
+    publish(&server, &[row(0, "last", 2_000)]);
+    let mut count = 0;
+    while count < 6_000 {
+        count += subscriber.envelope().events.len();
+    }
+    assert_eq!(server.count("thalweg_query_limits_total"), 0);
+    // And others may run beside it.
+    let mut other = server.subscribe(Transport::Sse, &asked(&long_query(24)));
+    other.confirmed();
+    assert_eq!(server.count("thalweg_queries"), 2);
 }
 
 #[test]
