@@ -110,6 +110,10 @@ pub(crate) const PLANNING_BURST_US: u64 = 50_000;
 /// Queries of clients that wait on a shard to be read or planned: a crowd that comes back, of which each has some kilobytes. Above
 /// this they are refused (`busy`).
 pub(crate) const PLANNINGS_WAITING_MAX: usize = 1_024;
+/// Time of planning without a turn of the shard between, in µs: a short query, which takes a tenth of this, is planned in the turn in which
+/// it comes.
+pub(crate) const PLANNING_UNBROKEN_US: u64 = 1_000;
+
 
 /// The same of clients of one address, so that others find room. Loopback is not counted.
 pub(crate) const PLANNINGS_WAITING_PER_ADDRESS: usize = 128;

@@ -28,11 +28,17 @@ impl<K: Hash + Eq + Copy> FairTurns<K> {
         queued
     }
 
-    /// Waits for a turn. It lasts until the guard is dropped. Work for a client must call `first_of` first.
+    /// Waits for a turn, with a turn of the shard before it. It lasts until the guard is dropped. Work for a client must call
+    /// `first_of` first.
     pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
-        let one = self.one.lock().await;
+        let one = self.next().await;
         yield_now().await;
         one
+    }
+
+    /// The same without a turn of the shard: at once, if nobody else has one or waits for one.
+    pub(super) async fn next(&self) -> MutexGuard<'_, ()> {
+        self.one.lock().await
     }
 
     /// How many works of a client wait, or run.

@@ -1,15 +1,16 @@
 //! When the queries of clients are read and planned: one at a time, those of several addresses in turn, and all of them in a
-//! part of the shard's time.
+//! part of the shard's time, with turns of the shard between. While there is time left a query is planned at once.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
-use tokio::time::sleep;
+use tokio::{task::yield_now, time::sleep};
 
 use super::fair_turns::FairTurns;
 use crate::{
     clock::now_us,
     config::{
-        PLANNING_BURST_US, PLANNING_PART, PLANNINGS_WAITING_MAX, PLANNINGS_WAITING_PER_ADDRESS,
+        PLANNING_BURST_US, PLANNING_PART, PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX,
+        PLANNINGS_WAITING_PER_ADDRESS,
     },
     connection_limits::{Address, Requester},
     metrics::Counts,
@@ -21,6 +22,8 @@ use crate::{
 pub(super) struct Planning {
     turns: FairTurns<Address>,
     time: Cell<PlanningTime>,
+    /// Time of planning since the shard's last turn, in µs.
+    unbroken_us: Cell<u64>,
     /// How many wait.
     waiting: Cell<usize>,
     counts: Arc<Counts>,
@@ -42,7 +45,13 @@ impl From<&Requester> for PlanningClient {
 impl Planning {
     pub(super) fn new(counts: &Arc<Counts>) -> Self {
         let (turns, counts) = (FairTurns::default(), Arc::clone(counts));
-        Self { turns, time: Cell::default(), waiting: Cell::new(0), counts }
+        let (time, unbroken_us, waiting) = (Cell::default(), Cell::new(0), Cell::new(0));
+        Self { turns, time, unbroken_us, waiting, counts }
+    }
+
+    /// The shard takes a turn.
+    pub(super) fn begin_turn(&self) {
+        self.unbroken_us.set(0);
     }
 
     /// Reads or plans a query of this client, when it is its turn.
@@ -60,13 +69,19 @@ impl Planning {
         }
         let _waits = Waits::new(&self.waiting);
         let _first = self.turns.first_of(address).await;
-        let _turn = self.turns.turn().await;
+        let _turn = self.turns.next().await;
         while let Some(wait) = self.time.get().wait(now_us()) {
             sleep(wait).await;
+        }
+        if self.unbroken_us.get() >= PLANNING_UNBROKEN_US {
+            yield_now().await;
+            // Also if the shard's loop has nothing to do, and takes no turn.
+            self.begin_turn();
         }
         let begun_us = now_us();
         let done = work();
         let took_us = now_us().saturating_sub(begun_us);
+        self.unbroken_us.set(self.unbroken_us.get() + took_us);
         self.time.set(self.time.get().spend(begun_us, took_us));
         self.counts.queries_planned.add(1);
         self.counts.query_planning_seconds.add(took_us);
@@ -114,10 +129,85 @@ impl PlanningTime {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        net::IpAddr,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
     use super::*;
 
+    fn planning() -> Planning {
+        Planning::new(&Arc::new(Counts::default()))
+    }
+
+    fn client(last: u8) -> PlanningClient {
+        let address = Address::of(IpAddr::from([192, 0, 2, last]));
+        PlanningClient { address, is_counted: true }
+    }
+
+    /// In how many polls a query is planned, which takes no time; `None`: it still waits after some.
+    fn polls(planning: &Planning, client: PlanningClient) -> Option<usize> {
+        let mut planned = pin!(planning.run(client, || ()));
+        let context = &mut Context::from_waker(Waker::noop());
+        let polls = (1..9).find(|_| planned.as_mut().poll(context).is_ready());
+        // On a busy machine everything takes time.
+        planning.time.set(PlanningTime::default());
+        polls
+    }
+
     #[test]
-    fn planning_takes_its_part_of_the_time_and_no_more() {
+    fn a_query_is_planned_in_the_turn_in_which_it_comes_while_there_is_time() {
+        let planning = planning();
+        for _ in 0..20 {
+            planning.begin_turn();
+            // First it is read.
+            assert_eq!(polls(&planning, client(1)), Some(1));
+            planning.unbroken_us.set(PLANNING_UNBROKEN_US - 1);
+            assert_eq!(polls(&planning, client(1)), Some(1));
+        }
+        assert_eq!(planning.counts.queries_planned.get(), 40);
+    }
+
+    #[test]
+    fn others_have_a_turn_when_planning_has_taken_its_time() {
+        let planning = planning();
+        planning.unbroken_us.set(PLANNING_UNBROKEN_US);
+        assert_eq!(polls(&planning, client(1)), Some(2));
+        planning.unbroken_us.set(PLANNING_UNBROKEN_US);
+        planning.begin_turn();
+        assert_eq!(polls(&planning, client(1)), Some(1), "they had it");
+    }
+
+    #[test]
+    fn one_is_planned_after_the_other() {
+        let planning = planning();
+        let context = &mut Context::from_waker(Waker::noop());
+        planning.unbroken_us.set(PLANNING_UNBROKEN_US);
+        let mut first = pin!(planning.run(client(1), || 1));
+        assert!(first.as_mut().poll(context).is_pending(), "others have a turn");
+        assert_eq!(polls(&planning, client(2)), None, "it is the first one's turn");
+        assert!(matches!(first.as_mut().poll(context), Poll::Ready(Ok(1))));
+        planning.begin_turn();
+        planning.time.set(PlanningTime::default());
+        assert_eq!(polls(&planning, client(2)), Some(1));
+    }
+
+    #[test]
+    fn a_query_waits_while_planning_has_taken_more_than_its_part() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _entered = runtime.enter();
+        let planning = planning();
+        planning.time.set(PlanningTime { full_us: u64::MAX });
+        assert_eq!(polls(&planning, client(1)), None);
+        assert_eq!(planning.counts.queries_planned.get(), 0);
+        // It is no longer among those that wait.
+        assert_eq!((planning.waiting.get(), planning.turns.queued(client(1).address)), (0, 0));
+    }
+
+    /// A quarter, as documented, whatever the constants are.
+    #[test]
+    fn planning_takes_a_quarter_of_the_time_and_no_more() {
         let (mut time, mut now_us, mut spent_us) = (PlanningTime::default(), 1_000_000, 0);
         let begun_us = now_us;
         assert_eq!(time.wait(now_us), None);
@@ -128,10 +218,10 @@ mod tests {
             }
             time = time.spend(now_us, took_us);
             (now_us, spent_us) = (now_us + took_us, spent_us + took_us);
-            let most_us = PLANNING_BURST_US + (now_us - begun_us) / PLANNING_PART + took_us;
+            let most_us = PLANNING_BURST_US + (now_us - begun_us) / 4 + took_us;
             assert!(spent_us <= most_us, "{spent_us} of {}", now_us - begun_us);
         }
-        assert!(spent_us > (now_us - begun_us) / PLANNING_PART);
+        assert!(spent_us > (now_us - begun_us) / 4);
         // A long pause saves up no more than the burst.
         now_us += 1_000_000_000;
         time = time.spend(now_us, PLANNING_BURST_US + 1_000);

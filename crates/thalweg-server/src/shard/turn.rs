@@ -55,6 +55,7 @@ pub(crate) async fn run(
         }
         // What the messages left is processed now.
         handle.wake.forget();
+        handle.planning.begin_turn();
         let busy = handle.shard.borrow_mut().turn(&handle, is_ready);
         if handle.is_drained() {
             return Ok(());
