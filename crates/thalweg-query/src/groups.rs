@@ -12,6 +12,7 @@ use crate::{
     aggregate::{Accumulator, Aggregate},
     expr::Row,
     limits::ALLOCATION_BYTES,
+    remains::Remains,
     value::{borrowed, owned},
 };
 
@@ -22,6 +23,8 @@ pub(crate) struct Groups {
     /// The group without keys, where there are none: it needs no hash.
     only: Option<Group>,
     is_lost: bool,
+    /// Their part of what all groups of the query take.
+    own: Held,
 }
 
 /// Which bound a window would exceed.
@@ -32,7 +35,7 @@ pub(crate) enum Full {
 }
 
 #[derive(Debug)]
-struct Group {
+pub(crate) struct Group {
     keys: Box<[Cell<'static>]>,
     values: Box<[Accumulator]>,
 }
@@ -42,10 +45,12 @@ struct Group {
 #[derive(Debug)]
 pub(crate) struct OrderedGroups {
     by_key: BinaryHeap<Reverse<Keyed>>,
+    /// Their part of what all groups of the query take.
+    own: Held,
 }
 
 #[derive(Debug)]
-struct Keyed {
+pub(crate) struct Keyed {
     key: Box<[u8]>,
     group: Group,
 }
@@ -59,6 +64,20 @@ pub(crate) struct Held {
     pub(crate) groups: usize,
     /// Bytes of keys, of what is aggregated, and of the texts in it.
     pub(crate) bytes: usize,
+}
+
+impl Held {
+    /// So many groups less, and their memory.
+    fn take_off(&mut self, other: Self) {
+        self.groups -= other.groups;
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+
+    /// Texts have grown by so many bytes.
+    #[inline]
+    fn grow(&mut self, bytes: isize) {
+        self.bytes = self.bytes.saturating_add_signed(bytes);
+    }
 }
 
 /// What a group takes besides its keys and values, in bytes: its place in the table, which may be half empty, and three
@@ -87,10 +106,14 @@ impl Groups {
         if let Some(group) = known {
             let (grown, is_whole) =
                 group.take(row, aggregates, most.bytes.saturating_sub(held.bytes));
-            held.bytes = held.bytes.saturating_add_signed(grown);
+            if grown != 0 {
+                held.grow(grown);
+                self.own.grow(grown);
+            }
             return if is_whole { Ok(()) } else { Err(Full::State) };
         }
-        let bytes = held.bytes + fixed_bytes(key, keys.len(), aggregates.len());
+        let fixed = fixed_bytes(key, keys.len(), aggregates.len());
+        let bytes = held.bytes + fixed;
         if held.groups >= most.groups {
             return Err(Full::Groups);
         }
@@ -100,8 +123,11 @@ impl Groups {
         let keys = keys.iter().map(|cell| owned(borrowed(cell))).collect();
         let mut group = Group { keys, values: aggregates.iter().map(Aggregate::begin).collect() };
         let (texts, is_whole) = group.take(row, aggregates, most.bytes - bytes);
-        held.groups += 1;
-        held.bytes = bytes.saturating_add_signed(texts);
+        for held in [held, &mut self.own] {
+            held.groups += 1;
+            held.bytes += fixed;
+            held.grow(texts);
+        }
         if key.is_empty() {
             self.only = Some(group);
         } else {
@@ -110,10 +136,9 @@ impl Groups {
         if is_whole { Ok(()) } else { Err(Full::State) }
     }
 
-    /// The window is not emitted: its groups go at once, and make room for those of others.
-    pub(crate) fn lose(&mut self, held: &mut Held) {
-        let groups = std::mem::take(self);
-        groups.release(held);
+    /// The window is not emitted: its groups make room for those of others at once, and are dropped later.
+    pub(crate) fn lose(&mut self, held: &mut Held, remains: &mut Remains) {
+        std::mem::take(self).release(held, remains);
         self.is_lost = true;
     }
 
@@ -131,12 +156,17 @@ impl Groups {
         if let Some(only) = &mut self.only {
             change(&mut only.keys, &mut only.values)?;
         }
-        let changed = std::mem::take(&mut self.by_key).into_values().map(|mut group| {
-            let key = change(&mut group.keys, &mut group.values)?;
-            Some((key, group))
-        });
-        self.by_key = changed.collect::<Option<_>>()?;
-        Some(())
+        let mut changed = HashMap::with_capacity(self.by_key.len());
+        let unchanged = std::mem::take(&mut self.by_key);
+        let mut is_done = true;
+        for (key, mut group) in unchanged {
+            // Those that are left stay, so that they are dropped with the others.
+            let new_key = if is_done { change(&mut group.keys, &mut group.values) } else { None };
+            is_done &= new_key.is_some();
+            changed.insert(new_key.unwrap_or(key), group);
+        }
+        self.by_key = changed;
+        is_done.then_some(())
     }
 
     /// How many there are.
@@ -144,10 +174,15 @@ impl Groups {
         self.by_key.len() + usize::from(self.only.is_some())
     }
 
-    /// Drops them and takes their memory off `held`.
-    pub(crate) fn release(self, held: &mut Held) {
-        self.by_key.iter().for_each(|(key, group)| group.release(key, held));
-        self.only.iter().for_each(|group| group.release(&[], held));
+    /// Takes their memory off `held`, and leaves them to be dropped.
+    pub(crate) fn release(self, held: &mut Held, remains: &mut Remains) {
+        held.take_off(self.own);
+        self.leave(remains);
+    }
+
+    /// Leaves them to be dropped.
+    pub(crate) fn leave(self, remains: &mut Remains) {
+        remains.add(self.only, self.by_key.into_iter());
     }
 
     /// Its groups, which are still held.
@@ -155,7 +190,7 @@ impl Groups {
         let keyed = |(key, group)| Reverse(Keyed { key, group });
         let only = self.only.map(|group| (Box::default(), group));
         let keyed: Vec<Reverse<Keyed>> = self.by_key.into_iter().chain(only).map(keyed).collect();
-        OrderedGroups { by_key: keyed.into() }
+        OrderedGroups { by_key: keyed.into(), own: self.own }
     }
 }
 
@@ -163,7 +198,9 @@ impl OrderedGroups {
     /// Returns the next group, and how many of its values have no result. Takes its memory off `held`.
     pub(crate) fn next(&mut self, held: &mut Held) -> Option<(FinishedGroup, u64)> {
         let Reverse(Keyed { key, group }) = self.by_key.pop()?;
-        group.release(&key, held);
+        let one = Held { groups: 1, bytes: group.bytes(&key) };
+        held.take_off(one);
+        self.own.take_off(one);
         let mut without_result = 0;
         let results = group.values.into_vec().into_iter().map(|value| {
             value.result().unwrap_or_else(|| {
@@ -174,14 +211,16 @@ impl OrderedGroups {
         let cells = group.keys.into_vec().into_iter().chain(results).collect();
         Some((cells, without_result))
     }
-}
 
-impl OrderedGroups {
-    /// Drops those that are left and takes their memory off `held`.
-    pub(crate) fn release(self, held: &mut Held) {
-        for Reverse(Keyed { key, group }) in &self.by_key {
-            group.release(key, held);
-        }
+    /// Takes the memory of those that are left off `held`, and leaves them to be dropped.
+    pub(crate) fn release(self, held: &mut Held, remains: &mut Remains) {
+        held.take_off(self.own);
+        self.leave(remains);
+    }
+
+    /// Leaves those that are left to be dropped.
+    pub(crate) fn leave(self, remains: &mut Remains) {
+        remains.add_ordered(self.by_key.into_vec());
     }
 }
 
@@ -219,11 +258,10 @@ impl Group {
         (grown, is_whole)
     }
 
-    fn release(&self, key: &[u8], held: &mut Held) {
+    /// Its memory.
+    fn bytes(&self, key: &[u8]) -> usize {
         let texts: isize = self.values.iter().map(Accumulator::text_bytes).sum();
-        held.groups -= 1;
-        let fixed = fixed_bytes(key, self.keys.len(), self.values.len());
-        held.bytes = (held.bytes - fixed).saturating_add_signed(-texts);
+        fixed_bytes(key, self.keys.len(), self.values.len()).saturating_add_signed(texts)
     }
 }
 

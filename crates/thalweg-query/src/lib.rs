@@ -24,6 +24,7 @@
 //! explain     the same in words
 //! watermark   how far the time of a topic has come
 //! groups      the groups of a window
+//! remains     those that are worth nothing any more
 //! places      offsets of rows
 //! json        rows as JSON
 //! widen       columns that were inferred, and a query over them, when other values come
@@ -88,6 +89,7 @@ mod parse;
 mod places;
 mod plan;
 mod query;
+mod remains;
 mod rounding;
 mod run_state;
 mod running;
@@ -109,6 +111,7 @@ pub use meter::Failure;
 pub use pace::{Pace, Unbroken};
 pub use plan::Plan;
 pub use query::Query;
+pub use remains::Remains;
 pub use run_state::Beginning;
 pub use running::Running;
 pub use sink::Sink;

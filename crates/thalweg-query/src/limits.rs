@@ -55,6 +55,12 @@ pub(crate) const CONSTANT_BYTES_MAX: usize = 4096;
 /// What an allocation takes besides its bytes, about: its header, and rounding up.
 pub(crate) const ALLOCATION_BYTES: usize = 24;
 
+/// Groups that are dropped without a pause: some microseconds.
+pub const DROPPED_GROUPS_PER_LOOK: usize = 32;
+
+/// Steps that dropping a group takes: it is three allocations or more. They only say when to pause.
+pub(crate) const DROP_STEPS: u64 = 16;
+
 /// Bytes that are copied or compared in one step.
 pub(crate) const COPIED_BYTES_PER_STEP: usize = 64;
 

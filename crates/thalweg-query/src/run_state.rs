@@ -12,13 +12,14 @@ use crate::{
     groups::{Full, Groups, Held, OrderedGroups, WINDOW_BYTES, write_key},
     json::write_row,
     limits::{
-        ANNOUNCE_MS, BLOCK_OFFSETS, Bounds, COPIED_BYTES_PER_STEP, GROUPS_MAX, ROW_BYTES_MAX,
-        SETTLING_EVENTS,
+        ANNOUNCE_MS, BLOCK_OFFSETS, Bounds, COPIED_BYTES_PER_STEP, DROP_STEPS, GROUPS_MAX,
+        ROW_BYTES_MAX, SETTLING_EVENTS,
     },
     meter::{Budget, Failure, Meter},
     pace::Pace,
     places::Places,
     plan::{PlannedWindow, Shape, instant},
+    remains::Remains,
     sink::Sink,
     watermark::Watermark,
     widen::Widening,
@@ -69,7 +70,7 @@ pub(crate) struct RunState {
     budget: Budget,
     /// The event that is taken in, in which a pause was made.
     taking: Option<Taking>,
-    /// Windows that are being closed.
+    /// Windows that are being closed, or dropped.
     closing: Option<Closing>,
     /// Steps since its pace was last asked. They are not counted yet.
     steps: u64,
@@ -108,13 +109,26 @@ struct Taking {
     windows: usize,
 }
 
-/// How far windows are closed.
+/// How far windows are closed, and those dropped that are not emitted.
 #[derive(Debug)]
 struct Closing {
     /// Those that end here at the latest.
     until_ms: i64,
     /// The one whose rows are being made: its start, and the groups that are left.
     window: Option<(i64, OrderedGroups)>,
+    /// Groups of windows that are not emitted. They are dropped before all else.
+    remains: Remains,
+}
+
+impl Closing {
+    fn until(until_ms: i64) -> Self {
+        Self { until_ms, window: None, remains: Remains::default() }
+    }
+
+    /// No window is over.
+    fn nothing() -> Self {
+        Self::until(i64::MIN)
+    }
 }
 
 /// Memory that the last row and key keep for the next ones, in bytes.
@@ -207,8 +221,10 @@ impl RunState {
         });
         if !is_kept && let Some((newest, _)) = self.open.last_key_value() {
             self.lost_until_ms = self.lost_until_ms.max(newest + 1);
-            self.open.values_mut().for_each(|groups| *groups = Groups::default());
-            self.held = Held::default();
+            let remains = &mut self.closing.get_or_insert_with(Closing::nothing).remains;
+            for groups in self.open.values_mut() {
+                std::mem::take(groups).release(&mut self.held, remains);
+            }
         }
     }
 
@@ -223,13 +239,23 @@ impl RunState {
 
     /// The last event is lost, and so are the windows that are open ([`crate::Running::skip`]).
     pub(crate) fn skip(&mut self, sink: &mut impl Sink) {
-        let closing = self.closing.take().and_then(|closing| closing.window);
-        if let Some((_, groups)) = closing {
-            groups.release(&mut self.held);
-            self.counts.windows_lost += 1;
-            sink.lost(self.places.next(self.offset));
+        if let Some(Closing { window, mut remains, .. }) = self.closing.take() {
+            if let Some((_, groups)) = window {
+                groups.release(&mut self.held, &mut remains);
+                self.counts.windows_lost += 1;
+                sink.lost(self.places.next(self.offset));
+            }
+            self.closing = Some(Closing { remains, ..Closing::nothing() });
         }
         self.lose();
+    }
+
+    /// It is over: all its groups, to be dropped.
+    pub(crate) fn into_remains(self) -> Remains {
+        let Closing { window, mut remains, .. } = self.closing.unwrap_or_else(Closing::nothing);
+        window.into_iter().for_each(|(_, groups)| groups.leave(&mut remains));
+        self.open.into_values().for_each(|groups| groups.leave(&mut remains));
+        remains
     }
 
     /// All windows are over ([`crate::Running::close_all`]).
@@ -246,7 +272,7 @@ impl RunState {
         self.close_all(plan, sink);
     }
 
-    /// Goes on closing windows. Returns whether there are none left to close.
+    /// Goes on closing windows, and dropping those that are not emitted. Returns whether there are none left.
     #[inline]
     pub(crate) fn finish(
         &mut self,
@@ -499,7 +525,8 @@ impl RunState {
         let most = Held { groups: bounds.groups, bytes: bounds.state_bytes };
         let held = &mut self.held;
         if let Err(full) = groups.take(&self.key, &values, row, aggregates, held, most) {
-            groups.lose(held);
+            let closing = self.closing.get_or_insert_with(Closing::nothing);
+            groups.lose(held, &mut closing.remains);
             match full {
                 Full::Groups => self.counts.full_groups += 1,
                 Full::State => self.counts.full_state += 1,
@@ -534,7 +561,7 @@ impl RunState {
         match &mut self.closing {
             Some(closing) => closing.until_ms = closing.until_ms.max(until_ms),
             None if self.open.first_key_value().is_some_and(is_over) => {
-                self.closing = Some(Closing { until_ms, window: None });
+                self.closing = Some(Closing::until(until_ms));
             }
             None => {}
         }
@@ -558,6 +585,14 @@ impl RunState {
             return Ok(true);
         };
         while let Some(mut closing) = self.closing.take() {
+            if !closing.remains.is_empty() {
+                let is_done = self.drop_remains(&mut closing.remains, pace);
+                self.closing = Some(closing);
+                if !is_done {
+                    return Ok(false);
+                }
+                continue;
+            }
             let next = match &mut closing.window {
                 Some((start_ms, groups)) => Some((*start_ms, groups.next(&mut self.held))),
                 None => None,
@@ -575,7 +610,7 @@ impl RunState {
                     let first = first.filter(|it| *it.key() + window.size_ms <= closing.until_ms);
                     let Some(first) = first else { break };
                     let (start_ms, groups) = first.remove_entry();
-                    closing.window = self.begin_window(start_ms, groups, sink);
+                    self.begin_window(start_ms, groups, &mut closing, sink);
                     self.closing = Some(closing);
                 }
             }
@@ -586,28 +621,37 @@ impl RunState {
         Ok(true)
     }
 
-    /// Begins to close a window. Returns its groups, if it is emitted.
+    /// Drops groups of windows that are not emitted. Returns whether it may go on.
+    fn drop_remains(&self, remains: &mut Remains, pace: &mut impl Pace) -> bool {
+        let (bytes, mut goes_on) = (self.memory_bytes(), true);
+        remains.drop_while(|groups| {
+            goes_on = pace.goes_on(groups as u64 * DROP_STEPS, bytes);
+            goes_on
+        });
+        goes_on
+    }
+
+    /// Begins to close a window: its rows are to be made, or it is to be dropped.
     fn begin_window(
         &mut self,
         start_ms: i64,
         groups: Groups,
+        closing: &mut Closing,
         sink: &mut impl Sink,
-    ) -> Option<(i64, OrderedGroups)> {
+    ) {
         self.steps += groups.len() as u64;
         if start_ms < self.partial_until_ms || !self.is_numbered {
             self.counts.windows_partial += 1;
-            groups.release(&mut self.held);
-            return None;
+            return groups.release(&mut self.held, &mut closing.remains);
         }
         if groups.is_lost() || start_ms < self.lost_until_ms {
             self.counts.windows_lost += 1;
-            groups.release(&mut self.held);
             sink.lost(self.places.next(self.offset));
-            return None;
+            return groups.release(&mut self.held, &mut closing.remains);
         }
         self.counts.windows += 1;
         self.budget.add_groups(groups.len());
-        Some((start_ms, groups.into_ordered()))
+        closing.window = Some((start_ms, groups.into_ordered()));
     }
 
     fn emit_group(

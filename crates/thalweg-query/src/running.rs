@@ -11,6 +11,7 @@ use crate::{
     limits::Bounds,
     meter::Failure,
     pace::{Pace, Unbroken},
+    remains::Remains,
     run_state::{Beginning, Event, RunState},
     sink::Sink,
     widen::{self, Refused, Widening},
@@ -79,6 +80,11 @@ impl Running {
         &self.plan
     }
 
+    /// It is over. Returns the groups that it holds, which take too long to be dropped at once.
+    pub fn into_remains(self) -> Remains {
+        self.state.into_remains()
+    }
+
     /// Takes an event in, and closes windows, without a pause ([`Self::take_in_part`]).
     ///
     /// # Errors
@@ -129,7 +135,7 @@ impl Running {
         self.state.take_in_part(&self.plan, event, sink, pace)
     }
 
-    /// Goes on closing windows. Returns whether there are none left to close.
+    /// Goes on closing windows, and dropping those that are not emitted. Returns whether there are none left.
     ///
     /// # Errors
     /// When it costs more than it may. The query is over then.

@@ -4,6 +4,7 @@ mod against_sqlite;
 mod costs;
 mod cuts;
 mod documented;
+mod dropping;
 mod errors;
 mod explained;
 mod like_duckdb;

@@ -91,6 +91,9 @@ pub(crate) const PAUSE_MS_MIN: u64 = 200;
 /// How long all queries of a shard may take in a turn, in µs, before others get theirs.
 pub(crate) const QUERIES_US: u64 = 2_000;
 
+/// The part of it in which groups of queries that are over are dropped, in µs. Queries have the rest, and make fewer meanwhile.
+pub(crate) const QUERY_DROPS_US: u64 = QUERIES_US / 2;
+
 /// The least time that a query gets when it is its turn, in µs: to begin costs some, of which others' queries are no part.
 pub(crate) const QUERY_US_MIN: u64 = 250;
 
@@ -107,13 +110,13 @@ pub(crate) const PLANNING_PART: u64 = 4;
 /// Time of planning that a shard may spend at once after a pause, in µs: a page with twenty queries waits for none of them.
 pub(crate) const PLANNING_BURST_US: u64 = 50_000;
 
-/// Queries of clients that wait on a shard to be read or planned: a crowd that comes back, of which each has some kilobytes. Above
-/// this they are refused (`busy`).
-pub(crate) const PLANNINGS_WAITING_MAX: usize = 1_024;
 /// Time of planning without a turn of the shard between, in µs: a short query, which takes a tenth of this, is planned in the turn in which
 /// it comes.
 pub(crate) const PLANNING_UNBROKEN_US: u64 = 1_000;
 
+/// Queries of clients that wait on a shard to be read or planned: a crowd that comes back, of which each has some kilobytes. Above
+/// this they are refused (`busy`).
+pub(crate) const PLANNINGS_WAITING_MAX: usize = 1_024;
 
 /// The same of clients of one address, so that others find room. Loopback is not counted.
 pub(crate) const PLANNINGS_WAITING_PER_ADDRESS: usize = 128;

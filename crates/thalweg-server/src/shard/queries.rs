@@ -6,6 +6,7 @@ use std::{
 };
 
 use slab::Slab;
+use thalweg_query::Remains;
 use thalweg_wire::EndCode;
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     audit::Lines,
     clock,
-    config::{ASKED_TOPICS, QUERIES_US, QUERY_US_MIN},
+    config::{ASKED_TOPICS, QUERIES_US, QUERY_DROPS_US, QUERY_US_MIN},
     derived::{DerivedTopic, MemoryShare, NoBeginning},
     fanout::FeedKey,
     metrics::Counts,
@@ -34,6 +35,8 @@ pub(super) struct Queries {
     by_output: HashMap<FeedKey, usize>,
     /// Queries with events that were not read yet, or with work that was begun, in turn.
     pending: VecDeque<usize>,
+    /// What is left of those that are over, to be dropped. It is no part of their addresses' memory any more.
+    remains: Remains,
     /// Lines of the log about queries that exceed limits.
     lines: Lines,
     /// How many have been started.
@@ -51,6 +54,7 @@ impl Queries {
             by_input: HashMap::new(),
             by_output: HashMap::new(),
             pending: VecDeque::new(),
+            remains: Remains::default(),
             lines: Lines::default(),
             started: 0,
             timers: Timers::default(),
@@ -144,6 +148,7 @@ impl Queries {
         if query.is_asked() {
             self.common.asked.end(&query.topic.output, has_failed, now_us);
         }
+        self.remains.append(query.into_remains());
         self.counts.queries.sub(1);
         self.counts.queries_failed.sub(u64::from(has_failed));
         self.by_input.retain(|input, queries| {
@@ -176,9 +181,9 @@ impl Queries {
         }
     }
 
-    /// Whether there are events to read, or windows to close.
+    /// Whether there are events to read, windows to close, or groups to drop.
     pub(super) fn has_pending_inputs(&self) -> bool {
-        !self.pending.is_empty()
+        !self.pending.is_empty() || !self.remains.is_empty()
     }
 
     /// Topics have ended, and others are there under their names, if there was room: from which key to
@@ -223,7 +228,10 @@ impl Queries {
     /// turn. Each gets its part; those that had none are the first in the next turn.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
         let end_us = now_us + QUERIES_US;
-        let mut begun_us = now_us;
+        let mut begun_us = self.drop_remains(now_us);
+        if begun_us >= end_us {
+            return;
+        }
         for waiting in (1..=self.pending.len()).rev() {
             let Some(index) = self.pending.pop_front() else { return };
             let part_us = (end_us - begun_us) / waiting as u64;
@@ -245,6 +253,19 @@ impl Queries {
         }
     }
 
+    /// Drops what is left of queries that are over, in a part of the time. Returns what time it is, in µs.
+    fn drop_remains(&mut self, now_us: u64) -> u64 {
+        if self.remains.is_empty() {
+            return now_us;
+        }
+        let mut at_us = now_us;
+        self.remains.drop_while(|_| {
+            at_us = clock::now_us();
+            at_us < now_us + QUERY_DROPS_US
+        });
+        at_us
+    }
+
     /// Returns whether there is more to do.
     fn take_input(
         &mut self,
@@ -258,6 +279,7 @@ impl Queries {
         let input = query.input;
         let has_more = query.read(topics, input, now_us, until_us);
         let overrun = query.take_overrun();
+        self.remains.append(query.take_remains());
         self.counts.queries_failed.add(u64::from(query.has_failed() && !had_failed));
         self.counts.queries_failed.sub(u64::from(had_failed && !query.has_failed()));
         self.set_timer(index, now_us);

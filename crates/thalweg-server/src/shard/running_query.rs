@@ -2,7 +2,9 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use thalweg_query::{Beginning, Bounds, Counts, Failure, Plan, Running, Sink, Waiting, limits};
+use thalweg_query::{
+    Beginning, Bounds, Counts, Failure, Plan, Remains, Running, Sink, Waiting, limits,
+};
 use thalweg_wire::{Epoch, Offset};
 
 use super::{
@@ -35,6 +37,8 @@ pub(super) struct RunningQuery {
     /// What it costs.
     pub(super) cost: Arc<QueryCost>,
     state: State,
+    /// What is left of its states before, to be dropped.
+    remains: Remains,
     /// The memory that it holds, in the account of its address.
     memory: MemoryShare,
     /// The queries that make room for it.
@@ -165,6 +169,7 @@ impl RunningQuery {
             overrun: None,
             last_counts: Counts::default(),
             state: State::New(QueryStart::default()),
+            remains: Remains::default(),
             next: 1,
             read_us: now_us,
             published_ms: 0,
@@ -232,11 +237,30 @@ impl RunningQuery {
 
     /// Its source is another one now.
     pub(super) fn begin_anew(&mut self) {
-        (self.state, self.next) = (State::New(QueryStart::default()), 1);
+        self.set_state(State::New(QueryStart::default()));
+        self.next = 1;
         (self.is_paused, self.last_counts) = (false, Counts::default());
         if self.is_inferred {
             self.topic.plan = None;
         }
+    }
+
+    /// It has another state from now on. The groups of the one before are left to be dropped.
+    fn set_state(&mut self, state: State) {
+        if let State::Running(running) = std::mem::replace(&mut self.state, state) {
+            self.remains.append(running.into_remains());
+        }
+    }
+
+    /// What is left of its states before, to be dropped.
+    pub(super) fn take_remains(&mut self) -> Remains {
+        std::mem::take(&mut self.remains)
+    }
+
+    /// It is over: all its groups, to be dropped.
+    pub(super) fn into_remains(mut self) -> Remains {
+        self.set_state(State::Failed);
+        self.remains
     }
 
     /// When its windows are closed if nothing comes, in µs.
@@ -331,7 +355,7 @@ impl RunningQuery {
         Some(self.next < unread.head && !unread.batches.is_empty())
     }
 
-    /// Goes on closing windows. Returns whether none is left to close.
+    /// Goes on closing windows, and dropping those that are not emitted. Returns whether none is left.
     fn finish(&mut self, batches: &mut DerivedBatches, now_us: u64, until_us: u64) -> bool {
         let unsealed_bytes = Cell::new(0);
         let mut rows = Rows::of(batches, &unsealed_bytes, self.published_ms, now_us);
@@ -394,7 +418,7 @@ impl RunningQuery {
         self.is_paused = done != Ok(true);
         if overrun.is_some() && is_asked {
             self.last_counts = running.counts();
-            self.state = State::Failed;
+            self.set_state(State::Failed);
             self.is_paused = false;
             // To shrink is always possible.
             let _ = self.memory.set(0);
@@ -438,7 +462,7 @@ impl RunningQuery {
         if first > limits::OFFSET_MAX {
             let (topic, source) = (&self.topic.output, &self.topic.source);
             tracing::error!(%topic, %source, "the query ends: its source has come to offsets whose rows have none");
-            self.state = State::Failed;
+            self.set_state(State::Failed);
             return;
         }
         if running.is_numbered() {
@@ -447,7 +471,7 @@ impl RunningQuery {
                 batches.begin(first);
             }
         }
-        self.state = State::Running(Box::new(running));
+        self.set_state(State::Running(Box::new(running)));
     }
 
     /// Begins with the first events that are there, or waits for events that say what its columns are.
@@ -458,7 +482,7 @@ impl RunningQuery {
             None => {
                 self.is_inferred = true;
                 let waiting = Waiting::new(self.topic.query.clone());
-                self.state = State::Waiting(Box::new(waiting), false);
+                self.set_state(State::Waiting(Box::new(waiting), false));
             }
         }
     }
@@ -475,7 +499,7 @@ impl RunningQuery {
         self.topic.plan = Some(Arc::clone(&plan));
         // Its publishers may have begun before this server was started.
         let running = Running::new(plan, self.bounds, Beginning::Anywhere);
-        self.state = State::Running(Box::new(running));
+        self.set_state(State::Running(Box::new(running)));
     }
 
     /// Looks for an event over which the query can run, and begins with it.

@@ -1,0 +1,86 @@
+//! Groups that are worth nothing any more. Each is several allocations, so that to free thousands takes too long to do it at
+//! once: they are dropped bit by bit.
+
+use std::{cmp::Reverse, collections::hash_map, vec};
+
+use crate::{
+    groups::{Group, Keyed},
+    limits::DROPPED_GROUPS_PER_LOOK,
+};
+
+/// What is left of queries that are over, and of windows that are not emitted, until it is dropped.
+#[derive(Debug, Default)]
+pub struct Remains(Vec<Window>);
+
+/// What is left of a window.
+#[derive(Debug)]
+enum Window {
+    One(Option<Group>),
+    ByKey(hash_map::IntoIter<Box<[u8]>, Group>),
+    Ordered(vec::IntoIter<Reverse<Keyed>>),
+}
+
+impl Remains {
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many groups are left.
+    pub fn groups(&self) -> usize {
+        let groups = self.0.iter().map(|window| match window {
+            Window::One(group) => usize::from(group.is_some()),
+            Window::ByKey(groups) => groups.len(),
+            Window::Ordered(groups) => groups.len(),
+        });
+        groups.sum()
+    }
+
+    /// What is left of another query, too.
+    pub fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Drops groups until nothing is left, or `goes_on` says no: it is asked after some, with how many they were. Returns whether
+    /// nothing is left.
+    pub fn drop_while(&mut self, mut goes_on: impl FnMut(usize) -> bool) -> bool {
+        while !self.is_empty() {
+            let dropped = (0..DROPPED_GROUPS_PER_LOOK).take_while(|_| self.drop_one()).count();
+            if !goes_on(dropped) {
+                return self.is_empty();
+            }
+        }
+        true
+    }
+
+    /// Drops a group, or a window that has none left. Returns whether there was one.
+    fn drop_one(&mut self) -> bool {
+        let is_over = match self.0.last_mut() {
+            None => return false,
+            Some(Window::One(group)) => group.take().is_none(),
+            Some(Window::ByKey(groups)) => groups.next().is_none(),
+            Some(Window::Ordered(groups)) => groups.next().is_none(),
+        };
+        if is_over {
+            self.0.pop();
+        }
+        true
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        only: Option<Group>,
+        by_key: hash_map::IntoIter<Box<[u8]>, Group>,
+    ) {
+        self.0.extend(only.map(|group| Window::One(Some(group))));
+        if by_key.len() > 0 {
+            self.0.push(Window::ByKey(by_key));
+        }
+    }
+
+    pub(crate) fn add_ordered(&mut self, groups: Vec<Reverse<Keyed>>) {
+        if !groups.is_empty() {
+            self.0.push(Window::Ordered(groups.into_iter()));
+        }
+    }
+}
