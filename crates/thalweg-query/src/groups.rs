@@ -1,7 +1,7 @@
 //! The groups of one window, by their keys.
 
 use std::{
-    cmp::{Ordering, Reverse},
+    cmp::Reverse,
     collections::{BinaryHeap, HashMap},
 };
 
@@ -11,6 +11,7 @@ use thalweg_columns::Cell;
 use crate::{
     aggregate::{Accumulator, Aggregate},
     expr::Row,
+    group::{Group, Keyed, fixed_bytes},
     limits::ALLOCATION_BYTES,
     remains::Remains,
     value::{borrowed, owned},
@@ -34,12 +35,6 @@ pub(crate) enum Full {
     State,
 }
 
-#[derive(Debug)]
-pub(crate) struct Group {
-    keys: Box<[Cell<'static>]>,
-    values: Box<[Accumulator]>,
-}
-
 /// The groups of a window that is over, in the order of their keys. They are brought into it one by one: to sort
 /// thousands takes too long to do it at once.
 #[derive(Debug)]
@@ -47,12 +42,6 @@ pub(crate) struct OrderedGroups {
     by_key: BinaryHeap<Reverse<Keyed>>,
     /// Their part of what all groups of the query take.
     own: Held,
-}
-
-#[derive(Debug)]
-pub(crate) struct Keyed {
-    key: Box<[u8]>,
-    group: Group,
 }
 
 /// The keys of a group, and its results.
@@ -79,10 +68,6 @@ impl Held {
         self.bytes = self.bytes.saturating_add_signed(bytes);
     }
 }
-
-/// What a group takes besides its keys and values, in bytes: its place in the table, which may be half empty, and three
-/// allocations.
-const GROUP_BYTES: usize = 2 * size_of::<(Box<[u8]>, Group)>() + 3 * ALLOCATION_BYTES;
 
 /// What a window takes besides its groups, in bytes: its place in a tree of windows, and a table that has room for four groups.
 pub(crate) const WINDOW_BYTES: usize =
@@ -222,54 +207,6 @@ impl OrderedGroups {
     pub(crate) fn leave(self, remains: &mut Remains) {
         remains.add_ordered(self.by_key.into_vec());
     }
-}
-
-impl PartialEq for Keyed {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-
-impl Eq for Keyed {}
-
-impl PartialOrd for Keyed {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Keyed {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key.cmp(&other.key)
-    }
-}
-
-impl Group {
-    /// Returns by how many bytes its texts have grown, and whether there was room for all of them.
-    #[inline]
-    fn take(&mut self, row: &Row<'_>, aggregates: &[Aggregate], room: usize) -> (isize, bool) {
-        let (mut grown, mut is_whole) = (0, true);
-        for (aggregate, value) in aggregates.iter().zip(&mut self.values) {
-            match aggregate.take(row, value, room.saturating_add_signed(-grown)) {
-                Some(more) => grown += more,
-                None => is_whole = false,
-            }
-        }
-        (grown, is_whole)
-    }
-
-    /// Its memory.
-    fn bytes(&self, key: &[u8]) -> usize {
-        let texts: isize = self.values.iter().map(Accumulator::text_bytes).sum();
-        fixed_bytes(key, self.keys.len(), self.values.len()).saturating_add_signed(texts)
-    }
-}
-
-/// Memory of a group, but for the texts that are aggregated.
-fn fixed_bytes(key: &[u8], keys: usize, values: usize) -> usize {
-    // The key is there twice: as bytes, and as values, of which each text is an allocation.
-    let keys = keys * (size_of::<Cell<'_>>() + ALLOCATION_BYTES);
-    2 * key.len() + keys + values * size_of::<Accumulator>() + GROUP_BYTES
 }
 
 /// Appends a value so that keys compare as their bytes do: NULL first.

@@ -23,8 +23,9 @@
 //! plan        clauses and columns → what happens to each event
 //! explain     the same in words
 //! watermark   how far the time of a topic has come
+//! group       one group: its keys, and what is aggregated
+//! remains     groups that are worth nothing any more
 //! groups      the groups of a window
-//! remains     those that are worth nothing any more
 //! places      offsets of rows
 //! json        rows as JSON
 //! widen       columns that were inferred, and a query over them, when other values come
@@ -78,6 +79,7 @@ mod explain;
 mod expr;
 mod from;
 mod functions;
+mod group;
 mod groups;
 mod interval;
 mod json;

@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, collections::hash_map, vec};
 
 use crate::{
-    groups::{Group, Keyed},
+    group::{Group, Keyed},
     limits::DROPPED_GROUPS_PER_LOOK,
 };
 

@@ -20,7 +20,10 @@ fn event(second: u32, key: &str) -> String {
 fn take(running: &mut Running, offset: usize, event: &str, made: &mut Made) {
     let (offset, times_ms) = (offset as u64, (PUBLISHED_MS, 0));
     let mut never = |_: u64, _: usize| false;
-    while !running.take_in_part(offset, event.as_bytes(), times_ms, made, &mut never).unwrap() {}
+    while !running
+        .take_in_part(offset, event.as_bytes(), times_ms, made, &mut never)
+        .expect("within bounds")
+    {}
 }
 
 /// A query with one window, which is full.
@@ -39,7 +42,7 @@ fn full(beginning: Beginning) -> Running {
 /// How often it pauses until nothing is left to do.
 fn pauses(running: &mut Running, made: &mut Made) -> usize {
     let mut never = |_: u64, _: usize| false;
-    (0..).take_while(|_| !running.finish(made, &mut never).unwrap()).count()
+    (0..).take_while(|_| !running.finish(made, &mut never).expect("within bounds")).count()
 }
 
 #[test]

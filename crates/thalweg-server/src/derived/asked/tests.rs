@@ -38,7 +38,11 @@ fn queries_that_are_only_remembered_make_room_for_new_ones_of_their_address() {
         for number in 1..=6 {
             remember(&queries, number, own).unwrap();
         }
-        assert_eq!(known(&queries), [0, 3, 4, 5, 6], "the oldest of the same address are forgotten");
+        assert_eq!(
+            known(&queries),
+            [0, 3, 4, 5, 6],
+            "the oldest of the same address are forgotten"
+        );
     }
 }
 

@@ -252,8 +252,7 @@ fn long_query(number: usize) -> String {
 fn queries_that_are_only_remembered_refuse_nobody_and_end_nobody() {
     let server = Server::start(&["--shards", "2", "--topic", COLUMNS]);
     publish(&server, &[row(0, "first", 0)]);
-    let query =
-        "SELECT speed, last(car), count(*) FROM tumble(cars, time, 1s) GROUP BY window_start, speed, car";
+    let query = "SELECT speed, last(car), count(*) FROM tumble(cars, time, 1s) GROUP BY window_start, speed, car";
     let mut subscriber = server.subscribe(Transport::Sse, &asked(query));
     subscriber.confirmed();
     for number in 0..24 {
