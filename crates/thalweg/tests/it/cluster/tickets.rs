@@ -1,7 +1,12 @@
 //! Tickets, which any node takes.
 
+use std::{fs, path::Path};
+
 use super::{Nodes, Servers};
 use crate::harness::{Response, Server, Transport, request, wait_for};
+
+const TOKENS: [&str; 4] =
+    ["--subscribe-token", "subscribe-secret", "--publish-token", "publish-secret"];
 
 const TOKEN: (&str, &str) = ("Authorization", "Bearer subscribe-secret");
 
@@ -22,6 +27,11 @@ fn is_good(node: &Server, ticket: &str) -> bool {
     socket.response_head().status == 101
 }
 
+fn delete_bucket(servers: &Servers) {
+    let deleted = servers.ask("$JS.API.STREAM.DELETE.KV_thalweg-tickets").expect("an answer");
+    assert_eq!(deleted["success"], true, "{deleted}");
+}
+
 #[test]
 fn there_are_tickets_again_when_their_bucket_was_deleted() {
     let Some(servers) = Servers::start(1) else { return };
@@ -34,4 +44,33 @@ fn there_are_tickets_again_when_their_bucket_was_deleted() {
     assert!(!is_good(nodes.at(1), &before));
     assert!(is_good(nodes.at(1), &ticket) && !is_good(nodes.at(0), &ticket));
     nodes.at(0).has_said("the bucket of tickets was deleted");
+}
+
+#[test]
+fn a_node_that_may_not_make_the_bucket_again_says_so_and_goes_on_trying() {
+    let config =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.conf", std::process::id()));
+    let deny = |subjects: &str| {
+        let user = format!(
+            "{{user: node, password: x, permissions: {{publish: {{deny: [{subjects}]}}}}}}"
+        );
+        let text = format!("authorization {{ users: [{user}] }}\nno_auth_user: node\n");
+        fs::write(&config, text).expect("write a file");
+    };
+    deny("");
+    let arguments = ["-c", config.to_str().expect("a path of text")];
+    let Some(mut servers) = Servers::start_with(1, &arguments) else { return };
+    let nodes = Nodes::start_with(&servers, 1, "all=live/**", &TOKENS);
+    deny("\"$JS.API.STREAM.CREATE.>\"");
+    servers.kill(0);
+    servers.run(0);
+    wait_for("a ticket", || ticket_of(&asked_for_a_ticket(nodes.at(0))));
+    delete_bucket(&servers);
+    asked_for_a_ticket(nodes.at(0)).refused(503, "unavailable");
+    nodes.at(0).has_said("was deleted and cannot be made again (no answer came)");
+    deny("");
+    servers.kill(0);
+    servers.run(0);
+    wait_for("a ticket", || ticket_of(&asked_for_a_ticket(nodes.at(0))));
+    let _ = fs::remove_file(&config);
 }
