@@ -248,8 +248,26 @@ pub fn text(ms: i64) -> Option<String> {
     let of_day = ms.rem_euclid(MS_PER_DAY);
     let (hour, minute) = (of_day / 3_600_000, of_day / MS_PER_MINUTE % 60);
     let (second, ms) = (of_day / 1000 % 60, of_day % 1000);
-    let decimals = if ms == 0 { String::new() } else { format!(".{ms:03}") };
-    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{decimals}Z"))
+    // Digit by digit: rows of queries have many.
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    let mut put = |from: usize, digits: usize, mut number: i64| {
+        for digit in text[from..from + digits].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    };
+    put(0, 4, year);
+    let parts = [(5, month), (8, day), (11, hour), (14, minute), (17, second)];
+    parts.into_iter().for_each(|(from, number)| put(from, 2, number));
+    put(20, 3, ms);
+    let text = match ms {
+        0 => {
+            text[19] = b'Z';
+            &text[..20]
+        }
+        _ => &text[..],
+    };
+    str::from_utf8(text).ok().map(str::to_owned)
 }
 
 #[inline]

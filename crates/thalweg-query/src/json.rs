@@ -33,7 +33,11 @@ fn write_cell(cell: &Cell<'_>, bytes_max: usize, out: &mut Vec<u8>) {
         // What reads back as the same double, 1e300 included. There is no infinite one (`expr::finite`).
         Cell::Double(number) => drop(write!(out, "{number:?}")),
         Cell::Time(ms) => match thalweg_columns::time_text(*ms) {
-            Some(text) => drop(write!(out, "\"{text}\"")),
+            Some(text) => {
+                out.push(b'"');
+                out.extend_from_slice(text.as_bytes());
+                out.push(b'"');
+            }
             None => out.extend_from_slice(b"null"),
         },
         Cell::String(text) => write_string(text, bytes_max, out),
