@@ -45,7 +45,8 @@ describe.each([["websocket"], ["http-streaming"], ["sse"], ["long-polling"]] as 
     const times = await requestsWithin(60_000);
     clearInterval(closeAtOnce);
     expect(statuses).toContain(`open ${name}`);
-    expect(times.length).toBeLessThan(8 * (name === "long-polling" ? 2 : 1));
+    // A round of polls has two requests, and a third where the close comes between two of them.
+    expect(times.length).toBeLessThan(8 * (name === "long-polling" ? 3 : 1));
   });
 });
 

@@ -1,7 +1,7 @@
 //! A server that says what a test tells it to.
 
 use thalweg_client::{Client, Error, Options, Subscribe, Subscription, Transport, Update};
-use thalweg_testing::patiently;
+use thalweg_testing::{ReservedPort, patiently};
 use thalweg_wire::{Close, Format, websocket::accept_key};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -11,6 +11,8 @@ use tokio::{
 /// Listens; a test accepts one connection after the other.
 pub(crate) struct Fake {
     listener: TcpListener,
+    /// Of its own, so that no client of another test, whose server is gone, reconnects here.
+    _port: ReservedPort,
 }
 
 /// A connection with a client.
@@ -22,7 +24,9 @@ pub(crate) struct Peer<S = TcpStream> {
 
 impl Fake {
     pub(crate) async fn start() -> Self {
-        Self { listener: TcpListener::bind("127.0.0.1:0").await.expect("a free port") }
+        let port = ReservedPort::new();
+        let listener = TcpListener::bind(("127.0.0.1", port.number())).await;
+        Self { listener: listener.expect("a free port"), _port: port }
     }
 
     pub(crate) fn client(&self) -> Client {

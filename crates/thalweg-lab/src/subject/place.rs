@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::process::Command;
 
 /// Where a subject runs.
@@ -43,9 +44,25 @@ impl Place {
     /// take. Another namespace has its own ports, nearly all of them free.
     pub(super) fn free_address(&self) -> io::Result<SocketAddr> {
         let here = if self.under.is_empty() { self.address } else { Ipv4Addr::LOCALHOST.into() };
-        let port = TcpListener::bind((here, 0))?.local_addr()?.port();
-        Ok(SocketAddr::new(self.address, port))
+        Ok(SocketAddr::new(self.address, free_port(here)?))
     }
+}
+
+/// Ports for programs that are told which to take. They are below those that Linux gives to sockets
+/// that name none (`net.ipv4.ip_local_port_range`), so that no such socket takes one before its program does.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// A port of `PORTS` that was free at this address a moment ago.
+pub(super) fn free_port(here: IpAddr) -> io::Result<u16> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..PORTS.len() {
+        let port = fastrand::u16(PORTS);
+        match TcpListener::bind((here, port)) {
+            Ok(_) => return Ok(port),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 
 use super::child::OwnedChild;
 use super::temporary_folder::TemporaryFolder;
-use super::{Cores, probe};
+use super::{Cores, place::free_port, probe};
 use crate::scenario::{Process, Role};
 use anyhow::{Context, bail};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -204,7 +204,7 @@ impl Places {
             return Ok(*port);
         }
         loop {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+            let port = free_port(Ipv4Addr::LOCALHOST.into())?;
             if !self.ports.values().any(|taken| *taken == port) {
                 self.ports.insert(name.to_owned(), port);
                 return Ok(port);
