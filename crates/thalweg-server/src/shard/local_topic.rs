@@ -14,10 +14,9 @@ use crate::{
     stream::{Batch, DerivedBatches, Feed, FeedKind, FormatMap, Sequencer},
 };
 
-/// An empty topic is removed when it had no readers for more than this many sweeps, which are a
-/// second apart. A client that polls, or comes back after the `retry` that it was told, names its position in
-/// the topic; in one that was made again the position would be unknown, and the client would be told of a
-/// gap where nothing is missing.
+/// A sweep, one a second, removes an empty topic that had no readers in this many sweeps before. A client that polls, or
+/// reconnects after `retry`, names its position in the topic. If the topic had been made again, the server would not know the position and
+/// would announce a gap where nothing is missing.
 const IDLE_SWEEPS: u8 = 6;
 
 /// One topic on one shard.
@@ -223,13 +222,14 @@ impl LocalTopic {
         self.home.is_none() && self.feed.is_none() && self.is_read_here()
     }
 
-    /// Whether it can be removed now. Each sweep asks once.
-    pub(super) fn may_go(&mut self) -> bool {
+    /// Whether it can be removed now. Each sweep asks once. `is_crowded`: others need its place, so that it stays for no
+    /// reader who may come back.
+    pub(super) fn may_go(&mut self, is_crowded: bool) -> bool {
         let is_idle = self.is_idle();
         let home = self.home.as_mut().filter(|home| matches!(home.order, Order::Own(_)));
         let Some(home) = home.filter(|_| self.end.is_none()) else { return is_idle };
         home.idle_sweeps = if is_idle { home.idle_sweeps.saturating_add(1) } else { 0 };
-        home.idle_sweeps > IDLE_SWEEPS
+        is_idle && (is_crowded || home.idle_sweeps > IDLE_SWEEPS)
     }
 
     /// Whether it can be removed without losing anything.

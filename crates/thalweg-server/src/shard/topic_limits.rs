@@ -77,6 +77,11 @@ impl TopicLimits {
         Ok(TopicKind::SubscriberOnly(address))
     }
 
+    /// Whether topics without events take half of their places.
+    pub(super) fn is_crowded(&self) -> bool {
+        2 * self.subscriber_only >= self.config.limits.subscribed_topics
+    }
+
     fn check_subscriber_only(&self) -> Result<(), Refusal> {
         if self.subscriber_only < self.config.limits.subscribed_topics {
             return Ok(());

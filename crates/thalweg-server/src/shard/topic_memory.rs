@@ -29,6 +29,7 @@ impl Topics {
         let mut read = Vec::new();
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
         let (mut history, mut tails, mut pinned, mut recalled, mut topics) = (0, 0, 0, 0, 0);
+        let is_crowded = self.feeds.topic_limits.is_crowded();
         for (key, local) in self.feeds.iter_mut() {
             let change = local.update_demand(now_us);
             self.news.demand.extend(change.map(|change| (key, change)));
@@ -46,7 +47,7 @@ impl Topics {
             if local.is_emptied() {
                 emptied.push(key);
             }
-            if local.may_go() {
+            if local.may_go(is_crowded) {
                 // Whoever is told of a change first asks which topic it is.
                 idle.extend(change.is_none().then_some(key));
             } else if local.needs_attaching() {

@@ -75,6 +75,22 @@ fn an_empty_topic_outlives_its_readers_for_a_while() {
     server.await_metric("thalweg_subscribed_topics", |topics| topics == 1.0);
 }
 
+/// Where clients have taken half of the places for topics without events, those that nobody reads go at once.
+#[test]
+fn an_empty_topic_gives_way_where_there_are_many() {
+    let server = Server::start(&["--max-subscribed-topics", "4"]);
+    let position = server.subscribe(Transport::LongPolling, "/empty").confirmed();
+    let mut other = server.subscribe(Transport::Sse, "/other");
+    other.confirmed();
+    // A sweep counts topics, then removes some.
+    server.await_metric("thalweg_topics", |topics| topics == 2.0);
+    server.publish("empty", 0..3);
+    let mut subscriber =
+        server.subscribe(Transport::LongPolling, &format!("/empty?cursor={position}"));
+    assert_eq!(subscriber.gap().reason, "epoch");
+    assert_eq!(subscriber.numbers(3).0, [0, 1, 2]);
+}
+
 #[test]
 fn a_position_of_another_epoch_is_a_gap_of_unknown_size() {
     let server = Server::start(&[]);
