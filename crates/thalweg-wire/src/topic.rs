@@ -32,7 +32,7 @@ pub enum TopicError {
     #[error("a topic may hold letters, digits, \"/\" and - _ . ~ @ : | + =, not {0:?}")]
     Character(char),
     /// `%2F` in a path: proxies do not agree whether it separates segments.
-    #[error("a topic in a path has its \"/\" as it is: write / for %2F")]
+    #[error("a \"/\" in a topic is not encoded: write / for %2F")]
     EncodedSlash,
 }
 

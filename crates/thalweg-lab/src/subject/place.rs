@@ -54,15 +54,13 @@ const PORTS: Range<u16> = 20_000..32_000;
 
 /// A port of `PORTS` that was free at this address a moment ago.
 pub(super) fn free_port(here: IpAddr) -> io::Result<u16> {
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for _ in 0..PORTS.len() {
-        let port = fastrand::u16(PORTS);
-        match TcpListener::bind((here, port)) {
-            Ok(_) => return Ok(port),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    let mut tried = PORTS.map(|_| fastrand::u16(PORTS));
+    let free = tried.find_map(|port| match TcpListener::bind((here, port)) {
+        Ok(_) => Some(Ok(port)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
+        Err(error) => Some(Err(error)),
+    });
+    free.unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))
 }
 
 #[cfg(test)]
