@@ -53,7 +53,7 @@ pub(crate) struct Bucket {
     suspect: Arc<Notify>,
 }
 
-/// What a look at the bucket says.
+/// The result of a look at the bucket.
 enum Look {
     /// It is as it must be.
     Right,

@@ -192,7 +192,7 @@ impl<T: Target> Reader<T> {
                 self.state.health().pending(0, Instant::now());
             }
         }
-        // Whatever came before it was taken. So the answer asks for more.
+        // The answer asks for more: all messages before this one were taken.
         if let Some(reply) = flow.or(stalled) {
             let answered = self.connection.client.publish(reply, Bytes::new()).await;
             return answered.map_err(|_| Lost::Connection);
@@ -201,7 +201,7 @@ impl<T: Target> Reader<T> {
     }
 
     async fn take(&mut self, message: &Message) -> Result<(), Lost> {
-        // What comes from no consumer is nobody's: the numbers of the consumer's show it.
+        // A message without a consumer's numbers is not of this stream.
         let Some(place) = message.reply.as_deref().and_then(place_of) else { return Ok(()) };
         let step = self.sequence.take(place.stream_sequence, place.consumer_sequence);
         let came = Came {

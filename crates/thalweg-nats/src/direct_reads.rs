@@ -66,7 +66,7 @@ impl<T: Target> Reader<T> {
             }
             add(&self.counts.messages_direct);
         }
-        // Who reads everything is as ready as with a consumer.
+        // A node that reads everything is as ready as with a consumer.
         let (mut health, now) = (self.state.health(), Instant::now());
         health.heard(now);
         let pending = (page.last_sequence + 1).saturating_sub(self.sequence.stream_next());

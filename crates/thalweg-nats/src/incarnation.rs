@@ -61,7 +61,7 @@ impl Suspicion {
 /// Looks in a row, one a second, in which nothing has come, and a replica had more.
 const STALL_LOOKS: u32 = 3;
 
-/// So many looks must find no more before nothing is missing: any replica answers, and one may be behind.
+/// Looks in a row that must find no more before the stall is over: any replica answers, and one may be behind.
 const NOT_STALLED_LOOKS: u32 = 10;
 
 /// Whether messages do not come although they are stored.

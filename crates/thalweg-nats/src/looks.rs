@@ -143,7 +143,7 @@ pub(crate) async fn watch(api: Api, connection: Connection, state: Arc<StreamSta
             () = state.suspect.notified() => {}
             () = next(&mut advisories) => {}
         }
-        // What is read while the answer comes is not to make it look as if the stream went back.
+        // Noted before the question: the node may read on while the answer comes, and the stream would seem to have gone back.
         let (reading, next) = (state.epoch(), state.next());
         if let Ok(info) = api.stream_info(&state.name).await
             && let Ok(found) = epoch_of(&info)

@@ -1,4 +1,4 @@
-//! One group: its keys, and what is aggregated of its rows.
+//! One group: its keys, and the aggregates of its rows.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use crate::{
     limits::ALLOCATION_BYTES,
 };
 
-/// What is aggregated for some keys.
+/// Some keys, and the values that are aggregated for them.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) keys: Box<[Cell<'static>]>,
@@ -24,7 +24,7 @@ pub(crate) struct Keyed {
     pub(crate) group: Group,
 }
 
-/// What a group takes besides its keys and values, in bytes: its place in the table, which may be half empty, and three
+/// Memory of a group besides its keys and values, in bytes: its place in the table, which may be half empty, and three
 /// allocations.
 const GROUP_BYTES: usize = 2 * size_of::<(Box<[u8]>, Group)>() + 3 * ALLOCATION_BYTES;
 

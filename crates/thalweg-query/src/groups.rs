@@ -56,7 +56,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// So many groups less, and their memory.
+    /// Subtracts some groups and their memory.
     fn take_off(&mut self, other: Self) {
         self.groups -= other.groups;
         self.bytes = self.bytes.saturating_sub(other.bytes);

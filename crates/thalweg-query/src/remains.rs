@@ -8,11 +8,11 @@ use crate::{
     limits::DROPPED_GROUPS_PER_LOOK,
 };
 
-/// What is left of queries that are over, and of windows that are not emitted, until it is dropped.
+/// Groups of queries that are over, and of windows that are not emitted, until they are dropped.
 #[derive(Debug, Default)]
 pub struct Remains(Vec<Window>);
 
-/// What is left of a window.
+/// Groups of a window.
 #[derive(Debug)]
 enum Window {
     One(Option<Group>),
@@ -36,7 +36,7 @@ impl Remains {
         groups.sum()
     }
 
-    /// What is left of another query, too.
+    /// Adds the groups of another query.
     pub fn append(&mut self, other: Self) {
         self.0.extend(other.0);
     }

@@ -18,7 +18,7 @@ import { type Cursor, cursorOf, isCursor, type Message, type Position } from "./
 export interface Owner {
   /** The page has subscribed to a topic that it did not have. */
   subscribe(shared: SharedSubscription): void;
-  /** So many bytes no longer wait: those of a batch, or of a message without events. */
+  /** The bytes of a batch, or of a message without events, no longer wait. */
   processed(shared: SharedSubscription, bytes: number): void;
   ack(shared: SharedSubscription): void;
   /** The last subscription is closed. */

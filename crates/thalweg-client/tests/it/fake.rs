@@ -11,7 +11,7 @@ use tokio::{
 /// Listens; a test accepts one connection after the other.
 pub(crate) struct Fake {
     listener: TcpListener,
-    /// Of its own, so that no client of another test, whose server is gone, reconnects here.
+    /// Reserved, so that no client of another test, whose server is gone, reconnects here.
     _port: ReservedPort,
 }
 

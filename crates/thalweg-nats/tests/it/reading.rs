@@ -67,7 +67,7 @@ fn a_hole_has_the_consumer_made_again() {
     operator.publish_all("thalweg.t", (11..=20).map(|n| n.to_string()));
     expect(&mut node, 11..=20);
     assert_eq!(node.counts.recreations.load(Relaxed), 1);
-    // What comes from no consumer does nothing.
+    // A message without a consumer's numbers changes nothing.
     let consumer = operator.consumers().remove(0);
     let inbox = consumer["config"]["deliver_subject"].as_str().unwrap();
     operator.publish(inbox, None, "1");

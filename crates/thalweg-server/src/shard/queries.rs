@@ -35,7 +35,7 @@ pub(super) struct Queries {
     by_output: HashMap<FeedKey, usize>,
     /// Queries with events that were not read yet, or with work that was begun, in turn.
     pending: VecDeque<usize>,
-    /// What is left of those that are over, to be dropped. It is no part of their addresses' memory any more.
+    /// Groups of queries that are over, to be dropped. Their addresses' memory no longer counts them.
     remains: Remains,
     /// Lines of the log about queries that exceed limits.
     lines: Lines,

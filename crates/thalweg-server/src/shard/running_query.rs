@@ -37,7 +37,7 @@ pub(super) struct RunningQuery {
     /// What it costs.
     pub(super) cost: Arc<QueryCost>,
     state: State,
-    /// What is left of its states before, to be dropped.
+    /// Groups of its earlier states, to be dropped.
     remains: Remains,
     /// The memory that it holds, in the account of its address.
     memory: MemoryShare,
@@ -252,7 +252,7 @@ impl RunningQuery {
         }
     }
 
-    /// What is left of its states before, to be dropped.
+    /// Takes the groups of its earlier states, to be dropped.
     pub(super) fn take_remains(&mut self) -> Remains {
         std::mem::take(&mut self.remains)
     }

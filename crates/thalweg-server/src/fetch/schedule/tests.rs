@@ -209,7 +209,6 @@ fn addresses_take_turns() {
     assert_eq!(order, [0, 10, 1, 11, 2, 12, 3, 4, 5, 6, 7, 8, 9]);
 }
 
-/// However many documents are due all the time.
 #[test]
 fn a_topic_that_waits_beside_free_room_is_seen_once_each_time_that_it_is_due() {
     let mut schedule = Schedule::new(Limits { in_flight: 10, of_hosts: vec![10] });
@@ -230,6 +229,7 @@ fn a_topic_that_waits_beside_free_room_is_seen_once_each_time_that_it_is_due() {
     assert_eq!(seen(&mut schedule), [8]);
 }
 
+/// However many documents are due all the time.
 #[test]
 fn a_new_key_gets_its_turn_beside_documents() {
     let mut schedule = Schedule::new(Limits { in_flight: 9, of_hosts: vec![1] });

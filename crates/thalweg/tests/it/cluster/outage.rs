@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Nodes, Servers};
 use crate::harness::{Response, Server, Socket, Transport, close, request};
 
-/// What a poll is answered with that is to be repeated elsewhere.
+/// The answer to a poll that is to be repeated elsewhere.
 const CUT_OFF: &str = r#"{"close":{"code":4006,"#;
 
 /// A connection stays without a request for as long as a busy machine may need until the next one.

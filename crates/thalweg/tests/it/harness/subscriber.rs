@@ -141,7 +141,7 @@ impl Subscriber {
         }
     }
 
-    /// What comes next, except for heartbeats.
+    /// The next message that is not a heartbeat.
     pub(crate) fn news(&mut self) -> Heard {
         let mut patience = Patience::new();
         loop {
