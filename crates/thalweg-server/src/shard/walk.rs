@@ -47,6 +47,7 @@ impl Subscribers {
     /// Visits those at the front of the queue that keep up, together, and the first that does not.
     /// Returns how many, and whether that may have taken long. Together they are sent about as much as
     /// one visit may send.
+    #[inline]
     fn visit_some(&mut self, topics: &mut Topics, now_us: u64) -> (usize, bool) {
         let bytes_max = self.common.config.limits.visit_bytes;
         let mut due = Together::new();
@@ -86,23 +87,26 @@ impl Subscribers {
 
     /// Sends to each what is due to it. Nothing else runs between two sends: it would put the kernel's
     /// code out of the cache.
+    #[inline]
     fn send_together(&mut self, due: Together<'_>) -> Sends {
         let mut bytes = 0;
-        let send = |(key, AtOnce { bytes: slice, step }): (u32, AtOnce<'_>)| {
+        let mut sends = Sends::new();
+        // A loop, for `collect` puts the send into a function of its own: 3 to 7 % more CPU.
+        for (key, AtOnce { bytes: slice, step }) in due {
             let sent = self.connections[key as usize].writer.send(&[IoSlice::new(slice)]);
             if let Sent::Bytes(taken) = sent {
                 bytes += taken as u64;
             }
-            (key, step, sent)
-        };
-        let sent: Sends = due.into_iter().map(send).collect();
-        self.counts.visits.add(sent.len() as u64);
-        self.counts.sends.add(sent.len() as u64);
+            sends.push((key, step, sent));
+        }
+        self.counts.visits.add(sends.len() as u64);
+        self.counts.sends.add(sends.len() as u64);
         self.counts.sent_bytes.add(bytes);
-        sent
+        sends
     }
 
     /// Moves a connection by what was sent to it together with others; `true` if it is full.
+    #[inline]
     fn sent_at_once(
         &mut self,
         topics: &mut Topics,
@@ -134,7 +138,9 @@ impl Subscribers {
         }
     }
 
-    /// One visit; `true` if it may have taken long.
+    /// One visit; `true` if it may have taken long. Apart from the loop of those that keep up, which is
+    /// most visits.
+    #[inline(never)]
     fn visit(&mut self, topics: &mut Topics, key: u32, now_us: u64) -> bool {
         let Some(connection) = self.connections.get_mut(key as usize) else { return false };
         let flags = &mut self.flags[key as usize];

@@ -80,6 +80,7 @@ pub(super) fn is_later(error: &io::Error) -> bool {
 }
 
 impl Sink for Socket {
+    #[inline]
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
         const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
         let sent = match slices {

@@ -88,6 +88,7 @@ impl Writer {
 }
 
 impl Sink for Writer {
+    #[inline]
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
         match self {
             Self::Tcp(socket) => socket.send(slices),
