@@ -1,39 +1,44 @@
 //! Continuous SQL over one topic: events go in, rows come out. Pure: no I/O, no clock, no runtime.
 //!
 //! ```text
-//! limits      every bound, with why
-//! meter       what an evaluation costs, in steps and bytes
-//! pace        when work pauses
-//! error       what is wrong with a query, and where
-//! interval    lengths of time
-//! tokens      a query's text as tokens
-//! parse       tokens → one expression
-//! from        what stands behind FROM and EMIT
-//! syntax      tokens → clauses
-//! value       values, and what they are to each other
-//! expr        expressions, and what they are for a row
-//! cast        CAST
-//! like        LIKE
-//! civil       parts of times
-//! rounding    ROUND
-//! functions   functions of a row's values
-//! aggregate   what becomes of the values of a group
-//! typed       types of expressions
-//! compile     sqlparser's expressions → ours
-//! plan        clauses and columns → what happens to each event
-//! explain     the same in words
-//! watermark   how far the time of a topic has come
-//! group       one group: its keys, and what is aggregated
-//! remains     groups that are worth nothing any more
-//! groups      the groups of a window
-//! places      offsets of rows
-//! json        rows as JSON
-//! widen       columns that were inferred, and a query over them, when other values come
-//! waiting     a query whose columns are not known yet
-//! counts      what happened to events and windows
-//! sink        what takes rows
-//! run_state   what a running query has so far
-//! running     a query that runs
+//! limits        every bound, with why
+//! meter         what an evaluation costs, in steps and bytes
+//! pace          when work pauses
+//! error         what is wrong with a query, and where
+//! interval      lengths of time
+//! tokens        a query's text as tokens
+//! parse         tokens → one expression
+//! from          what stands behind FROM and EMIT
+//! syntax        tokens → clauses
+//! value         values, and what they are to each other
+//! expr          expressions, and what they are for a row
+//! cast          CAST
+//! like          LIKE
+//! civil         parts of times
+//! rounding      ROUND
+//! functions     functions of a row's values
+//! aggregate     what becomes of the values of a group
+//! typed         types of expressions
+//! compile       sqlparser's expressions → ours
+//! plan          clauses and columns → what happens to each event
+//! explain       the same in words
+//! watermark     how far the time of a topic has come
+//! group         one group: its keys, and what is aggregated
+//! remains       groups that are worth nothing any more
+//! groups        the groups of a window
+//! places        offsets of rows
+//! json          rows as JSON
+//! widen         columns that were inferred, and a query over them, when other values come
+//! waiting       a query whose columns are not known yet
+//! counts        what happened to events and windows
+//! sink          what takes rows
+//! ledger        what a run costs and what has happened in it
+//! completeness  which windows have all of their events
+//! row_writer    rows out, with their offsets
+//! windows       events into windows
+//! closing       windows that are over
+//! run_state     how an event goes through a running query
+//! running       a query that runs
 //! ```
 //!
 //! The same events in the same order make the same rows with the same offsets, however they are cut into
@@ -72,7 +77,9 @@
 mod aggregate;
 mod cast;
 mod civil;
+mod closing;
 mod compile;
+mod completeness;
 mod counts;
 mod error;
 mod explain;
@@ -83,6 +90,7 @@ mod group;
 mod groups;
 mod interval;
 mod json;
+mod ledger;
 mod like;
 pub mod limits;
 mod meter;
@@ -93,6 +101,7 @@ mod plan;
 mod query;
 mod remains;
 mod rounding;
+mod row_writer;
 mod run_state;
 mod running;
 mod sink;
@@ -103,8 +112,10 @@ mod value;
 mod waiting;
 mod watermark;
 mod widen;
+mod windows;
 
 pub use aggregate::AGGREGATES;
+pub use completeness::Beginning;
 pub use counts::Counts;
 pub use error::QueryError;
 pub use functions::{FUNCTIONS, Signature};
@@ -114,7 +125,6 @@ pub use pace::{Pace, Unbroken};
 pub use plan::Plan;
 pub use query::Query;
 pub use remains::Remains;
-pub use run_state::Beginning;
 pub use running::Running;
 pub use sink::Sink;
 pub use waiting::Waiting;

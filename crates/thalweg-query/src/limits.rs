@@ -55,6 +55,9 @@ pub(crate) const CONSTANT_BYTES_MAX: usize = 4096;
 /// What an allocation takes besides its bytes, about: its header, and rounding up.
 pub(crate) const ALLOCATION_BYTES: usize = 24;
 
+/// Memory that the last row and key keep for the next ones, in bytes.
+pub(crate) const KEPT_BYTES: usize = 64 << 10;
+
 /// Groups that are dropped without a pause: some microseconds.
 pub const DROPPED_GROUPS_PER_LOOK: usize = 32;
 

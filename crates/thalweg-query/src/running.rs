@@ -7,12 +7,13 @@ use thalweg_columns::{Cell, CellReader};
 
 use crate::{
     Plan,
+    completeness::Beginning,
     counts::Counts,
     limits::Bounds,
     meter::Failure,
     pace::{Pace, Unbroken},
     remains::Remains,
-    run_state::{Beginning, Event, RunState},
+    run_state::{Event, RunState},
     sink::Sink,
     widen::{self, Refused, Widening},
 };
@@ -168,7 +169,7 @@ impl Running {
 
     /// Goes on behind an event that cost too much, which is lost with all windows that are open ([`Self::lose`]).
     pub fn skip(&mut self, sink: &mut impl Sink) {
-        self.state.skip(sink);
+        self.state.skip(&self.plan, sink);
     }
 
     /// No more events have come for long: all windows are over, and what was left out is announced. What comes later for them is

@@ -1,0 +1,226 @@
+//! Events into windows: the windows that are open, and their groups.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+use thalweg_columns::Cell;
+
+use crate::{
+    Plan,
+    completeness::Completeness,
+    expr::Row,
+    groups::{Full, Groups, Held, OrderedGroups, WINDOW_BYTES, write_key},
+    ledger::Ledger,
+    limits::{ANNOUNCE_MS, KEPT_BYTES},
+    meter::Failure,
+    plan::{PlannedWindow, Shape},
+    remains::Remains,
+    watermark::Watermark,
+    widen::Widening,
+};
+
+/// The windows of a run that are not emitted yet.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    watermark: Watermark,
+    /// Windows that end here or before are over.
+    pub(crate) over_ms: i64,
+    /// Open windows by their start.
+    pub(crate) open: BTreeMap<i64, Groups>,
+    pub(crate) held: Held,
+    /// Windows that are being closed, or dropped.
+    pub(crate) closing: Option<Closing>,
+    /// When the first event was published that was left out and is not announced, in ms since 1970.
+    pub(crate) left_out_ms: Option<i64>,
+    key: Vec<u8>,
+}
+
+/// How far windows are closed, and those dropped that are not emitted.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    /// Those that end here at the latest.
+    pub(crate) until_ms: i64,
+    /// The one whose rows are being made: its start, and the groups that are left.
+    pub(crate) window: Option<(i64, OrderedGroups)>,
+    /// Groups of windows that are not emitted. They are dropped before all else.
+    pub(crate) remains: Remains,
+}
+
+impl Closing {
+    pub(crate) fn until(until_ms: i64) -> Self {
+        Self { until_ms, window: None, remains: Remains::default() }
+    }
+
+    /// No window is over.
+    pub(crate) fn nothing() -> Self {
+        Self::until(i64::MIN)
+    }
+
+    /// All groups, to be dropped.
+    pub(crate) fn into_remains(self) -> Remains {
+        let mut remains = self.remains;
+        self.window.into_iter().for_each(|(_, groups)| groups.leave(&mut remains));
+        remains
+    }
+
+    /// The window whose rows are being made is lost. Returns whether there was one.
+    pub(crate) fn lose_window(&mut self, held: &mut Held) -> bool {
+        let window = self.window.take();
+        let is_lost = window.is_some();
+        window.into_iter().for_each(|(_, groups)| groups.release(held, &mut self.remains));
+        is_lost
+    }
+}
+
+impl Windows {
+    pub(crate) fn new() -> Self {
+        Self {
+            watermark: Watermark::default(),
+            over_ms: i64::MIN,
+            open: BTreeMap::new(),
+            held: Held::default(),
+            closing: None,
+            left_out_ms: None,
+            key: Vec::new(),
+        }
+    }
+
+    /// Their memory, in bytes.
+    #[inline]
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.held.bytes + self.open.len() * WINDOW_BYTES + self.key.capacity()
+    }
+
+    /// Where the newest one begins.
+    pub(crate) fn newest_ms(&self) -> Option<i64> {
+        self.open.last_key_value().map(|(newest, _)| *newest)
+    }
+
+    /// An event that was published then is in none of them.
+    #[cold]
+    pub(crate) fn leave_out(&mut self, published_ms: i64) {
+        self.left_out_ms.get_or_insert(published_ms);
+    }
+
+    /// Takes an event into one window, if that is not over.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        plan: &Plan,
+        published_ms: i64,
+        row: &Row<'_>,
+        ledger: &mut Ledger,
+        completeness: &mut Completeness,
+    ) -> Result<(), Failure> {
+        if row.window.1 <= self.over_ms {
+            ledger.counts.late += 1;
+            return Ok(());
+        }
+        self.group(plan, published_ms, row, ledger, completeness);
+        if self.key.capacity() > KEPT_BYTES {
+            self.key = Vec::new();
+        }
+        ledger.charge(row.meter)
+    }
+
+    /// Takes an event into one window, which is lost if it would be more than there may be.
+    #[inline]
+    fn group(
+        &mut self,
+        plan: &Plan,
+        published_ms: i64,
+        row: &Row<'_>,
+        ledger: &mut Ledger,
+        completeness: &mut Completeness,
+    ) {
+        let Shape::Groups { keys, aggregates, .. } = &plan.shape else { return };
+        let (start_ms, windows) = (row.window.0, self.open.len());
+        let groups = match self.open.get_mut(&start_ms) {
+            Some(groups) => groups,
+            None if windows < ledger.bounds.windows => self.open.entry(start_ms).or_default(),
+            None => {
+                ledger.counts.full_windows += 1;
+                // It may get room later, and lacks this event.
+                completeness.lose_window(start_ms);
+                return self.leave_out(published_ms);
+            }
+        };
+        if groups.is_lost() {
+            return;
+        }
+        let values: SmallVec<[Cell<'_>; 4]> = keys.iter().map(|key| key.eval(row)).collect();
+        self.key.clear();
+        for value in &values {
+            let before = self.key.len();
+            write_key(value, &mut self.key);
+            // Before the next one is added: there may be hundreds.
+            if !row.meter.scan(self.key.len() - before) {
+                return;
+            }
+        }
+        let most = Held { groups: ledger.bounds.groups, bytes: ledger.bounds.state_bytes };
+        let held = &mut self.held;
+        if let Err(full) = groups.take(&self.key, &values, row, aggregates, held, most) {
+            let closing = self.closing.get_or_insert_with(Closing::nothing);
+            groups.lose(held, &mut closing.remains);
+            match full {
+                Full::Groups => ledger.counts.full_groups += 1,
+                Full::State => ledger.counts.full_state += 1,
+            }
+        }
+    }
+
+    /// An event of this time is in all of its windows. `None`: its time is too far ahead, and says nothing. Returns up to when windows
+    /// are over, and whether what was left out is announced before.
+    #[inline]
+    pub(crate) fn advance(
+        &mut self,
+        window: PlannedWindow,
+        time_ms: Option<i64>,
+        published_ms: i64,
+    ) -> (i64, bool) {
+        // As time alone says, and not the windows that this run has: so all who run it announce it at the same place.
+        let before_ms = self.watermark.ms(window.delay_ms);
+        if let Some(time_ms) = time_ms {
+            self.watermark.advance(time_ms);
+        }
+        let until_ms = self.watermark.ms(window.delay_ms);
+        let announces = self.left_out_ms.is_some_and(|left_out_ms| {
+            published_ms.saturating_sub(left_out_ms) >= ANNOUNCE_MS
+                || before_ms.div_euclid(window.step_ms) < until_ms.div_euclid(window.step_ms)
+        });
+        (until_ms, announces)
+    }
+
+    /// The plan is a wider one. Groups of open windows follow it if they can; otherwise these windows are lost, and the query
+    /// goes on with the next ones.
+    pub(crate) fn widen(&mut self, widening: Option<&Widening>, completeness: &mut Completeness) {
+        let is_kept = widening.is_some_and(|widening| {
+            let change =
+                |groups: &mut Groups| groups.change(|keys, values| widening.group(keys, values));
+            self.open.values_mut().all(|groups| change(groups).is_some())
+        });
+        if !is_kept && let Some(newest_ms) = self.newest_ms() {
+            completeness.lose_window(newest_ms);
+            let remains = &mut self.closing.get_or_insert_with(Closing::nothing).remains;
+            for groups in self.open.values_mut() {
+                std::mem::take(groups).release(&mut self.held, remains);
+            }
+        }
+    }
+
+    /// The run is over: all groups, to be dropped.
+    pub(crate) fn into_remains(self) -> Remains {
+        let mut remains = self.closing.map(Closing::into_remains).unwrap_or_default();
+        self.open.into_values().for_each(|groups| groups.leave(&mut remains));
+        remains
+    }
+}
+
+impl PlannedWindow {
+    /// Where the windows begin that an instant is in, in order.
+    pub(crate) fn starts(self, time_ms: i64) -> impl Iterator<Item = i64> {
+        let last = time_ms - time_ms.rem_euclid(self.step_ms);
+        (0..self.overlap).rev().map(move |before| last - before * self.step_ms)
+    }
+}
