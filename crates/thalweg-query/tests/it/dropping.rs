@@ -12,6 +12,9 @@ const QUERY: &str = "SELECT k, count(*) FROM tumble(t, 1s) GROUP BY window_start
 /// Almost as many groups as there may be: one more finds room.
 const GROUPS: usize = 9_999;
 
+/// More than one of them takes.
+const GROUP_BYTES_MAX: usize = 1_000;
+
 fn event(second: u32, key: &str) -> String {
     format!(r#"{{"time":"2022-07-13T21:00:{second:02}Z","k":{key}}}"#)
 }
@@ -26,12 +29,15 @@ fn take(running: &mut Running, offset: usize, event: &str, made: &mut Made) {
     {}
 }
 
+fn begun(query: &str, beginning: Beginning) -> Running {
+    let columns = Columns::infer(event(0, "1").as_bytes());
+    let plan = Query::parse(query).and_then(|query| query.plan_inferred(&columns));
+    Running::new(Arc::new(plan.expect("a plan")), Bounds::default(), beginning)
+}
+
 /// A query with one window, which is full.
 fn full(beginning: Beginning) -> Running {
-    let columns = Columns::infer(event(0, "1").as_bytes());
-    let plan = Query::parse(QUERY).and_then(|query| query.plan_inferred(&columns));
-    let plan = plan.expect("a plan");
-    let mut running = Running::new(Arc::new(plan), Bounds::default(), beginning);
+    let mut running = begun(QUERY, beginning);
     for key in 1..=GROUPS {
         take(&mut running, key, &event(1, &key.to_string()), &mut Made::default());
     }
@@ -39,10 +45,15 @@ fn full(beginning: Beginning) -> Running {
     running
 }
 
-/// How often it pauses until nothing is left to do.
-fn pauses(running: &mut Running, made: &mut Made) -> usize {
-    let mut never = |_: u64, _: usize| false;
-    (0..).take_while(|_| !running.finish(made, &mut never).expect("within bounds")).count()
+/// How often it pauses until nothing is left to do, and the steps that it says it takes.
+fn pauses(running: &mut Running, made: &mut Made) -> (usize, u64) {
+    let mut steps = 0;
+    let mut never = |more: u64, _: usize| {
+        steps += more;
+        false
+    };
+    let pauses = (0..).take_while(|_| !running.finish(made, &mut never).expect("within bounds"));
+    (pauses.count(), steps)
 }
 
 #[test]
@@ -77,11 +88,14 @@ fn windows_that_are_not_emitted_are_dropped_with_pauses() {
     for (why, beginning, left, step) in cases {
         let (mut running, mut made) = (full(beginning), Made::default());
         step(&mut running, &mut made);
-        let pauses = pauses(&mut running, &mut made);
+        let (pauses, steps) = pauses(&mut running, &mut made);
         // Some of them may have been dropped, or emitted, within the step.
         let least = (GROUPS - 10) / DROPPED_GROUPS_PER_LOOK - 1;
         assert!((least..least + 20).contains(&pauses), "{why}: {pauses} pauses");
-        assert_eq!(running.held().0, left, "{why}: the window of the last event");
+        assert!(steps >= GROUPS as u64, "{why}: {steps} steps, which say when to read the clock");
+        let (groups, bytes) = running.held();
+        assert_eq!(groups, left, "{why}: the window of the last event");
+        assert!(bytes <= left * GROUP_BYTES_MAX, "{why}: {bytes} bytes are held");
         assert!(made.rows().len() < 10, "{why}");
     }
 }
@@ -108,6 +122,19 @@ fn the_groups_of_a_query_that_is_over_are_dropped_with_pauses() {
         }
         assert!(remains.is_empty() && looks >= GROUPS / 2 / DROPPED_GROUPS_PER_LOOK);
     }
+}
+
+#[test]
+fn a_group_without_keys_is_left_like_others() {
+    let query = "SELECT count(*) FROM tumble(t, 1s) GROUP BY window_start";
+    let mut running = begun(query, Beginning::First);
+    assert!(begun(query, Beginning::First).into_remains().is_empty(), "it holds nothing");
+    take(&mut running, 1, &event(1, "1"), &mut Made::default());
+    assert_eq!(running.held().0, 1);
+    let mut remains = running.into_remains();
+    assert_eq!(remains.groups(), 1);
+    remains.drop_while(|_| true);
+    assert!(remains.is_empty() && remains.groups() == 0);
 }
 
 #[test]
