@@ -157,7 +157,7 @@ impl CellReader {
     }
 
     /// Reads a value. Returns whether it could not be read.
-    #[inline]
+    #[inline(always)]
     fn read_cell<'a>(
         &mut self,
         reader: &mut Reader<'a>,

@@ -1,5 +1,7 @@
 //! What becomes of the values of a group.
 
+use std::cmp::Ordering;
+
 use thalweg_columns::{Cell, Kind};
 
 use crate::{
@@ -136,7 +138,7 @@ impl Aggregate {
 impl Accumulator {
     #[inline]
     fn take(&mut self, cell: Cell<'_>, room: usize, meter: &Meter) -> Option<isize> {
-        if cell == Cell::Null && !matches!(self, Self::First(_) | Self::Last(_)) {
+        if matches!(cell, Cell::Null) && !matches!(self, Self::First(_) | Self::Last(_)) {
             return Some(0);
         }
         match self {
@@ -153,18 +155,8 @@ impl Accumulator {
                 }
             }
             Self::MeanDouble(sum, count) => (*sum, *count) = (*sum + double(&cell), *count + 1),
-            Self::Min(least) => {
-                let order = compared(&cell, least, meter);
-                if *least == Cell::Null || order.is_some_and(|order| order.is_lt()) {
-                    return replace(least, cell, room, meter);
-                }
-            }
-            Self::Max(largest) => {
-                let order = compared(&cell, largest, meter);
-                if *largest == Cell::Null || order.is_some_and(|order| order.is_gt()) {
-                    return replace(largest, cell, room, meter);
-                }
-            }
+            Self::Min(least) => return keep(least, cell, Ordering::Less, room, meter),
+            Self::Max(largest) => return keep(largest, cell, Ordering::Greater, room, meter),
             Self::First(first) => {
                 if first.is_none() {
                     let mut held = Cell::Null;
@@ -225,6 +217,29 @@ impl Accumulator {
             _ => 0,
         }
     }
+}
+
+/// Keeps a value instead of the one before, if it is less or greater, as `wanted`, and there is room for it.
+#[inline]
+fn keep(
+    before: &mut Cell<'static>,
+    cell: Cell<'_>,
+    wanted: Ordering,
+    room: usize,
+    meter: &Meter,
+) -> Option<isize> {
+    let is_kept = match (&mut *before, &cell) {
+        // Most are numbers, which are no allocations.
+        (Cell::Double(before), Cell::Double(number)) => {
+            if number.partial_cmp(before) == Some(wanted) {
+                *before = *number;
+            }
+            false
+        }
+        (Cell::Null, _) => true,
+        (before, cell) => compared(cell, before, meter) == Some(wanted),
+    };
+    if is_kept { replace(before, cell, room, meter) } else { Some(0) }
 }
 
 /// Keeps a value instead of the one before, if there is room for it. Returns by how many bytes it is longer.

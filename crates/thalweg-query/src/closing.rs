@@ -8,7 +8,7 @@ use crate::{
     expr::{Expr, Row},
     groups::Groups,
     ledger::Ledger,
-    limits::{BLOCK_OFFSETS, DROP_STEPS},
+    limits::{BLOCK_OFFSETS, CLOSED_GROUP_STEPS, DROP_STEPS},
     meter::Failure,
     pace::Pace,
     plan::{PlannedWindow, Shape},
@@ -129,7 +129,7 @@ impl Windows {
         closing: &mut Closing,
         exit: &mut Exit<'_, S>,
     ) {
-        exit.ledger.add_steps(groups.len() as u64);
+        exit.ledger.add_steps(CLOSED_GROUP_STEPS * groups.len() as u64);
         let counts = &mut exit.ledger.counts;
         match exit.completeness.events_of(start_ms) {
             WindowEvents::Partial => counts.windows_partial += 1,
@@ -171,12 +171,12 @@ impl<S: Sink> Exit<'_, S> {
         cells: &[Cell<'_>],
         window: (i64, i64),
     ) -> Result<(), Failure> {
-        let meter = self.ledger.meter();
         // The time of a window's rows must not depend on when it was closed.
-        let row = Row { cells, window, now_ms: window.1, meter: &meter };
+        let row = Row { cells, window, now_ms: window.1, meter: self.ledger.begin_row() };
         if having.is_none_or(|having| having.is_true(&row) == Some(true)) {
-            return self.rows.write(items, &row, self.ledger, self.sink);
+            self.rows.make(items, &row);
+            return self.rows.emit(self.ledger, self.sink);
         }
-        self.ledger.charge(&meter)
+        self.ledger.charge()
     }
 }

@@ -290,7 +290,7 @@ impl Comparison {
     }
 
     /// `None` if one of them is NULL.
-    #[inline]
+    #[inline(always)]
     fn holds(self, left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<bool> {
         let order = compared(left, right, meter)?;
         Some(match self {

@@ -7,7 +7,7 @@ use thalweg_columns::{Cell, Kind};
 
 use crate::{
     civil,
-    limits::CONVERSION_STEPS,
+    limits::{CALL_STEPS, CONVERSION_STEPS},
     meter::Meter,
     rounding::{rounded, rounded_int},
     value::{compared, finite, joined, truth},
@@ -283,7 +283,7 @@ pub(crate) type Arguments<'r> = SmallVec<[Cell<'r>; 4]>;
 
 impl Function {
     pub(crate) fn call<'r>(self, arguments: Arguments<'r>, meter: &Meter) -> Cell<'r> {
-        if !meter.spend(arguments.len() as u64) {
+        if !meter.spend(CALL_STEPS + arguments.len() as u64) {
             return Cell::Null;
         }
         match self {

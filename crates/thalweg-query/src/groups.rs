@@ -227,12 +227,16 @@ pub(crate) fn write_key(cell: &Cell<'_>, key: &mut Vec<u8>) {
         }
         Cell::String(text) | Cell::Json(text) => {
             key.push(4);
-            // A zero byte is escaped, so that a text ends before all that it is a beginning of.
-            for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
-                key.extend_from_slice(part);
-                if part.ends_with(&[0]) {
-                    key.push(1);
+            if text.as_bytes().contains(&0) {
+                // A zero byte is escaped, so that a text ends before all that it is a beginning of.
+                for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
+                    key.extend_from_slice(part);
+                    if part.ends_with(&[0]) {
+                        key.push(1);
+                    }
                 }
+            } else {
+                key.extend_from_slice(text.as_bytes());
             }
             key.extend_from_slice(&[0, 0]);
         }

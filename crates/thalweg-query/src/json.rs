@@ -50,8 +50,7 @@ fn write_string(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     let mut rest = text.as_bytes();
-    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    while let Some(at) = rest.iter().position(is_special) {
+    while let Some(at) = find_special(rest) {
         out.extend_from_slice(&rest[..at]);
         match rest[at] {
             byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
@@ -67,6 +66,19 @@ fn write_string(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(rest);
     out.push(b'"');
+}
+
+/// Where the first byte is that is escaped in JSON. It looks at sixteen together: one by one took three times as long as
+/// other work of as many steps.
+fn find_special(text: &[u8]) -> Option<usize> {
+    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    let (chunks, rest) = text.as_chunks::<16>();
+    let has_some = |chunk: &[u8; 16]| chunk.iter().fold(false, |any, byte| any | is_special(byte));
+    let (from, found) = match chunks.iter().position(has_some) {
+        Some(chunk) => (chunk * 16, chunks[chunk].iter().position(is_special)),
+        None => (text.len() - rest.len(), rest.iter().position(is_special)),
+    };
+    Some(from + found?)
 }
 
 #[cfg(test)]
@@ -91,6 +103,14 @@ mod tests {
         assert!(write_row(cells.into_iter(), 1000, &mut out));
         let expected = r#"[null,true,-7,1e300,0.1,"2022-07-13T21:04:08Z",null,"a\"\\\u000a\u0001ß",{"b":[1]}]"#;
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+        for at in 0..40 {
+            for special in ['\u{1f}', '"', '\\', '\0'] {
+                let (before, after) = ("ß".repeat(at), "é\u{7f} ".repeat(20));
+                let expected = Some(before.len());
+                assert_eq!(find_special(format!("{before}{special}{after}").as_bytes()), expected);
+            }
+            assert_eq!(find_special(&b"\x20!#[]\x7f\xff".repeat(at)), None);
+        }
         let many = std::iter::repeat_with(|| text("abcdefgh")).take(1000);
         let mut out = Vec::new();
         assert!(!write_row(many, 100, &mut out) && out.len() < 120);

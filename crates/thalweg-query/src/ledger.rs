@@ -12,6 +12,8 @@ use crate::{
 pub(crate) struct Ledger {
     pub(crate) bounds: Bounds,
     pub(crate) counts: Counts,
+    /// Counts what the current row takes.
+    meter: Meter,
     /// The remaining budget of the current event and of the windows that it closes.
     budget: Budget,
     /// Steps since its pace was last asked. They are not counted yet.
@@ -22,12 +24,18 @@ impl Ledger {
     pub(crate) fn new(bounds: Bounds) -> Self {
         let bounds = Bounds { groups: bounds.groups.min(GROUPS_MAX), ..bounds };
         let budget = Budget::new(&bounds);
-        Self { bounds, counts: Counts::default(), budget, steps: 0 }
+        let meter = Meter::new(&bounds, u64::MAX);
+        Self { bounds, counts: Counts::default(), meter, budget, steps: 0 }
     }
 
     /// All counts so far.
     pub(crate) fn counts(&self) -> Counts {
-        Counts { steps: self.counts.steps + self.steps, ..self.counts }
+        Counts {
+            oversized: self.meter.oversized(),
+            without_result: self.counts.without_result + self.meter.without_result(),
+            steps: self.counts.steps + self.steps,
+            ..self.counts
+        }
     }
 
     /// An event begins, or windows are closed without one: it has the whole budget.
@@ -47,10 +55,11 @@ impl Ledger {
         self.steps += steps;
     }
 
-    /// A meter for the next row.
+    /// The meter, which counts for the next row from now on. There is one for all rows of a run.
     #[inline]
-    pub(crate) fn meter(&self) -> Meter {
-        self.budget.meter(&self.bounds)
+    pub(crate) fn begin_row(&self) -> &Meter {
+        self.budget.begin_row(&self.meter, &self.bounds);
+        &self.meter
     }
 
     /// Counts what a row took.
@@ -58,11 +67,19 @@ impl Ledger {
     /// # Errors
     /// When it was more than it may.
     #[inline]
-    pub(crate) fn charge(&mut self, meter: &Meter) -> Result<(), Failure> {
-        self.counts.oversized += meter.oversized();
-        self.counts.without_result += meter.without_result();
-        self.steps += meter.steps();
-        self.budget.settle(meter, &self.bounds)
+    pub(crate) fn charge(&mut self) -> Result<(), Failure> {
+        self.steps += self.meter.steps();
+        self.budget.settle(&self.meter, &self.bounds)
+    }
+
+    /// Counts what a row took that was made, and writing it.
+    ///
+    /// # Errors
+    /// When it was more than it may.
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.meter.write(bytes);
+        self.charge()
     }
 
     /// Counts a row that is emitted.

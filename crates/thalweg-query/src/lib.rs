@@ -11,6 +11,7 @@
 //! from          what stands behind FROM and EMIT
 //! syntax        tokens → clauses
 //! value         values, and what they are to each other
+//! event         an event that was read
 //! expr          expressions, and what they are for a row
 //! cast          CAST
 //! like          LIKE
@@ -82,6 +83,7 @@ mod compile;
 mod completeness;
 mod counts;
 mod error;
+mod event;
 mod explain;
 mod expr;
 mod from;

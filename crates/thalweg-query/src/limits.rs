@@ -34,7 +34,7 @@ pub const ROW_STEPS_MAX: u64 = 100_000;
 pub const ROW_TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Steps of one event in all its windows: 4 ms in a release build, with pauses. [`NODES_MAX`] parts in [`OVERLAP_MAX`] windows take
-/// 25,600.
+/// 25,600, and 130,000 if each calls a function.
 pub const EVENT_STEPS_MAX: u64 = 400_000;
 
 /// Steps that an event may take in addition for each group of the windows that it closes.
@@ -75,6 +75,19 @@ pub(crate) const WRITTEN_BYTES_PER_STEP: usize = 16;
 
 /// Steps of writing a number or a time as a text, or of reading one.
 pub(crate) const CONVERSION_STEPS: u64 = 16;
+
+/// Steps of calling a function, besides its arguments.
+pub(crate) const CALL_STEPS: u64 = 4;
+
+/// Steps of finding the group of a row in its window, and of each of its keys. These, and those of rows and of closing groups, say
+/// when to pause and what a query has cost. They are no part of any budget: how many there may be is bounded otherwise.
+pub(crate) const GROUP_STEPS: u64 = 8;
+
+/// Steps of closing a group: it is taken out in the order of the keys.
+pub(crate) const CLOSED_GROUP_STEPS: u64 = 32;
+
+/// Steps of a row, besides its values. Each of those that is a number or a time takes [`CONVERSION_STEPS`].
+pub(crate) const ROW_STEPS: u64 = 8;
 
 /// Characters that `LIKE` looks at in one step.
 pub(crate) const LIKE_CHARS_PER_STEP: u64 = 4;

@@ -39,7 +39,7 @@ pub enum Failure {
 /// on, and the row does not count.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    steps_max: u64,
+    steps_max: Cell<u64>,
     steps_left: Cell<u64>,
     bytes_left: Cell<usize>,
     /// Which of the two is over.
@@ -63,7 +63,7 @@ impl Meter {
     pub(crate) fn new(bounds: &Bounds, steps_left: u64) -> Self {
         let steps_max = bounds.row_steps.min(steps_left);
         Self {
-            steps_max,
+            steps_max: Cell::new(steps_max),
             steps_left: Cell::new(steps_max),
             bytes_left: Cell::new(bounds.row_text_bytes),
             over: Cell::new(None),
@@ -73,10 +73,19 @@ impl Meter {
         }
     }
 
+    /// Goes on with another row. What had no result, or was too long, stays counted.
+    #[inline]
+    fn begin(&self, steps_max: u64, bytes_max: usize) {
+        self.steps_max.set(steps_max);
+        self.steps_left.set(steps_max);
+        self.bytes_left.set(bytes_max);
+        self.over.set(None);
+    }
+
     /// For what is constant in a query.
     pub(crate) fn for_constants() -> Self {
         Self {
-            steps_max: CONSTANT_STEPS_MAX,
+            steps_max: Cell::new(CONSTANT_STEPS_MAX),
             steps_left: Cell::new(CONSTANT_STEPS_MAX),
             bytes_left: Cell::new(CONSTANTS_BYTES_MAX),
             over: Cell::new(None),
@@ -177,7 +186,7 @@ impl Meter {
     /// Steps that were counted.
     #[inline]
     pub(crate) fn steps(&self) -> u64 {
-        self.steps_max - self.steps_left.get()
+        self.steps_max.get() - self.steps_left.get()
     }
 
     /// Texts that were too long.
@@ -190,6 +199,17 @@ impl Meter {
     #[inline]
     pub(crate) fn without_result(&self) -> u64 {
         self.without_result.get()
+    }
+
+    #[cold]
+    fn failure(&self, over: Over, bounds: &Bounds) -> Failure {
+        match over {
+            Over::Bytes => Failure::RowBytes(bounds.row_text_bytes),
+            Over::Steps if self.steps_max.get() == bounds.row_steps => {
+                Failure::RowSteps(bounds.row_steps)
+            }
+            Over::Steps => Failure::EventSteps(bounds.event_steps),
+        }
     }
 
     #[cold]
@@ -218,10 +238,10 @@ impl Budget {
         self.steps_left = self.steps_left.saturating_add(groups as u64 * GROUP_STEPS_MAX);
     }
 
-    /// A meter for the next row.
+    /// The meter counts for the next row from now on.
     #[inline]
-    pub(crate) fn meter(&self, bounds: &Bounds) -> Meter {
-        Meter::new(bounds, self.steps_left)
+    pub(crate) fn begin_row(&self, meter: &Meter, bounds: &Bounds) {
+        meter.begin(bounds.row_steps.min(self.steps_left), bounds.row_text_bytes);
     }
 
     /// Takes off what a row took.
@@ -233,11 +253,7 @@ impl Budget {
         self.steps_left = self.steps_left.saturating_sub(meter.steps());
         match meter.over() {
             None => Ok(()),
-            Some(Over::Bytes) => Err(Failure::RowBytes(bounds.row_text_bytes)),
-            Some(Over::Steps) if meter.steps_max == bounds.row_steps => {
-                Err(Failure::RowSteps(bounds.row_steps))
-            }
-            Some(Over::Steps) => Err(Failure::EventSteps(bounds.event_steps)),
+            Some(over) => Err(meter.failure(over, bounds)),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Rows out: each is written, counted, and given its offset.
 
+use thalweg_columns::Cell;
+
 use crate::{
     expr::{Expr, Row},
     json::write_row,
     ledger::Ledger,
-    limits::{KEPT_BYTES, ROW_BYTES_MAX},
-    meter::{Failure, Meter},
+    limits::{CONVERSION_STEPS, KEPT_BYTES, ROW_BYTES_MAX, ROW_STEPS},
+    meter::Failure,
     places::Places,
     sink::Sink,
 };
@@ -16,12 +18,16 @@ pub(crate) struct RowWriter {
     places: Places,
     /// The offset of the event that makes them.
     pub(crate) offset: u64,
+    /// The row that is being made, and whether it is whole.
     row: Vec<u8>,
+    fits: bool,
+    /// Its numbers and times.
+    conversions: u64,
 }
 
 impl RowWriter {
     pub(crate) fn new(places: Places) -> Self {
-        Self { places, offset: 0, row: Vec::new() }
+        Self { places, offset: 0, row: Vec::new(), fits: true, conversions: 0 }
     }
 
     /// Its memory, in bytes.
@@ -47,44 +53,40 @@ impl RowWriter {
 
     /// Makes a row of these results.
     #[inline]
-    pub(crate) fn write(
-        &mut self,
-        items: &[Expr],
-        row: &Row<'_>,
-        ledger: &mut Ledger,
-        sink: &mut impl Sink,
-    ) -> Result<(), Failure> {
+    pub(crate) fn make(&mut self, items: &[Expr], row: &Row<'_>) {
         self.row.clear();
-        let values = items.iter().map(|item| item.eval_whole(row));
-        let fits = write_row(values, ROW_BYTES_MAX, &mut self.row);
-        self.emit(fits, row.meter, ledger, sink)
+        let conversions = &mut self.conversions;
+        *conversions = 0;
+        let values = items.iter().map(|item| {
+            let value = item.eval_whole(row);
+            let is_converted = matches!(value, Cell::Int(_) | Cell::Double(_) | Cell::Time(_));
+            *conversions += u64::from(is_converted);
+            value
+        });
+        self.fits = write_row(values, ROW_BYTES_MAX, &mut self.row);
     }
 
     /// Makes a row of an event as it is.
     #[inline]
-    pub(crate) fn pass_on(
-        &mut self,
-        event: &[u8],
-        ledger: &mut Ledger,
-        sink: &mut impl Sink,
-    ) -> Result<(), Failure> {
+    pub(crate) fn pass_on(&mut self, event: &[u8]) {
         self.row.clear();
         self.row.extend_from_slice(event);
-        self.emit(true, &ledger.meter(), ledger, sink)
+        (self.fits, self.conversions) = (true, 0);
     }
 
-    /// The row is made: it is lost if it does not fit.
+    /// The row is made, and is counted: it is lost if it does not fit.
+    ///
+    /// # Errors
+    /// When it costs more than it may.
     #[inline]
-    fn emit(
+    pub(crate) fn emit(
         &mut self,
-        fits: bool,
-        meter: &Meter,
         ledger: &mut Ledger,
         sink: &mut impl Sink,
     ) -> Result<(), Failure> {
-        let is_written = meter.write(self.row.len());
-        ledger.charge(meter)?;
-        if !fits || !is_written {
+        ledger.add_steps(ROW_STEPS + self.conversions * CONVERSION_STEPS);
+        ledger.write(self.row.len())?;
+        if !self.fits {
             ledger.counts.large_rows += 1;
             self.lose(sink);
         } else {

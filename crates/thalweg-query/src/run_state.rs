@@ -1,17 +1,16 @@
 //! The state of a running query, and how an event goes through it: its condition and time, its windows, its rows.
 
-use thalweg_columns::Cell;
-
 use crate::{
     Plan,
     closing::Exit,
     completeness::{Beginning, Completeness},
     counts::Counts,
-    expr::{Expr, Row},
+    event::Event,
+    expr::Expr,
     groups::Held,
     ledger::Ledger,
     limits::{Bounds, COPIED_BYTES_PER_STEP},
-    meter::{Failure, Meter},
+    meter::Failure,
     pace::Pace,
     places::Places,
     plan::{PlannedWindow, Shape, instant},
@@ -31,22 +30,6 @@ pub(crate) struct RunState {
     ledger: Ledger,
     /// The event that is taken in, in which a pause was made.
     taking: Option<Taking>,
-}
-
-/// An event that was read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Event<'e> {
-    pub(crate) offset: u64,
-    /// The event as it is.
-    pub(crate) text: &'e [u8],
-    /// When it was published, in ms since 1970.
-    pub(crate) published_ms: i64,
-    /// The time, in ms since 1970.
-    pub(crate) now_ms: i64,
-    /// Its values, as far as the query reads them.
-    pub(crate) cells: &'e [Cell<'e>],
-    /// How many of them could not be read.
-    pub(crate) unreadable: u64,
 }
 
 /// How far the last event is taken in.
@@ -191,29 +174,30 @@ impl RunState {
                 }
             },
         };
-        let event = Event { now_ms: taking.now_ms, ..event };
+        let Taking { published_ms, now_ms, .. } = taking;
+        let event = Event { published_ms, now_ms, ..event };
         let is_taken = match (&plan.shape, plan.window) {
             (Shape::Whole, _) => {
-                self.rows.pass_on(event.text, &mut self.ledger, sink)?;
+                self.ledger.begin_row();
+                self.rows.pass_on(event.text);
+                self.rows.emit(&mut self.ledger, sink)?;
                 true
             }
             (Shape::Rows(items), None) => {
-                let meter = self.ledger.meter();
-                self.rows.write(items, &event.row((0, 0), &meter), &mut self.ledger, sink)?;
+                self.rows.make(items, &event.row((0, 0), self.ledger.begin_row()));
+                self.rows.emit(&mut self.ledger, sink)?;
                 true
             }
             (Shape::Rows(items), Some(window)) => {
                 self.in_each_window(window, taking, pace, |state, window| {
-                    let meter = state.ledger.meter();
-                    state.rows.write(items, &event.row(window, &meter), &mut state.ledger, sink)
+                    state.rows.make(items, &event.row(window, state.ledger.begin_row()));
+                    state.rows.emit(&mut state.ledger, sink)
                 })?
             }
             (Shape::Groups { .. }, Some(window)) => {
                 let is_taken = self.in_each_window(window, taking, pace, |state, window| {
-                    let meter = state.ledger.meter();
-                    let row = event.row(window, &meter);
                     let Self { windows, ledger, completeness, .. } = state;
-                    windows.take(plan, taking.published_ms, &row, ledger, completeness)
+                    windows.take(plan, &event, window, ledger, completeness)
                 })?;
                 if is_taken {
                     self.advance(plan, window, taking, sink);
@@ -316,12 +300,11 @@ impl RunState {
     }
 
     /// Whether an event passes the condition of a query.
-    #[inline]
+    #[inline(always)]
     fn passes(&mut self, plan: &Plan, event: &Event<'_>) -> Result<bool, Failure> {
         let Some(filter) = &plan.filter else { return Ok(true) };
-        let meter = self.ledger.meter();
-        let passes = filter.is_true(&event.row((0, 0), &meter)) == Some(true);
-        self.ledger.charge(&meter)?;
+        let passes = filter.is_true(&event.row((0, 0), self.ledger.begin_row())) == Some(true);
+        self.ledger.charge()?;
         Ok(passes)
     }
 
@@ -331,9 +314,8 @@ impl RunState {
             // A column takes no steps.
             Some(Expr::Cell(column)) => event.cells.get(*column).and_then(instant),
             _ => {
-                let meter = self.ledger.meter();
-                let time_ms = plan.time_of(&event.row((0, 0), &meter));
-                self.ledger.charge(&meter)?;
+                let time_ms = plan.time_of(&event.row((0, 0), self.ledger.begin_row()));
+                self.ledger.charge()?;
                 time_ms
             }
         };
@@ -357,16 +339,5 @@ impl RunState {
     ) -> (&'a mut Windows, Exit<'a, S>) {
         let Self { completeness, windows, rows, ledger, .. } = self;
         (windows, Exit { plan, completeness, rows, ledger, sink })
-    }
-}
-
-impl<'e> Event<'e> {
-    /// The event as a row in a window; (0, 0): in none.
-    #[inline]
-    fn row<'r>(&self, window: (i64, i64), meter: &'r Meter) -> Row<'r>
-    where
-        'e: 'r,
-    {
-        Row { cells: self.cells, window, now_ms: self.now_ms, meter }
     }
 }

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use thalweg_columns::{Cell, CellReader};
 
 use crate::{
     Plan,
     completeness::Beginning,
     counts::Counts,
+    event::Event,
     limits::Bounds,
     meter::Failure,
     pace::{Pace, Unbroken},
     remains::Remains,
-    run_state::{Event, RunState},
+    run_state::RunState,
     sink::Sink,
     widen::{self, Refused, Widening},
 };
@@ -25,6 +25,23 @@ pub struct Running {
     reader: CellReader,
     refused: Refused,
     state: RunState,
+}
+
+/// Cells of a row that need no allocation.
+const FEW_CELLS: usize = 4;
+
+/// So many cells, all NULL.
+#[inline]
+fn cells_for<'c, 'e>(
+    count: usize,
+    few: &'c mut [Cell<'e>; FEW_CELLS],
+    many: &'c mut Vec<Cell<'e>>,
+) -> &'c mut [Cell<'e>] {
+    if count <= FEW_CELLS {
+        return &mut few[..count];
+    }
+    many.resize(count, Cell::Null);
+    many
 }
 
 impl Running {
@@ -120,20 +137,40 @@ impl Running {
         if !self.finish(sink, pace)? {
             return Ok(false);
         }
-        let mut cells: SmallVec<[Cell<'_>; 8]> = SmallVec::new();
-        cells.resize(self.plan.wanted.len(), Cell::Null);
-        let mut unreadable = self.reader.read(event, &mut cells);
-        while !self.reader.fits() {
-            if !self.widen(event, sink) {
-                unreadable += 1;
-                break;
-            }
+        // Most queries read few columns: their cells are NULL without a call.
+        let (mut few, mut many) = ([const { Cell::Null }; FEW_CELLS], Vec::new());
+        let cells = cells_for(self.plan.wanted.len(), &mut few, &mut many);
+        let mut unreadable = self.reader.read(event, cells);
+        if !self.reader.fits() {
+            unreadable = self.read_wider(event, &mut many, sink);
+            let event =
+                Event { offset, text: event, published_ms, now_ms, cells: &many, unreadable };
+            return self.state.take_in_part(&self.plan, event, sink, pace);
+        }
+        let event = Event { offset, text: event, published_ms, now_ms, cells, unreadable };
+        self.state.take_in_part(&self.plan, event, sink, pace)
+    }
+
+    /// Reads an event that does not fit the columns, over wider ones. Returns how many values could not be read.
+    #[cold]
+    fn read_wider<'e>(
+        &mut self,
+        event: &'e [u8],
+        cells: &mut Vec<Cell<'e>>,
+        sink: &mut impl Sink,
+    ) -> u64 {
+        loop {
+            let has_changed = self.widen(event, sink);
             cells.clear();
             cells.resize(self.plan.wanted.len(), Cell::Null);
-            unreadable = self.reader.read(event, &mut cells);
+            let unreadable = self.reader.read(event, cells);
+            if self.reader.fits() {
+                return unreadable;
+            }
+            if !has_changed {
+                return unreadable + 1;
+            }
         }
-        let event = Event { offset, text: event, published_ms, now_ms, cells: &cells, unreadable };
-        self.state.take_in_part(&self.plan, event, sink, pace)
     }
 
     /// Goes on closing windows, and dropping those that are not emitted. Returns whether there are none left.

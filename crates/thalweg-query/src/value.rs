@@ -7,6 +7,9 @@ use thalweg_columns::Cell;
 
 use crate::{limits::CONVERSION_STEPS, meter::Meter};
 
+/// Integers up to this one are different doubles.
+pub(crate) const EXACT_MAX: u64 = 1 << 53;
+
 /// The order of two values of types that can be compared; `None` if one of them is NULL. Texts are in the
 /// order of their code points, and false comes before true.
 #[inline]
@@ -29,12 +32,14 @@ pub(crate) fn compare(left: &Cell<'_>, right: &Cell<'_>) -> Option<Ordering> {
 /// The order of two values, counted.
 #[inline]
 pub(crate) fn compared(left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<Ordering> {
-    if let (Cell::String(left), Cell::String(right)) = (left, right)
-        && !meter.copy(left.len().min(right.len()))
-    {
-        return None;
+    match (left, right) {
+        // Most are numbers.
+        (Cell::Double(left), Cell::Double(right)) => left.partial_cmp(right),
+        (Cell::String(left), Cell::String(right)) => {
+            meter.copy(left.len().min(right.len())).then(|| left.cmp(right))
+        }
+        _ => compare(left, right),
     }
-    compare(left, right)
 }
 
 /// All of them as one text, NULL as nothing. NULL, if that is too long.

@@ -4,10 +4,7 @@
 
 use thalweg_columns::{Cell, CellReader, Change, Kind, Wanted};
 
-use crate::{Plan, aggregate::Accumulator, groups::write_key, plan::Shape};
-
-/// Integers up to this one are different doubles.
-const EXACT_MAX: u64 = 1 << 53;
+use crate::{Plan, aggregate::Accumulator, groups::write_key, plan::Shape, value::EXACT_MAX};
 
 /// The changes of its columns that a query refuses.
 #[derive(Debug, Default)]

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
-use thalweg_columns::Cell;
 
 use crate::{
     Plan,
+    aggregate::Aggregate,
     completeness::Completeness,
-    expr::Row,
+    event::Event,
+    expr::{Expr, Row},
     groups::{Full, Groups, Held, OrderedGroups, WINDOW_BYTES, write_key},
     ledger::Ledger,
-    limits::{ANNOUNCE_MS, KEPT_BYTES},
+    limits::{ANNOUNCE_MS, GROUP_STEPS, KEPT_BYTES},
     meter::Failure,
     plan::{PlannedWindow, Shape},
     remains::Remains,
@@ -107,20 +108,20 @@ impl Windows {
     pub(crate) fn take(
         &mut self,
         plan: &Plan,
-        published_ms: i64,
-        row: &Row<'_>,
+        event: &Event<'_>,
+        window: (i64, i64),
         ledger: &mut Ledger,
         completeness: &mut Completeness,
     ) -> Result<(), Failure> {
-        if row.window.1 <= self.over_ms {
+        if window.1 <= self.over_ms {
             ledger.counts.late += 1;
             return Ok(());
         }
-        self.group(plan, published_ms, row, ledger, completeness);
+        self.group(plan, event, window, ledger, completeness)?;
         if self.key.capacity() > KEPT_BYTES {
             self.key = Vec::new();
         }
-        ledger.charge(row.meter)
+        Ok(())
     }
 
     /// Takes an event into one window, which is lost if it would be more than there may be.
@@ -128,13 +129,13 @@ impl Windows {
     fn group(
         &mut self,
         plan: &Plan,
-        published_ms: i64,
-        row: &Row<'_>,
+        event: &Event<'_>,
+        window: (i64, i64),
         ledger: &mut Ledger,
         completeness: &mut Completeness,
-    ) {
-        let Shape::Groups { keys, aggregates, .. } = &plan.shape else { return };
-        let (start_ms, windows) = (row.window.0, self.open.len());
+    ) -> Result<(), Failure> {
+        let Shape::Groups { keys, aggregates, .. } = &plan.shape else { return Ok(()) };
+        let (start_ms, windows) = (window.0, self.open.len());
         let groups = match self.open.get_mut(&start_ms) {
             Some(groups) => groups,
             None if windows < ledger.bounds.windows => self.open.entry(start_ms).or_default(),
@@ -142,25 +143,18 @@ impl Windows {
                 ledger.counts.full_windows += 1;
                 // It may get room later, and lacks this event.
                 completeness.lose_window(start_ms);
-                return self.leave_out(published_ms);
+                self.leave_out(event.published_ms);
+                return Ok(());
             }
         };
         if groups.is_lost() {
-            return;
+            return Ok(());
         }
-        let values: SmallVec<[Cell<'_>; 4]> = keys.iter().map(|key| key.eval(row)).collect();
-        self.key.clear();
-        for value in &values {
-            let before = self.key.len();
-            write_key(value, &mut self.key);
-            // Before the next one is added: there may be hundreds.
-            if !row.meter.scan(self.key.len() - before) {
-                return;
-            }
-        }
+        ledger.add_steps(GROUP_STEPS * (1 + keys.len() as u64));
         let most = Held { groups: ledger.bounds.groups, bytes: ledger.bounds.state_bytes };
+        let row = event.row(window, ledger.begin_row());
         let held = &mut self.held;
-        if let Err(full) = groups.take(&self.key, &values, row, aggregates, held, most) {
+        if let Err(full) = take_row(groups, &mut self.key, (keys, aggregates), &row, held, most) {
             let closing = self.closing.get_or_insert_with(Closing::nothing);
             groups.lose(held, &mut closing.remains);
             match full {
@@ -168,6 +162,7 @@ impl Windows {
                 Full::State => ledger.counts.full_state += 1,
             }
         }
+        ledger.charge()
     }
 
     /// An event of this time is in all of its windows. `None`: its time is too far ahead, and says nothing. Returns up to when windows
@@ -215,6 +210,40 @@ impl Windows {
         self.open.into_values().for_each(|groups| groups.leave(&mut remains));
         remains
     }
+}
+
+/// Takes a row into its group, whose keys `key` has then as bytes.
+#[inline]
+fn take_row(
+    groups: &mut Groups,
+    key: &mut Vec<u8>,
+    (keys, aggregates): (&[Expr], &[Aggregate]),
+    row: &Row<'_>,
+    held: &mut Held,
+    most: Held,
+) -> Result<(), Full> {
+    let (one, several);
+    let values = match keys {
+        [] => &[],
+        [only] => {
+            one = [only.eval(row)];
+            &one[..]
+        }
+        keys => {
+            several = keys.iter().map(|key| key.eval(row)).collect::<SmallVec<[_; 4]>>();
+            &several[..]
+        }
+    };
+    key.clear();
+    for value in values {
+        let before = key.len();
+        write_key(value, key);
+        // Before the next one is added: there may be hundreds.
+        if !row.meter.scan(key.len() - before) {
+            return Ok(());
+        }
+    }
+    groups.take(key, values, row, aggregates, held, most)
 }
 
 impl PlannedWindow {

@@ -318,6 +318,29 @@ fn a_window_that_closes_has_steps_for_each_of_its_groups_and_not_for_any_work() 
 }
 
 #[test]
+fn groups_rows_and_functions_count_steps_without_texts() {
+    let steps = |query: &str| {
+        let (taken, counts) = one(query, "a", Bounds::default());
+        assert!(taken.is_ok(), "{query}");
+        counts.steps
+    };
+    let group = "SELECT count(*) FROM hop(t, 1s, 64s) GROUP BY window_start";
+    assert!(steps(group) >= 64 * 8, "{}", steps(group));
+    let keyed = "SELECT count(*) FROM hop(t, 1s, 64s) GROUP BY window_start, i";
+    assert!(steps(keyed) >= 64 * 16, "{}", steps(keyed));
+    let rows = "SELECT window_start, i, d FROM hop(t, 1s, 64s)";
+    assert!(steps(rows) >= 64 * (8 + 3 * 16), "{}", steps(rows));
+    assert!(steps("SELECT coalesce(i, 1) FROM t") >= steps("SELECT i FROM t") + 6);
+    let closed = "SELECT count(*) FROM tumble(t, 1s) GROUP BY window_start";
+    let mut running = crate::running::begin(closed, &COLUMNS, Bounds::default());
+    let event = r#"["2022-07-13T21:00:00Z","a","a",7,-2.5,true,"a"]"#;
+    running.take(1, event.as_bytes(), PUBLISHED_MS, 0, &mut Made::default()).unwrap();
+    let before = running.counts().steps;
+    crate::running::close_all(&mut running, &mut Made::default());
+    assert!(running.counts().steps >= before + 32 + 8 + 16);
+}
+
+#[test]
 fn what_is_constant_costs_no_more_than_it_may_before_there_are_events() {
     let nested = (0..12).fold("'aa'".to_owned(), |inner, _| format!("replace({inner}, 'a', 'aa')"));
     // It is evaluated for each row instead, and costs its steps there.

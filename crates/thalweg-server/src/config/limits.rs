@@ -100,7 +100,7 @@ pub(crate) const QUERY_US_MIN: u64 = 250;
 /// Steps of a query between two readings of the clock: a step takes 10 ns at most.
 pub(crate) const QUERY_STEPS_PER_LOOK: u64 = 4_000;
 
-/// What an event takes besides the steps of its evaluation, as steps: reading it, its window, its group.
+/// What an event takes besides the steps of its evaluation, as steps: reading it, and its window.
 pub(crate) const QUERY_EVENT_STEPS: u64 = 50;
 
 /// A shard spends at most one in so many seconds on parsing and planning queries of clients. A client that sends one query after the

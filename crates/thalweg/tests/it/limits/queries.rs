@@ -190,7 +190,7 @@ fn the_queries_of_an_address_share_their_memory_and_metrics_say_what_each_has() 
         let has_read = |line: &str| {
             line.rsplit(' ')
                 .next()
-                .is_some_and(|steps| steps.parse::<u64>().is_ok_and(|steps| steps > 6_000 * 10))
+                .is_some_and(|steps| steps.parse::<u64>().is_ok_and(|steps| steps > 6_000 * 40))
         };
         (left < 24 && steps.clone().count() == left as usize && steps.clone().all(has_read))
             .then_some(left)
