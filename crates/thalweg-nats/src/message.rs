@@ -3,10 +3,8 @@
 use std::fmt;
 
 use async_nats::{HeaderMap, HeaderName};
-use thalweg_server::{
-    backend::{Content, EVENTS_MAX, SEQUENCE_MAX},
-    stream::Payloads,
-};
+use thalweg_core::stream::Payloads;
+use thalweg_server::backend::{Content, EVENTS_MAX, SEQUENCE_MAX};
 use thalweg_wire::{
     EndCode, Topic,
     event::{EventError, push_json},

@@ -7,11 +7,11 @@
 use std::{ops::Range, sync::Arc, time::Duration};
 
 use serde_json::json;
+use thalweg_core::stream::Payloads;
 use thalweg_server::{
     LogThrottle,
     backend::{Content, EVENTS_MAX, ReadPage, Unreadable, offset_of},
     now_us,
-    stream::Payloads,
 };
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 

@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn what_has_a_key_says_its_body() {
         let work = |key: Option<&[u8]>| {
-            let mut payloads = thalweg_server::stream::Payloads::default();
+            let mut payloads = thalweg_core::stream::Payloads::default();
             for event in ["1", "22"] {
                 let write = |out: &mut Vec<u8>| {
                     out.extend_from_slice(event.as_bytes());

@@ -31,8 +31,8 @@ pub use shards::Shards;
 use thalweg_wire::{EndCode, Epoch, Offset, Pattern, Topic, limits::OFFSET_MAX};
 use tokio::sync::mpsc;
 
-use crate::{
-    access::Identity,
+use crate::access::Identity;
+use thalweg_core::{
     fanout::FeedKey,
     stream::{MessageBounds, Payloads},
 };

@@ -16,10 +16,8 @@ use thalweg_query::{Bounds, limits::LEAD_MS};
 use thalweg_token::{Expectations, Keys, Rights};
 use thalweg_wire::{Pattern, Topic};
 
-use crate::{
-    pages::Pages,
-    stream::{BatchBounds, FeedKind, HistoryBounds},
-};
+use crate::pages::Pages;
+use thalweg_core::stream::{BatchBounds, FeedKind, HistoryBounds};
 
 pub(crate) use limits::{
     ADMIN_BODY_BYTES, ADMIN_CONNECTIONS, ALL_TICKETS_MAX, CUT_OFF_AFTER_US, CUT_OFF_SPREAD_US,

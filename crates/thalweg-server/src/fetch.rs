@@ -32,9 +32,10 @@ mod tls;
 use thalweg_wire::Topic;
 use tokio::sync::mpsc;
 
-use crate::{connection_limits::Address, stream::Payloads};
+use crate::connection_limits::Address;
 pub(crate) use fetcher::Fetcher;
 pub(crate) use keys::KeyReader;
+use thalweg_core::stream::Payloads;
 
 /// A shard's word on a topic: fetch it, or do not.
 #[derive(Debug, Clone)]

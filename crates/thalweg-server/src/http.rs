@@ -79,7 +79,6 @@ use crate::{
     clock::now_us,
     config::{Config, DISCARDED_BODIES, Limits},
     connection_limits::{Address, ConnectionPermit},
-    fanout::ResponseMode,
     runs::Runs,
     shard::{Arrival, Handle, NewSubscriber},
     transport::{Certificate, Socket, TlsSocket, Writer, head},
@@ -90,6 +89,7 @@ pub(crate) use rejection::reject;
 use rejection::{point_to_https, refuse_draining, refuse_slow};
 use repolls::Repolls;
 use routes::Takeover;
+use thalweg_core::fanout::ResponseMode;
 pub(crate) use tickets::TicketStore;
 use timeouts::{ActiveRequest, ActiveRequests, TimedOut, TimeoutStream};
 

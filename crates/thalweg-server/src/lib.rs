@@ -7,14 +7,12 @@
 //! source             ways in
 //! backend            ways in and out: topics that another system keeps, for several servers
 //! fetch              ways in: documents of HTTP servers that know nothing of push
-//! stream             ordered, bounded topic history; hot tails           (pure)
-//! fanout             who gets what next                                  (pure)
+//! thalweg-core       ordered, bounded topic history; who gets what next  (pure)
 //! transport          ways out: the only place with subscribers' sockets
 //! shard              one thread that wires the four above together
 //! home               which shard a topic's order is made on               (pure)
 //! http               requests: routing, publishing, takeover
 //! serve              shards, listener, shutdown
-//! patch              the way from one JSON document to another           (pure)
 //! answers            answers that clients have not read                  (pure)
 //! metrics            what is counted
 //! access             who may do what                                     (pure)
@@ -34,7 +32,6 @@ mod clock;
 pub mod config;
 mod connection_limits;
 mod derived;
-pub mod fanout;
 mod fetch;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -44,7 +41,6 @@ mod http;
 mod log_throttle;
 mod metrics;
 pub mod pages;
-pub mod patch;
 mod process;
 mod rates;
 mod refusal;
@@ -52,7 +48,6 @@ mod runs;
 mod serve;
 mod shard;
 mod source;
-pub mod stream;
 mod transport;
 
 pub use clock::now_us;

@@ -155,7 +155,6 @@ use crate::{
     rates::AllRates,
     refusal::Refusal,
     source::{Inputs, Scheduled},
-    stream::Payloads,
 };
 use alarm::Alarm;
 use goodbyes::Hearing;
@@ -164,6 +163,7 @@ use planning::Planning;
 use publishers::Publishers;
 use read_queue::ReadQueue;
 use subscribers::Subscribers;
+use thalweg_core::stream::Payloads;
 use topics::Topics;
 use wake::Wake;
 

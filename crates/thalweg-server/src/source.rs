@@ -28,10 +28,8 @@ use std::{
 
 use thalweg_wire::{Offset, Topic, topic::TopicError};
 
-use crate::{
-    config::{Options, SourceConfig, nearest},
-    stream::Payloads,
-};
+use crate::config::{Options, SourceConfig, nearest};
+use thalweg_core::stream::Payloads;
 
 /// A synthetic source.
 pub(crate) trait Source: Send {

@@ -24,6 +24,7 @@ pub use ports::{RefusingAddress, ReservedPort};
 pub use quiet::undisturbed;
 pub use skipped::skipped;
 pub use waiting::{
-    LOOK_AGAIN_AFTER, let_pass, paced, patiently, receive, try_patiently, try_receive, wait_for,
-    wait_for_value,
+    LOOK_AGAIN_AFTER, let_pass, paced, receive, try_receive, wait_for, wait_for_value,
 };
+#[cfg(feature = "async")]
+pub use waiting::{patiently, try_patiently};

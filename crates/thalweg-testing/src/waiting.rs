@@ -1,6 +1,7 @@
 //! Waits that end with what they wait for, or when progress stops.
 
 use std::fmt::Debug;
+#[cfg(feature = "async")]
 use std::pin::pin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
@@ -80,11 +81,13 @@ pub fn paced(interval: Duration) -> impl Iterator<Item = ()> {
 }
 
 /// Awaits a future.
+#[cfg(feature = "async")]
 pub async fn patiently<T>(what: &str, future: impl Future<Output = T>) -> T {
     try_patiently(future).await.unwrap_or_else(|| panic!("waited in vain for {what}"))
 }
 
 /// Awaits a future; `None` when progress stops.
+#[cfg(feature = "async")]
 pub async fn try_patiently<T>(future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut patience) = (pin!(future), Patience::new());
     loop {

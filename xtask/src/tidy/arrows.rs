@@ -16,6 +16,7 @@ const CRATES: &Arrows = &[
     (
         "thalweg",
         &[
+            "thalweg-core",
             "thalweg-server",
             "thalweg-token",
             "thalweg-nats",
@@ -25,8 +26,12 @@ const CRATES: &Arrows = &[
             "thalweg-match-feed",
         ],
     ),
-    ("thalweg-nats", &["thalweg-server", "thalweg-wire"]),
-    ("thalweg-server", &["thalweg-columns", "thalweg-query", "thalweg-token", "thalweg-wire"]),
+    ("thalweg-nats", &["thalweg-core", "thalweg-server", "thalweg-wire"]),
+    (
+        "thalweg-server",
+        &["thalweg-columns", "thalweg-core", "thalweg-query", "thalweg-token", "thalweg-wire"],
+    ),
+    ("thalweg-core", &["thalweg-columns", "thalweg-wire"]),
     ("thalweg-token", &["thalweg-wire"]),
     ("thalweg-columns", &[]),
     ("thalweg-query", &["thalweg-columns"]),
@@ -40,12 +45,17 @@ const CRATES: &Arrows = &[
 
 /// Between the top-level modules of a crate, by the folder of its sources.
 /// `lib.rs` is the map and may name all of them.
-const MODULES: [(&str, &Arrows); 2] =
-    [("crates/thalweg-server/src/", SERVER), ("crates/thalweg-lab/src/", LAB)];
+const MODULES: [(&str, &Arrows); 3] = [
+    ("crates/thalweg-core/src/", CORE),
+    ("crates/thalweg-server/src/", SERVER),
+    ("crates/thalweg-lab/src/", LAB),
+];
+
+const CORE: &Arrows = &[("patch", &[]), ("stream", &["patch"]), ("fanout", &["stream"])];
 
 const SERVER: &Arrows = &[
     ("clock", &[]),
-    ("config", &["pages", "stream"]),
+    ("config", &["pages"]),
     ("metrics", &["audit", "backend", "process", "refusal"]),
     ("process", &[]),
     ("log_throttle", &[]),
@@ -53,18 +63,15 @@ const SERVER: &Arrows = &[
     ("rates", &["config", "connection_limits", "refusal"]),
     ("pages", &[]),
     ("runs", &["config", "refusal"]),
-    ("patch", &[]),
-    ("stream", &["patch"]),
-    ("fanout", &["stream"]),
     ("refusal", &[]),
     ("access", &["clock", "config", "connection_limits", "derived", "rates", "refusal"]),
     ("connection_limits", &["config", "refusal"]),
     ("home", &[]),
-    ("backend", &["access", "fanout", "home", "stream"]),
-    ("source", &["stream", "config", "refusal"]),
+    ("backend", &["access", "home"]),
+    ("source", &["config", "refusal"]),
     ("derived", &["config", "connection_limits", "refusal"]),
-    ("fetch", &["access", "stream", "config", "clock", "connection_limits", "metrics"]),
-    ("transport", &["access", "connection_limits", "fanout", "config", "rates", "refusal"]),
+    ("fetch", &["access", "config", "clock", "connection_limits", "metrics"]),
+    ("transport", &["access", "connection_limits", "config", "rates", "refusal"]),
     ("answers", &["config", "connection_limits", "transport"]),
     ("fuzzing", &["access", "clock", "config", "transport", "shard", "refusal"]),
     (
@@ -81,8 +88,6 @@ const SERVER: &Arrows = &[
             "source",
             "derived",
             "fetch",
-            "fanout",
-            "stream",
             "config",
             "log_throttle",
             "metrics",
@@ -102,8 +107,6 @@ const SERVER: &Arrows = &[
             "clock",
             "transport",
             "source",
-            "fanout",
-            "stream",
             "config",
             "metrics",
             "pages",
@@ -330,21 +333,23 @@ mod tests {
         let server = |file, text, expected: &[&str]| {
             check(&format!("crates/thalweg-server/src/{file}"), text, expected);
         };
-        server("fanout.rs", "use crate::stream::Log;", &[]);
-        server("fanout.rs", "use crate::{fanout::x, stream};", &[]);
-        server("fanout.rs", "use crate::{metrics::Metrics};", &["fanout may not import metrics"]);
-        server("stream/log.rs", "crate::fanout::f()", &["stream may not import fanout"]);
-        server(
+        let core = |file, text, expected: &[&str]| {
+            check(&format!("crates/thalweg-core/src/{file}"), text, expected);
+        };
+        core("fanout.rs", "use crate::stream::Log;", &[]);
+        core("fanout.rs", "use crate::{fanout::x, stream};", &[]);
+        core("stream/log.rs", "crate::fanout::f()", &["stream may not import fanout"]);
+        core(
             "stream/log.rs",
-            "use super::batch; use super::super::source;",
-            &["stream may not import source"],
+            "use super::batch; use super::super::fanout;",
+            &["stream may not import fanout"],
         );
-        server("stream/mod.rs", "use super::config;", &["stream may not import config"]);
+        core("patch/mod.rs", "use super::stream;", &["patch may not import stream"]);
         server("transport.rs", "use crate::source;", &["transport may not import source"]);
         server("lib.rs", "mod serve; pub use crate::serve::serve;", &[]);
         server("novel.rs", "", &["module novel has no arrows"]);
         server("serve.rs", "use crate::Everything;", &["crate::Everything hides an arrow"]);
-        server("stream.rs", "// crate::serve\n\"crate::serve\"; pub(crate) fn f() {}", &[]);
+        server("pages.rs", "// crate::serve\n\"crate::serve\"; pub(crate) fn f() {}", &[]);
     }
 
     #[test]

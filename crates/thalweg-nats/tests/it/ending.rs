@@ -1,10 +1,8 @@
 //! Topics end, and value topics have one message.
 
+use thalweg_core::stream::Payloads;
 use thalweg_nats::{Settings, StreamSettings};
-use thalweg_server::{
-    backend::{Content, ReadPage, StoreError},
-    stream::Payloads,
-};
+use thalweg_server::backend::{Content, ReadPage, StoreError};
 use thalweg_wire::EndCode;
 
 use crate::harness::{Heard, Node, Operator, Servers, settings, wait_for};

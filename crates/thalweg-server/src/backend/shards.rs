@@ -159,7 +159,7 @@ fn place_of(hash: u64) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::Payloads;
+    use thalweg_core::stream::Payloads;
 
     fn topic(number: u32) -> Topic {
         format!("topics/{number}").parse().unwrap()

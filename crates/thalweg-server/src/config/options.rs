@@ -7,7 +7,7 @@ use super::{
     parse_bytes, parse_duration,
     rate::{Rate, Rates},
 };
-use crate::stream::FeedKind;
+use thalweg_core::stream::FeedKind;
 
 /// Kinds of topics.
 const KINDS: [&str; 2] = ["log", "value"];

@@ -3,7 +3,7 @@ use std::time::Duration;
 use thalweg_wire::Pattern;
 
 use super::Options;
-use crate::stream::FeedKind;
+use thalweg_core::stream::FeedKind;
 
 /// `NAME=PATTERN,key=value,…`: a stream of the backend, as it is created, and must be if it is there.
 #[derive(Clone, Debug)]

@@ -22,8 +22,8 @@ use super::{
 use crate::{
     clock::now_us,
     config::{REDIRECTS_MAX, UpstreamConfig},
-    stream::Payloads,
 };
+use thalweg_core::stream::Payloads;
 
 /// Who asks, as a request says (RFC 9110 §10.1.5).
 pub(super) const USER_AGENT: &str = concat!("thalweg/", env!("CARGO_PKG_VERSION"));

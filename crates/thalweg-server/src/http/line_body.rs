@@ -8,7 +8,8 @@ use http_body::Body;
 use hyper::body::Incoming;
 
 use super::repolls::Repolls;
-use crate::{config::GATHERED_BYTES, refusal::Refusal, source::posted::Lines, stream::Payloads};
+use crate::{config::GATHERED_BYTES, refusal::Refusal, source::posted::Lines};
+use thalweg_core::stream::Payloads;
 
 /// A body of lines while it is read.
 pub(super) struct LineBody<'a> {

@@ -22,9 +22,9 @@ use crate::{
     refusal::Refusal,
     shard::{Context, PublishResult, Request},
     source::posted::{self, BodyKind, Lines},
-    stream::Payloads,
     transport::{Client, Query, parameters::bad},
 };
+use thalweg_core::stream::Payloads;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");

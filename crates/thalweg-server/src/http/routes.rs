@@ -24,7 +24,6 @@ use crate::{
     access::{Admitted, Allowed, Holder, Reading, ViewMetrics, Writing},
     audit::{Asker, is_audited},
     connection_limits::{Address, ConnectionPermit, Forwarded, Requester},
-    fanout::{FeedKey, ResponseMode},
     refusal::Refusal,
     shard::{Asked, NewSubscriber, SubscriberId, Subscription},
     transport::{
@@ -32,6 +31,7 @@ use crate::{
         pipe,
     },
 };
+use thalweg_core::fanout::{FeedKey, ResponseMode};
 
 /// What is needed to take the socket over after hyper has released it.
 pub(super) struct Takeover {

@@ -16,9 +16,9 @@ use crate::{
     config::IDLE_HISTORY_QUERY,
     connection_limits::Address,
     refusal::Refusal,
-    stream::Batch,
     transport::Client,
 };
+use thalweg_core::stream::Batch;
 
 impl Handle {
     /// A new account for a connection that HTTP serves.

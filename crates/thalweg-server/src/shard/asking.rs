@@ -15,8 +15,8 @@ use crate::{
     derived::{self, DerivedTopic, ParsedQuery},
     home::home_of,
     refusal::Refusal,
-    stream::Feed,
 };
+use thalweg_core::stream::Feed;
 
 /// A query that a client has.
 #[derive(Debug)]

@@ -16,11 +16,13 @@ use super::{Handle, Shard, ingest::PendingPublish, subscribers::SubscriberId};
 use crate::{
     access::{AccessPolicy, Allowed, Holder, Right, Unidentified, Wanted},
     clock::{Now, now_us},
-    fanout::{FeedKey, Policy, Subscribe, Terms},
     rates::{Act, Rated},
     refusal::Refusal,
-    stream::Payloads,
     transport::{Client, parameters},
+};
+use thalweg_core::{
+    fanout::{FeedKey, Policy, Subscribe, Terms},
+    stream::Payloads,
 };
 
 /// What a client asks for, read and checked.

@@ -10,8 +10,10 @@ use super::{
 use crate::{
     backend::{Content, Fed, FromBackend, SEQUENCE_MAX, offset_of},
     clock::now_us,
-    fanout::FeedKey,
     refusal::Refusal,
+};
+use thalweg_core::{
+    fanout::FeedKey,
     stream::{Batch, Outbox, Payloads},
 };
 

@@ -10,8 +10,8 @@ use crate::{
     backend::{RetryKey, Stream, offset_of},
     config::Config,
     refusal::Refusal,
-    stream::{Batch, Outbox},
 };
+use thalweg_core::stream::{Batch, Outbox};
 
 /// Where the answer goes when something is stored.
 #[derive(Debug)]

@@ -27,9 +27,11 @@ use crate::{
     config::{Config, PATCH_US_MAX},
     connection_limits::AddressCounts,
     derived::AskedQueries,
-    fanout::{FeedKey, Feeds},
     metrics::Counts,
     refusal::Refusal,
+};
+use thalweg_core::{
+    fanout::{FeedKey, Feeds},
     stream::{Batch, ColumnMemory, DerivedBatches, Feed, FeedKind, FormatMap, Offsets, Sequencer},
 };
 

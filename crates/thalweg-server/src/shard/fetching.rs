@@ -16,9 +16,11 @@ use super::{
 use crate::{
     clock::now_us,
     connection_limits::Address,
-    fanout::FeedKey,
     fetch::{self, Fetched},
     refusal::Refusal,
+};
+use thalweg_core::{
+    fanout::FeedKey,
     stream::{FeedKind, Payloads},
 };
 

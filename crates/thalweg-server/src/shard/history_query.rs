@@ -17,9 +17,9 @@ use crate::{
     answers::AnswerAccount,
     clock::now_us,
     refusal::Refusal,
-    stream::Slice,
     transport::Client,
 };
+use thalweg_core::stream::Slice;
 
 /// While a history query waits: time between two checks whether an idle one can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);

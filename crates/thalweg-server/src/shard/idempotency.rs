@@ -97,10 +97,8 @@ mod tests {
     use thalweg_wire::{Epoch, ErrorCode};
 
     use super::*;
-    use crate::{
-        access::{Identity, Kind},
-        stream::Appended,
-    };
+    use crate::access::{Identity, Kind};
+    use thalweg_core::stream::Appended;
 
     fn result(first: u64) -> PublishResult {
         let appended = Appended { first, end: first + 1 };

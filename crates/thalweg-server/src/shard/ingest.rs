@@ -13,10 +13,8 @@ use super::{
     publish_result::PublishResult, queries::Queries, sources::Sources, topic_limits::Creator,
     topics::Topics,
 };
-use crate::{
-    backend::RetryKey, clock::now_us, home::home_of, metrics::Counts, refusal::Refusal,
-    stream::Payloads,
-};
+use crate::{backend::RetryKey, clock::now_us, home::home_of, metrics::Counts, refusal::Refusal};
+use thalweg_core::stream::Payloads;
 
 /// The one way in of events.
 pub(super) struct Ingest {

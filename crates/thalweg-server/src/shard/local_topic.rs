@@ -9,10 +9,8 @@ use super::{
     pauses::Pauses,
     topic_limits::TopicKind,
 };
-use crate::{
-    fetch::Readers,
-    stream::{Batch, DerivedBatches, Feed, FeedKind, FormatMap, Sequencer},
-};
+use crate::fetch::Readers;
+use thalweg_core::stream::{Batch, DerivedBatches, Feed, FeedKind, FormatMap, Sequencer};
 
 /// A sweep, one a second, removes an empty topic that had no readers in this many sweeps before. A client that polls, or
 /// reconnects after `retry`, names its position in the topic. If the topic had been made again, the server would not know the position and

@@ -17,8 +17,8 @@ use crate::{
     connection_limits::{Address, ConnectionPermit},
     fetch::Fetched,
     refusal::Refusal,
-    stream::{Batch, Payloads},
 };
+use thalweg_core::stream::{Batch, Payloads};
 
 /// A message to a shard. The queue is bounded; batches are posted by cursor, so
 /// that a full queue delays them and loses nothing.

@@ -2,10 +2,8 @@
 
 use thalweg_wire::{Before, Envelope, GapReason, Offset, StartAt};
 
-use crate::{
-    config::HISTORY_PAGE_BYTES,
-    stream::{Feed, Slice, Start},
-};
+use crate::config::HISTORY_PAGE_BYTES;
+use thalweg_core::stream::{Feed, Slice, Start};
 
 /// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": the part before
 /// its events, the events, and the part after them.
@@ -79,7 +77,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::stream::{Batch, FeedKind, HistoryBounds, Offsets, Payloads};
+    use thalweg_core::stream::{Batch, FeedKind, HistoryBounds, Offsets, Payloads};
 
     #[test]
     fn a_page_names_offsets_that_are_not_consecutive() {

@@ -10,10 +10,8 @@ use super::{
     pauses::{Paused, Pauses},
     topics::Topics,
 };
-use crate::{
-    backend::offset_of, clock::now_us, config::PAUSE_MS_MIN, fanout::FeedKey, home::home_of,
-    stream::Payloads,
-};
+use crate::{backend::offset_of, clock::now_us, config::PAUSE_MS_MIN, home::home_of};
+use thalweg_core::{fanout::FeedKey, stream::Payloads};
 
 impl Topics {
     /// Has it written that a shared topic has paused. Best effort: whoever waits asks again.

@@ -2,7 +2,7 @@
 
 use thalweg_wire::{Epoch, Position, Topic, answer::Published};
 
-use crate::stream::Appended;
+use thalweg_core::stream::Appended;
 
 /// The position of appended events.
 #[derive(Debug, Clone, Copy)]

@@ -18,9 +18,9 @@ use crate::{
     clock,
     config::{ASKED_TOPICS, QUERIES_US, QUERY_DROPS_US, QUERY_US_MIN},
     derived::{DerivedTopic, MemoryShare, NoBeginning},
-    fanout::FeedKey,
     metrics::Counts,
 };
+use thalweg_core::fanout::FeedKey;
 
 /// The longest time for which a timer is set, in µs.
 const TIMER_US_MAX: u64 = 10_000_000;

@@ -7,7 +7,8 @@
 use thalweg_query::{Beginning, Plan, limits};
 use thalweg_wire::Offset;
 
-use crate::{config::REPLAY_OFFSETS_MAX, stream::Feed};
+use crate::config::REPLAY_OFFSETS_MAX;
+use thalweg_core::stream::Feed;
 
 /// The search for the first event.
 #[derive(Debug, Default)]

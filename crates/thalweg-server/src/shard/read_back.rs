@@ -18,11 +18,13 @@ use crate::{
     backend::{Read, ReadPage, ReadReply, Reader, Unreadable, offset_of},
     clock::now_us,
     config::HISTORY_PAGE_BYTES,
-    fanout::Policy,
     home::home_of,
     refusal::Refusal,
-    stream::{Batch, Feed, FeedKind, HistoryBounds, Offsets},
     transport::SubscribeRequest,
+};
+use thalweg_core::{
+    fanout::Policy,
+    stream::{Batch, Feed, FeedKind, HistoryBounds, Offsets},
 };
 
 /// The words for the refusal when no history query ends in time.

@@ -9,6 +9,8 @@ use crate::{
     backend::{Read, ReadPage, ReadReply, Reader, RecallId, Unreadable, offset_of},
     clock::now_us,
     config::READS_PER_SHARD,
+};
+use thalweg_core::{
     fanout::FeedKey,
     stream::{Feed, Page},
 };

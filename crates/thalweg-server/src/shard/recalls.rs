@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use thalweg_wire::Offset;
 
-use crate::{
-    config::{RECALL_OFFSETS_MAX, RECALLED_BYTES_MAX},
-    fanout::FeedKey,
-};
+use crate::config::{RECALL_OFFSETS_MAX, RECALLED_BYTES_MAX};
+use thalweg_core::fanout::FeedKey;
 
 /// What a shard reads back. Feeds come in turn, and so do the offsets of a feed: who wants the first one
 /// again and again keeps nobody waiting.

@@ -11,9 +11,8 @@ use super::{
     topic_limits::Creator,
     topics::Topics,
 };
-use crate::{
-    clock::now_us, connection_limits::Address, fanout::FeedKey, home::home_of, stream::Feed,
-};
+use crate::{clock::now_us, connection_limits::Address, home::home_of};
+use thalweg_core::{fanout::FeedKey, stream::Feed};
 
 impl Topics {
     /// Posts new batches to other shards, and asks homes for the topics that are read here.

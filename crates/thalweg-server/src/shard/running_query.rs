@@ -20,9 +20,11 @@ use crate::{
     clock,
     config::{ASKED_TOPICS, PAUSE_MS_MIN, QUERY_BYTES},
     derived::{self, AskedQueries, DerivedTopic, MemoryShare},
-    fanout::FeedKey,
     log_throttle::LogThrottle,
     metrics::QueryCost,
+};
+use thalweg_core::{
+    fanout::FeedKey,
     stream::{Batch, DerivedBatches, Feed},
 };
 

@@ -15,12 +15,11 @@ use super::{
 };
 use crate::{
     clock::now_us,
-    fanout::FeedKey,
     home::home_of,
     metrics::Counts,
     source::{Input, Scheduled},
-    stream::Payloads,
 };
+use thalweg_core::{fanout::FeedKey, stream::Payloads};
 
 /// Late ticks that a source runs in one turn, so that a source that is too slow does not block
 /// its shard.

@@ -14,8 +14,10 @@ use crate::{
     backend::{Content, Reply, RetryKey, Store, StoreError, Stored, offset_of},
     clock::now_us,
     config::UNSTORED_BYTES_MAX,
-    fanout::FeedKey,
     refusal::Refusal,
+};
+use thalweg_core::{
+    fanout::FeedKey,
     stream::{Answered, Appended, Message, Outbox, Outcome, Payloads},
 };
 

@@ -10,11 +10,11 @@ use crate::{
     clock::now_us,
     config::Subscribing,
     connection_limits::{Address, ConnectionPermit},
-    fanout::{FeedKey, Subscribe, Subscriber},
     home::home_of,
     refusal::Refusal,
     transport::{Client, Connection, InboundMode, SubscribeRequest, Writer},
 };
+use thalweg_core::fanout::{FeedKey, Subscribe, Subscriber};
 
 /// Who a new subscriber is, and how it is reached.
 pub(crate) struct NewSubscriber<'a> {

@@ -24,10 +24,10 @@ use crate::{
     access::Holder,
     answers::{AnswerAccount, Answers},
     config::SOCKET_READ_BYTES,
-    fanout::{FeedKey, Scratch},
     metrics::Counts,
     transport::Connection,
 };
+use thalweg_core::fanout::{FeedKey, Scratch};
 
 /// Connections whose tokens have ended that are closed in one turn.
 const TOKEN_ENDS_PER_TURN: usize = 16;

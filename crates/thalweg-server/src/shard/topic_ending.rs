@@ -9,9 +9,8 @@ use super::{
     local_topic::{Ending, LocalTopic},
     topics::Topics,
 };
-use crate::{
-    clock::now_us, config::ASKED_TOPICS, fanout::FeedKey, refusal::Refusal, stream::Payloads,
-};
+use crate::{clock::now_us, config::ASKED_TOPICS, refusal::Refusal};
+use thalweg_core::{fanout::FeedKey, stream::Payloads};
 
 impl Topics {
     /// Deletes a topic whose home is this shard. One that is fed is there if its stream has it.

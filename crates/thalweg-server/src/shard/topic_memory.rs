@@ -1,7 +1,8 @@
 //! What the topics of a shard take of memory, and what is freed of it.
 
 use super::{topic_limits::TopicKind, topics::Topics};
-use crate::{fanout::FeedKey, home::hash_of, stream::Feed};
+use crate::home::hash_of;
+use thalweg_core::{fanout::FeedKey, stream::Feed};
 
 impl Topics {
     /// A topic has new batches, and had `before` bytes of history. If all histories together

@@ -23,10 +23,12 @@ use crate::{
     clock::{now_us, unix_ms},
     config::Subscribing,
     connection_limits::Address,
-    fanout::FeedKey,
     home::home_of,
     metrics::Counts,
     refusal::Refusal,
+};
+use thalweg_core::{
+    fanout::FeedKey,
     stream::{ColumnMemory, DerivedBatches, Payloads},
 };
 

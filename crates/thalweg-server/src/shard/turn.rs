@@ -12,7 +12,8 @@ use super::{
     Arrival, Handle, Mail, Mailbox, Shard, local_topic::Ending, settling::Settling,
     subscribers::Timer,
 };
-use crate::{clock::now_us, config::READS_PER_SHARD, fanout::FeedKey};
+use crate::{clock::now_us, config::READS_PER_SHARD};
+use thalweg_core::fanout::FeedKey;
 
 /// Pieces of mail taken in one turn.
 const MAIL_PER_TURN: usize = 256;

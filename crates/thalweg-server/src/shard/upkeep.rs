@@ -7,7 +7,7 @@ use super::{
     subscribers::{Phase, Subscribers, Timer},
     topics::Topics,
 };
-use crate::{fanout::FeedKey, stream::ColumnCounts};
+use thalweg_core::{fanout::FeedKey, stream::ColumnCounts};
 
 /// The heartbeat visits all connections in this many steps, so that they are not all sent one
 /// at the same time.

@@ -9,10 +9,10 @@ use super::{
 };
 use crate::{
     clock::now_us,
-    fanout::{AtOnce, Budget, Delivered, Feeds, Sent, Sink, Step},
     metrics::Counts,
     transport::{Connection, Writer},
 };
+use thalweg_core::fanout::{AtOnce, Budget, Delivered, Feeds, Sent, Sink, Step};
 
 /// Visits between two readings of the clock.
 const VISITS_PER_LOOK: usize = 16;

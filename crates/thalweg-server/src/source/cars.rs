@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use super::{Source, push, timestamp};
-use crate::stream::Payloads;
+use thalweg_core::stream::Payloads;
 
 /// `car_live_data`: cars driving up and down straight roads, one row per car
 /// and tick. Columns as in the published example (2022): in use, longitude,

@@ -1,5 +1,5 @@
 use super::{Source, push};
-use crate::stream::Payloads;
+use thalweg_core::stream::Payloads;
 
 /// The fixed row of the published WebSocket-and-SSE experiment (2022), about
 /// 135 bytes: column 0 carries the sequence number from 1, column 1 the

@@ -3,7 +3,8 @@
 use memchr::{memchr, memrchr};
 use thalweg_wire::event::{self, EventError};
 
-use crate::{refusal::Refusal, stream::Payloads};
+use crate::refusal::Refusal;
+use thalweg_core::stream::Payloads;
 
 /// How a body holds events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@ use serde::Deserialize;
 use thalweg_wire::Offset;
 
 use super::{Input, Source, push};
-use crate::stream::Payloads;
+use thalweg_core::stream::Payloads;
 
 /// The published round trip between a hub and its client (2013): one record, and the next one
 /// only when the client has acked it. Its `id` is its offset, because nothing else publishes to

@@ -12,9 +12,9 @@ use crate::{
     access::{Holder, Identity},
     config::{ECHO_BYTES, Limits, UNANSWERED_MAX, has_read_enough},
     connection_limits::{Address, ConnectionPermit, Requester},
-    fanout::{Feeds, Subscriber},
     rates::ConnectionBuckets,
 };
+use thalweg_core::fanout::{Feeds, Subscriber};
 
 /// A subscriber's connection: a slab entry, no task.
 pub(crate) struct Connection {

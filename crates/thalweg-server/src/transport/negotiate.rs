@@ -15,9 +15,9 @@ use super::{
 use crate::{
     access::AccessPolicy,
     config::{Config, H2_INTERVAL_US, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS},
-    fanout::{ResponseMode, Terms},
     refusal::Refusal,
 };
+use thalweg_core::fanout::{ResponseMode, Terms};
 
 /// A request to subscribe, checked.
 #[derive(Debug)]

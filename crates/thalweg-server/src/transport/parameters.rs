@@ -6,9 +6,9 @@ use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic, topic::TopicError};
 
 use crate::{
     config::{nearest, parse_bytes, parse_duration},
-    fanout::Policy,
     refusal::Refusal,
 };
+use thalweg_core::fanout::Policy;
 
 const POLICIES: [&str; 3] = ["skip", "latest", "close"];
 

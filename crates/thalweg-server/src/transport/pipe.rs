@@ -10,7 +10,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::fanout::{Sent, Sink};
+use thalweg_core::fanout::{Sent, Sink};
 
 /// A bounded pipe from a subscriber to the body of a response. It is full when HTTP's flow
 /// control allows no more. So the cursor waits, and no queue grows. `retired` is set when the

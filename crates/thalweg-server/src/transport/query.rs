@@ -5,7 +5,8 @@ use http::request::Parts;
 use thalweg_wire::{StartAt, limits::NEWEST_MAX};
 
 use super::{Transport, parameters};
-use crate::{fanout::Terms, refusal::Refusal};
+use crate::refusal::Refusal;
+use thalweg_core::fanout::Terms;
 
 /// The parameters of a request for topics, decoded as browsers encode them
 /// (`URLSearchParams` writes `/` as `%2F`).

@@ -10,7 +10,7 @@ use rustix::{
     net::{SendAncillaryBuffer, SendFlags, send, sendmsg, sockopt::set_socket_linger},
 };
 
-use crate::fanout::{Sent, Sink};
+use thalweg_core::fanout::{Sent, Sink};
 
 /// A subscriber's non-blocking TCP socket.
 pub(crate) struct Socket(pub(super) TcpStream);

@@ -4,7 +4,7 @@ use rustls::ServerConnection;
 use smallvec::SmallVec;
 
 use super::{Received, Socket, socket::is_later};
-use crate::fanout::{Sent, Sink};
+use thalweg_core::fanout::{Sent, Sink};
 
 /// A subscriber's socket with TLS on it: plaintext slices in, records out, no
 /// task. It holds only encrypted bytes that are not sent yet, and these are bounded.

@@ -1,7 +1,7 @@
 use std::io::IoSlice;
 
 use super::{Received, Socket, pipe::PipeEnd, tls::TlsSocket};
-use crate::fanout::{Sent, Sink};
+use thalweg_core::fanout::{Sent, Sink};
 
 /// Where a subscriber's bytes go.
 pub(crate) enum Writer {

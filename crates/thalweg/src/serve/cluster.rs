@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use thalweg_server::{backend::Backend, config::Config};
 #[cfg(feature = "nats")]
-use thalweg_server::{config::StreamConfig, stream::FeedKind};
+use thalweg_core::stream::FeedKind;
+use thalweg_server::config::StreamConfig;
+use thalweg_server::{backend::Backend, config::Config};
 
 use super::settings::Settings;
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use thalweg_server::{
-    config::{Config, Limits, QueryConfig, Secret, SignedBy, SourceConfig, StreamConfig, Tls},
-    stream::FeedKind,
+use thalweg_core::stream::FeedKind;
+use thalweg_server::config::{
+    Config, Limits, QueryConfig, Secret, SignedBy, SourceConfig, StreamConfig, Tls,
 };
 use thalweg_token::{Expectations, Keys};
 

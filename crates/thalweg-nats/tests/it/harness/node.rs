@@ -10,6 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 
+use thalweg_core::stream::Payloads;
 use thalweg_nats::{
     Counts, Nats, Settings,
     end::{Answer, PageAnswer, Target, Wanted, Work},
@@ -21,7 +22,6 @@ use thalweg_server::{
         TicketReply, TicketRequest, Unreadable, offset_of,
     },
     now_us,
-    stream::Payloads,
 };
 use thalweg_testing::receive;
 use thalweg_wire::{Epoch, Topic};

@@ -1,0 +1,145 @@
+//! Who gets what next. Pure: sockets are a [`Sink`], time is `now_us`.
+//!
+//! ```text
+//! subscription    topic + cursor + policy
+//! subscriber      one connection's subscriptions and its control messages
+//! columns         streams of columns: how they begin and end
+//! ids             when several topics' cursors are named
+//! window          how far one may be sent ahead of its acks
+//! transmit        one send: planned, sent, committed
+//! deliver         the one way out: one send after the other, up to a budget
+//! ```
+//!
+//! The owner of subscribers visits each with [`Subscriber::deliver`] when something may be due
+//! to it: when a feed that it reads has got a batch, when its sink has room again, at the time
+//! that the last visit returned, and after any other call on the subscriber.
+//!
+//! ```
+//! use std::{io::IoSlice, sync::Arc};
+//! use thalweg_core::fanout::{
+//!     Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
+//! };
+//! use thalweg_core::stream::{BatchBounds, Feed, HistoryBounds, Log, Offsets, Payloads, Sequencer};
+//! use thalweg_wire::{Epoch, Format, StartAt};
+//!
+//! /// One feed is all that there is.
+//! struct One(Feed);
+//!
+//! impl Feeds for One {
+//!     fn feed(&self, _: FeedKey) -> Option<&Feed> {
+//!         Some(&self.0)
+//!     }
+//!     fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Feed> {
+//!         Some(&mut self.0)
+//!     }
+//! }
+//!
+//! /// A sink that takes everything.
+//! struct Bytes(Vec<u8>);
+//!
+//! impl Sink for Bytes {
+//!     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
+//!         slices.iter().for_each(|slice| self.0.extend_from_slice(slice));
+//!         Sent::Bytes(slices.iter().map(|slice| slice.len()).sum())
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (epoch, now_us) = (Epoch::new(0x9f).ok_or("no epoch")?, 0);
+//! let history = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
+//! let mut feeds = One(Feed::Log(Log::new("cars".parse()?, epoch, 1, Offsets::Consecutive, history)));
+//!
+//! // Its subscriber waits for events.
+//! let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms: Terms::default() };
+//! let mut subscriber = Subscriber::new(Format::NDJSON, b"", &[subscribe], ResponseMode::Endless);
+//! let (mut sink, mut scratch) = (Bytes(Vec::new()), Scratch::default());
+//! let budget = Budget { socket_bytes: 1 << 20 };
+//! let delivered = subscriber.deliver(&mut feeds, &mut sink, now_us, budget, &mut scratch);
+//! assert_eq!(delivered, Delivered::CaughtUp(None));
+//!
+//! // An event comes: the sequencer gives it its offset, its batch is sealed and pushed.
+//! let bounds = BatchBounds { flush_us: 0, events_max: 100, bytes_max: 1 << 20 };
+//! let mut sequencer = Sequencer::new(epoch, bounds);
+//! let mut payloads = Payloads::default();
+//! payloads.push(|out| Ok::<(), ()>(out.extend_from_slice(b"{\"speed\":39}"))).ok();
+//! sequencer.append(&mut payloads, now_us);
+//! for batch in sequencer.seal(now_us) {
+//!     feeds.0.push(Arc::new(batch), now_us);
+//! }
+//! subscriber.deliver(&mut feeds, &mut sink, now_us, budget, &mut scratch);
+//! assert_eq!(
+//!     String::from_utf8(sink.0)?,
+//!     concat!(
+//!         r#"{"topic":"cars","position":"9f.0","first":1,"events":[]}"#, "\n",
+//!         r#"{"topic":"cars","position":"9f.1","first":1,"events":[{"speed":39}]}"#, "\n",
+//!     )
+//! );
+//! # Ok(())
+//! # }
+//! ```
+
+mod at_once;
+mod columns;
+mod control;
+mod deliver;
+mod ids;
+mod subscriber;
+mod subscription;
+mod transmit;
+mod window;
+
+use std::io::IoSlice;
+
+use crate::stream::Feed;
+
+pub use at_once::{AtOnce, Step};
+pub use deliver::{Delivered, Scratch};
+pub use subscriber::{ResponseMode, Subscriber};
+pub use subscription::{Policy, Subscribe, Terms};
+
+/// A topic's place among a shard's feeds.
+pub type FeedKey = u32;
+
+/// The feeds that a shard's subscribers read. Within a visit a key must name the same feed, and
+/// none may go away while a subscriber reads it.
+pub trait Feeds {
+    /// The feed of a key. `None` while it is not here yet: its subscriptions wait, and
+    /// their subscribers must be visited when it has come.
+    fn feed(&self, key: FeedKey) -> Option<&Feed>;
+
+    /// The same, to pin batches.
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed>;
+
+    /// A sink took the last byte of events of which the oldest was published so long ago, in µs. Of a
+    /// subscription that was told to wait, or that had not had everything before, nothing is said.
+    fn sent(&mut self, _age_us: u64) {}
+}
+
+/// Where a subscriber's bytes go: a socket, one with TLS, a pipe.
+pub trait Sink {
+    /// Takes as many bytes of `slices`, from their beginning on, as fit now, and does not
+    /// wait. The slices are shared with others and are only lent for the call. They are not
+    /// all empty.
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent;
+}
+
+/// What a sink did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It took this many bytes. If it took fewer than were offered, even 0, the sink is full:
+    /// the visit ends with [`Delivered::Full`], and the sink must report when it has room
+    /// again.
+    Bytes(usize),
+    /// It takes no more bytes, ever: the peer is gone. The visit ends with
+    /// [`Delivered::Gone`].
+    Gone,
+}
+
+/// What a visit may spend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes for one subscriber in one visit. When they are sent, the visit ends with
+    /// [`Delivered::More`], so that others get their turn. The budget is checked between sends:
+    /// a visit sends at least once, and may send more than this.
+    pub socket_bytes: usize,
+}

@@ -1,0 +1,176 @@
+use std::ops::Range;
+
+/// Events' JSON joined by commas, as an envelope holds them, with an index.
+///
+/// The caller has checked the events: each one must be one JSON value, without insignificant
+/// whitespace and within the size limit.
+#[derive(Debug, Default, Clone)]
+pub struct Payloads {
+    bytes: Vec<u8>,
+    /// The end of each event in `bytes`, before its comma.
+    ends: Vec<u32>,
+    /// When they were published, in ms since 1970, if whoever stores them says so.
+    published_ms: Option<i64>,
+}
+
+impl Payloads {
+    /// The same, published at this time, in ms since 1970. It is to be the same for whoever has these events.
+    pub fn published_at(self, unix_ms: i64) -> Self {
+        Self { published_ms: Some(unix_ms), ..self }
+    }
+
+    /// When they were published, in ms since 1970, if that is known.
+    pub(super) fn published_ms(&self) -> Option<i64> {
+        self.published_ms
+    }
+
+    /// Appends one event, whose JSON `write` appends to the bytes it is given.
+    ///
+    /// # Errors
+    /// Those of `write`; nothing is appended then.
+    pub fn push<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        let before = self.bytes.len();
+        if before > 0 {
+            self.bytes.push(b',');
+        }
+        match write(&mut self.bytes) {
+            Ok(()) => {
+                self.ends.push(self.bytes.len() as u32);
+                Ok(())
+            }
+            Err(error) => {
+                self.bytes.truncate(before);
+                Err(error)
+            }
+        }
+    }
+
+    /// Appends the events of `other` in `range`, without looking at each.
+    pub(super) fn extend(&mut self, other: &Self, range: Range<usize>) {
+        let Some(last) = range.clone().next_back() else { return };
+        let start = other.start_of(range.start);
+        if !self.bytes.is_empty() {
+            self.bytes.push(b',');
+        }
+        let base = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(&other.bytes[start..other.ends[last] as usize]);
+        let start = start as u32;
+        self.ends.extend(other.ends[range].iter().map(|end| end - start + base));
+    }
+
+    /// How many events from `from` on fit into `bytes` when joined.
+    pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
+        let end_max = self.start_of(from) + bytes;
+        self.ends[from..].partition_point(|end| *end as usize <= end_max)
+    }
+
+    fn start_of(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.ends[before] as usize + 1)
+    }
+
+    /// How many events.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All events, joined.
+    pub fn joined(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes of the events alone.
+    pub fn bytes_of_events(&self) -> usize {
+        self.bytes.len() - self.ends.len().saturating_sub(1)
+    }
+
+    /// The events as lines, with a line feed between two. (Events have none.)
+    pub fn into_lines(self) -> Vec<u8> {
+        let Self { mut bytes, ends, .. } = self;
+        let between = ends.len().saturating_sub(1);
+        ends[..between].iter().for_each(|end| bytes[*end as usize] = b'\n');
+        bytes
+    }
+
+    /// The inverse of [`Self::into_lines`]: each line is taken for an event as it is. `None` if a line
+    /// is empty, or if together they are too long.
+    pub fn from_lines(mut bytes: Vec<u8>) -> Option<Self> {
+        u32::try_from(bytes.len()).ok()?;
+        // Counting is cheaper than memory that grows, and has to be trimmed.
+        let mut ends = Vec::with_capacity(memchr::memchr_iter(b'\n', &bytes).count() + 1);
+        ends.extend(memchr::memchr_iter(b'\n', &bytes).map(|end| end as u32));
+        ends.iter().for_each(|end| bytes[*end as usize] = b',');
+        ends.push(bytes.len() as u32);
+        let starts = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
+        starts.zip(&ends).all(|(start, end)| start < *end).then_some(Self {
+            bytes,
+            ends,
+            published_ms: None,
+        })
+    }
+
+    /// Keeps the first `count` events, and forgets the others.
+    pub fn truncate(&mut self, count: usize) {
+        self.ends.truncate(count);
+        self.bytes.truncate(self.ends.last().map_or(0, |end| *end as usize));
+    }
+
+    /// Forgets all events, keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Each event's bytes.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end + 1));
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start as usize..*end as usize])
+    }
+
+    /// Makes room for `bytes` bytes, commas included, of `events` events.
+    pub fn reserve(&mut self, bytes: usize, events: usize) {
+        self.bytes.reserve(bytes);
+        self.ends.reserve(events);
+    }
+
+    /// The events and the end of each, in no more memory than they need.
+    pub(super) fn into_parts(self) -> (Box<[u8]>, Box<[u32]>) {
+        (self.bytes.into_boxed_slice(), self.ends.into_boxed_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payloads(events: &[&str]) -> Payloads {
+        let mut payloads = Payloads::default();
+        events.iter().for_each(|event| push(&mut payloads, event));
+        payloads
+    }
+
+    fn push(payloads: &mut Payloads, event: &str) {
+        let pushed = payloads.push(|out| {
+            out.extend_from_slice(event.as_bytes());
+            Ok::<_, ()>(())
+        });
+        pushed.unwrap();
+    }
+
+    #[test]
+    fn the_first_stay_and_more_can_follow() {
+        let mut cut = payloads(&["1", "[2]", "3"]);
+        cut.truncate(4);
+        assert_eq!(cut.joined(), b"1,[2],3");
+        cut.truncate(2);
+        assert_eq!((cut.joined(), cut.count()), (&b"1,[2]"[..], 2));
+        push(&mut cut, "4");
+        assert!(cut.iter().eq([&b"1"[..], b"[2]", b"4"]));
+        cut.truncate(0);
+        assert!(cut.is_empty() && cut.joined().is_empty());
+    }
+}

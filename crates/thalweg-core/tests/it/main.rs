@@ -1,0 +1,13 @@
+//! The core from the outside, and the simulation: seeded worlds of publishers, subscribers and slow
+//! sinks.
+
+mod column_frames;
+#[path = "../../../thalweg-columns/tests/it/reading.rs"]
+mod columns_reading;
+mod history;
+mod hostile_documents;
+mod log;
+mod seldom;
+mod sequencer;
+mod simulation;
+mod windows;

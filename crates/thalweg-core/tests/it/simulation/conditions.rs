@@ -1,0 +1,113 @@
+use fastrand::Rng;
+use thalweg_core::stream::{BatchBounds, HistoryBounds};
+use thalweg_wire::Format;
+
+/// What kind of world a seed makes. Everything is small, so that history, hot
+/// tails and sockets are at their bounds all the time.
+#[derive(Debug)]
+pub(super) struct Conditions {
+    pub(super) steps: u32,
+    pub(super) topics: usize,
+    /// The first is home to every topic, the others read along.
+    pub(super) shards: usize,
+    /// Whether batches may fail to reach the other shards.
+    pub(super) holes: bool,
+    pub(super) clients: usize,
+    /// Whether rows of a topic are of different columns.
+    pub(super) changes: bool,
+    /// Whether peers may ask for compression, which costs more than all the rest.
+    pub(super) compresses: bool,
+    /// Whether there may be topics whose batches come from elsewhere, with offsets that are not
+    /// consecutive.
+    pub(super) feeds: bool,
+    /// Whether there may be value topics.
+    pub(super) values: bool,
+    /// Whether patches may take too long to be made.
+    pub(super) hurries: bool,
+    pub(super) event_bytes_max: usize,
+    pub(super) events_max: usize,
+    pub(super) batch: BatchBounds,
+    pub(super) history: HistoryBounds,
+    pub(super) tail_bytes: usize,
+    /// Of frames of columns of all topics of a shard.
+    pub(super) column_bytes_max: usize,
+    pub(super) socket_bytes_max: usize,
+    pub(super) visit_bytes_max: usize,
+}
+
+impl Conditions {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let mut conditions = Self {
+            steps: rng.u32(40..300),
+            topics: rng.usize(1..=4),
+            shards: rng.usize(1..=2),
+            holes: rng.bool(),
+            clients: rng.usize(1..=8),
+            changes: rng.bool(),
+            compresses: rng.u8(0..4) == 0,
+            feeds: rng.bool(),
+            values: rng.bool(),
+            hurries: rng.u8(0..4) == 0,
+            event_bytes_max: 1 + magnitude(rng, 600),
+            events_max: 1 + magnitude(rng, 12),
+            batch: BatchBounds {
+                flush_us: if rng.bool() { 0 } else { magnitude(rng, 20_000) as u64 },
+                events_max: 1 + magnitude(rng, 15),
+                bytes_max: 1 + magnitude(rng, 3000),
+            },
+            history: HistoryBounds {
+                events_max: 4 << rng.u32(0..7),
+                bytes_max: 400 << rng.u32(0..8),
+                age_us_max: 10_000 << rng.u32(0..12),
+            },
+            tail_bytes: 1 + magnitude(rng, 16_000),
+            column_bytes_max: 1 + magnitude(rng, 100_000),
+            socket_bytes_max: 200 << rng.u32(0..6),
+            visit_bytes_max: 200 << rng.u32(0..6),
+        };
+        match rng.u8(0..50) {
+            0 => conditions.grow(),
+            1 => conditions.multiply(),
+            _ => {}
+        }
+        conditions
+    }
+
+    /// Frames of every length that a WebSocket header can say, and more cold
+    /// bytes and batches than go out in one send.
+    fn grow(&mut self) {
+        self.steps = 80;
+        self.clients = 2;
+        self.event_bytes_max = 80_000;
+        self.events_max = 6;
+        self.batch.events_max = 2;
+        self.history.events_max = 200;
+        self.history.bytes_max = 400_000;
+        self.history.age_us_max = 10_000_000;
+        self.tail_bytes = 40_000;
+        self.socket_bytes_max = 1_000_000;
+        self.visit_bytes_max = 400_000;
+    }
+
+    /// More topics on a connection than slices in a send.
+    fn multiply(&mut self) {
+        self.steps = 60;
+        self.topics = 80;
+        self.clients = 2;
+        self.event_bytes_max = 20;
+    }
+}
+
+/// One of the formats that peers may have.
+pub(super) fn any_format(rng: &mut Rng) -> Format {
+    let columns = [Some(Format::ARROW), Format::ARROW.chunked()].into_iter().flatten();
+    let formats: Vec<Format> = Format::all().chain(columns.cycle().take(6)).collect();
+    formats[rng.usize(0..formats.len())]
+}
+
+/// A number up to `max` of any order of magnitude.
+pub(super) fn magnitude(rng: &mut Rng, max: usize) -> usize {
+    let bits = usize::BITS - max.leading_zeros();
+    let max = max >> rng.u32(0..bits.max(1));
+    rng.usize(0..=max)
+}

@@ -1,0 +1,426 @@
+use std::{collections::VecDeque, io::IoSlice};
+
+use fastrand::Rng;
+use thalweg_core::fanout::{
+    AtOnce, Budget, Delivered, FeedKey, ResponseMode, Scratch, Sink as _, Subscribe, Subscriber,
+};
+use thalweg_wire::{
+    Close, EndCode, Format, Framing, close, format::Compression, format::forever_frame_document,
+};
+
+use super::{
+    acks::Acks,
+    chunks::coded,
+    column_frames::Made,
+    conditions::{Conditions, magnitude},
+    deframe::NONCE,
+    inflate::{GZIP_HEADER, stored},
+    oracle::{Oracle, Own, Received, Visit},
+    shard::Shard,
+    socket::Socket,
+    tally::{Situation, Tally},
+};
+
+/// A subscriber, the socket it writes to, and who reads at the other end.
+pub(super) struct Connection {
+    pub(super) shard: usize,
+    pub(super) mode: ResponseMode,
+    subscriber: Subscriber,
+    socket: Socket,
+    oracle: Oracle,
+    acks: Acks,
+    /// Feeds that are left and not yet reported so.
+    leaving: Vec<FeedKey>,
+    /// Received as far as the socket has taken it, not yet read by the peer.
+    under_way: VecDeque<Received>,
+    /// Bytes read by the peer.
+    read: u64,
+    /// Bytes it reads at a time, at most.
+    pace_bytes: usize,
+    stalled_until_us: u64,
+    /// Whether something happened that calls for a visit.
+    is_dirty: bool,
+    wake_us: Option<u64>,
+    own_count: u64,
+    visits: u64,
+}
+
+/// What a connection is asked for.
+pub(super) struct Ask {
+    pub(super) shard: usize,
+    pub(super) format: Format,
+    pub(super) mode: ResponseMode,
+    pub(super) subscribe: Vec<Subscribe>,
+}
+
+impl Connection {
+    pub(super) fn new(ask: Ask, conditions: &Conditions, rng: &mut Rng) -> Self {
+        let Ask { shard, format, mode, subscribe } = ask;
+        let mut head = if rng.bool() { "HTTP/1.1 200 OK\r\n\r\n" } else { "" }.as_bytes().to_vec();
+        let mut head_expected = head.clone();
+        let mut first = Vec::new();
+        if format.framing() == Framing::ForeverFrame {
+            forever_frame_document(NONCE, &mut first);
+        }
+        format.begin(&first, &mut head);
+        let is_gzip =
+            format.compression() == Compression::Deflate && format.framing() != Framing::WebSocket;
+        let gzip_header: &[u8] = if is_gzip { &GZIP_HEADER } else { &[] };
+        head_expected.extend(coded(format, &[gzip_header, &first].concat()));
+        if format.has_columns() {
+            // Its mode has it, and it is read whole.
+            head.clear();
+            head_expected.clear();
+        }
+        let capacity = 1 + magnitude(rng, conditions.socket_bytes_max);
+        Self {
+            shard,
+            subscriber: Subscriber::new(format, &head, &subscribe, mode.clone()),
+            socket: Socket::new(capacity, rng.fork()),
+            oracle: Oracle::new(format, &head_expected, &subscribe, mode.clone()),
+            mode,
+            acks: Acks::draw(rng),
+            leaving: Vec::new(),
+            under_way: VecDeque::new(),
+            read: 0,
+            pace_bytes: if rng.bool() { usize::MAX } else { 1 + magnitude(rng, capacity) },
+            stalled_until_us: 0,
+            is_dirty: true,
+            wake_us: None,
+            own_count: 0,
+            visits: 0,
+        }
+    }
+
+    pub(super) fn format(&self) -> Format {
+        self.subscriber.format()
+    }
+
+    fn framing(&self) -> Framing {
+        self.format().framing()
+    }
+
+    pub(super) fn is_in_shared_frame(&self) -> bool {
+        self.subscriber.is_in_frame()
+    }
+
+    /// Whether it is told of a topic, if only of the rest of a frame.
+    pub(super) fn is_told_of(&self, topic: usize) -> bool {
+        self.subscriber.feeds().any(|feed| feed as usize == topic)
+    }
+
+    /// Whether it reads a topic and goes on doing so.
+    pub(super) fn reads(&self, topic: usize) -> bool {
+        self.subscriber.reads(topic as FeedKey)
+    }
+
+    /// Whether a visit is called for now.
+    pub(super) fn wants_a_visit(&self, now_us: u64) -> bool {
+        self.is_dirty || self.wake_us.is_some_and(|wake_us| wake_us <= now_us)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.socket.is_full
+    }
+
+    /// Whether nothing will happen until something is published.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let is_read = self.under_way.is_empty() && self.acks.is_empty();
+        !self.is_dirty && !self.socket.is_full && self.wake_us.is_none() && is_read
+    }
+
+    pub(super) fn mark_dirty(&mut self) {
+        self.is_dirty = true;
+    }
+
+    pub(super) fn stall(&mut self, until_us: u64) {
+        self.stalled_until_us = until_us;
+    }
+
+    /// Says something to this subscriber alone.
+    pub(super) fn inject(&mut self, rng: &mut Rng, tally: &mut Tally) {
+        match (self.framing(), rng.u8(0..3)) {
+            (Framing::WebSocket, 0) => {
+                let number = self.own_count as u8;
+                self.tell(Own::Pong(number), tally, |_, out| {
+                    thalweg_wire::websocket::pong(&[number], out);
+                });
+            }
+            (Framing::WebSocket, 1) => {
+                self.answer(tally);
+            }
+            _ if self.subscriber.is_ending() => {}
+            _ => {
+                let is_told = self.subscriber.heartbeat();
+                let is_due = self.mode != ResponseMode::Once;
+                assert!(is_told == is_due || self.format().has_columns());
+                if is_told {
+                    self.oracle.will_hear(Own::Heartbeat);
+                    self.is_dirty = true;
+                }
+            }
+        }
+    }
+
+    /// Answers a command with the next number.
+    fn answer(&mut self, tally: &mut Tally) {
+        self.own_count += 1;
+        let number = self.own_count;
+        self.tell(Own::Answer(number), tally, |format, out| {
+            let answer = format!(r#"{{"answer":{number}}}"#);
+            match (format.framing(), format.compression()) {
+                (Framing::WebSocket, _) => {
+                    thalweg_wire::websocket::text_header(answer.len(), out);
+                    out.extend_from_slice(answer.as_bytes());
+                }
+                (Framing::Ndjson, Compression::None) => {
+                    out.extend(coded(format, format!("{answer}\n").as_bytes()));
+                }
+                (Framing::Ndjson, Compression::Deflate) => {
+                    out.extend(coded(format, &stored(format!("{answer}\n").as_bytes())));
+                }
+                (other, _) => panic!("no answer on {other:?}"),
+            }
+        });
+    }
+
+    fn tell(&mut self, own: Own, tally: &mut Tally, write: impl FnOnce(Format, &mut Vec<u8>)) {
+        if !self.subscriber.is_ending() {
+            tally.saw_if(Situation::ToldInFrame, self.subscriber.is_in_frame());
+            self.subscriber.send_control(write);
+            self.oracle.will_hear(own);
+            self.is_dirty = true;
+        }
+    }
+
+    /// Whether topics come and go on it. Lines are not asked so, but could be.
+    pub(super) fn hears_commands(&self) -> bool {
+        matches!(self.framing(), Framing::WebSocket | Framing::Ndjson)
+            && self.mode == ResponseMode::Endless
+            && !self.subscriber.is_ending()
+    }
+
+    pub(super) fn subscribe(&mut self, subscribe: Subscribe, tally: &mut Tally) {
+        self.subscriber.subscribe(subscribe);
+        self.oracle.subscribe(subscribe);
+        self.answer(tally);
+        tally.count(Situation::Subscribed, 1);
+    }
+
+    pub(super) fn unsubscribe(&mut self, topic: usize, tally: &mut Tally) {
+        let feed = topic as FeedKey;
+        self.subscriber.unsubscribe(feed);
+        assert!(!self.reads(topic));
+        self.leaving.push(feed);
+        tally.saw_if(Situation::LeftInFrame, self.is_told_of(topic));
+        tally.count(Situation::Left, 1);
+        self.oracle.unsubscribe(feed, self.own_count + 1);
+        self.take_left();
+        self.answer(tally);
+    }
+
+    /// A topic that it reads has ended.
+    pub(super) fn end_topic(&mut self, topic: usize) {
+        if self.reads(topic) && !self.subscriber.is_ending() {
+            self.subscriber.end_topic(topic as FeedKey, EndCode::Deleted);
+            self.oracle.end_topic(topic as FeedKey);
+            self.is_dirty = true;
+        }
+    }
+
+    /// What was left is reported once, as soon as nothing of it is under way.
+    fn take_left(&mut self) {
+        if let Some((feed, _)) = self.subscriber.take_left() {
+            match self.leaving.iter().position(|left| *left == feed) {
+                Some(its) => drop(self.leaving.swap_remove(its)),
+                None => self.oracle.left_ended(feed),
+            }
+        }
+        assert_eq!(self.subscriber.take_left(), None, "two reports at once");
+        assert!(self.leaving.is_empty() || self.subscriber.is_in_frame(), "left, not reported");
+        let is_feed = |feed: &FeedKey| *feed != FeedKey::MAX;
+        let mut feeds: Vec<FeedKey> = self.subscriber.feeds().filter(is_feed).collect();
+        let mut expected: Vec<FeedKey> = self.oracle.feeds().collect();
+        expected.extend(&self.leaving);
+        feeds.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(feeds, expected);
+    }
+
+    /// The peer acks what it likes of what it has read.
+    pub(super) fn ack(&mut self, shard: &Shard, visit: &Visit<'_>, rng: &mut Rng) {
+        for (topic, position) in self.acks.take(visit.published, rng) {
+            let feed = topic as FeedKey;
+            self.subscriber.ack(shard, feed, position);
+            if position.epoch == visit.published[topic].epoch && shard.is_open(topic) {
+                self.oracle.ack(feed, position.offset);
+            }
+            self.is_dirty = true;
+        }
+    }
+
+    pub(super) fn close(&mut self, close: Close) {
+        self.subscriber.close(close);
+        self.oracle.will_close(close);
+        self.is_dirty = true;
+    }
+
+    /// The peer reads what it likes; returns what it has read whole.
+    pub(super) fn drain(&mut self, now_us: u64, rng: &mut Rng) -> Vec<Received> {
+        if now_us < self.stalled_until_us {
+            return Vec::new();
+        }
+        let bytes = if self.pace_bytes == usize::MAX {
+            usize::MAX
+        } else {
+            magnitude(rng, self.pace_bytes)
+        };
+        self.read_up_to(bytes)
+    }
+
+    /// The peer reads everything; returns what it has read whole.
+    pub(super) fn drain_all(&mut self) -> Vec<Received> {
+        self.read_up_to(usize::MAX)
+    }
+
+    /// No more backpressure.
+    pub(super) fn relax(&mut self) {
+        self.socket.relax();
+        self.acks.relax();
+    }
+
+    fn read_up_to(&mut self, bytes: usize) -> Vec<Received> {
+        self.read += self.socket.drain(bytes) as u64;
+        self.is_dirty |= std::mem::take(&mut self.socket.is_full);
+        let whole = self.under_way.partition_point(|heard| heard.end <= self.read);
+        let heard: Vec<Received> = self.under_way.drain(..whole).collect();
+        if self.framing() == Framing::WebSocket {
+            self.acks.remember(&heard);
+        }
+        heard
+    }
+
+    pub(super) fn visit(
+        &mut self,
+        shard: &mut Shard,
+        budget: Budget,
+        scratch: &mut Scratch,
+        visit: &mut Visit<'_>,
+    ) -> Delivered {
+        self.is_dirty = false;
+        self.wake_us = None;
+        self.oracle.visit(shard, visit);
+        let topic = self.subscriber.feeds().find(|feed| *feed != FeedKey::MAX);
+        let topic = topic.filter(|_| self.format().has_columns());
+        let is_outlived = topic.is_some_and(|topic| self.is_outlived(shard, topic as usize));
+        let made = topic.map(|topic| Made::before(topic as usize, is_outlived, visit, scratch));
+        let delivered = self.send_due(shard, budget, scratch, visit);
+        for (feed, from) in scratch.take_away() {
+            shard.want(feed as usize, from);
+        }
+        let taken = std::mem::take(&mut self.socket.taken);
+        made.into_iter().for_each(|made| made.check(visit, scratch));
+        visit.tally.saw_if(Situation::ColumnsOutlived, is_outlived && !taken.is_empty());
+        visit.tally.digest(&taken);
+        self.under_way.extend(self.oracle.receive(&taken, visit));
+        assert!(!self.subscriber.is_in_frame() || self.oracle.is_in_frame());
+        match delivered {
+            Delivered::CaughtUp(wake_us) => {
+                self.oracle.check_is_content(shard, visit, wake_us);
+                assert_eq!(self.subscriber.control_bytes(), 0);
+                self.wake_us = wake_us;
+            }
+            Delivered::More => {
+                // A frame made for it alone, and not by copying, is one visit's work.
+                let is_costly = !self.format().keeps_events() && !taken.is_empty();
+                let is_spent = taken.len() >= budget.socket_bytes;
+                assert!(
+                    is_costly || is_spent || self.oracle.owes_end() || self.oracle.may_owe_end()
+                );
+                self.is_dirty = true;
+            }
+            Delivered::Full => assert!(self.socket.is_full),
+            Delivered::Closed => {
+                self.oracle.check_is_closed();
+                assert_eq!(self.subscriber.close_code(), self.oracle.closed);
+            }
+            Delivered::Gone => assert!(self.socket.is_gone),
+        }
+        if !matches!(delivered, Delivered::Closed | Delivered::Gone) {
+            // Confirmations that it waits for are its control messages.
+            if self.subscriber.control_bytes() == 0 {
+                self.oracle.check_goes_on();
+            }
+            if self.has_begun() {
+                self.oracle.check_has_begun();
+            }
+            if let Some(lag) =
+                self.oracle.lag(shard).filter(|_| self.subscriber.control_bytes() == 0)
+            {
+                assert_eq!(self.subscriber.lag(shard), lag);
+            }
+        }
+        self.take_left();
+        delivered
+    }
+
+    /// Sends what is due: at once, where that can be done, every second time.
+    fn send_due(
+        &mut self,
+        shard: &mut Shard,
+        budget: Budget,
+        scratch: &mut Scratch,
+        visit: &mut Visit<'_>,
+    ) -> Delivered {
+        self.visits += 1;
+        let now_us = visit.now_us;
+        if self.visits.is_multiple_of(2)
+            && let Some(AtOnce { bytes, step }) = self.subscriber.due_at_once(shard, now_us)
+        {
+            let sent = self.socket.send(&[IoSlice::new(bytes)]);
+            let delivered = self.subscriber.sent_at_once(shard, step, sent, now_us);
+            visit.tally.count(Situation::AtOnce, 1);
+            let is_of_several = self.subscriber.feeds().count() > 1;
+            visit.tally.saw_if(Situation::AtOnceOfSeveral, is_of_several);
+            visit.tally.saw_if(Situation::CutAtOnce, delivered == Delivered::Full);
+            return delivered;
+        }
+        self.subscriber.deliver(shard, &mut self.socket, now_us, budget, scratch)
+    }
+
+    /// Whether it is within a frame of a batch that has left the history.
+    fn is_outlived(&self, shard: &Shard, topic: usize) -> bool {
+        let first = shard.retained(topic).map(|retained| retained.first());
+        self.is_in_shared_frame() && first.zip(self.oracle.next()).is_some_and(|(a, b)| b < a)
+    }
+
+    /// What its orderly end was.
+    pub(super) fn ended_as(&self) -> Situation {
+        match self.subscriber.close_code() {
+            None => Situation::PollAnswered,
+            Some(code) if code == close::RELOAD.code => Situation::Reload,
+            Some(code) if code == close::ENDED.code => Situation::LastTopicEnd,
+            Some(_) => Situation::Closed,
+        }
+    }
+
+    /// Whether everyone who waits for a poll's confirmations has them.
+    pub(super) fn has_begun(&self) -> bool {
+        self.subscriber.has_begun()
+    }
+
+    /// The peer goes away without a word.
+    pub(super) fn vanish(&mut self) {
+        self.socket.is_gone = true;
+    }
+
+    /// The connection ends.
+    pub(super) fn leave(mut self, shards: &mut [Shard]) {
+        self.subscriber.leave(&mut shards[self.shard]);
+    }
+
+    /// That there is nothing left to hear.
+    pub(super) fn check_has_everything(&self, shards: &[Shard]) {
+        self.oracle.check_has_everything(&shards[self.shard]);
+    }
+}

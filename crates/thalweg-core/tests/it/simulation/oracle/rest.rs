@@ -1,0 +1,106 @@
+//! What a connection must have heard when it is at rest, or at its end.
+
+use thalweg_core::fanout::ResponseMode;
+
+use super::{Oracle, Visit};
+use crate::simulation::{
+    reading::{Reading, TopicEnd},
+    shard::Shard,
+};
+
+impl Oracle {
+    /// Whether a document is as large as it may become after `bytes`.
+    pub(super) fn is_spent(&self, bytes: u64) -> bool {
+        matches!(self.mode, ResponseMode::Document { bytes_left, .. } if bytes >= bytes_left)
+    }
+
+    /// Whether a poll is to end: it heard something, whole.
+    pub(super) fn is_answered(&self) -> bool {
+        self.mode == ResponseMode::Once
+            && self.is_told
+            && !self.owes_end()
+            && !self.is_in_frame()
+            && self.head.is_empty()
+    }
+
+    /// That it goes on for a reason.
+    pub(in crate::simulation) fn check_goes_on(&self) {
+        let owes = self.may_owe_end();
+        assert!(!self.is_answered() || owes, "a poll that was answered goes on");
+    }
+
+    /// That the connection is at rest and owes nothing that is due.
+    pub(in crate::simulation) fn check_is_content(
+        &self,
+        shard: &Shard,
+        visit: &mut Visit<'_>,
+        wake_us: Option<u64>,
+    ) {
+        assert!(!self.is_in_frame(), "at rest within a frame");
+        assert!(self.head.is_empty() && self.own.is_empty(), "at rest with {:?} unsent", self.own);
+        let is_asked = self.asked_to_close.is_some() || self.has_no_topic;
+        assert!(self.closed.is_none() && !is_asked, "at rest, not closed");
+        assert!(!self.owes_end(), "at rest, and a topic has ended");
+        assert!(self.leaving.is_empty(), "at rest with {:?} not left", self.leaving);
+        assert!(!self.is_spent(self.taken), "a document grows on");
+        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Heard) {
+            let topic = reading.subscribe.feed as usize;
+            if shard.is_open(topic) {
+                let frame = |next| shard.frame_bytes(topic, next, self.format);
+                let epoch = visit.published[topic].epoch;
+                reading.check_is_content(epoch, visit.now_us, wake_us, frame, visit.tally);
+            }
+        }
+    }
+
+    /// That everything said was heard: a close last, or what a poll was told.
+    pub(in crate::simulation) fn check_is_closed(&self) {
+        assert!(!self.is_in_frame(), "closed in mid-frame");
+        assert!(self.own.is_empty(), "closed before {:?}", self.own);
+        assert!(self.has_ended || self.is_answered(), "closed without saying so");
+    }
+
+    /// That everyone who has begun was told so.
+    pub(in crate::simulation) fn check_has_begun(&self) {
+        assert!(self.own.is_empty() && self.has_begun(), "begun, not told");
+    }
+
+    /// Whether it was told where each subscription begins.
+    pub(in crate::simulation) fn has_begun(&self) -> bool {
+        let is_told = |it: &Reading| it.next().is_some() || it.end == TopicEnd::Heard;
+        self.readings.iter().all(is_told)
+    }
+
+    /// How far it is behind, at most; `None` while the connection is further than
+    /// what was heard.
+    pub(in crate::simulation) fn lag(&self, shard: &Shard) -> Option<u64> {
+        let lag_of = |reading: &Reading| {
+            if reading.end == TopicEnd::Heard {
+                return None;
+            }
+            let retained = shard.retained(reading.subscribe.feed as usize)?;
+            Some(retained.head.saturating_sub(reading.next()?))
+        };
+        let is_settled = !self.is_in_frame() && self.own.is_empty() && self.leaving.is_empty();
+        let is_settled = is_settled && !self.may_owe_end();
+        // Where offsets are not consecutive it is not counted exactly.
+        let is_counted = self.readings.iter().all(|reading| {
+            let retained = shard.retained(reading.subscribe.feed as usize);
+            retained.is_none_or(|retained| retained.missed(0, 0).is_some())
+        });
+        (is_settled && is_counted)
+            .then(|| self.readings.iter().filter_map(lag_of).max().unwrap_or(0))
+    }
+
+    /// That every subscription is at its log's head.
+    pub(in crate::simulation) fn check_has_everything(&self, shard: &Shard) {
+        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Heard) {
+            let topic = reading.subscribe.feed as usize;
+            let retained = shard.retained(topic).expect("a feed");
+            let head = if retained.owes_nothing() { 0 } else { retained.head };
+            let next = reading.next().expect("begun");
+            assert!(!retained.is_away(next), "topic {topic}: {next} is away");
+            assert!(next >= head, "topic {topic}: at {next}, the head is at {head}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Weak},
+};
+
+use fastrand::Rng;
+use thalweg_core::stream::{
+    Appended, Batch, BatchBounds, FeedKind, Offsets, Page, Payloads, Sequencer,
+};
+use thalweg_wire::{Epoch, Offset, Topic};
+
+use super::{
+    conditions::{Conditions, magnitude},
+    documents::Document,
+};
+
+/// One topic as its publishers know it: what every subscriber's reading is
+/// judged by.
+pub(super) struct Published {
+    pub(super) topic: Topic,
+    pub(super) epoch: Epoch,
+    /// A value topic's documents.
+    document: Option<Document>,
+    order: Order,
+    /// What was published.
+    published: usize,
+    /// Each event that has its offset.
+    events: BTreeMap<Offset, String>,
+    sealed: Offset,
+    batches: Vec<Weak<Batch>>,
+    /// The first and the end of each sealed batch: where a store has it.
+    messages: Vec<(Offset, Offset)>,
+    /// What is older than this the store has not any more.
+    pub(super) stored_from: Offset,
+}
+
+/// Who gives the offsets.
+enum Order {
+    Own(Sequencer),
+    /// Batches come from elsewhere with their offsets: the number of the last one, and what waits
+    /// to be one.
+    Fed {
+        sequence: u64,
+        waiting: Vec<String>,
+        since_us: u64,
+        /// Whether they are stored there, too.
+        is_stored: bool,
+    },
+}
+
+/// Offsets for each number of a fed batch.
+const FED_SPAN: u64 = 256;
+
+impl Published {
+    pub(super) fn new(index: usize, conditions: &Conditions, rng: &mut Rng) -> Self {
+        let epoch_max = u64::MAX >> rng.u32(0..64);
+        let epoch = Epoch::new(rng.u64(1..=epoch_max)).expect("from 1 on");
+        let is_value = conditions.values && rng.bool();
+        let order = match conditions.feeds && rng.bool() {
+            true => {
+                let is_stored = is_value || rng.bool();
+                Order::Fed { sequence: 0, waiting: Vec::new(), since_us: 0, is_stored }
+            }
+            false => Order::Own(Sequencer::new(epoch, conditions.batch)),
+        };
+        Self {
+            document: is_value.then(|| Document::new(conditions.event_bytes_max)),
+            topic: format!("topics/{index}").parse().expect("a topic"),
+            epoch,
+            order,
+            published: 0,
+            events: BTreeMap::new(),
+            sealed: 0,
+            batches: Vec::new(),
+            messages: Vec::new(),
+            stored_from: FED_SPAN,
+        }
+    }
+
+    pub(super) fn kind(&self) -> FeedKind {
+        if self.document.is_some() { FeedKind::Value } else { FeedKind::Log }
+    }
+
+    pub(super) fn offsets(&self) -> Offsets {
+        match self.order {
+            Order::Own(_) => Offsets::Consecutive,
+            Order::Fed { is_stored: true, .. } => Offsets::Stored,
+            Order::Fed { is_stored: false, .. } => Offsets::Derived,
+        }
+    }
+
+    /// The payload of the event at `offset`.
+    pub(super) fn payload(&self, offset: Offset) -> &str {
+        &self.events[&offset]
+    }
+
+    /// Offset of the first event that is not before `offset`.
+    pub(super) fn event_from(&self, offset: Offset) -> Option<Offset> {
+        self.events.range(offset..).next().map(|(offset, _)| *offset)
+    }
+
+    /// Offset of the event before `offset`; 0 if there is none.
+    pub(super) fn event_before(&self, offset: Offset) -> Offset {
+        self.events.range(..offset).next_back().map_or(0, |(offset, _)| *offset)
+    }
+
+    /// Offset one past the newest event.
+    pub(super) fn end(&self) -> Offset {
+        self.event_before(Offset::MAX) + 1
+    }
+
+    pub(super) fn publish(&mut self, conditions: &Conditions, now_us: u64, rng: &mut Rng) {
+        let mut published = Vec::new();
+        for _ in 0..rng.usize(0..=conditions.events_max) {
+            self.published += 1;
+            published.push(match &mut self.document {
+                Some(document) => document.next(rng),
+                None if conditions.changes && rng.bool() => row(self.published, rng),
+                None => payload(&self.topic, self.published, conditions.event_bytes_max, rng),
+            });
+        }
+        match &mut self.order {
+            Order::Own(sequencer) => {
+                let appended = sequencer.append(&mut payloads(&published), now_us);
+                let first = self.events.len() as Offset + 1;
+                self.events.extend((first..).zip(published));
+                let end = self.events.len() as Offset + 1;
+                assert_eq!(appended, Appended { first, end });
+            }
+            Order::Fed { waiting, since_us, .. } => {
+                if waiting.is_empty() {
+                    *since_us = now_us;
+                }
+                waiting.extend(published);
+            }
+        }
+    }
+
+    /// Whether something waits to be sealed, now or later.
+    pub(super) fn due_us(&self) -> Option<u64> {
+        match &self.order {
+            Order::Own(sequencer) => sequencer.due_us(),
+            Order::Fed { waiting, since_us, .. } => (!waiting.is_empty()).then_some(*since_us),
+        }
+    }
+
+    /// What is due, sealed: batches that follow one another.
+    pub(super) fn seal(
+        &mut self,
+        bounds: BatchBounds,
+        now_us: u64,
+        rng: &mut Rng,
+    ) -> Vec<Arc<Batch>> {
+        let is_due = self.due_us().is_some_and(|due_us| due_us <= now_us);
+        let batches = match &mut self.order {
+            Order::Own(sequencer) => sequencer.seal(now_us),
+            Order::Fed { sequence, waiting, .. } => {
+                let (mut end, mut batches) = (self.sealed + 1, Vec::new());
+                while !waiting.is_empty() {
+                    // Other topics have numbers between.
+                    *sequence += rng.u64(1..4);
+                    let mut bytes = 0;
+                    let fitting = waiting.iter().take(bounds.events_max).take_while(|event| {
+                        bytes += event.len() + 1;
+                        bytes <= bounds.bytes_max
+                    });
+                    let count = rng.usize(1..=fitting.count().max(1));
+                    let events: Vec<_> = waiting.drain(..count).collect();
+                    let first = *sequence * FED_SPAN;
+                    let batch = Batch::seal(end, first, payloads(&events), now_us);
+                    end = batch.end();
+                    self.events.extend((first..).zip(events));
+                    batches.push(batch);
+                }
+                batches
+            }
+        };
+        assert_eq!(is_due, !batches.is_empty(), "sealed when due and only then");
+        let batches: Vec<_> = batches.into_iter().map(Arc::new).collect();
+        for batch in &batches {
+            assert_eq!(batch.start(), self.sealed + 1, "batches follow one another");
+            self.sealed = batch.end() - 1;
+            self.messages.push((batch.first(), batch.end()));
+            self.batches.push(Arc::downgrade(batch));
+        }
+        batches
+    }
+
+    /// The first offset that no event up to now has, nor any of the number after it.
+    pub(super) fn coverage(&self) -> Option<Offset> {
+        match self.order {
+            Order::Own(_) | Order::Fed { is_stored: false, .. } => None,
+            Order::Fed { sequence, .. } => Some((sequence + 1) * FED_SPAN),
+        }
+    }
+
+    /// Time goes by: the store forgets some of its oldest messages.
+    pub(super) fn expire(&mut self, rng: &mut Rng) {
+        if let Some((_, end)) = rng.choice(&self.messages) {
+            self.stored_from = self.stored_from.max(*end);
+        }
+    }
+
+    /// Whether the store has given an offset, or a later one.
+    pub(super) fn has_given(&self, offset: Offset) -> bool {
+        self.messages.last().is_some_and(|(first, _)| offset / FED_SPAN <= first / FED_SPAN)
+            || offset < FED_SPAN
+    }
+
+    /// The newest version, as the store gives it to a reader that has what is before `until`.
+    pub(super) fn version(&self, until: Offset) -> Page {
+        let newest = self.messages.last().map(|(first, end)| {
+            let events: Vec<String> =
+                self.events.range(first..end).map(|(_, it)| it.clone()).collect();
+            (*first, payloads(&events))
+        });
+        let messages = newest.into_iter().collect();
+        let stored_from = self.stored_from;
+        Page { from: stored_from, messages, is_last_before: Some(until), stored_from }
+    }
+
+    /// What the store gives a reader that wants what comes from `from` on, before what is retained
+    /// from `until` on.
+    pub(super) fn page(&self, from: Offset, until: Offset, rng: &mut Rng) -> Page {
+        let from = from.max(self.stored_from);
+        let wanted = |(first, end): &&(Offset, Offset)| *end > from && *first < until;
+        let mut all: Vec<_> = self.messages.iter().filter(wanted).copied().collect();
+        let is_whole = rng.bool() || all.len() < 2;
+        if !is_whole {
+            all.truncate(rng.usize(1..all.len()));
+        }
+        let events = |first, end| -> Vec<String> {
+            self.events.range(first..end).map(|(_, event)| event.clone()).collect()
+        };
+        let message = |(first, end)| (first, payloads(&events(first, end)));
+        Page {
+            from,
+            messages: all.into_iter().map(message).collect(),
+            is_last_before: is_whole.then_some(until),
+            stored_from: self.stored_from,
+        }
+    }
+
+    /// Whether all events up to now look alike: then they have the same columns.
+    pub(super) fn has_same_columns(&self) -> bool {
+        let look = |event: &String| -> String {
+            event.chars().filter(|character| "[]{}:,.\"".contains(*character)).collect()
+        };
+        let mut looks = self.events.values().map(look);
+        let first = looks.next();
+        looks.all(|look| Some(look) == first)
+    }
+
+    /// Where the batches end whose frame of columns is kept, and those whose frame was too large.
+    pub(super) fn column_frames(&self) -> (BTreeSet<Offset>, BTreeSet<Offset>) {
+        let ends = |is_it: fn(&Batch) -> bool| {
+            let here = self.batches.iter().filter_map(Weak::upgrade);
+            here.filter(|batch| is_it(batch)).map(|batch| batch.end()).collect()
+        };
+        (ends(Batch::is_column_frame_kept), ends(Batch::is_column_frame_too_large))
+    }
+
+    /// Whether any batch is still in memory.
+    pub(super) fn is_held(&self) -> bool {
+        self.batches.iter().any(|batch| batch.strong_count() > 0)
+    }
+}
+
+fn payloads(events: &[String]) -> Payloads {
+    let mut payloads = Payloads::default();
+    for event in events {
+        let pushed: Result<(), ()> = payloads.push(|bytes| {
+            bytes.extend_from_slice(event.as_bytes());
+            Ok(())
+        });
+        assert_eq!(pushed, Ok(()));
+    }
+    payloads
+}
+
+/// A row whose columns change with its number.
+fn row(number: usize, rng: &mut Rng) -> String {
+    match (number / 8) % 5 {
+        0 => format!(r#"{{"n":{number}}}"#),
+        1 => format!(r#"{{"n":{number},"s":"{}"}}"#, rng.alphabetic()),
+        2 => format!(r#"{{"n":{number}.5,"b":true}}"#),
+        3 => format!(r#"[{number},"{}"]"#, rng.alphabetic()),
+        _ => format!(r#"[{number}.25,{{"n":1}}]"#),
+    }
+}
+
+/// A JSON value that no other event has, unless it is very short.
+fn payload(topic: &Topic, offset: usize, bytes_max: usize, rng: &mut Rng) -> String {
+    let bytes = magnitude(rng, bytes_max);
+    if bytes < 10 {
+        return offset.to_string();
+    }
+    // What could be taken for the end of an event, an envelope or a character.
+    let paddings = ["x", ",", "]}", "é", "data:", r"\n", "</script>", "\u{2028}"];
+    let padding = match paddings.get(rng.usize(0..=paddings.len())) {
+        Some(padding) => padding.repeat(bytes / padding.len()),
+        // Or what does not become much smaller.
+        None => std::iter::repeat_with(|| rng.alphanumeric()).take(bytes).collect(),
+    };
+    format!(r#"["{topic}",{offset},"{padding}"]"#)
+}

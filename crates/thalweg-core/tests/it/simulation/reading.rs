@@ -1,0 +1,433 @@
+use std::rc::Rc;
+
+use thalweg_core::{
+    fanout::{Policy, Subscribe},
+    stream::{FeedKind, Offsets},
+};
+use thalweg_wire::{EndCode, Epoch, GapReason, Offset, Position, StartAt, incoming::GapFields};
+
+use super::{
+    published::Published,
+    retained::{Beginning, Retained},
+    tally::{Situation, Tally},
+    windows::Window,
+};
+
+/// What one subscription must hear next.
+pub(super) struct Reading {
+    pub(super) subscribe: Subscribe,
+    progress: Progress,
+    /// What the log retained at each visit that a gap not yet heard may be
+    /// from.
+    visits: Vec<Rc<Retained>>,
+    /// When it last had everything there was.
+    caught_up_us: Option<u64>,
+    pub(super) window: Option<Window>,
+    pub(super) end: TopicEnd,
+    /// Whether it was told that its value is unknown, and got none since then.
+    is_told_unknown: bool,
+    /// Where it ended, if its policy allows no gap and there was one.
+    pub(super) lost_at: Option<Position>,
+    /// How much the connection had taken when it was told to leave.
+    pub(super) left_at: Option<u64>,
+    /// When the shared part of the frame under way was sent whole, and at which of
+    /// the visits: the connection's trailer may take longer.
+    shared_part: Option<(u64, usize)>,
+}
+
+/// How far the end of its topic is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum TopicEnd {
+    /// It has not ended.
+    #[default]
+    None,
+    /// It ends when everything of it is sent.
+    Due,
+    /// It is left, and its end may be under way.
+    Left,
+    /// Its end was heard.
+    Heard,
+}
+
+/// A frame with events.
+#[derive(Clone, Copy)]
+pub(super) struct Sent {
+    /// The byte of the connection where it begins.
+    pub(super) begun: u64,
+    pub(super) begun_us: u64,
+    pub(super) bytes: u64,
+    pub(super) now_us: u64,
+    pub(super) is_compressed: bool,
+}
+
+/// What a version is said by.
+pub(super) enum Content<'a> {
+    Document(&'a str),
+    Patch(&'a str),
+}
+
+enum Progress {
+    /// The log is not there.
+    Waiting,
+    /// What it may have begun with, by visit.
+    Beginning {
+        candidates: Vec<Beginning>,
+        is_settled: bool,
+    },
+    At(Offset),
+}
+
+impl Reading {
+    pub(super) fn new(subscribe: Subscribe) -> Self {
+        Self {
+            subscribe,
+            progress: Progress::Waiting,
+            visits: Vec::new(),
+            caught_up_us: None,
+            window: subscribe.terms.window_bytes.map(Window::new),
+            end: TopicEnd::default(),
+            is_told_unknown: false,
+            lost_at: None,
+            left_at: None,
+            shared_part: None,
+        }
+    }
+
+    /// Its topic has ended: what is left comes at once.
+    pub(super) fn will_end(&mut self) {
+        self.end = TopicEnd::Due;
+        self.window = None;
+        self.caught_up_us = None;
+        self.subscribe.terms.interval_us = 0;
+    }
+
+    /// Whether it goes on.
+    pub(super) fn goes_on(&self) -> bool {
+        self.left_at.is_none() && matches!(self.end, TopicEnd::None | TopicEnd::Due)
+    }
+
+    /// Whether it has everything of a topic whose end it has not heard.
+    pub(super) fn is_owed_end(&self) -> bool {
+        let is_asked = self.left_at.is_none() && self.end == TopicEnd::Due;
+        is_asked && self.visits.last().is_some_and(|last| self.has_everything(last))
+    }
+
+    fn has_everything(&self, retained: &Retained) -> bool {
+        self.next().is_some_and(|next| next >= retained.head || retained.owes_nothing())
+    }
+
+    /// The end of its topic.
+    pub(super) fn topic_end(&mut self, position: Position, published: &Published) {
+        let topic = &published.topic;
+        assert!(matches!(self.end, TopicEnd::Due | TopicEnd::Left), "{topic}: has not ended");
+        let had_everything = self.visits.iter().any(|visit| self.has_everything(visit));
+        assert!(had_everything, "{topic}: ends at {position}, with more to come");
+        let at = self.next().map(|next| Position { epoch: published.epoch, offset: next - 1 });
+        assert_eq!(at, Some(position), "{topic}: ends elsewhere");
+        self.end = TopicEnd::Heard;
+    }
+
+    /// It ends because its policy allows no gap.
+    pub(super) fn lost_end(&mut self, position: Position, code: EndCode, published: &Published) {
+        let topic = &published.topic;
+        assert!(self.may_be_refused(), "{topic}: ends at {position}, and nothing is missing");
+        let (at, is_beginning) = match self.progress {
+            Progress::At(next) => (Position { epoch: published.epoch, offset: next - 1 }, false),
+            _ => match self.subscribe.start {
+                StartAt::After(position) => (position, true),
+                other => panic!("{topic}: nothing is missing after {other:?}"),
+            },
+        };
+        assert_eq!(position, at, "{topic}: ends elsewhere");
+        assert!(matches!(code, EndCode::Slow | EndCode::Trimmed), "{topic}: {code:?}");
+        assert!(!is_beginning || code == EndCode::Trimmed, "{topic}: {code:?}");
+        (self.end, self.lost_at) = (TopicEnd::Heard, Some(position));
+    }
+
+    /// The subscriber is about to be visited. It begins at once, unless it must
+    /// wait for the end of a frame.
+    pub(super) fn visit(&mut self, retained: &Rc<Retained>, published: &Published, may_wait: bool) {
+        if let Progress::Waiting = self.progress {
+            self.progress = Progress::Beginning { candidates: Vec::new(), is_settled: false };
+        }
+        if let Progress::Beginning { candidates, is_settled } = &mut self.progress
+            && !*is_settled
+        {
+            let (Subscribe { start, terms, .. }, epoch) = (self.subscribe, published.epoch);
+            if retained.may_look(start, epoch) {
+                let has_given = |offset| published.has_given(offset);
+                candidates.extend(retained.beginning_stored(start, epoch, has_given));
+            } else {
+                candidates.push(retained.beginning(start, epoch, terms.policy));
+                *is_settled = !may_wait;
+            }
+        }
+        self.visits.push(Rc::clone(retained));
+    }
+
+    /// A version: a document, or the operations that make it of the one before.
+    pub(super) fn version(
+        &mut self,
+        position: Position,
+        previous: Offset,
+        content: &Content<'_>,
+        published: &Published,
+        sent: Sent,
+        tally: &mut Tally,
+    ) {
+        let topic = &published.topic;
+        let Progress::At(next) = self.progress else {
+            panic!("{topic}: a version at {position} before a confirmation");
+        };
+        assert_eq!(previous + 1, next, "{topic}: of another version");
+        let offset = position.offset;
+        assert!(offset > previous, "{topic}: an older version");
+        let is_newest = |visit: &Rc<Retained>| visit.newest() == Some(offset);
+        assert!(self.visits.iter().any(is_newest), "{topic}: {offset} was not the newest");
+        match content {
+            Content::Document(document) => {
+                assert!(*document == published.payload(offset), "{topic}: {offset} is damaged");
+                tally.count(Situation::Version, 1);
+            }
+            Content::Patch(operations) => {
+                let mut document = json(published.payload(previous));
+                let patch: json_patch::Patch = serde_json::from_str(operations).expect("a patch");
+                json_patch::patch(&mut document, &patch).expect("a patch of this document");
+                assert_eq!(document, json(published.payload(offset)), "{topic}: by {operations}");
+                tally.count(Situation::Patch, 1);
+            }
+        }
+        self.is_told_unknown = false;
+        tally.saw_if(Situation::Conflated, previous > 0 && offset > next);
+        self.moved(position, offset + 1, published, sent);
+    }
+
+    /// An envelope without events.
+    pub(super) fn confirmation(&mut self, position: Position, published: &Published) -> Offset {
+        let next = position.offset + 1;
+        assert!(
+            self.is_candidate(Beginning::Confirmed { next }),
+            "{}: a confirmation at {position} was not due",
+            published.topic
+        );
+        assert_eq!(position.epoch, published.epoch);
+        let is_lost = |visit: &Rc<Retained>| visit.has_lost_version(next);
+        self.is_told_unknown = next == 1 && self.visits.iter().any(is_lost);
+        self.progress = Progress::At(next);
+        next
+    }
+
+    fn is_candidate(&self, beginning: Beginning) -> bool {
+        matches!(&self.progress, Progress::Beginning { candidates, .. }
+            if candidates.contains(&beginning))
+    }
+
+    /// An envelope with events.
+    pub(super) fn events(
+        &mut self,
+        position: Position,
+        after: Option<Offset>,
+        events: &[(Offset, &str)],
+        published: &Published,
+        sent: Sent,
+    ) {
+        let topic = &published.topic;
+        let Progress::At(mut next) = self.progress else {
+            panic!("{topic}: events at {position} before a confirmation or a gap");
+        };
+        assert_eq!(published.kind(), FeedKind::Log, "{topic}: events without a version");
+        let head = self.visits.last().expect("a visit").head;
+        let first = published.event_from(next).expect("an event");
+        let after = after.unwrap_or(first - 1);
+        let is_after = published.event_before(first)..next;
+        assert!(is_after.contains(&after), "{topic}: {after} is not what is before {first}");
+        for (offset, payload) in events {
+            assert_eq!(Some(*offset), published.event_from(next), "{topic}: not the next event");
+            assert!(*offset < head, "{topic}: {offset} is ahead of the head");
+            assert!(*payload == published.payload(*offset), "{topic}: event {offset} is damaged");
+            next = offset + 1;
+        }
+        self.moved(position, next, published, sent);
+    }
+
+    /// What it was sent has brought it to the event before `next`.
+    fn moved(&mut self, position: Position, next: Offset, published: &Published, sent: Sent) {
+        let Sent { begun, begun_us, bytes, now_us, .. } = sent;
+        let topic = &published.topic;
+        let is_left = self.left_at.is_some_and(|left_at| begun >= left_at);
+        assert!(!is_left, "{topic}: begun after it was to be left");
+        if let Some(caught_up_us) = self.caught_up_us {
+            let due_us = caught_up_us + self.subscribe.terms.interval_us;
+            assert!(begun_us >= due_us, "{topic}: sent at {begun_us}, due at {due_us}");
+        }
+        assert_eq!(position, Position { epoch: published.epoch, offset: next - 1 });
+        let (whole_us, visit) = self.shared_part.unwrap_or((now_us, self.visits.len() - 1));
+        if next == self.visits[visit].head {
+            self.caught_up_us = Some(whole_us);
+        }
+        if let Some(window) = &mut self.window {
+            window.sent(next, bytes);
+        }
+        self.progress = Progress::At(next);
+        self.visits.drain(..visit);
+        self.shared_part = None;
+    }
+
+    pub(super) fn gap(
+        &mut self,
+        position: Position,
+        gap: GapFields,
+        published: &Published,
+        tally: &mut Tally,
+    ) {
+        assert_eq!(position.epoch, published.epoch);
+        let is_value = published.kind() == FeedKind::Value;
+        assert_eq!(is_value, gap.reason == GapReason::Unknown, "of versions none is missed");
+        let next = position.offset + 1;
+        let GapFields { missed, reason } = gap;
+        match self.progress {
+            Progress::Waiting => panic!("{}: a gap without a log", published.topic),
+            Progress::Beginning { .. } => {
+                let gap = Beginning::Gap { next, missed, reason };
+                assert!(self.is_candidate(gap), "{}: {gap:?} was not due", published.topic);
+            }
+            Progress::At(before) if is_value => {
+                let is_due = self.visits.iter().any(|visit| visit.has_lost_version(before));
+                assert!(is_due, "{}: not unknown", published.topic);
+                assert_eq!((next, missed), (1, None));
+            }
+            Progress::At(before) => {
+                let policy = self.subscribe.terms.policy;
+                let is_right = |visit: &&Rc<Retained>| visit.jump(before, policy) == Some(next);
+                let mut right = self.visits.iter().filter(is_right).peekable();
+                assert!(
+                    right.peek().is_some(),
+                    "{}: no reason to jump from {before} to {next} under {policy:?}",
+                    published.topic,
+                );
+                let due = |visit: &Rc<Retained>| {
+                    let is_slow = match published.offsets() {
+                        Offsets::Consecutive => true,
+                        Offsets::Stored => false,
+                        Offsets::Derived => !visit.is_hole(before),
+                    };
+                    let due = if is_slow { GapReason::Slow } else { GapReason::Trimmed };
+                    (visit.missed(before, next), due)
+                };
+                // It may be from any of the visits.
+                let is_due = right.any(|visit| due(visit) == (missed, reason));
+                assert!(is_due, "{}: {missed:?} {reason:?}", published.topic);
+            }
+        }
+        let situation = match reason {
+            GapReason::Slow => Situation::Slow,
+            GapReason::Trimmed => Situation::Trimmed,
+            GapReason::Epoch => Situation::OtherEpoch,
+            GapReason::Unknown => Situation::Unknown,
+        };
+        self.is_told_unknown = is_value;
+        tally.count(situation, 1);
+        self.progress = Progress::At(next);
+    }
+
+    /// Whether it goes on where events are missing.
+    pub(super) fn allows_gaps(&self) -> bool {
+        self.subscribe.terms.policy != Policy::Close
+    }
+
+    /// Whether it may end because events are missing.
+    pub(super) fn may_be_refused(&self) -> bool {
+        self.subscribe.terms.policy == Policy::Close
+            && self.left_at.is_none()
+            && match self.progress {
+                Progress::Waiting => false,
+                Progress::Beginning { .. } => self.is_candidate(Beginning::Refused),
+                Progress::At(next) => self.visits.iter().any(|visit| visit.is_lost(next)),
+            }
+    }
+
+    /// Whether the next event is lost.
+    pub(super) fn may_be_lost(&self) -> bool {
+        self.next().is_some_and(|next| self.visits.iter().any(|visit| visit.is_lost(next)))
+    }
+
+    /// The frame under way is sent but for its ending.
+    pub(super) fn has_shared_part(&mut self, now_us: u64) {
+        if let (None, Some(visit)) = (self.shared_part, self.visits.len().checked_sub(1)) {
+            self.shared_part = Some((now_us, visit));
+        }
+    }
+
+    /// The connection is between frames.
+    pub(super) fn between_frames(&mut self) {
+        self.shared_part = None;
+        self.window.iter_mut().for_each(Window::between_frames);
+    }
+
+    /// Whether whoever has heard what it has heard may ask so for the rest: nothing of
+    /// that comes again, and nothing after it is left out.
+    pub(super) fn resumes_at(&self, start: StartAt, published: &Published) -> bool {
+        let after = |next: Offset| {
+            start == StartAt::After(Position { epoch: published.epoch, offset: next - 1 })
+        };
+        match &self.progress {
+            Progress::At(next) => after(*next),
+            Progress::Waiting => start == self.subscribe.start,
+            // To be confirmed next, or told what is missing.
+            Progress::Beginning { candidates, .. } => {
+                let is_its = |candidate: &Beginning| matches!(candidate, Beginning::Confirmed { next } if after(*next));
+                start == self.subscribe.start || candidates.iter().any(is_its)
+            }
+        }
+    }
+
+    /// That nothing is owed now, and that what is owed later is promised; `frame`
+    /// says how long the next frame is, if there is one.
+    pub(super) fn check_is_content(
+        &self,
+        epoch: Epoch,
+        now_us: u64,
+        wake_us: Option<u64>,
+        frame: impl FnOnce(Offset) -> Option<u64>,
+        tally: &mut Tally,
+    ) {
+        let retained = self.visits.last();
+        if self.next().is_none()
+            && retained.is_some_and(|it| it.may_look(self.subscribe.start, epoch))
+        {
+            return tally.count(Situation::LooksFirst, 1);
+        }
+        let (Some(next), Some(retained)) = (self.next(), retained) else {
+            panic!("feed {} has not begun", self.subscribe.feed);
+        };
+        if retained.is_away(next) {
+            return tally.count(Situation::Away, 1);
+        }
+        let is_lost = retained.has_lost_version(next) && !self.is_told_unknown;
+        if next >= retained.head || (retained.owes_nothing() && !is_lost) {
+            return;
+        }
+        if self.window.as_ref().is_some_and(|window| !window.must_admit(frame(next))) {
+            return tally.count(Situation::WindowShut, 1);
+        }
+        let due_us = self.caught_up_us.unwrap_or(0) + self.subscribe.terms.interval_us;
+        assert!(due_us > now_us, "feed {}: {next} is due and not sent", self.subscribe.feed);
+        assert!(
+            wake_us.is_some_and(|wake_us| wake_us <= due_us),
+            "feed {}: {next} is due at {due_us}, a visit promised at {wake_us:?}",
+            self.subscribe.feed,
+        );
+    }
+
+    /// The next event, once begun.
+    pub(super) fn next(&self) -> Option<Offset> {
+        match self.progress {
+            Progress::At(next) => Some(next),
+            _ => None,
+        }
+    }
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("JSON")
+}

@@ -1,0 +1,330 @@
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
+
+use thalweg_core::{
+    fanout::Policy,
+    stream::{Batch, Feed, FeedKind, HistoryBounds, Offsets},
+};
+use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
+
+/// What a log should retain, kept beside it by the plainest means.
+pub(super) struct History {
+    bounds: HistoryBounds,
+    kind: FeedKind,
+    offsets: Offsets,
+    /// From here on what is not retained can be read back. `None`: nothing can.
+    stored_from: Option<Offset>,
+    /// Whether there may be a version that can be read back, while none is here.
+    is_elsewhere: bool,
+    batches: VecDeque<Arc<Batch>>,
+    head: Offset,
+    /// The end of the newest batch that came and is not retained any more.
+    whole_from: Offset,
+    now: Rc<Retained>,
+}
+
+/// The same at one moment: where each batch starts and ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Retained {
+    kind: FeedKind,
+    offsets: Offsets,
+    stored_from: Option<Offset>,
+    is_elsewhere: bool,
+    batches: Vec<(Offset, Offset)>,
+    whole_from: Offset,
+    pub(super) head: Offset,
+}
+
+/// How a subscription must begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beginning {
+    Confirmed { next: Offset },
+    Gap { next: Offset, missed: Option<Offset>, reason: GapReason },
+    Refused,
+}
+
+impl History {
+    pub(super) fn new(
+        head: Offset,
+        bounds: HistoryBounds,
+        kind: FeedKind,
+        offsets: Offsets,
+        stored_from: Option<Offset>,
+    ) -> Self {
+        let (is_elsewhere, batches) = (stored_from.is_some(), Vec::new());
+        let whole_from = head;
+        let now = Retained { kind, offsets, stored_from, is_elsewhere, batches, whole_from, head };
+        let (batches, now) = (VecDeque::new(), Rc::new(now));
+        Self { bounds, kind, offsets, stored_from, is_elsewhere, batches, head, whole_from, now }
+    }
+
+    pub(super) fn push(&mut self, batch: Arc<Batch>) {
+        if self.kind == FeedKind::Value && batch.end() <= self.head {
+            return;
+        }
+        self.head = batch.end();
+        self.batches.push_back(batch);
+        while self.batches.len() > 1 && self.is_too_much() {
+            self.batches.pop_front();
+        }
+        self.settle();
+    }
+
+    pub(super) fn sweep(&mut self, now_us: u64) {
+        let bounds = self.bounds;
+        let is_kept = |batch: &Arc<Batch>| batch.sealed_us() + bounds.age_us_max >= now_us;
+        self.batches.retain(|batch| self.kind == FeedKind::Value || is_kept(batch));
+        self.settle();
+    }
+
+    /// Frees about `bytes`, but never the newest batch; how many were freed.
+    pub(super) fn trim_bytes(&mut self, bytes: usize) -> usize {
+        let mut freed = 0;
+        while freed < bytes && self.batches.len() > 1 {
+            freed += self.batches.pop_front().map_or(0, |batch| batch.memory_bytes());
+        }
+        self.settle();
+        freed
+    }
+
+    /// A page was read back: nothing is older than `stored_from`. Without batches the head may go
+    /// back.
+    pub(super) fn recalled(&mut self, stored_from: Offset, head: Offset) {
+        self.stored_from = self.stored_from.map(|before| before.max(stored_from));
+        assert!(head <= self.head && self.batches.back().is_none_or(|batch| batch.end() <= head));
+        self.head = head;
+        self.settle();
+    }
+
+    /// The newest version was read back, if there is one, while the head was at `head`.
+    pub(super) fn version_recalled(&mut self, version: Option<Arc<Batch>>, head: Offset) {
+        if self.batches.is_empty() && head == self.head {
+            self.is_elsewhere = false;
+            self.head = version.as_ref().map_or(self.head, |batch| batch.end());
+            self.batches.extend(version);
+        }
+        self.settle();
+    }
+
+    /// Lets go of everything.
+    pub(super) fn clear(&mut self) {
+        self.is_elsewhere |= self.stored_from.is_some() && !self.batches.is_empty();
+        self.batches.clear();
+        self.settle();
+    }
+
+    /// What is retained now.
+    pub(super) fn now(&self) -> &Rc<Retained> {
+        &self.now
+    }
+
+    /// That `feed` retains exactly this.
+    pub(super) fn check(&self, feed: &Feed) {
+        let batches = feed.batches_from(0).map(|batch| (batch.start(), batch.end())).collect();
+        let Self { kind, offsets, stored_from, is_elsewhere, whole_from, .. } = *self;
+        let head = feed.head();
+        let found =
+            Retained { kind, offsets, stored_from, is_elsewhere, batches, whole_from, head };
+        assert_eq!(found, *self.now);
+        let readable = if kind == FeedKind::Value { self.batches.len() } else { self.events() };
+        assert_eq!(feed.retained_events(), readable);
+        assert_eq!(feed.first_retained(), self.now.first());
+        assert_eq!(feed.history_bytes(), self.bytes());
+    }
+
+    fn events(&self) -> usize {
+        self.batches.iter().map(|batch| batch.count()).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.batches.iter().map(|batch| batch.memory_bytes()).sum()
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.kind == FeedKind::Value
+            || self.events() > self.bounds.events_max
+            || self.bytes() > self.bounds.bytes_max
+    }
+
+    fn settle(&mut self) {
+        let batches: Vec<(Offset, Offset)> =
+            self.batches.iter().map(|batch| (batch.start(), batch.end())).collect();
+        let gone = self.now.batches.iter().filter(|batch| !batches.contains(batch));
+        let gone_to = gone.map(|(_, end)| *end).max().unwrap_or_default();
+        self.whole_from = self.whole_from.max(gone_to);
+        let Self { kind, offsets, stored_from, is_elsewhere, whole_from, head, .. } = *self;
+        self.now = Rc::new(Retained {
+            kind,
+            offsets,
+            stored_from,
+            is_elsewhere,
+            batches,
+            whole_from,
+            head,
+        });
+    }
+}
+
+/// A value topic whose newest version is not here.
+const UNKNOWN: Beginning = Beginning::Gap { next: 1, missed: None, reason: GapReason::Unknown };
+
+impl Retained {
+    pub(super) fn first(&self) -> Offset {
+        self.batches.first().map_or(self.head, |(start, _)| *start)
+    }
+
+    /// The newest version, if there is one.
+    pub(super) fn newest(&self) -> Option<Offset> {
+        self.batches.last().map(|(_, end)| end - 1)
+    }
+
+    /// Whether there is nothing to be sent, wherever the head is: a value topic without a version.
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.kind == FeedKind::Value && self.newest().is_none()
+    }
+
+    /// Whether the event at `next` was there and is not any more. Of versions none is lost.
+    pub(super) fn is_lost(&self, next: Offset) -> bool {
+        self.is_not_here(next) && !self.is_stored(next)
+    }
+
+    /// Whether the event at `next` was never there, and those behind it are.
+    pub(super) fn is_hole(&self, next: Offset) -> bool {
+        self.offsets == Offsets::Derived && next >= self.whole_from && self.is_lost(next)
+    }
+
+    /// Whether the event at `next` may have to be read back first.
+    pub(super) fn is_away(&self, next: Offset) -> bool {
+        match self.kind {
+            FeedKind::Log => self.is_not_here(next) && self.is_stored(next),
+            FeedKind::Value => self.is_elsewhere && self.owes_nothing() && next < self.head,
+        }
+    }
+
+    /// Whether a subscription that asks for `at` may have to wait until what is stored was looked at.
+    pub(super) fn may_look(&self, at: StartAt, epoch: Epoch) -> bool {
+        let is_log = self.kind == FeedKind::Log;
+        let is_unsure = match at {
+            StartAt::Latest | StartAt::Newest(_) => false,
+            StartAt::Earliest => is_log,
+            StartAt::After(position) if position.epoch == epoch => position.offset + 1 > self.head,
+            StartAt::After(position) => is_log || (position.offset > 0 && self.is_away(0)),
+        };
+        is_unsure && self.stored_from.is_some()
+    }
+
+    /// Whether the newest version is lost to a subscriber who has the one before `next`, or none.
+    pub(super) fn has_lost_version(&self, next: Offset) -> bool {
+        let may_expect_one = next > 1 || self.offsets == Offsets::Consecutive;
+        may_expect_one && next < self.head && self.owes_nothing() && !self.is_away(next)
+    }
+
+    fn is_stored(&self, next: Offset) -> bool {
+        self.stored_from.is_some_and(|stored_from| next >= stored_from)
+    }
+
+    fn is_not_here(&self, next: Offset) -> bool {
+        self.kind == FeedKind::Log
+            && next < self.head
+            && !self.batches.iter().any(|(start, end)| (*start..*end).contains(&next))
+    }
+
+    /// Whether `next` is in a batch, but not where that starts.
+    pub(super) fn is_within_batch(&self, next: Offset) -> bool {
+        self.batches.iter().any(|(start, end)| (start + 1..*end).contains(&next))
+    }
+
+    /// Where a subscriber goes on whose `next` event is lost.
+    pub(super) fn jump(&self, next: Offset, policy: Policy) -> Option<Offset> {
+        let starts: Vec<_> = self.batches.iter().map(|(start, _)| *start).collect();
+        if self.is_hole(next) && policy != Policy::Close {
+            return Some(starts.into_iter().find(|start| *start >= next).unwrap_or(self.head));
+        }
+        let target = match policy {
+            Policy::Skip => starts.get(starts.len() / 2),
+            Policy::Latest => starts.last(),
+            Policy::Close => return None,
+        };
+        let target = target.copied().unwrap_or(self.head);
+        let stored = self.stored_from.filter(|from| policy == Policy::Skip && *from >= next);
+        let forward = starts.into_iter().find(|start| *start >= next).unwrap_or(self.head);
+        let jumped = target.max(forward);
+        self.is_lost(next).then(|| stored.filter(|from| *from < jumped).unwrap_or(jumped))
+    }
+
+    /// How many events are missing from one offset to another, if the offsets say that.
+    pub(super) fn missed(&self, from: Offset, to: Offset) -> Option<Offset> {
+        (self.offsets == Offsets::Consecutive).then_some(to - from)
+    }
+
+    /// How a subscription that asks for `at` begins, if what is stored was looked at: `has_given` says
+    /// whether an offset is one of the stream.
+    pub(super) fn beginning_stored(
+        &self,
+        at: StartAt,
+        epoch: Epoch,
+        has_given: impl Fn(Offset) -> bool,
+    ) -> Vec<Beginning> {
+        // It is not known before something was looked at.
+        let oldest = self.stored_from.filter(|from| *from > 0);
+        let lost = |next| Beginning::Gap { next, missed: None, reason: GapReason::Epoch };
+        let lost = match self.kind {
+            FeedKind::Log => oldest.map(lost),
+            FeedKind::Value if self.owes_nothing() => Some(UNKNOWN),
+            FeedKind::Value => Some(Beginning::Confirmed { next: 1 }),
+        };
+        let its = match at {
+            StartAt::After(position) if position.epoch == epoch => {
+                // It may have been given since it was looked for.
+                let next = position.offset + 1;
+                let confirmed = has_given(position.offset).then_some(Beginning::Confirmed { next });
+                [lost, confirmed]
+            }
+            StartAt::After(_) => [lost, None],
+            StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => {
+                [oldest.map(|next| Beginning::Confirmed { next }), None]
+            }
+        };
+        its.into_iter().flatten().collect()
+    }
+
+    /// How a subscription that asks for `at` begins.
+    pub(super) fn beginning(&self, at: StartAt, epoch: Epoch, policy: Policy) -> Beginning {
+        if self.kind == FeedKind::Value {
+            let (had, had_other) = match at {
+                StartAt::After(position) if position.epoch == epoch => (position.offset, false),
+                StartAt::After(position) => (0, position.offset > 0),
+                StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => (0, false),
+            };
+            let knows = matches!(at, StartAt::After(position) if position.offset == 0);
+            let is_lost = !knows && self.has_lost_version(had + 1);
+            let is_unknown = had_other && self.owes_nothing() || is_lost;
+            return if is_unknown { UNKNOWN } else { Beginning::Confirmed { next: had + 1 } };
+        }
+        let position = match at {
+            StartAt::Latest => return Beginning::Confirmed { next: self.head },
+            StartAt::Earliest => return Beginning::Confirmed { next: self.first() },
+            // Offsets are consecutive here.
+            StartAt::Newest(count) => {
+                let next = self.head.saturating_sub(count.into()).max(self.first());
+                return Beginning::Confirmed { next };
+            }
+            StartAt::After(position) => position,
+        };
+        if position.epoch != epoch {
+            let (missed, reason) = (None, GapReason::Epoch);
+            return Beginning::Gap { next: self.first(), missed, reason };
+        }
+        let asked = position.offset + 1;
+        let is_there = asked >= self.first() && !self.is_hole(asked);
+        if is_there || self.is_stored(asked) {
+            return Beginning::Confirmed { next: asked };
+        }
+        match self.jump(asked, policy) {
+            Some(next) => {
+                let missed = self.missed(asked, next);
+                Beginning::Gap { next, missed, reason: GapReason::Trimmed }
+            }
+            None => Beginning::Refused,
+        }
+    }
+}

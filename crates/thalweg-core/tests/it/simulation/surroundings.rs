@@ -1,0 +1,71 @@
+use fastrand::Rng;
+use thalweg_core::fanout::Scratch;
+
+use super::{
+    conditions::Conditions, oracle::Visit, published::Published, shard::Shard, tally::Tally,
+};
+
+/// Everything in a world that is not a client.
+pub(super) struct Surroundings {
+    pub(super) now_us: u64,
+    pub(super) rng: Rng,
+    pub(super) conditions: Conditions,
+    pub(super) published: Vec<Published>,
+    pub(super) shards: Vec<Shard>,
+    pub(super) tally: Tally,
+    scratch: Scratch,
+    is_traced: bool,
+}
+
+impl Surroundings {
+    pub(super) fn new(seed: u64, is_traced: bool) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let conditions = Conditions::draw(&mut rng);
+        let topics = 0..conditions.topics;
+        let around = Self {
+            now_us: rng.u64(0..1 << 40),
+            published: topics.map(|topic| Published::new(topic, &conditions, &mut rng)).collect(),
+            shards: (0..conditions.shards).map(|_| Shard::new(&conditions)).collect(),
+            rng,
+            conditions,
+            tally: Tally::default(),
+            scratch: Scratch::default(),
+            is_traced,
+        };
+        around.say(|| format!("{:?}", around.conditions));
+        around
+    }
+
+    pub(super) fn say(&self, what: impl FnOnce() -> String) {
+        if self.is_traced {
+            println!("{:>12} {}", self.now_us, what());
+        }
+    }
+
+    /// What a visit to a subscriber on `shard` needs.
+    pub(super) fn visit_to(&mut self, shard: usize) -> (&mut Shard, &mut Scratch, Visit<'_>) {
+        let Self { now_us, published, shards, tally, scratch, .. } = self;
+        (&mut shards[shard], scratch, Visit { now_us: *now_us, published, tally })
+    }
+
+    /// Another shard begins to read a topic, from the history's first event on
+    /// or from the head.
+    pub(super) fn open_copy(&mut self, shard: usize, topic: usize) {
+        let (homes, others) = self.shards.split_at_mut(1);
+        let home = homes[0].topic(topic).expect("home to all topics");
+        let elsewhere = self.published[topic].coverage().filter(|_| self.rng.bool());
+        let next = match elsewhere {
+            Some(next) => next,
+            None if self.rng.bool() => home.head(),
+            None => home.first_retained(),
+        };
+        others[shard - 1].open(topic, &self.published[topic], next, &self.conditions);
+        if let Some(next) = elsewhere {
+            others[shard - 1].begin_at(topic, next);
+        }
+        for batch in home.batches_from(next) {
+            others[shard - 1].post(topic, batch);
+        }
+        self.say(|| format!("shard {shard} opens topic {topic} at {next}"));
+    }
+}
