@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 #[cfg(feature = "nats")]
 use thalweg_core::stream::FeedKind;
+#[cfg(feature = "nats")]
 use thalweg_server::config::StreamConfig;
 use thalweg_server::{backend::Backend, config::Config};
 
