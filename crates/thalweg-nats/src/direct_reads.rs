@@ -9,6 +9,7 @@ use crate::{
     direct::{self, Page},
     end::Target,
     reader::{Came, Reader},
+    sequence::Step,
 };
 
 /// How long making a consumer may take before the stream is read without one: most take less.
@@ -61,10 +62,13 @@ impl<T: Target> Reader<T> {
                 time_ns: found.time_ns,
                 pending: page.last_sequence.saturating_sub(found.sequence),
             };
+            // Before the message is counted: it is never one that a consumer brought.
+            if matches!(step, Step::Next | Step::Removed(_)) {
+                add(&self.counts.messages_direct);
+            }
             if self.take_step(step, came).await.is_err() {
                 return false;
             }
-            add(&self.counts.messages_direct);
         }
         // A node that reads everything is as ready as with a consumer.
         let (mut health, now) = (self.state.health(), Instant::now());
