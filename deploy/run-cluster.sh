@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Three NATS servers, three Thalweg nodes and HAProxy on loopback, until Ctrl-C. See docs/cluster.md.
+# Three NATS servers, three Thalweg nodes and HAProxy on loopback, until Ctrl-C. See docs/how-to/cluster.md.
 #
 # THALWEG_BIN and NATS_SERVER name the programs. PORT is HAProxy's; nodes listen on NODE_PORT and the
 # two after it, NATS servers on NATS_PORT and the two after it, and on those plus 2000 for each other.
@@ -45,7 +45,7 @@ folder=$(mktemp -d "${TMPDIR:-/tmp}/thalweg-cluster.XXXXXX")
 # order.
 set -m
 
-# Those that run, by pid. One that has ended is taken out, so that no pid of somebody else is signalled.
+# Names of the running processes by pid, without those that have ended: their pids may be reused.
 declare -A names=()
 
 start() { # name, command…
@@ -55,14 +55,14 @@ start() { # name, command…
     names[$!]=$name
 }
 
-# Ends the children with names that begin so, and waits for them.
+# Ends the children whose names begin with $1, and waits for them.
 end() {
     local pid pids=() deadline=$((SECONDS + end_within))
     for pid in "${!names[@]}"; do
         [[ ${names[$pid]} != "$1"* ]] || pids+=("$pid")
     done
     for pid in "${pids[@]}"; do
-        # One that was stopped ends when it goes on.
+        # A stopped process ends after SIGCONT only.
         kill -TERM "$pid" 2>/dev/null && kill -CONT "$pid" 2>/dev/null || true
     done
     for pid in "${pids[@]}"; do
@@ -80,7 +80,7 @@ clean_up() {
     trap '' INT TERM HUP
     trap - EXIT
     set +m
-    # Who uses something goes before what it uses.
+    # Users of a service end before the service.
     end node
     end haproxy
     end nats
@@ -152,7 +152,7 @@ else
     echo "HAProxy is not installed, so each node is reached by its own address (Debian: apt-get install haproxy)."
 fi
 
-# All have been started. Without this the shell has words of its own for each that ends.
+# All processes run. Without this the shell reports each one that ends.
 set +m
 
 echo
@@ -165,8 +165,8 @@ echo
 echo "try     curl -N -H 'Accept: text/event-stream' $address/v1/topics/car_live_data"
 echo "        curl -d '{\"hello\":\"world\"}' $address/v1/topics/greetings"
 echo
-echo "Kill any of these to see it survive; one NATS server at a time, of three two are needed."
-echo "Nothing is started again. The demo's cars drive on node1: they stand still when it has gone."
+echo "Kill any of these: the cluster survives. Kill one NATS server at a time, because two of three must run."
+echo "The script restarts nothing. The demo's cars drive on node1, and stop when it ends."
 for name in haproxy node1 node2 node3 nats1 nats2 nats3; do
     for pid in "${!names[@]}"; do
         [ "${names[$pid]}" != "$name" ] || printf '%-8s kill -9 %s\n' "$name" "$pid"
@@ -175,7 +175,7 @@ done
 echo
 echo "Ctrl-C ends all."
 
-# Says who has gone, until nobody is left.
+# Reports each process that ends, until none is left.
 while [ "${#names[@]}" -gt 0 ]; do
     pid=
     wait -n -p pid "${!names[@]}" 2>/dev/null || true

@@ -96,6 +96,6 @@ one_for_all() {
 }
 
 ulimit -n "$(ulimit -Hn)"
-rate 1h least=50ms,most=50ms
-rate 100ms least=100ms,max-age=100ms
+rate 1h min-interval=50ms,max-interval=50ms
+rate 100ms min-interval=100ms,max-age=100ms
 one_for_all

@@ -53,7 +53,7 @@ def follow(url, transport="websocket", cursor="latest"):
                 # Envelopes and gaps say where to resume; heartbeats do not.
                 cursor = message.get("position", cursor)
                 if message.get("gap", {}).get("reason") == "unknown":
-                    # Of a value topic: the version that came last may not be the newest any more.
+                    # The last received version of a value topic may not be the newest any more.
                     print("the value is unknown", file=sys.stderr)
                 elif "gap" in message:
                     print("missed:", message["gap"], file=sys.stderr)

@@ -1,4 +1,4 @@
-//! A batch becomes a frame: the bytes of `docs/wire.md`.
+//! A batch becomes a frame: the bytes of `docs/reference/messages.md`.
 
 /// One epoch for ever: the limit never restarts a stream. As long as Thalweg's
 /// random ones, so that the wire is as long.
@@ -156,7 +156,7 @@ mod tests {
         out
     }
 
-    /// `docs/wire.md` writes a shorter epoch.
+    /// `docs/reference/topics.md` writes a shorter epoch.
     fn wire(text: &str) -> Vec<u8> {
         text.replace("9f3c21.", &format!("{EPOCH}.")).into_bytes()
     }

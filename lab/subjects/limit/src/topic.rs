@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-/// A topic may be this long (`docs/wire.md`).
+/// A topic may be this long (`docs/reference/topics.md`).
 const TOPIC_BYTES_MAX: usize = 200;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Topic {
     }
 }
 
-/// Whether `name` is in the topic grammar of `docs/wire.md`.
+/// Whether `name` is in the topic grammar of `docs/reference/topics.md`.
 pub(crate) fn is_topic(name: &str) -> bool {
     let is_segment = |segment: &str| {
         !matches!(segment, "" | "." | "..")
