@@ -1,4 +1,4 @@
-/** Builds `dist`: each entry one file that needs no other, and its types. */
+/** Builds `dist`: one file per entry, without dependencies, and its types. */
 
 import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
@@ -9,9 +9,9 @@ import { build } from "vite";
 const here = import.meta.dirname;
 export const ENTRIES = ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"];
 
-/** The folder of a package that something here is made with. */
+/** Returns the folder of a build dependency. */
 const folder = (name) => dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
-/** What is in an entry of others', whose licence asks for its text wherever it is passed on. */
+/** Licences of bundled code, which must be included in the file. */
 const LICENCES = { arrow: `/*! @uwdata/flechette\n\n${readFileSync(join(folder("@uwdata/flechette"), "LICENSE"))}*/` };
 
 rmSync(join(here, "dist"), { recursive: true, force: true });
@@ -25,12 +25,12 @@ for (const name of ENTRIES) {
       emptyOutDir: false,
       lib: { entry: `src/${name}.ts`, formats: ["es"], fileName: () => `${name}.js` },
       rolldownOptions: {
-        // Loaded on demand: its own file, beside this one.
+        // Loaded on demand from a file of its own.
         external: ["./deltas.js"],
         output: {
-          // For libraries Vite leaves white space to whoever bundles them; pages may not bundle.
+          // Vite does not minify white space of libraries by default. Pages may use these files without a bundler.
           minify: true,
-          // A `const` is put where it is used, a `var` is not.
+          // A `const` can be inlined where it is used, a `var` cannot.
           topLevelVar: false,
           postFooter: LICENCES[name] ?? "",
           comments: { annotation: false, jsdoc: false, legal: false },

@@ -1,15 +1,15 @@
-/** The size gates: what an entry loads, as it is shipped, min and gzip -9. */
+/** The size gates: the files that an entry loads, min and gzip -9. */
 
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
-/** Bytes, gzipped, of the core and of what it loads on demand. */
+/** Largest sizes, bytes gzipped. */
 const MAX = { thalweg: 8360, arrow: 9270, deltas: 1250 };
 const ENTRIES = ["thalweg", "arrow", "deltas", "forever-frame", "worker", "worker-host"];
-/** What is loaded on demand is an entry of its own. */
+/** Static imports. Files loaded on demand are entries of their own. */
 const IMPORT = /\b(?:import|from)\s*["'`](\.[^"'`]+)["'`]/g;
 
-/** Every file that one loads, itself included. */
+/** Returns the files that a file loads, itself included. */
 function loaded(url, seen = new Map()) {
   if (seen.has(url.href)) return seen;
   const text = readFileSync(url, "utf8");
@@ -32,7 +32,7 @@ for (const name of ENTRIES) {
   const max = MAX[name];
   console.log(`${name}: ${min} bytes min, ${gzip} bytes min+gzip${max ? ` of ${max}` : ""}`);
   if (gzip > max) {
-    console.error(`${name} is ${gzip - max} bytes too large: make it smaller, or move what not everybody needs`);
+    console.error(`${name} is ${gzip - max} bytes too large: reduce it, or move rarely needed code to another entry`);
     process.exitCode = 1;
   }
 }

@@ -1,4 +1,4 @@
-/** The system's browser, with nothing of its own to say to the network. */
+/** The system's browser, without network requests of its own. */
 
 import type { PlaywrightTestConfig } from "@playwright/test";
 
@@ -11,7 +11,7 @@ const QUIET = [
   "--no-first-run",
 ];
 
-/** How Playwright starts it. `CHROMIUM` names another than Debian's. */
+/** Launch options for Playwright. `CHROMIUM` names another browser than Debian's. */
 export const CHROMIUM = {
   browserName: "chromium",
   headless: true,

@@ -1,13 +1,13 @@
-/** The lab page's form, as its reader fills it in. */
+/** Fills in the form of the lab page. */
 
 import type { Page } from "@playwright/test";
 
-/** In the group `name`, these and no others. */
+/** Selects these options of a group, and no others. */
 export async function pick(page: Page, name: string, ...wanted: readonly string[]): Promise<void> {
   const group = page.getByRole("group", { name, exact: true });
   await group.waitFor();
   for (const box of await group.getByRole("checkbox").all()) {
-    const label = (await box.evaluate((it) => it.closest("label")?.textContent?.trim())) ?? "";
+    const label = (await box.evaluate((input) => input.closest("label")?.textContent?.trim())) ?? "";
     await box.setChecked(wanted.includes(label));
   }
 }
@@ -16,7 +16,7 @@ export async function choose(page: Page, label: string, value: string): Promise<
   await page.getByRole("combobox", { name: label }).selectOption(value);
 }
 
-/** Starts the least that A1 can be: one transport, a row a millisecond, a second each. */
+/** Starts the smallest A1: one transport, one row per millisecond, one second each. */
 export async function startSmall(page: Page, repeats: number): Promise<void> {
   await pick(page, "Transports", "websocket");
   await pick(page, "Rows per ms", "1");

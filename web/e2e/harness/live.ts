@@ -1,10 +1,10 @@
-/** The live page, as its reader finds their way in it. */
+/** Reads the live page. */
 
 import type { Locator, Page } from "@playwright/test";
 import { expect } from "@playwright/test";
 import type { Network } from "./proxy.js";
 
-/** One of the figures over the data, as it is written. */
+/** The text of one of the statistics. */
 export function figure(page: Page, name: string): Locator {
   return page
     .locator(".stats dl > div")
@@ -12,29 +12,29 @@ export function figure(page: Page, name: string): Locator {
     .locator("dd");
 }
 
-/** The offset of the last row that is drawn. */
+/** The offset of the last visible row. */
 export async function newest(page: Page): Promise<number> {
   return Number(await page.getByRole("region", { name: "Events" }).locator("tbody th").last().textContent());
 }
 
-/** The offset of the last row drawn, when it is more than `than`. */
+/** The offset of the last visible row, once it is more than `than`. */
 export async function later(page: Page, than: number): Promise<number> {
   await expect.poll(() => newest(page)).toBeGreaterThan(than);
   return newest(page);
 }
 
-/** What the page says of its connection. */
+/** The connection status that the page shows. */
 export function state(page: Page): Locator {
   return page.locator(".stats [role=status]");
 }
 
-/** `1.2 k` and the like as a number. */
+/** Parses a number such as `1.2 k`. */
 export function read(text: string | null): number {
   const [, value = "", size = ""] = /^(?:over )?([\d.,]+)\s*([kMG]?)/.exec(text ?? "") ?? [];
   return Number(value.replaceAll(",", "")) * ({ k: 1e3, M: 1e6, G: 1e9 }[size] ?? 1);
 }
 
-/** `250 ms`, `3.2 s`, `4 min` as ms. */
+/** Parses a duration such as `250 ms`, `3.2 s`, `4 min` to ms. */
 export function readMs(text: string | null): number {
   const [, value = "NaN", unit = ""] = /^([\d.]+) (ms|s|min|h)$/.exec(text ?? "") ?? [];
   return Number(value) * ({ ms: 1, s: 1000, min: 60_000, h: 3_600_000 }[unit] ?? NaN);
@@ -44,15 +44,15 @@ export function readMs(text: string | null): number {
 export const CARS =
   "offset in_use longitude latitude speed_kmh fuel_percent total_km locked car time taken_in never".split(" ");
 
-/** The names of the columns that the table shows. */
+/** The names of the columns in the table. */
 export const heads = (page: Page): Promise<string[]> => page.getByRole("columnheader").allInnerTexts();
 
-/** The cursors with which the page asked for columns. */
+/** The cursors of the page's requests for columns. */
 export function askedColumns(network: Network): (string | null)[] {
   return network.asked.filter(({ kind }) => kind === "arrow").map(({ url }) => url.searchParams.get("cursor"));
 }
 
-/** Expects no gap and, once the page is paused, rows that follow each other. */
+/** Expects no gap and, once the page is paused, consecutive rows. */
 export async function expectWhole(page: Page): Promise<void> {
   await expect(figure(page, "gaps")).toHaveText("0");
   await page.getByRole("button", { name: "Pause" }).click();

@@ -1,8 +1,8 @@
-/** Documents of a match feed, as small as they may be and show everything; teams and players are invented. */
+/** Minimal documents of a match feed with all parts; teams and players are invented. */
 
 import type { Server } from "./server.js";
 
-/** What a match server is started with. */
+/** Arguments of a server with a match feed. */
 export const MATCH_FEED = ["--topic", "matchesfeed/**,kind=value"] as const;
 
 export interface Player {
@@ -41,7 +41,7 @@ const player = (team: string, name: string, number: number): Player => ({
   actions: [],
 });
 
-/** @param actions - of each player: make a document as large as one likes. */
+/** @param actions - number of actions per player, which sets the size of the document. */
 export function match(id: string, actions = 0) {
   const teams = [side("t1", "Reds"), side("t2", "Blues")] as const;
   const players = teams.flatMap(({ id, name }) => Array.from({ length: 14 }, (_, at) => player(id, name, at + 1)));

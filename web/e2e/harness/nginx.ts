@@ -1,4 +1,4 @@
-/** nginx before a server, with its lines in docs/proxies.md. */
+/** nginx in front of a server, with the configuration of docs/how-to/proxies.md. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -14,7 +14,7 @@ const PATHS = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
 
 const MISSING = "there is no nginx on this machine: make setup installs it";
 
-/** How soon to look again whether it listens, ms: nothing tells. */
+/** Interval of checks whether nginx listens, ms: there is no event for it. */
 const LOOK_AGAIN_MS = 20;
 
 export interface Nginx {
@@ -22,16 +22,16 @@ export interface Nginx {
   close(): Promise<void>;
 }
 
-/** Starts one before `upstream` (`host:port`), which it shows at `/` and at `/live/`; without nginx the test is skipped. */
+/** Starts nginx in front of `upstream` (`host:port`), at `/` and at `/live/`. Without nginx the test is skipped. */
 export async function nginx(upstream: string, test: TestInfo): Promise<Nginx> {
   const program = PATHS.find(isProgram) ?? skip(test);
   const folder = mkdtempSync(join(tmpdir(), "thalweg-nginx-"));
   const port = await freePort();
-  const lines = snippet("nginx", "nginx", "docs/proxies.md")
+  const lines = snippet("nginx", "nginx", "docs/how-to/proxies.md")
     .replace("listen 80;", `listen 127.0.0.1:${port};`)
     .replaceAll("127.0.0.1:8080", upstream);
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
-    (it) => `${it}_temp_path ${folder}/${it};`,
+    (name) => `${name}_temp_path ${folder}/${name};`,
   );
   const http = `http { access_log off; ${temporary.join(" ")}\n${lines}}\n`;
   const file = join(folder, "nginx.conf");
@@ -64,7 +64,7 @@ function isProgram(path: string): boolean {
   }
 }
 
-/** Notes it where `make test` counts what was skipped. */
+/** Records the skipped test for `make test`. */
 function skip(test: TestInfo): never {
   console.error(`skipped: ${MISSING}`);
   const notes = process.env["THALWEG_SKIPPED"];

@@ -1,16 +1,16 @@
 /**
- * The time that a test may take is counted as on an idle machine: where three threads share a core, a second counts
- * as a third. `crates/thalweg-testing` counts the same way.
+ * Extends the timeout of tests on a loaded machine: where three threads share a core, a second counts as a third.
+ * `crates/thalweg-testing` does the same.
  */
 
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { TestInfo } from "@playwright/test";
 
-/** Between two looks at the load, ms. */
+/** Interval of measurements of the load, ms. */
 const LOOK_MS = 250;
 
-/** The share of a core that a thread gets; 1 where the machine does not tell (`proc_loadavg(5)`). */
+/** Returns the share of a core that a thread gets; 1 if the system does not report it (`proc_loadavg(5)`). */
 function share(): number {
   try {
     const runnable = Number(readFileSync("/proc/loadavg", "utf8").split(" ")[3]?.split("/")[0]);
@@ -20,7 +20,7 @@ function share(): number {
   }
 }
 
-/** Extends the time of a test while others take a part of the machine. Returns what ends that. */
+/** Extends a test's timeout while others use the machine. Returns a function that stops it. */
 export function patience(info: TestInfo): () => void {
   let [looked, owed] = [performance.now(), 0];
   const look = (): void => {

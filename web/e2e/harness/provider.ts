@@ -1,4 +1,4 @@
-/** An HTTP API that has documents and knows nothing of push. */
+/** An HTTP API with documents, without any push. */
 
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -6,14 +6,14 @@ import type { AddressInfo } from "node:net";
 
 export interface Provider {
   readonly origin: string;
-  /** Answers with this document from now on. */
+  /** Sets the document of a path. */
   set(path: string, document: unknown): void;
-  /** How many requests there were so far. */
+  /** Number of requests so far. */
   requests(): number;
   close(): Promise<void>;
 }
 
-/** Starts one on a free port. A path without a document is answered with 404. */
+/** Starts a provider on a free port. A path without a document gets 404. */
 export async function provider(): Promise<Provider> {
   const documents = new Map<string, string>();
   let requests = 0;

@@ -1,6 +1,6 @@
 /**
- * Stands between the browser and the server, of one origin with the pages of the tests
- * (`site`), and treats each request as it is told.
+ * A proxy between the browser and the server. It serves the tests' pages (`site`) under the same origin, and treats
+ * each request by a rule.
  */
 
 import { EventEmitter, once } from "node:events";
@@ -13,39 +13,39 @@ import {
 } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex, Transform } from "node:stream";
-import { type Asked, asked } from "./asked.js";
+import { type SeenRequest, seenRequest } from "./seen-request.js";
 import { file } from "./site.js";
 import { PASS, type Treatment, way } from "./treatments.js";
 
-/** Says how a request is treated. */
-export type Treat = (asked: Asked) => Treatment;
+/** Returns the treatment of a request. */
+export type Treat = (asked: SeenRequest) => Treatment;
 
 export interface Network {
   readonly origin: string;
-  /** All that was asked of the server so far. */
-  readonly asked: readonly Asked[];
-  /** From now on requests are treated like this. */
+  /** All requests to the server so far. */
+  readonly asked: readonly SeenRequest[];
+  /** Sets the rule for further requests. */
   treat(treat: Treat): void;
-  /** The first request that fits among all from number `from` on, as soon as there is one. */
-  seen(test: (asked: Asked) => boolean, from?: number): Promise<Asked>;
-  /** Lets nothing more through what is open, and does not end it. */
+  /** Waits for the first matching request from number `from` on. */
+  seen(test: (asked: SeenRequest) => boolean, from?: number): Promise<SeenRequest>;
+  /** Blocks all open connections without closing them. */
   freeze(): void;
-  /** Cuts all connections. */
+  /** Closes all connections abruptly. */
   cut(): void;
   close(): Promise<void>;
 }
 
-/** One before the server at `upstream` (`host:port`). */
+/** Starts a proxy in front of the server at `upstream` (`host:port`). */
 export async function proxy(upstream: string, treat: Treat = () => PASS): Promise<Network> {
-  const seen: Asked[] = [];
+  const seen: SeenRequest[] = [];
   const events = new EventEmitter();
   const sockets = new Set<Socket>();
   const open: Open = new Set();
   const note = (request: IncomingMessage): Treatment => {
-    const it = asked(request);
-    seen.push(it);
+    const passing = seenRequest(request);
+    seen.push(passing);
     events.emit("asked");
-    return treat(it);
+    return treat(passing);
   };
   const server = createServer((request, response) => {
     const page = file(request.url ?? "/");
@@ -92,10 +92,10 @@ export async function proxy(upstream: string, treat: Treat = () => PASS): Promis
   };
 }
 
-/** The ways of all answers under way. */
+/** The pipelines of all responses in flight. */
 type Open = Set<Transform>;
 
-/** One request on its way. */
+/** One request in flight. */
 interface Passage {
   readonly upstream: string;
   readonly open: Open;
@@ -103,7 +103,7 @@ interface Passage {
   readonly treatment: Treatment;
 }
 
-/** As it came, but on a connection of its own: the browser's is the browser's. */
+/** Returns the options of the forwarded request, on a connection of its own. */
 function onward(upstream: string, { method, url, rawHeaders }: IncomingMessage): RequestOptions {
   const [host = "", port = ""] = upstream.split(":");
   return {
@@ -146,7 +146,7 @@ function pass({ upstream, open, request, treatment }: Passage, response: ServerR
   request.pipe(going);
 }
 
-/** Without what is between two ends of one connection. */
+/** Removes hop-by-hop headers. */
 function hopless(raw: readonly string[]): string[] {
   return raw.filter((_, at) => {
     const name = (raw[at - (at % 2)] as string).toLowerCase();

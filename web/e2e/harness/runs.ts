@@ -1,4 +1,4 @@
-/** A folder of runs, as the lab leaves them: archived ones, with their reports made again. */
+/** A folder of the lab's runs: archived ones, with generated reports. */
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync } from "node:fs";
@@ -9,7 +9,7 @@ import { BINARY } from "./server.js";
 
 const ARCHIVE = fileURLToPath(new URL("../../../lab/runs/2026-11-23-epyc-2/", import.meta.url));
 
-/** The folder: by its name, of which archived run each is a copy. It is the caller's to remove. */
+/** Creates the folder from names of runs and archived runs to copy. The caller removes the folder. */
 export function runs(copies: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), "thalweg-runs-"));
   for (const [name, archived] of Object.entries(copies)) {

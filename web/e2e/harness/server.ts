@@ -1,4 +1,4 @@
-/** The built binary: started, killed, started again where it was. */
+/** The server under test: started, killed, and restarted at the same address. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,31 +9,31 @@ import { fileURLToPath } from "node:url";
 export const BINARY =
   process.env["THALWEG_BIN"] ?? fileURLToPath(new URL("../../../target/debug/thalweg", import.meta.url));
 
-/** What a server says on its first line. */
+/** The first line of a server's output. */
 const LISTENING = /listening on (?:https?:\/\/)?(\S+)/;
 
 /** A running `thalweg serve`. */
 export interface Server {
-  /** `host:port`, the same for as long as it is started again. */
+  /** `host:port`, unchanged by a restart. */
   readonly address: string;
   readonly origin: string;
   readonly pid: number;
-  /** All it printed. */
+  /** All output. */
   log(): string;
-  /** Ends it at once, as a crash would. */
+  /** Kills it, as a crash would. */
   kill(): Promise<void>;
-  /** Starts it where it was, after it was killed. */
+  /** Starts it again at the same address, after it was killed. */
   restart(): Promise<void>;
-  /** Asks it to stop, and waits until it has. */
+  /** Stops it, and waits for its end. */
   stop(): Promise<void>;
 }
 
-/** What a server is started with besides its arguments. */
+/** Options of a server besides its arguments. */
 export interface Start {
   environment?: Record<string, string>;
 }
 
-/** Starts one on a free port, with one shard unless `args` say otherwise. */
+/** Starts a server on a free port, with one shard unless `args` say otherwise. */
 export async function serve(args: readonly string[] = [], { environment = {} }: Start = {}): Promise<Server> {
   const shards = args.includes("--shards") ? [] : ["--shards", "1"];
   const printed: string[] = [];
@@ -49,7 +49,7 @@ export async function serve(args: readonly string[] = [], { environment = {} }: 
     child.kill(signal);
     await ended;
   };
-  // Nothing of a test outlives it, however it ends.
+  // The server must not outlive the test process.
   const orphan = (): void => void child.kill("SIGKILL");
   process.once("exit", orphan);
   return {
@@ -71,7 +71,7 @@ export async function serve(args: readonly string[] = [], { environment = {} }: 
   };
 }
 
-/** Publishes the numbers from `first` to `last`, an event each; with a token, where one is needed. */
+/** Publishes the numbers from `first` to `last`, one event each; with a token if one is given. */
 export async function publish(
   server: Server,
   topic: string,
@@ -88,7 +88,7 @@ export async function publish(
   if (!response.ok) throw new Error(`publishing to ${topic}: ${await response.text()}`);
 }
 
-/** The address it listens on, as soon as it says so; keeps reading, so that its pipes never fill. */
+/** Returns the address from the first line of output, and keeps reading so that the pipes never fill. */
 function listening(child: ChildProcess, printed: string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     child.once("error", (error) => reject(new Error(`${BINARY} does not start: ${error.message}`)));

@@ -1,4 +1,4 @@
-/** Playwright shows every page: what is seen of a hidden one is put in its place. */
+/** Playwright shows every page. This script simulates a hidden one. */
 
 import type { Page } from "@playwright/test";
 

@@ -1,4 +1,4 @@
-/** The pages of the tests, and the SDK as it is shipped; read from disk, each time. */
+/** The tests' own pages and the built SDK, read from disk for each request. */
 
 import { readFileSync } from "node:fs";
 import { extname } from "node:path";
@@ -21,10 +21,10 @@ interface Page {
   readonly body: Buffer | string;
 }
 
-/** The file that a path stands for; `null` if it is not one of the site's. */
+/** Returns the file of a path; `null` for paths outside of the site. */
 export function file(path: string): Page | null {
   const { pathname } = new URL(path, "http://site");
-  const prefix = Object.keys(FOLDERS).find((it) => pathname.startsWith(it));
+  const prefix = Object.keys(FOLDERS).find((folder) => pathname.startsWith(folder));
   if (!prefix) return null;
   try {
     const body = readFileSync(fileURLToPath(new URL(pathname.slice(prefix.length), FOLDERS[prefix])));

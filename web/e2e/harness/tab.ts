@@ -1,8 +1,7 @@
 /**
- * A tab that nobody looks over the shoulder of. Playwright's own pages are told of every
- * message of a WebSocket and of an EventSource, with all of its text, by way of the
- * browser's process: that alone costs several times what the page itself does with it. And
- * they are made to believe that they are seen; this one can be hidden behind another.
+ * A tab without Playwright's instrumentation. Playwright observes every WebSocket and EventSource message of its pages
+ * with its full text, through the browser's process, which costs several times as much as the page's own work. It also
+ * makes pages believe that they are visible; this tab can be hidden behind another one.
  */
 
 import { setTimeout as after } from "node:timers/promises";
@@ -11,22 +10,22 @@ import { test as base } from "./test.js";
 
 export { expect } from "./test.js";
 
-/** Between two looks at whether something is so, ms. */
+/** Interval of checks of a condition, ms. */
 const LOOK_MS = 20;
 
 export interface Tab {
-  /** Opens an address; does not wait for what is there. */
+  /** Opens an address, without waiting for its content. */
   open(url: string): Promise<void>;
-  /** What a function that is run in the page comes to. */
+  /** Returns the result of a function that runs in the page. */
   evaluate<Given extends unknown[], Result>(
     run: (...given: Given) => Result | Promise<Result>,
     ...given: Given
   ): Promise<Result>;
-  /** Waits until something is so in the page. */
+  /** Waits for a condition in the page. */
   until(is: () => boolean): Promise<void>;
-  /** Puts another tab before it, in the same window. */
+  /** Opens another tab in front of it, in the same window. */
   hide(): Promise<void>;
-  /** Is the one that is seen again. */
+  /** Brings the tab to the front again. */
   show(): Promise<void>;
 }
 
@@ -41,7 +40,7 @@ interface Evaluated {
   exceptionDetails?: { text: string; exception?: { description?: string } };
 }
 
-/** A tab in a context of its own, and what closes it. */
+/** Opens a tab in its own context; returns it with a function that closes it. */
 async function make(browser: Browser): Promise<[Tab, close: () => Promise<unknown>]> {
   const whole = await browser.newBrowserCDPSession();
   const { browserContextId } = await whole.send("Target.createBrowserContext");
@@ -88,7 +87,7 @@ async function lend({ browser }: { browser: Browser }, use: (tab: Tab) => Promis
   await close();
 }
 
-/** With a tab, which has a window and a process of its own. */
+/** Runs a test with a tab in its own window and process. */
 export const test = base.extend<{ tab: Tab }>({
   tab: ({ browser }, use) => lend({ browser }, use),
 });

@@ -1,6 +1,6 @@
 /**
- * Tests with a server, a proxy before it, and a page that may not complain: no error on
- * its console, no request to anybody else, no violation of its policy.
+ * A test fixture with a server, a proxy in front of it, and a page that must not log errors, request other origins, or
+ * violate its content security policy.
  */
 
 import { test as base, expect, type Page } from "@playwright/test";
@@ -12,22 +12,22 @@ import { type Server, serve } from "./server.js";
 export { expect };
 
 interface Settings {
-  /** What the server is started with. */
+  /** Arguments of the server. */
   args: readonly string[];
-  /** Complaints of the page that the test brings about. */
+  /** Errors of the page that the test causes. */
   expected: RegExp | null;
 }
 
 interface Parts {
   server: Server;
-  /** What is between the browser and the server. */
+  /** The proxy between browser and server. */
   network: Network;
-  /** What the page has complained of. */
+  /** Errors of the page. */
   complaints: string[];
   patient: undefined;
 }
 
-/** What a browser says where a test breaks the network. */
+/** Errors that a browser logs if a test breaks the network. */
 export const BROKEN_NETWORK = /net::ERR_|Failed to load resource|WebSocket connection to/;
 
 export const test = base.extend<Settings & Parts>({
@@ -75,9 +75,9 @@ export const test = base.extend<Settings & Parts>({
         if (!isOwn) complaints.push(`a request to ${request.url()}`);
       });
       await use(complaints);
-      // A page that turns to another topic may close a connection before it is open: how often depends on the machine.
+      // A page that switches topics may close a connection before it is open; how often depends on the machine.
       const isOfHaste = (complaint: string) => complaint.includes("closed before the connection is established");
-      expect(complaints.filter((it) => !expected?.test(it) && !isOfHaste(it))).toEqual([]);
+      expect(complaints.filter((complaint) => !expected?.test(complaint) && !isOfHaste(complaint))).toEqual([]);
     },
     { auto: true },
   ],
@@ -90,24 +90,24 @@ export const test = base.extend<Settings & Parts>({
   },
 });
 
-/** Opens the page of the tests and a session in it. */
+/** Opens the tests' page with a session. */
 export async function open(page: Page, opening: Opening = {}): Promise<void> {
   await page.goto("/e2e/subscriber.html");
   await page.waitForFunction(() => "e2e" in globalThis);
   await page.evaluate((opening) => e2e.open(opening), opening);
 }
 
-/** Subscribes to all that there is of a topic. */
+/** Subscribes to all retained events of a topic. */
 export async function subscribe(page: Page, topic: string): Promise<void> {
   await page.evaluate((topic) => e2e.subscribe(topic, { from: "earliest" }), topic);
 }
 
-/** The ledger, when event `last` has come. */
+/** Returns the ledger once event `last` has arrived. */
 export function until(page: Page, last: number): Promise<Book> {
   return page.evaluate((last) => e2e.until((book) => (book.last ?? 0) >= last), last);
 }
 
-/** The ledger, when so many more events have come. */
+/** Returns the ledger once this number of further events has arrived. */
 export function more(page: Page, count: number): Promise<Book> {
   return page.evaluate((count) => {
     const goal = e2e.book.count + count;
@@ -115,7 +115,7 @@ export function more(page: Page, count: number): Promise<Book> {
   }, count);
 }
 
-/** The ledger, when data comes over a transport. */
+/** Returns the ledger once data arrives over a transport. */
 export function over(page: Page, transport: string): Promise<Book> {
   return page.evaluate(
     (transport) => e2e.until((_, status) => status.state === "open" && status.transport === transport),
@@ -123,7 +123,7 @@ export function over(page: Page, transport: string): Promise<Book> {
   );
 }
 
-/** Events 1 to `last`, each once and in order. */
+/** Expects events 1 to `last`, each once and in order. */
 export function expectAll(book: Book, last: number): void {
   expect(book).toMatchObject({ first: 1, last, count: last, faults: [], gaps: [] });
 }

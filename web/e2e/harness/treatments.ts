@@ -1,28 +1,28 @@
-/** What is done to an answer on its way: the ways in which networks are unkind. */
+/** Treatments of a response by the proxy: they simulate network faults. */
 
 import { PassThrough, Transform as Stage, type Transform } from "node:stream";
 
-/** How one request is treated. */
+/** The treatment of one request. */
 export type Treatment =
   | { readonly by: "pass" }
-  /** Answered by the proxy itself, in words that are not the server's. */
+  /** Answered by the proxy itself, and not by the server. */
   | { readonly by: "refuse"; readonly status: number }
   /** Never answered. */
   | { readonly by: "hang" }
   /** The connection is reset. */
   | { readonly by: "reset" }
-  /** The head comes, and nothing else. */
+  /** Only the head arrives. */
   | { readonly by: "mute" }
-  /** Held until there are so many bytes, or the end. */
+  /** Held back up to this number of bytes, or the end. */
   | { readonly by: "hold"; readonly bytes: number }
-  /** Cut after so many bytes. */
+  /** Broken after this number of bytes. */
   | { readonly by: "cut"; readonly bytes: number }
-  /** So many bytes a second. */
+  /** Bytes per second. */
   | { readonly by: "throttle"; readonly bytesPerS: number };
 
 export const PASS: Treatment = { by: "pass" };
 
-/** The answer's way through a treatment. */
+/** Applies a treatment to a response. */
 export function way(treatment: Treatment): Transform {
   switch (treatment.by) {
     case "mute":
@@ -61,14 +61,14 @@ function cutting(bytes: number): Transform {
     transform(chunk: Buffer, _, done) {
       this.push(chunk.subarray(0, left));
       left = Math.max(0, left - chunk.length);
-      // What was pushed is to be on its way first.
+      // Pushed data must be on its way first.
       if (!left) setImmediate(() => this.destroy(new Error("cut")));
       done();
     },
   });
 }
 
-/** A slice is let through so often, ms. */
+/** Interval of slices, ms. */
 const SLICE_MS = 20;
 
 function throttling(bytesPerS: number): Transform {

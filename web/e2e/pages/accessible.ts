@@ -1,12 +1,12 @@
-/** Whether everybody can use a page, as far as axe can tell. */
+/** Accessibility checks with axe. */
 
 import { expect, type Page } from "@playwright/test";
 import axe, { type RunOptions } from "axe-core";
 
-/** A list shows its first few; the rules find no more in the thousandth, and take a second for it. */
+/** Number of list items that are checked: more items take a second and reveal no further violations. */
 const ALIKE = ":is(tr, option):nth-of-type(n + 5)";
 
-/** Wide and narrow, and in dark the colours alone: all else is the same. */
+/** Wide and narrow, and the colours of the dark scheme: everything else is the same. */
 const LOOKS = [
   { width: 1280, colorScheme: "light", rules: null },
   { width: 1280, colorScheme: "dark", rules: ["color-contrast"] },
@@ -14,12 +14,12 @@ const LOOKS = [
 ] as const;
 
 /**
- * Looks at a page as {@link LOOKS} says.
+ * Checks a page in all {@link LOOKS}.
  *
- * @param before - done to the page before each look.
+ * @param before - called before each check.
  */
 export async function expectAccessible(page: Page, before = async (): Promise<void> => {}): Promise<void> {
-  // As Playwright evaluates it, the page's policy does not apply to it.
+  // Playwright's evaluation bypasses the page's content security policy.
   await page.evaluate(axe.source);
   for (const { width, colorScheme, rules } of LOOKS) {
     await page.setViewportSize({ width, height: 800 });

@@ -1,4 +1,4 @@
-/** The live page on columns: chosen, or because much comes. */
+/** The live page with columns: selected by hand, or because of high volume. */
 
 import type { Page } from "@playwright/test";
 import { askedColumns, CARS, expectWhole, figure, heads, later, newest, state } from "../harness/live.js";
@@ -19,10 +19,7 @@ async function choose(page: Page, way: string): Promise<void> {
 test.describe("with rows that flow", () => {
   test.use({ args: ["--source", "rows=cars,cars=20,interval=20ms"], expected: BROKEN_NETWORK });
 
-  test("chosen, it shows the same as before, from where it was; and so does what is chosen then", async ({
-    page,
-    network,
-  }) => {
+  test("a switch to columns and back continues at the position, with the same rows", async ({ page, network }) => {
     await page.goto("/?topic=rows&view=table");
     await later(page, 1000);
     expect(await heads(page)).toEqual(CARS);
@@ -31,7 +28,7 @@ test.describe("with rows that flow", () => {
     await later(page, (await newest(page)) + 1000);
     expect(await heads(page)).toEqual(CARS);
     const after = await page.locator("tbody tr").last().locator("td").allInnerTexts();
-    // Texts, numbers and times are written as before.
+    // Texts, numbers and times look as before.
     const shape = (cells: string[]): string[] =>
       cells.map((cell) => cell.replace(/(\.\d+)?Z$/, "Z").replace(/\d+(\.\d+)?/g, "0"));
     expect(shape(after)).toEqual(shape(row));
@@ -62,13 +59,13 @@ test.describe("with rows that flow", () => {
         page
           .locator(canvas)
           .first()
-          .evaluate((it) => (it as HTMLCanvasElement).toDataURL());
+          .evaluate((element) => (element as HTMLCanvasElement).toDataURL());
       const drawn = await ink();
       await expect.poll(ink).not.toBe(drawn);
     }
   });
 
-  test("a connection that is cut loses nothing, and a new server is told", async ({ page, network, server }) => {
+  test("a broken connection loses no events, and a new server causes a gap", async ({ page, network, server }) => {
     await page.goto("/?topic=rows&view=table");
     await choose(page, "arrow");
     await later(page, 100);
@@ -84,7 +81,7 @@ test.describe("with rows that flow", () => {
     await expect(state(page)).toHaveText("Live");
     await expect(figure(page, "gaps")).toHaveText("1");
     await page.getByText(/^One gap/).click();
-    await expect(page.getByText("the server began anew")).toBeVisible();
+    await expect(page.getByText("the server lost its history")).toBeVisible();
     await expect(figure(page, "transport")).toHaveText("arrow");
   });
 });
@@ -104,7 +101,7 @@ test("other columns appear when events have them", async ({ page, server }) => {
 test.describe("of a value topic", () => {
   test.use({ args: ["--topic", "state,kind=value"], expected: BROKEN_NETWORK });
 
-  test("there are no columns: it stays as it is", async ({ page, network, server }) => {
+  test("there are no columns: the page keeps its transport", async ({ page, network, server }) => {
     await post(server, "state", { score: 1 });
     await page.goto("/?topic=state");
     await expect(page.getByText("score")).toBeVisible();

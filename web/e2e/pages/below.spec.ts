@@ -1,4 +1,4 @@
-/** The pages of a server that a proxy shows below a path. */
+/** Pages under a path of a proxy. */
 
 import { rmSync } from "node:fs";
 import { startSmall } from "../harness/lab.js";
@@ -28,7 +28,7 @@ test.beforeEach(({ page, complaints }) => {
   page.on("websocket", (socket) => note(socket.url()));
 });
 
-test("the live page shows a topic over each transport, and leads to the others", async ({ page }) => {
+test("the live page shows a topic over each transport, and links to the other pages", async ({ page }) => {
   await page.goto("/live/?topic=car_live_data&view=table");
   let seen = await later(page, 100);
   for (const name of ["http-streaming", "sse", "forever-frame", "long-polling", "websocket"]) {
@@ -56,6 +56,6 @@ test("the lab measures", async ({ page }) => {
 test("a report is shown", async ({ page }) => {
   await page.goto("/live/reports?run=today");
   await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
-  await page.getByRole("link", { name: "by itself" }).click();
+  await page.getByRole("link", { name: "open alone" }).click();
   await page.waitForURL((url) => url.pathname === "/live/runs/today/report.html");
 });

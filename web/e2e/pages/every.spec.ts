@@ -1,4 +1,4 @@
-/** What holds for every page: its policy, its manners, and that everybody can use it. */
+/** Checks of all pages: content security policy, layout, accessibility, keyboard. */
 
 import type { Page } from "@playwright/test";
 import { startSmall } from "../harness/lab.js";
@@ -23,14 +23,14 @@ const PAGES = [
   { name: "Reports", path: "/reports", ready: (page: Page) => page.getByRole("heading", { level: 1 }).waitFor() },
 ] as const;
 
-// Without runs the list of runs is 404, which browsers tell.
+// Without runs the list of runs is 404, which browsers log.
 test.use({ args: ["--demo"], expected: /404 \(Not Found\)/ });
 
-/** Directives that every page's policy has (the rest is the server's own test). */
+/** Directives in the policy of every page. A test of the server checks the others. */
 const POLICY = ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'"];
 
 for (const { name, path, ready } of PAGES) {
-  test(`${name}: a policy that is kept, and nothing that sticks out at 360 px`, async ({ page }) => {
+  test(`${name}: keeps its policy, and fits into 360 px`, async ({ page }) => {
     await page.setViewportSize({ width: 360, height: 740 });
     const answer = await page.goto(path);
     const policy = answer?.headers()["content-security-policy"] ?? "";
@@ -40,10 +40,12 @@ for (const { name, path, ready } of PAGES) {
     await ready(page);
     const wide = await page.evaluate(() => ({
       page: document.documentElement.scrollWidth,
-      // Cut off is no better.
+      // Clipped content is an error too.
       out: [...document.querySelectorAll("main :is(h1, h2, p, label, button, select, input, dl, pre)")]
-        .filter((it) => !it.closest(".rows, .scroll, .quiet") && it.getBoundingClientRect().right > innerWidth + 1)
-        .map((it) => it.outerHTML.slice(0, 100)),
+        .filter(
+          (part) => !part.closest(".rows, .scroll, .quiet") && part.getBoundingClientRect().right > innerWidth + 1,
+        )
+        .map((element) => element.outerHTML.slice(0, 100)),
     }));
     expect(wide).toEqual({ page: 360, out: [] });
   });
@@ -52,7 +54,7 @@ for (const { name, path, ready } of PAGES) {
     test.slow();
     await page.goto(path);
     await ready(page);
-    // A page that is drawn all the time leaves axe a small part of a core.
+    // A page that renders continuously leaves axe a small part of a core.
     const pause = page.getByRole("button", { name: "Pause", exact: true });
     if (await pause.isVisible()) await pause.click();
     await expectAccessible(page);
@@ -63,7 +65,7 @@ for (const { name, path, ready } of PAGES) {
     await ready(page);
     await page.keyboard.press("Tab");
     await expect(page.getByRole("link", { name: /^Skip/ })).toBeFocused();
-    // Everything that can be worked is come to by Tab, seen to be there, and left again.
+    // Tab reaches every control, the focus is visible, and Tab leaves it again.
     const missed = await page.evaluate(walkable);
     const reached = new Set<string>();
     for (let step = 0; step < missed.length * 2 + 10; step++) {
@@ -77,7 +79,7 @@ for (const { name, path, ready } of PAGES) {
   });
 }
 
-/** Pages that have nothing to show, of a server that was given nothing to do. */
+/** Pages without content, of a server without sources. */
 const EMPTY = [
   { name: "Live, no topics", path: "/", says: "No topic yet" },
   { name: "Live, a topic that nobody publishes to", path: "/?topic=nobody/here", says: "Waiting for the first event" },
@@ -85,7 +87,7 @@ const EMPTY = [
   { name: "Reports, no folder", path: "/reports", says: "thalweg serve --runs" },
 ] as const;
 
-test.describe("of a server with nothing", () => {
+test.describe("of an empty server", () => {
   test.use({ args: [] });
 
   for (const { name, path, says } of EMPTY) {
@@ -98,8 +100,15 @@ test.describe("of a server with nothing", () => {
   }
 });
 
-test.describe("of a server that asks for a token", () => {
-  test.use({ args: ["--subscribe-token", "read-me-1234567890", "--publish-token", "write-me-1234567890"] });
+test.describe("of a server that requires a token", () => {
+  test.use({
+    args: [
+      "--token",
+      "subscriber=read-me-1234567890,subscribe=**",
+      "--token",
+      "publisher=write-me-1234567890,subscribe=**,publish=**,inspect=**,admin=true",
+    ],
+  });
   test.use({ expected: /401 \(Unauthorized\)/ });
 
   test("its form: axe finds nothing", async ({ page }) => {
@@ -118,16 +127,16 @@ test("Lab, with a result: axe finds nothing", async ({ page }) => {
   await expectAccessible(page);
 });
 
-/** What can be worked, named; of radio buttons the one that is checked. Runs in the page. */
+/** Names of all controls; of a group of radio buttons the checked one. Runs in the page. */
 function walkable(): string[] {
   const all = document.querySelectorAll("a[href], button, select, input, [tabindex='0']");
   return [...all]
-    .filter((it) => !(it as HTMLButtonElement).disabled && it.checkVisibility())
+    .filter((element) => !(element as HTMLButtonElement).disabled && element.checkVisibility())
     .filter((it) => (it as HTMLInputElement).type !== "radio" || (it as HTMLInputElement).checked)
     .map((it, at) => ((it as HTMLElement).dataset["walk"] ??= `${at} ${it.tagName} ${it.textContent?.slice(0, 20)}`));
 }
 
-/** What has the focus, and whether one sees that. Runs in the page. */
+/** The focused element, and whether the focus is visible. Runs in the page. */
 function focused(): { key: string | null; isSeen: boolean } {
   const it = document.activeElement as HTMLElement | null;
   if (!it || it === document.body) return { key: null, isSeen: false };
@@ -139,7 +148,7 @@ function focused(): { key: string | null; isSeen: boolean } {
   return { key: it.dataset["walk"] ?? it.tagName, isSeen: marked };
 }
 
-test("through all pages by keyboard, and a topic changed", async ({ page }) => {
+test("visits all pages and changes the topic by keyboard", async ({ page }) => {
   await page.goto("/?topic=car_live_data&view=table");
   await later(page, 100);
   await page.getByRole("link", { name: "Lab" }).focus();
@@ -150,7 +159,7 @@ test("through all pages by keyboard, and a topic changed", async ({ page }) => {
   await expect(page).toHaveURL(/\/reports$/);
   await page.getByRole("link", { name: "Live" }).focus();
   await page.keyboard.press("Enter");
-  // A browser complains of a WebSocket that is given up while it connects.
+  // A browser logs an error for a WebSocket that is closed while it connects.
   await later(page, 1);
   await page.getByLabel("Topic").focus();
   await page.keyboard.type("ticker");

@@ -1,4 +1,4 @@
-/** The lab page measures this browser against this server. */
+/** The lab page, with this browser and this server. */
 
 import { readFileSync } from "node:fs";
 import { choose, pick, startSmall } from "../harness/lab.js";
@@ -31,7 +31,7 @@ test.describe("against the demo", () => {
   test("a bar is as long as its value says", async ({ page }) => {
     await page.goto("/lab");
     await pick(page, "Transports", "websocket");
-    // Ten times as much: two bars that cannot be equally long.
+    // Ten times the rate: two bars that cannot have the same length.
     await pick(page, "Rows per ms", "1", "10");
     await pick(page, "Connections", "1");
     await choose(page, "Seconds each", "1");
@@ -55,7 +55,7 @@ test.describe("against the demo", () => {
     );
     const most = Math.max(...values.map(({ sample }) => sample.eventsPerS));
     for (const [at, { share, height }] of drawn.entries()) {
-      // The line has a margin of a hundredth on both sides.
+      // The line has a margin of one hundredth on both sides.
       expect(Math.abs(share - (values[at]?.sample.eventsPerS ?? 0) / most)).toBeLessThan(0.03);
       expect(height).toBeGreaterThan(0.5);
     }
@@ -71,11 +71,11 @@ test.describe("against the demo", () => {
     const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
     await expect(figures).toHaveCount(3);
     await expect(page.getByRole("heading", { name: "Not measured" })).toBeHidden();
-    await page.getByRole("button", { name: "Measure something else" }).click();
+    await page.getByRole("button", { name: "New run" }).click();
     await expect(page.getByRole("button", { name: "Start" })).toBeEnabled();
   });
 
-  test("what was measured in a hidden tab is measured again", async ({ page, network }) => {
+  test("a sample of a hidden tab is repeated", async ({ page, network }) => {
     await page.goto("/lab");
     await startSmall(page, 1);
     await network.seen(({ kind }) => kind === "websocket");
@@ -86,12 +86,12 @@ test.describe("against the demo", () => {
     await expect(page.getByRole("region", { name: "Figures" }).locator("tbody tr")).toHaveCount(1);
   });
 
-  test("stopped, it keeps what it has; opened again, it is as it was", async ({ page }) => {
+  test("a stopped run keeps its samples, and can be saved and opened", async ({ page }) => {
     await page.goto("/lab");
     await startSmall(page, 9);
     await expect(page.getByText(/^[1-8] of 9/)).toBeVisible();
     await page.getByRole("button", { name: "Stop" }).click();
-    await expect(page.getByText(/stopped before its end/)).toBeVisible();
+    await expect(page.getByText(/stopped early/)).toBeVisible();
     const findings = await page.locator(".findings").first().innerText();
     const saved = page.waitForEvent("download");
     await page.getByRole("button", { name: "Save as JSON" }).click();
@@ -102,7 +102,7 @@ test.describe("against the demo", () => {
   });
 });
 
-test("without the demo's sources it says how to have them", async ({ page }) => {
+test("without the demo's sources it shows how to add them", async ({ page }) => {
   await page.goto("/lab");
   await expect(page.getByText("thalweg serve --demo")).toBeVisible();
   await expect(page.getByRole("button", { name: "Start" })).toBeDisabled();

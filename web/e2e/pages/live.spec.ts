@@ -1,4 +1,4 @@
-/** The live page: any topic, as it comes. */
+/** The live page with any topic. */
 
 import { figure, later, newest, read, readMs, state } from "../harness/live.js";
 import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
@@ -6,23 +6,23 @@ import { TRANSPORTS } from "../sdk/transports.js";
 
 const ROWS = ["--source", "rows=cars,cars=20,interval=20ms"];
 
-/** As curl would. */
+/** Publishes as curl does. */
 async function post(url: string | URL, body: string): Promise<void> {
   const headers = { "Content-Type": "application/x-www-form-urlencoded" };
   expect((await fetch(url, { method: "POST", headers, body })).status).toBe(200);
 }
 
-test("without a topic it says how to make one, and shows it when it is there", async ({ page, server }) => {
+test("without a topic it shows how to create one, and then shows it", async ({ page, server }) => {
   await page.goto("/");
   await expect(page.getByRole("heading", { name: "No topic yet" })).toBeVisible();
   const said = await page.locator("pre").textContent();
   const [, body, address] = /curl -d '(.*)' (\S+)/.exec(said ?? "") ?? [];
   await post(new URL(new URL(address ?? "").pathname, server.origin), body ?? "");
-  // It looks again by itself.
+  // The page asks again on its own.
   await expect(page.getByRole("cell", { name: "world" })).toBeVisible();
 });
 
-test("a topic that has said nothing yet says how it would", async ({ page, server }) => {
+test("an empty topic shows how to publish", async ({ page, server }) => {
   await page.goto("/?topic=quiet/one");
   await expect(page.getByRole("heading", { name: "Waiting for the first event of quiet/one" })).toBeVisible();
   await post(`${server.origin}/v1/topics/quiet/one`, '{"speed":39}');
@@ -44,7 +44,7 @@ test.describe("with data that flows", () => {
     expect(await page.locator("tbody tr").count()).toBeLessThan(200);
   });
 
-  test("paused, it stands still and goes on receiving", async ({ page }) => {
+  test("paused, it stands still and continues to receive", async ({ page }) => {
     await page.goto("/?topic=rows");
     await later(page, 100);
     const pause = page.getByRole("button", { name: "Pause" });
@@ -53,7 +53,7 @@ test.describe("with data that flows", () => {
     await expect(pause).toHaveAttribute("aria-pressed", "true");
     const rows = page.getByRole("region", { name: "Events" }).locator("tbody");
     const held = await rows.innerText();
-    // It stands where it was.
+    // The table has not moved.
     expect(await newest(page)).toBeGreaterThanOrEqual(shown);
     const since = page.getByText(/([1-9][\d,]*) more received since/);
     await expect(since).toBeVisible();
@@ -66,7 +66,7 @@ test.describe("with data that flows", () => {
     await later(page, at + 1000);
   });
 
-  test("paused, an event is shown whole", async ({ page, server }) => {
+  test("paused, it shows an event in full", async ({ page, server }) => {
     await post(`${server.origin}/v1/topics/long`, JSON.stringify({ text: `${"x".repeat(300)} the end` }));
     await page.goto("/?topic=long&view=table");
     await later(page, 0);
@@ -83,17 +83,17 @@ test.describe("with data that flows", () => {
     await expect(event).toBeHidden();
   });
 
-  test("no longer followed, it stands where it was", async ({ page }) => {
+  test("without following, it stands still", async ({ page }) => {
     await page.goto("/?topic=rows");
     const shown = await later(page, 1000);
     await page.getByRole("button", { name: "Follow" }).click();
     expect(await newest(page)).toBeGreaterThanOrEqual(shown);
   });
 
-  test("it is drawn as often as it is told, and no more", async ({ page }) => {
+  test("it renders at the selected rate", async ({ page }) => {
     await page.goto("/?topic=rows&view=table");
     await later(page, 100);
-    /** When it is drawn, five times, ms. */
+    /** The times of five renders, ms. */
     const drawn = (): Promise<number[]> =>
       page.locator(".rows tbody").evaluate(
         (rows) =>
@@ -108,29 +108,29 @@ test.describe("with data that flows", () => {
             watch.observe(rows, { subtree: true, characterData: true, childList: true });
           }),
       );
-    const pace = page.getByLabel("Drawn at most every");
+    const pace = page.getByLabel("Update at most every");
     await pace.selectOption({ label: "1 s" });
     const [, ...slow] = await drawn();
-    // A timer may be early by a ms or two, and a frame is late by up to 17.
+    // A timer may be early by a few ms, and a frame is late by up to 17.
     for (const [at, ms] of slow.entries()) if (at) expect(ms - (slow[at - 1] ?? 0)).toBeGreaterThan(950);
     await pace.selectOption({ label: "50 ms" });
     const [, ...quick] = await drawn();
     expect((quick.at(-1) ?? 0) - (quick[0] ?? 0)).toBeLessThan((slow.at(-1) ?? 0) - (slow[0] ?? 0));
   });
 
-  test("what is chosen for one topic holds for the next", async ({ page, server }) => {
+  test("settings stay when the topic changes", async ({ page, server }) => {
     await post(`${server.origin}/v1/topics/other`, "1");
     await page.goto("/?topic=rows");
     await later(page, 100);
     await page.getByLabel("Transport").selectOption({ label: "sse" });
-    await page.getByLabel("Drawn at most every").selectOption({ label: "100 ms" });
+    await page.getByLabel("Update at most every").selectOption({ label: "100 ms" });
     await page.getByLabel("Topic").selectOption({ label: "other" });
     await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of other");
     await expect(figure(page, "transport")).toHaveText("sse");
-    await expect(page.getByLabel("Drawn at most every").locator(":checked")).toHaveText("100 ms");
+    await expect(page.getByLabel("Update at most every").locator(":checked")).toHaveText("100 ms");
   });
 
-  test("filtered, it shows what fits and only that", async ({ page }) => {
+  test("a filter shows only matching rows", async ({ page }) => {
     await page.goto("/?topic=rows");
     await later(page, 1000);
     await page.getByLabel("Filter").fill("c00007");
@@ -172,7 +172,7 @@ test.describe("with data that flows", () => {
     await expect(head).not.toHaveAttribute("aria-sort", /./);
   });
 
-  test("scrolled back, it stays there; Follow goes to the newest again", async ({ page }) => {
+  test("scrolled back, it stays there; Follow returns to the newest row", async ({ page }) => {
     await page.goto("/?topic=rows");
     await later(page, 2000);
     const rows = page.getByRole("region", { name: "Events" });
@@ -184,29 +184,29 @@ test.describe("with data that flows", () => {
     const held = await newest(page);
     const lag = read(await figure(page, "events/s").textContent());
     expect(lag).toBeGreaterThan(0);
-    await expect(page.getByText(/rows held here/)).not.toHaveText(
-      (await page.getByText(/rows held here/).textContent()) ?? "",
+    await expect(page.getByText(/rows in memory/)).not.toHaveText(
+      (await page.getByText(/rows in memory/).textContent()) ?? "",
     );
     expect(await newest(page)).toBe(held);
     await follow.click();
     await later(page, held + 1000);
   });
 
-  test("the chart draws, of the columns that are picked", async ({ page }) => {
+  test("the chart draws the selected columns", async ({ page }) => {
     await page.goto("/?topic=rows&view=chart");
     await expect(page.getByRole("img", { name: /^Chart of/ })).toBeVisible();
     const ink = async (): Promise<string> =>
       page
         .locator(".chart canvas")
         .first()
-        .evaluate((it) => (it as HTMLCanvasElement).toDataURL());
+        .evaluate((element) => (element as HTMLCanvasElement).toDataURL());
     const drawn = await ink();
     await expect.poll(ink).not.toBe(drawn);
     const box = page.getByRole("group", { name: "Columns" }).getByRole("checkbox", { checked: false }).first();
-    const name = await box.evaluate((it) => it.closest("label")?.textContent?.trim());
+    const name = await box.evaluate((input) => input.closest("label")?.textContent?.trim());
     await box.check();
     await expect(page.locator(".chart .legend")).toContainText(name ?? "?");
-    await page.getByLabel("Time shown").selectOption({ label: "10 s" });
+    await page.getByLabel("Time window").selectOption({ label: "10 s" });
     await expect(page.getByRole("img", { name: /^Chart of .*, the last 10 s$/ })).toBeVisible();
   });
 
@@ -215,13 +215,13 @@ test.describe("with data that flows", () => {
     await later(page, 100);
     await page.getByRole("radio", { name: "map" }).check();
     const map = page.locator("canvas").first();
-    const ink = (): Promise<string> => map.evaluate((it) => (it as HTMLCanvasElement).toDataURL());
+    const ink = (): Promise<string> => map.evaluate((element) => (element as HTMLCanvasElement).toDataURL());
     const drawn = await ink();
     await expect.poll(ink).not.toBe(drawn);
     expect(new URL(page.url()).searchParams.get("view")).toBe("map");
   });
 
-  test("the transport is changed by hand while data flows", async ({ page }) => {
+  test("the transport can be switched while data flows", async ({ page }) => {
     await page.goto("/?topic=rows");
     for (const name of TRANSPORTS) {
       await page.getByLabel("Transport").selectOption({ label: name });
@@ -230,7 +230,7 @@ test.describe("with data that flows", () => {
     }
     await page.getByLabel("Transport").selectOption({ index: 0 });
     await expect(figure(page, "transport")).toHaveText("websocket");
-    // Had something been lost or come twice, it would be a gap, or not be held.
+    // Lost or repeated events would be a gap, or a missing row.
     await expect(figure(page, "gaps")).toHaveText("0");
     await page.getByRole("button", { name: "Pause" }).click();
     const offsets = (await page.locator("tbody th").allInnerTexts()).map(Number);
@@ -240,7 +240,7 @@ test.describe("with data that flows", () => {
   test.describe("and a network that breaks", () => {
     test.use({ expected: BROKEN_NETWORK });
 
-    test("a server that is killed is missed, and its return is told with the gap", async ({ page, server }) => {
+    test("a killed server shows as reconnecting, and its restart as a gap", async ({ page, server }) => {
       await page.goto("/?topic=rows");
       await later(page, 100);
       await server.kill();
@@ -249,11 +249,11 @@ test.describe("with data that flows", () => {
       await expect(state(page)).toHaveText("Live");
       await expect(figure(page, "gaps")).toHaveText("1");
       await page.getByText(/^One gap/).click();
-      await expect(page.getByText("the server began anew")).toBeVisible();
+      await expect(page.getByText("the server lost its history")).toBeVisible();
       await later(page, await newest(page));
     });
 
-    test("a page that nothing reaches says how far it is behind", async ({ page, network }) => {
+    test("a page without incoming data shows its lag", async ({ page, network }) => {
       await page.goto("/?topic=rows");
       await later(page, 100);
       await expect(figure(page, "lag")).toHaveText(/^[\d,]+$/);
@@ -262,7 +262,7 @@ test.describe("with data that flows", () => {
       expect(readMs(await figure(page, "age").textContent())).toBeGreaterThan(0);
     });
 
-    test("a connection that is cut loses nothing", async ({ page, network }) => {
+    test("a broken connection loses no events", async ({ page, network }) => {
       await page.goto("/?topic=rows");
       await later(page, 100);
       const before = network.asked.length;
@@ -291,7 +291,7 @@ test.describe("of the demo", () => {
     await expect(page.locator(".chart .range")).toHaveText(/ to /);
   });
 
-  test("the highest speed of each second is a chart by itself", async ({ page }) => {
+  test("the highest speed of each second has a chart by default", async ({ page }) => {
     await page.goto("/?topic=max-speed");
     await expect(page.getByRole("img", { name: /^Chart of \w+, the last 1 min$/ })).toBeVisible();
     await expect(page.locator(".chart .legend b")).toHaveText(/^\d/);

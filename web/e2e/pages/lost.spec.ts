@@ -1,4 +1,4 @@
-/** A server that dies: the page says so in one place, counts down to its next attempt, and makes it when asked. */
+/** A killed server: the page shows one notice with a countdown and a button. */
 
 import type { Page } from "@playwright/test";
 import { list, MATCH_FEED, match, post } from "../harness/match.js";
@@ -13,13 +13,13 @@ const notice = (page: Page) => page.locator(".lost");
 const button = (page: Page) => page.getByRole("button", { name: "Reconnect now" });
 const colour = (page: Page, name: string) => page.locator(name).evaluate((element) => getComputedStyle(element).color);
 
-/** The seconds that the countdown shows. */
+/** The seconds of the countdown. */
 async function seconds(page: Page): Promise<number> {
   const [, text = "0"] = /in (\d+) s/.exec((await page.locator(".countdown").textContent()) ?? "") ?? [];
   return Number(text);
 }
 
-/** Presses the button. On a slow machine the attempt may have come by itself meanwhile. */
+/** Presses the button. On a slow machine the page may reconnect before. */
 async function press(page: Page): Promise<void> {
   await page.evaluate(() => document.querySelector<HTMLButtonElement>(".lost button")?.click());
 }
@@ -28,7 +28,7 @@ for (const [name, path, clock] of [
   ["one match", "/matches?match=8", ".clock"],
   ["the list of matches", "/matches", ".card .minute"],
 ] as const) {
-  test(`${name}: no clock runs on, and the button reconnects at once`, async ({ page, server }) => {
+  test(`${name}: clocks stop, and the button reconnects at once`, async ({ page, server }) => {
     const game = match("8");
     game.status = "first_half";
     await post(server, TOPIC, game);
@@ -45,12 +45,12 @@ for (const [name, path, clock] of [
     await expect(page.locator("main")).not.toContainText("cut.");
     await expect(page.locator(".foot")).not.toContainText("Live");
     expect(await colour(page, clock)).not.toBe(running);
-    // Each attempt in vain is followed by a longer wait: there is time to press the button.
+    // Each failed attempt is followed by a longer delay: there is time to press the button.
     await expect.poll(() => seconds(page)).toBeGreaterThan(2);
     await expect(button(page)).toBeEnabled();
     await page.screenshot({ path: test.info().outputPath("lost.png"), fullPage: true });
     await expectAccessible(page);
-    // It looks at the page in the dark, too.
+    // The check includes the dark scheme.
     await page.emulateMedia({ colorScheme: null });
 
     await server.restart();
@@ -63,7 +63,7 @@ for (const [name, path, clock] of [
   });
 }
 
-test("the live page says the same", async ({ page, server }) => {
+test("the live page shows the same notice", async ({ page, server }) => {
   await post(server, "news", 1);
   await page.goto("/?topic=news");
   await expect(page.locator(".stats [role=status]")).toHaveText("Live");

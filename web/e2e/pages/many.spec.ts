@@ -1,4 +1,4 @@
-/** The live page of a server with more topics than a menu shows. */
+/** The live page of a server with more topics than the menu shows. */
 
 import type { Page } from "@playwright/test";
 import { later, state } from "../harness/live.js";
@@ -6,7 +6,7 @@ import type { Server } from "../harness/server.js";
 import { expect, test } from "../harness/test.js";
 import { expectAccessible } from "./accessible.js";
 
-/** Names that come before the demo's, by the alphabet. */
+/** Names that precede the demo's in the alphabet. */
 const COUNT = 2300;
 const name = (number: number): string => `a/${String(number).padStart(5, "0")}`;
 
@@ -25,7 +25,7 @@ const menu = (page: Page) => page.getByRole("combobox", { name: "Topic", exact: 
 const options = (page: Page) => menu(page).locator("option");
 const total = (page: Page) => page.locator(".total");
 
-test("it opens with the demo's, says how many there are, and finds each of them", async ({ page, server }) => {
+test("it opens with the demo's topic, shows the total, and finds each topic", async ({ page, server }) => {
   await fill(server);
   await page.goto("/");
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of car_live_data");
@@ -40,7 +40,7 @@ test("it opens with the demo's, says how many there are, and finds each of them"
 
   const find = page.getByLabel("Find by name");
   await find.fill("a/0229");
-  await expect(total(page)).toHaveText("10 topics beginning with a/0229");
+  await expect(total(page)).toHaveText("10 topics that begin with a/0229");
   await menu(page).selectOption({ label: "a/02291" });
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of a/02291");
   await find.fill("car_live_data");
@@ -50,7 +50,7 @@ test("it opens with the demo's, says how many there are, and finds each of them"
   await expect(state(page)).toHaveText("Live");
 });
 
-test("a long name stretches no menu", async ({ page, server }) => {
+test("a long name does not stretch the menu", async ({ page, server }) => {
   const long = `long/${"name-".repeat(38)}`;
   await fetch(`${server.origin}/v1/topics/${long}`, { method: "POST", body: "1" });
   for (const width of [1280, 375]) {

@@ -1,4 +1,4 @@
-/** What people publish: whatever it is, the page shows it and nothing of it is run. */
+/** Unusual events: the page shows all of them and executes none. */
 
 import type { Page } from "@playwright/test";
 import { figure, newest, state } from "../harness/live.js";
@@ -16,7 +16,7 @@ async function post(server: Server, topic: string, ...events: readonly string[])
 
 const SCRIPT = `<img src=x onerror="globalThis.ran = true"><script>globalThis.ran = true</script>`;
 
-/** One of each kind, as JSON. */
+/** One event of each kind, as JSON. */
 const ODD: readonly string[] = [
   "null",
   "true",
@@ -46,13 +46,13 @@ async function isWhole(page: Page): Promise<void> {
 test("in all views", async ({ page, server }) => {
   await post(server, "odd", ...ODD);
   await page.goto("/?topic=odd&view=table");
-  await expect(page.getByText(`${ODD.length} rows held here`)).toBeVisible();
+  await expect(page.getByText(`${ODD.length} rows in memory`)).toBeVisible();
   const rows = page.getByRole("region", { name: "Events" }).locator("tbody tr");
   await expect(rows).toHaveCount(ODD.length);
   await expect(page.getByRole("columnheader", { name: SCRIPT })).toHaveCount(1);
-  const heights = await rows.evaluateAll((all) => all.map((it) => it.getBoundingClientRect().height));
+  const heights = await rows.evaluateAll((all) => all.map((element) => element.getBoundingClientRect().height));
   expect(new Set(heights).size).toBe(1);
-  // What is long is not drawn whole.
+  // Long texts are truncated.
   expect((await rows.allTextContents()).join("").length).toBeLessThan(50_000);
   await isWhole(page);
   await page.getByLabel("Filter").fill("no number");
@@ -68,7 +68,7 @@ test("in all views", async ({ page, server }) => {
   }
 });
 
-test("figures so small and so large that a scale has no digits for them", async ({ page, server }) => {
+test("very small and very large numbers on an axis", async ({ page, server }) => {
   for (const [name, values] of Object.entries({ small: ["1e-150", "2e-150"], large: ["1e300", "-1e300"] })) {
     const events = values.map((value, at) => `{"time":"2026-11-21T20:00:0${at}Z","x":${value},"y":${value}}`);
     await post(server, name, ...events);
@@ -81,7 +81,7 @@ test("figures so small and so large that a scale has no digits for them", async 
   }
 });
 
-test("a name with characters of URLs and forms is listed, shown and kept in the address", async ({ page, server }) => {
+test("a name with special characters is listed, shown and kept in the address", async ({ page, server }) => {
   const name = "a@b:c|d+e=f";
   await post(server, encodeURIComponent(name), "1");
   await post(server, "z", "1");
@@ -102,14 +102,14 @@ test("a name with characters of URLs and forms is listed, shown and kept in the 
   await isShown(3);
 });
 
-test("a name that no topic can have is told, and given to nobody to type", async ({ page }) => {
+test("an invalid topic name is rejected, and not suggested in a command", async ({ page }) => {
   await page.goto(`/?topic=${encodeURIComponent("x; rm -rf ~")}`);
-  await expect(page.getByRole("alert")).toContainText("No topic can be called x; rm -rf ~");
+  await expect(page.getByRole("alert")).toContainText("X; rm -rf ~ is not a topic name");
   await expect(page.locator("main pre")).toHaveCount(0);
   await expect(state(page)).toContainText("Ended");
 });
 
-test("a topic that comes later takes nobody away from theirs", async ({ page, server }) => {
+test("a new topic does not replace the one that is open", async ({ page, server }) => {
   await post(server, "b", "1");
   await page.goto("/");
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of b");

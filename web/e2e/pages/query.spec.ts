@@ -1,4 +1,4 @@
-/** The live page's query box: a query is written, runs, is wrong, is explained. */
+/** The live page's query form: writing, running, errors, explanations. */
 
 import type { Page } from "@playwright/test";
 import { later, state } from "../harness/live.js";
@@ -8,13 +8,13 @@ import { expectAccessible } from "./accessible.js";
 const CHART =
   "SELECT window_start, max(speed_kmh) as speed_kmh FROM tumble(car_live_data, INTERVAL 1 s) group by window_start";
 
-// A query that is wrong is refused, which browsers tell.
+// The server rejects a wrong query, which browsers log.
 test.use({ args: ["--source", "car_live_data=cars,cars=20,interval=50ms"], expected: /400 \(Bad Request\)/ });
 
 const field = (page: Page) => page.getByRole("textbox", { name: "Query" });
 const chart = (page: Page) => page.getByRole("img", { name: "Chart of speed_kmh, the last 1 min" });
 
-/** When the newest point of the chart was, each time that there is another one, in s. */
+/** The times of the chart's newest point at each change, s. */
 function points(page: Page, count: number): Promise<number[]> {
   return page.locator(".chart .when").evaluate(
     (when, count) =>
@@ -33,7 +33,7 @@ function points(page: Page, count: number): Promise<number[]> {
   );
 }
 
-test("a query that is typed is drawn, a point a second", async ({ page }) => {
+test("a typed query has a chart, with one point per second", async ({ page }) => {
   await page.goto("/");
   await page.getByRole("button", { name: "Query" }).click();
   await expect(field(page)).toBeFocused();
@@ -53,14 +53,14 @@ test("a query that is typed is drawn, a point a second", async ({ page }) => {
   const starts = await page.locator("tbody td:nth-child(2)").allInnerTexts();
   const seconds = starts.map((start) => Date.parse(start) / 1000);
   expect(seconds).toEqual(seconds.map((_, at) => (seconds[0] ?? 0) + at));
-  // What was typed is in the address.
+  // The query is in the address.
   await page.reload();
   await expect(field(page)).toHaveValue(CHART);
   await expect(page.getByRole("radio", { name: "table" })).toBeChecked();
   await later(page, 0);
 });
 
-test("what is wrong is said under the word, and what was shown goes on", async ({ page }) => {
+test("an error marks the word, and the previous query continues", async ({ page }) => {
   await page.goto(`/?query=${encodeURIComponent(CHART)}`);
   await expect(chart(page)).toBeVisible();
   await field(page).fill(CHART.replace("max(speed_kmh)", "\nmax(sped_kmh)"));
@@ -74,7 +74,7 @@ test("what is wrong is said under the word, and what was shown goes on", async (
   await points(page, 1);
   await field(page).fill(CHART);
   await page.getByRole("button", { name: "Explain" }).click();
-  await expect(page.getByLabel("What it does")).toContainText("windows   1s each, by time:time");
+  await expect(page.getByLabel("Query plan")).toContainText("windows   1s each, by time:time");
   await expect(page.locator("mark")).toHaveCount(0);
   await expect(field(page)).toHaveAttribute("aria-invalid", "false");
 });
@@ -83,7 +83,7 @@ test("each example runs", async ({ page }) => {
   await page.goto("/?topic=car_live_data&view=table");
   await later(page, 100);
   const named = () => page.getByRole("columnheader").allInnerTexts();
-  // Until the topic is described they have numbers.
+  // Columns have numbers until the topic is described.
   const first = async () => (await named()).slice(0, 5);
   await expect.poll(first).toEqual(["offset", "in_use", "longitude", "latitude", "speed_kmh"]);
   const names = await named();
@@ -104,30 +104,30 @@ test("each example runs", async ({ page }) => {
   await later(page, 100);
 });
 
-test("the box can be used by everybody, and nothing sticks out", async ({ page }) => {
+test("the form is accessible, and fits", async ({ page }) => {
   test.slow();
   await page.goto(`/?query=${encodeURIComponent(CHART)}`);
   await expect(chart(page)).toBeVisible();
   await page.getByRole("button", { name: "Explain" }).click();
-  await expect(page.getByLabel("What it does")).toBeVisible();
+  await expect(page.getByLabel("Query plan")).toBeVisible();
   await expectAccessible(page);
   await field(page).fill(`${CHART} ORDER BY 1`);
   await page.getByRole("button", { name: "Run" }).click();
   await expect(page.locator("mark")).toHaveText("ORDER");
   await expectAccessible(page);
   await page.setViewportSize({ width: 360, height: 740 });
-  // The chart has its new size a moment later.
+  // The chart is resized a moment later.
   await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
-  // A query that is not seen is not in the way of those who go by Tab.
+  // A hidden form is not in the order of Tab.
   await page.getByRole("button", { name: "Query" }).click();
   await expect(field(page)).toBeHidden();
   await expect(chart(page)).toBeVisible();
 });
 
-test.describe("of a server that is started again", () => {
+test.describe("of a restarted server", () => {
   test.use({ expected: BROKEN_NETWORK });
 
-  test("a query goes on", async ({ page, server }) => {
+  test("a query continues", async ({ page, server }) => {
     await page.goto(`/?query=${encodeURIComponent(CHART)}`);
     await points(page, 2);
     await server.kill();
@@ -150,9 +150,9 @@ test.describe("of a server that is started again", () => {
 });
 
 test.describe("of a server with room for one query", () => {
-  test.use({ args: ["--source", "car_live_data=cars,interval=50ms", "--max-queries", "1"], expected: /429/ });
+  test.use({ args: ["--source", "car_live_data=cars,interval=50ms", "--set", "limits.queries=1"], expected: /429/ });
 
-  test("another one is refused, and the first goes on", async ({ page }) => {
+  test("a second query is rejected, and the first one continues", async ({ page }) => {
     await page.goto(`/?query=${encodeURIComponent(CHART)}`);
     await expect(chart(page)).toBeVisible();
     await page.getByLabel("Examples").selectOption({ label: "every row" });
@@ -167,7 +167,7 @@ test.describe("of a server with room for one query", () => {
 test.describe("of a server without the demo", () => {
   test.use({ args: [] });
 
-  test("a query of what is shown is there to begin with; what there is not is said", async ({ page, server }) => {
+  test("an example for the current topic is offered; an unknown topic is an error", async ({ page, server }) => {
     const body = '{"speed":39}\n{"speed":40}';
     const headers = { "Content-Type": "application/x-ndjson" };
     expect((await fetch(`${server.origin}/v1/topics/trains`, { method: "POST", headers, body })).status).toBe(200);

@@ -1,4 +1,4 @@
-/** The reports page lists and opens what the lab has measured. */
+/** The reports page: the list of runs, and a run's report. */
 
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,14 +22,14 @@ test("all runs are listed, and one is opened", async ({ page }) => {
   await rows.first().getByRole("radio").check();
   const frame = page.frameLocator("iframe");
   await expect(frame.getByRole("heading").first()).toBeVisible();
-  // What was chosen is in the address: it can be sent to somebody.
+  // The selected run is in the address, so a reader can share it.
   await page.reload();
   await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
 });
 
-test("a run that is not there is told", async ({ page }) => {
+test("an unknown run is reported", async ({ page }) => {
   await page.goto("/reports?run=gone");
-  await expect(page.getByRole("alert")).toContainText("no run called gone");
+  await expect(page.getByRole("alert")).toContainText("no run named gone");
   await page.getByRole("radio").first().check();
   await expect(page.getByRole("alert")).toBeHidden();
 });
@@ -37,13 +37,13 @@ test("a run that is not there is told", async ({ page }) => {
 test("a run without a report says so", async ({ page, folder }) => {
   rmSync(join(folder, "today", "report.html"));
   await page.goto("/reports?run=today");
-  await expect(page.getByText("This run has its figures, and no page")).toBeVisible();
+  await expect(page.getByText("This run has figures but no report")).toBeVisible();
   await expect(page.getByText("bench export --store . --format html today")).toBeVisible();
   await expect(page.getByRole("row", { name: "figures only" })).toHaveCount(1);
   rmSync(join(folder, "today", "summary.json.gz"));
   await page.reload();
-  await expect(page.getByRole("row", { name: "not finished" })).toHaveCount(1);
-  await expect(page.getByText("This run has no report yet")).toBeVisible();
+  await expect(page.getByRole("row", { name: "unfinished" })).toHaveCount(1);
+  await expect(page.getByText("This run has no report:")).toBeVisible();
   await expect(page.locator("iframe")).toHaveCount(0);
 });
 
@@ -60,7 +60,7 @@ test("a run may be called anything", async ({ page, folder }) => {
   await expect(page.getByRole("cell", { name: "<b>soon</b>" })).toBeVisible();
 });
 
-base.describe("with a folder in which nothing is yet", () => {
+base.describe("with an empty folder", () => {
   const empty = test.extend<{ folder: string }>({
     folder: async ({}, use) => {
       const folder = mkdtempSync(join(tmpdir(), "thalweg-runs-"));
@@ -80,7 +80,7 @@ base.describe("with a folder in which nothing is yet", () => {
 });
 
 base.describe("without a folder of runs", () => {
-  // That there is none is a 404, which browsers tell.
+  // Without a folder the list is 404, which browsers log.
   base.use({ expected: /404 \(Not Found\)/ });
 
   base("it says how to show them", async ({ page }) => {

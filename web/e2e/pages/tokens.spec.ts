@@ -1,4 +1,4 @@
-/** Pages of a server that wants to know who looks: the reader is asked for a token, once. */
+/** Pages of a server that requires a token: the reader is asked once. */
 
 import { rmSync } from "node:fs";
 import type { Page } from "@playwright/test";
@@ -9,7 +9,7 @@ import { test as base, expect } from "../harness/test.js";
 import { TRANSPORTS } from "../sdk/transports.js";
 
 const TOKEN = "read-me-1234567890";
-/** For the list of topics as well, which the lab needs. */
+/** A token that may also list topics, which the lab needs. */
 const PUBLISHERS = "write-me-1234567890";
 
 const test = base.extend<{ folder: string }>({
@@ -19,26 +19,34 @@ const test = base.extend<{ folder: string }>({
     rmSync(folder, { recursive: true });
   },
   args: async ({ folder }, use) =>
-    use(["--demo", "--runs", folder, "--subscribe-token", TOKEN, "--publish-token", PUBLISHERS]),
+    use([
+      "--demo",
+      "--runs",
+      folder,
+      "--token",
+      `subscriber=${TOKEN},subscribe=**`,
+      "--token",
+      `publisher=${PUBLISHERS},subscribe=**,publish=**,inspect=**,admin=true`,
+    ]),
 });
 
-// Before there is a token the server refuses, which browsers tell, and a connection is given up; the list of
-// topics it refuses to who may only subscribe.
+// Without a token the server answers 401, which browsers log, and a connection is closed. The list of topics is 403
+// for a token that only grants the right to subscribe.
 test.use({ expected: /401 \(Unauthorized\)|403 \(Forbidden\)|closed before the connection is established/ });
 
-const form = (page: Page) => page.getByRole("heading", { name: "This server asks for a token" });
+const form = (page: Page) => page.getByRole("heading", { name: "This server requires a token" });
 
 async function present(page: Page, token: string): Promise<void> {
   await page.getByLabel("Token").fill(token);
   await page.getByRole("button", { name: "Use it" }).click();
 }
 
-test("Live: the wrong one is told, the right one is kept, and is in no address", async ({ page, network }) => {
+test("Live: rejects a wrong token, keeps the right one, and puts it in no address", async ({ page, network }) => {
   await page.goto("/?topic=car_live_data&view=table");
   await expect(form(page)).toBeVisible();
   for (const wrong of ["read-me", "no header has thisé"]) {
     await present(page, wrong);
-    await expect(page.getByRole("alert")).toHaveText("The server does not take this token.");
+    await expect(page.getByRole("alert")).toHaveText("The server rejects this token.");
   }
   await present(page, ` ${TOKEN} `);
   await later(page, 100);
@@ -54,7 +62,7 @@ test("Live: the wrong one is told, the right one is kept, and is in no address",
   for (const { url } of network.asked) expect(url.href).not.toContain(TOKEN);
 });
 
-test("Lab: both experiments are run", async ({ page }) => {
+test("Lab: both experiments run", async ({ page }) => {
   await page.goto("/lab");
   await present(page, PUBLISHERS);
   await page.getByRole("button", { name: "Start" }).waitFor();
@@ -65,7 +73,7 @@ test("Lab: both experiments are run", async ({ page }) => {
   await choose(page, "Repeats", "1");
   await page.getByRole("button", { name: "Start" }).click();
   await expect(figures).toHaveCount(2);
-  await page.getByRole("button", { name: "Measure something else" }).click();
+  await page.getByRole("button", { name: "New run" }).click();
   await page.getByRole("radio", { name: /^B, round trips/ }).check();
   await pick(page, "Transports", "websocket", "http-streaming");
   await choose(page, "Round trips each", "100");
@@ -75,11 +83,11 @@ test("Lab: both experiments are run", async ({ page }) => {
   await expect(page.getByRole("heading", { name: "Not measured" })).toBeHidden();
 });
 
-test("Reports: framed, and by themselves", async ({ page }) => {
+test("Reports: in the frame, and alone", async ({ page }) => {
   await page.goto("/reports?run=today");
   await present(page, TOKEN);
   await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
-  await page.getByRole("link", { name: "by itself" }).first().click();
+  await page.getByRole("link", { name: "open alone" }).first().click();
   await expect(page).toHaveURL(/\/runs\/\w+\/report\.html\?ticket=/);
   await expect(page.getByRole("heading").first()).toBeVisible();
 });

@@ -1,4 +1,4 @@
-/** A server that was restarted without a broker does not have the newest version: the pages say so. */
+/** A server without a broker loses the newest version when it restarts. The pages report that. */
 
 import type { Page } from "@playwright/test";
 import { list, MATCH_FEED, match, post } from "../harness/match.js";
@@ -9,7 +9,7 @@ test.use({ args: [...MATCH_FEED], expected: BROKEN_NETWORK });
 
 const TOPIC = "matchesfeed/8/matchcentre";
 
-const notice = (page: Page) => page.getByRole("status").filter({ hasText: "Value unknown since" });
+const notice = (page: Page) => page.getByRole("status").filter({ hasText: "Newest version unknown since" });
 
 test("the match centre: the last version stays, with a notice, until the next one comes", async ({ page, server }) => {
   const game = match("8");
@@ -21,7 +21,7 @@ test("the match centre: the last version stays, with a notice, until the next on
   await server.restart();
   await expect(notice(page)).toBeVisible();
   await expect(page.locator(".clock")).toHaveText("12:05");
-  await expect(page.locator(".foot")).toContainText("Value unknown; connected over");
+  await expect(page.locator(".foot")).toContainText("Newest version unknown; connected over");
   await page.screenshot({ path: test.info().outputPath("match.png"), fullPage: true });
   await expectAccessible(page);
   game.clock.second = 7;
@@ -31,7 +31,7 @@ test("the match centre: the last version stays, with a notice, until the next on
   await expect(page.locator(".foot")).toContainText("Live");
 });
 
-test("the list of matches says it, too", async ({ page, server }) => {
+test("the list of matches shows the notice, too", async ({ page, server }) => {
   await post(server, "matchesfeed/all", list(match("8")));
   await page.goto("/matches");
   await expect(page.locator(".card")).toHaveCount(1);
@@ -49,7 +49,7 @@ test("the live page: the document stays, with a notice, until the next one comes
   await expect(notice(page)).toHaveCount(0);
   await server.kill();
   await server.restart();
-  await expect(notice(page)).toContainText("Below is the last one that came here");
+  await expect(notice(page)).toContainText("The page shows the last version that it received");
   await expect(home).toContainText("8");
   await page.getByText(/^One gap/).click();
   await expect(page.getByText("the value is unknown: the server")).toBeVisible();

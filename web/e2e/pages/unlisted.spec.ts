@@ -1,4 +1,4 @@
-/** Live, of a server that lists its topics to those with a token alone, and lets everybody subscribe. */
+/** The live page of a server that lists its topics only with a token, but allows all clients to subscribe. */
 
 import { createHmac } from "node:crypto";
 import { figure, later, state } from "../harness/live.js";
@@ -7,18 +7,19 @@ import { test as base, expect } from "../harness/test.js";
 const TOKEN = "look-at-me-1234567890";
 
 const test = base.extend({
-  args: async ({}, use) => use(["--demo", "--inspect-token", TOKEN]),
+  args: async ({}, use) =>
+    use(["--demo", "--token", `inspector=${TOKEN},inspect=**`, "--token", "everybody,subscribe=**,publish=**"]),
 });
 
-// The list is refused, which browsers tell.
+// The list is rejected, which browsers log.
 test.use({ expected: /401 \(Unauthorized\)/ });
 
-test("a topic is shown that somebody types, or that is in the address", async ({ page }) => {
+test("opens a topic by its typed name, or from the address", async ({ page }) => {
   await page.goto("/");
-  await expect(page.getByRole("heading", { name: "Which topic?" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Open a topic" })).toBeVisible();
   await expect(page.getByText("The list of topics needs a token")).toBeVisible();
   await page.getByLabel("Topic").fill("car_live_data");
-  await page.getByRole("button", { name: "Show it" }).click();
+  await page.getByRole("button", { name: "Open" }).click();
   await later(page, 100);
   await expect(state(page)).toHaveText("Live");
   await expect(page).toHaveURL(/\?topic=car_live_data/);
@@ -27,7 +28,7 @@ test("a topic is shown that somebody types, or that is in the address", async ({
   await expect(figure(page, "transport")).toHaveText("websocket");
 });
 
-test("with the token the list is there", async ({ page }) => {
+test("shows the list with the token", async ({ page }) => {
   await page.goto("/");
   await page.getByRole("button", { name: "Present a token" }).click();
   await page.getByLabel("Token").fill(TOKEN);
@@ -36,7 +37,7 @@ test("with the token the list is there", async ({ page }) => {
   await expect(page.getByLabel("Topic").locator("option", { hasText: "ticker" })).toHaveCount(1);
 });
 
-test.describe("to a user whose token gives no right to see the list", () => {
+test.describe("with a token without the right to list topics", () => {
   const SECRET = "a secret of the tests, and of nobody else";
   const signed = (rights: object): string => {
     const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -50,19 +51,19 @@ test.describe("to a user whose token gives no right to see the list", () => {
     expected: /40[13] \((Unauthorized|Forbidden)\)/,
   });
 
-  test("the form for a token names such tokens, and a topic is shown that the user types", async ({ page }) => {
+  test("accepts such a token, and opens a topic by its typed name", async ({ page }) => {
     await page.goto("/");
     await expect(page.getByText("a user’s token")).toBeVisible();
     await page.getByLabel("Token").fill(signed({ subscribe: ["**"] }));
     await page.getByRole("button", { name: "Use it" }).click();
-    await expect(page.getByRole("heading", { name: "Which topic?" })).toBeVisible();
+    await expect(page.getByRole("heading", { name: "Open a topic" })).toBeVisible();
     await expect(page.getByText("inspect")).toBeVisible();
-    await expect(page.getByText("The server refuses")).toHaveCount(0);
+    await expect(page.getByText("The server rejected")).toHaveCount(0);
     await page.getByLabel("Topic").fill("car_live_data");
-    await page.getByRole("button", { name: "Show it" }).click();
+    await page.getByRole("button", { name: "Open" }).click();
     await later(page, 100);
     await expect(state(page)).toHaveText("Live");
-    // From here another topic can be named, too.
+    // From here the reader can open another topic by name.
     await page.getByLabel("Find by name").fill("ticker");
     await page.getByLabel("Find by name").press("Enter");
     await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of ticker");

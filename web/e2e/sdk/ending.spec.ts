@@ -1,4 +1,4 @@
-/** Topics that end, on every transport: who has one is told, and has the others still. */
+/** Ends of topics over every transport: the subscriber is informed, and other topics continue. */
 
 import { expect, open, test } from "../harness/test.js";
 import { TRANSPORTS } from "./transports.js";
@@ -31,7 +31,7 @@ for (const name of TRANSPORTS) {
     await expect.poll(told).toContain("a deleted");
     await send("POST", "b", "second");
     await expect.poll(told).toContain("b second");
-    // Who polls may be away for a moment.
+    // A long poll may be between two requests.
     const list = async () => (await fetch(`${server.origin}/v1/topics`)).json() as Promise<{ topics: Listed[] }>;
     const listening = async () => (await list()).topics.find(({ topic }) => topic === "b")?.subscribers;
     await expect.poll(listening).toBe(1);

@@ -1,4 +1,4 @@
-/** A browser's EventSource without the SDK, where a URL is good once. */
+/** A browser's EventSource without the SDK, with single-use URLs. */
 
 import type { Page } from "@playwright/test";
 import { snippet } from "../../sdk/test/snippet.js";
@@ -8,7 +8,15 @@ import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
 const TOKEN = "read-me";
 const PUBLISHER = "write-me";
 
-test.use({ args: ["--subscribe-token", TOKEN, "--publish-token", PUBLISHER], expected: BROKEN_NETWORK });
+test.use({
+  args: [
+    "--token",
+    `subscriber=${TOKEN},subscribe=**`,
+    "--token",
+    `publisher=${PUBLISHER},subscribe=**,publish=**,inspect=**,admin=true`,
+  ],
+  expected: BROKEN_NETWORK,
+});
 
 interface Message {
   topic: string;
@@ -19,23 +27,26 @@ interface Message {
 
 declare global {
   var heard: Message[];
-  /** The events of the next message that has any. */
+  /** The events of the next message with events. */
   var next: () => Promise<unknown[]>;
 }
 
-/** Has a page listen to topics with the lines of docs/wire.md. */
+/** Makes a page subscribe with the code of docs/reference/subscribing.md. */
 async function listen(page: Page, token: string, topics = ["a", "b"]): Promise<void> {
-  const lines = snippet("js", "EventSource that comes back", "docs/wire.md");
+  const lines = snippet("js", "EventSource that comes back", "docs/reference/subscribing.md");
   const call = `globalThis.heard = []; listen(${JSON.stringify(topics)}, "${token}", (message) => heard.push(message));`;
   await page.goto("/e2e/empty.html");
   await page.addScriptTag({ type: "module", content: lines + call });
 }
 
-/** All that was heard of a topic, as soon as its last event is this one. */
+/** Returns everything received of a topic, once its last event is this one. */
 async function until(page: Page, topic: string, last: number): Promise<unknown[]> {
   const all = (): Promise<unknown[]> =>
     page.evaluate(
-      (topic) => heard.filter((it) => it.topic === topic).flatMap((it) => (it.gap ? [it.gap] : (it.events ?? []))),
+      (topic) =>
+        heard
+          .filter((batch) => batch.topic === topic)
+          .flatMap((batch) => (batch.gap ? [batch.gap] : (batch.events ?? []))),
       topic,
     );
   await expect.poll(async () => (await all()).at(-1)).toBe(last);
@@ -44,7 +55,7 @@ async function until(page: Page, topic: string, last: number): Promise<unknown[]
 
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
 
-test("docs/wire.md: it comes back with another ticket where it was, whatever ended it", async ({
+test("docs/reference/subscribing.md: it resumes with a new ticket after every kind of end", async ({
   page,
   network,
   server,
@@ -66,24 +77,24 @@ test("docs/wire.md: it comes back with another ticket where it was, whatever end
   await server.kill();
   await server.restart();
   await publish(server, "a", 1, 3, PUBLISHER);
-  // It has lost its history, and says so.
+  // The server has lost its history, and reports that.
   expect(await until(page, "a", 3)).toEqual([...upTo(30), { missed: null, reason: "epoch" }, 1, 2, 3]);
 });
 
-test("docs/wire.md: the wrong token is told, and not tried for ever", async ({ page, network }) => {
+test("docs/reference/subscribing.md: a wrong token is reported, and not retried forever", async ({ page, network }) => {
   await listen(page, "wrong");
   await expect.poll(() => page.evaluate(() => globalThis.heard?.[0]?.error?.code)).toBe("unauthorized");
   expect(network.asked).toHaveLength(1);
 });
 
-test("docs/wire.md: a wrong topic is told, and not tried for ever", async ({ page, network }) => {
+test("docs/reference/subscribing.md: a wrong topic is reported, and not retried forever", async ({ page, network }) => {
   await listen(page, TOKEN, ["no topic"]);
   await expect.poll(() => page.evaluate(() => globalThis.heard?.[0]?.error?.status)).toBe(400);
-  // A ticket, the EventSource, and why it was refused.
+  // A ticket, the EventSource, and the request for the reason.
   expect(network.asked).toHaveLength(3);
 });
 
-test("left to itself it does not come back: its ticket is spent", async ({ page, network, server }) => {
+test("without that code it does not reconnect: its ticket is used", async ({ page, network, server }) => {
   await page.goto("/e2e/empty.html");
   const headers = { Authorization: `Bearer ${TOKEN}` };
   const answer = await fetch(`${server.origin}/v1/tickets`, { method: "POST", headers });
@@ -99,7 +110,7 @@ test("left to itself it does not come back: its ticket is spent", async ({ page,
   await expect.poll(state).toBe(2);
 });
 
-test("each event comes before the next is published, and so does the confirmation", async ({ page, server }) => {
+test("each event, and the confirmation, arrives before the next is published", async ({ page, server }) => {
   const headers = { Authorization: `Bearer ${TOKEN}` };
   const answer = await fetch(`${server.origin}/v1/tickets`, { method: "POST", headers });
   const { ticket } = (await answer.json()) as { ticket: string };
@@ -129,10 +140,10 @@ test("each event comes before the next is published, and so does the confirmatio
   console.log(`EventSource: ${Math.max(...took).toFixed(1)} ms at most`);
 });
 
-test.describe("where little is retained, and nobody needs a token", () => {
-  test.use({ args: ["--history-bytes", "64KiB"] });
+test.describe("with a short history and without tokens", () => {
+  test.use({ args: ["--topic", "**,history-bytes=64KiB"] });
 
-  test("under policy=close it is told the end, comes back once, and stays away", async ({ page, network, server }) => {
+  test("under policy=close it gets the end, reconnects once, and stops", async ({ page, network, server }) => {
     await page.goto("/e2e/empty.html");
     const lines = Array.from({ length: 200 }, () => JSON.stringify("x".repeat(2000))).join("\n");
     const headers = { "Content-Type": "application/x-ndjson" };

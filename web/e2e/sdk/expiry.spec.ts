@@ -1,22 +1,22 @@
-/** Tokens that end: one in the middle, which the server closes; later ones are replaced ahead of their end. */
+/** Tokens that expire: the server closes the first connection; later tokens are replaced before they expire. */
 
 import { createHmac } from "node:crypto";
 import { expect, more, open, subscribe, test } from "../harness/test.js";
 import { TRANSPORTS } from "./transports.js";
 
-// Tokens end after seconds of the clock, however many of them the page gets to run.
+// Tokens expire after seconds of real time, however much of it the page gets.
 test.describe.configure({ retries: 2 });
 
 const SECRET = "a secret of the tests, and of nobody else";
 const SOURCE = ["--source", "users/alice/rows=constant,batch=5,interval=1ms"];
 
 test.use({
-  args: [...SOURCE, "--jwt-secret", SECRET, "--jwt-leeway", "0"],
-  // A poll with a token that has just ended is refused.
+  args: [...SOURCE, "--jwt-secret", SECRET, "--set", "jwt-leeway=0"],
+  // A poll with a token that has just expired is rejected.
   expected: /Failed to load resource/,
 });
 
-/** A token of alice's (RFC 7519, RFC 7515). */
+/** Creates a token for alice (RFC 7519, RFC 7515). */
 function signed(lastsS: number): string {
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
   const now = Math.floor(Date.now() / 1000);
@@ -26,7 +26,7 @@ function signed(lastsS: number): string {
 }
 
 for (const name of TRANSPORTS) {
-  test(`${name} goes on through the ends of tokens, and nothing is lost or comes twice`, async ({ page }) => {
+  test(`${name} continues when tokens expire, without lost or repeated events`, async ({ page }) => {
     const lasting = [2, 6];
     let asked = 0;
     await page.exposeFunction("mint", () => {
@@ -36,11 +36,11 @@ for (const name of TRANSPORTS) {
     await open(page, { transports: [name], token: "mint" });
     await subscribe(page, "users/alice/rows");
     await more(page, 1000);
-    // The first has ended, and the second was asked for by the next connection.
+    // The first token has expired, and the next connection requested the second one.
     await expect.poll(() => asked).toBe(2);
     const { statuses } = await more(page, 1000);
     expect(statuses.filter(({ state }) => state === "waiting").length).toBeLessThan(2);
-    // The third one was there before the second ended: nobody waited.
+    // The third token arrived before the second one expired: no connection was closed.
     await expect.poll(() => asked).toBe(3);
     const before = await more(page, 1000);
     const after = await more(page, 5000);
@@ -50,7 +50,7 @@ for (const name of TRANSPORTS) {
   });
 }
 
-test("a topic to which the next token gives no right ends, and the others go on", async ({ page }) => {
+test("a topic without a right in the next token ends, and the others continue", async ({ page }) => {
   const rights = ["users/{sub}/**", "news"];
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
   await page.exposeFunction("mint", () => {

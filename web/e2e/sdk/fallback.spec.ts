@@ -1,37 +1,37 @@
-/** A transport that does not work is left for the next one, whatever stands in between. */
+/** Fallback to the next transport if one does not work. */
 
 import type { Page } from "@playwright/test";
 import type { TransportName } from "thalweg";
-import type { Asked, Kind } from "../harness/asked.js";
+import { IDLE_TIMEOUT_MS, stopClock, timeOut } from "../harness/clock.js";
 import type { Network } from "../harness/proxy.js";
+import type { Kind, SeenRequest } from "../harness/seen-request.js";
 import { publish, type Server } from "../harness/server.js";
 import { BROKEN_NETWORK, expect, expectAll, open, over, subscribe, test, until } from "../harness/test.js";
 import { PASS, type Treatment } from "../harness/treatments.js";
 
 test.use({ expected: BROKEN_NETWORK });
 
-/** How long a transport has to say its first word: here nothing is far away. */
-const TIMEOUT_MS = 400;
-
-/** Treats some transports in this way and passes the rest. */
+/** Applies a treatment to some transports, and passes the others. */
 function block(network: Network, kinds: readonly Kind[], treatment: Treatment): void {
-  network.treat(({ kind }: Asked) => (kinds.includes(kind) ? treatment : PASS));
+  network.treat(({ kind }: SeenRequest) => (kinds.includes(kind) ? treatment : PASS));
 }
 
-const UPGRADES: readonly [string, Treatment][] = [
+const UPGRADES: readonly [string, Treatment, "is silent"?][] = [
   ["answers 400 to upgrades", { by: "refuse", status: 400 }],
   ["answers 200 to upgrades", { by: "refuse", status: 200 }],
   ["resets upgrades", { by: "reset" }],
-  ["never answers upgrades", { by: "hang" }],
-  ["opens WebSockets, and lets nothing through", { by: "mute" }],
+  ["never answers upgrades", { by: "hang" }, "is silent"],
+  ["opens WebSockets, and lets nothing through", { by: "mute" }, "is silent"],
 ];
 
-for (const [what, treatment] of UPGRADES) {
+for (const [what, treatment, isSilent] of UPGRADES) {
   test(`a proxy that ${what}: HTTP streaming`, async ({ page, network, server }) => {
     block(network, ["websocket"], treatment);
     await publish(server, "numbers", 1, 1000);
-    await open(page, { connectTimeout: TIMEOUT_MS });
+    await stopClock(page);
+    await open(page);
     await subscribe(page, "numbers");
+    if (isSilent) await timeOut(page, network, "websocket");
     await over(page, "http-streaming");
     expectAll(await until(page, 1000), 1000);
     expect(network.asked.some(({ kind }) => kind === "websocket")).toBe(true);
@@ -45,21 +45,19 @@ for (const [index, next] of ORDER.entries()) {
   test(`blocked ${blocked.join(", ") || "nothing"}: ${next}`, async ({ page, network, server }) => {
     block(network, blocked, { by: "refuse", status: 403 });
     await publish(server, "numbers", 1, 1000);
-    await open(page, { connectTimeout: TIMEOUT_MS });
+    await stopClock(page);
+    await open(page);
     await subscribe(page, "numbers");
     await over(page, next);
     expectAll(await until(page, 1000), 1000);
   });
 }
 
-test("with much data asked for, HTTP streaming comes first, and WebSocket behind it", async ({
-  page,
-  network,
-  server,
-}) => {
+test("with volume high, HTTP streaming comes first and WebSocket second", async ({ page, network, server }) => {
   block(network, ["http-streaming"], { by: "refuse", status: 403 });
   await publish(server, "numbers", 1, 1000);
-  await open(page, { volume: "high", connectTimeout: TIMEOUT_MS });
+  await stopClock(page);
+  await open(page, { volume: "high" });
   await subscribe(page, "numbers");
   await over(page, "websocket");
   expectAll(await until(page, 1000), 1000);
@@ -67,13 +65,16 @@ test("with much data asked for, HTTP streaming comes first, and WebSocket behind
 });
 
 test("a proxy that buffers answers, and drops upgrades: long polling", async ({ page, network, server }) => {
-  // It would let go of half a megabyte at a time; no stream here is as long.
+  // The proxy would release half a megabyte at a time; no stream here is that long.
   network.treat(({ kind }) =>
     kind === "websocket" ? { by: "refuse", status: 400 } : { by: "hold", bytes: 512 * 1024 },
   );
   await publish(server, "numbers", 1, 1000);
-  await open(page, { connectTimeout: TIMEOUT_MS });
+  await stopClock(page);
+  await open(page);
   await subscribe(page, "numbers");
+  await timeOut(page, network, "http-streaming");
+  await timeOut(page, network, "sse");
   await over(page, "long-polling");
   await until(page, 1000);
   await publish(server, "numbers", 1001, 1100);
@@ -84,51 +85,49 @@ test("a proxy that buffers answers, and drops upgrades: long polling", async ({ 
   expect(tried).toEqual(ORDER);
 });
 
-test.describe("with frequent heartbeats", () => {
-  test.use({ args: ["--heartbeat", "300ms"] });
-
-  test("a path that goes dead, noticed by the idle timeout, is left, and nothing is lost", async ({
-    page,
-    network,
-    server,
-  }) => {
-    await publish(server, "numbers", 1, 100);
-    await open(page, { connectTimeout: TIMEOUT_MS, idleTimeout: 1000 });
-    await subscribe(page, "numbers");
-    await until(page, 100);
-    await over(page, "websocket");
-    block(network, ["websocket"], { by: "hang" });
-    network.freeze();
-    await publish(server, "numbers", 101, 200);
-    await over(page, "http-streaming");
-    expectAll(await until(page, 200), 200);
-  });
+test("a dead path is detected by the idle timeout, without lost events", async ({ page, network, server }) => {
+  await publish(server, "numbers", 1, 100);
+  await stopClock(page);
+  await open(page);
+  await subscribe(page, "numbers");
+  await until(page, 100);
+  await over(page, "websocket");
+  block(network, ["websocket"], { by: "hang" });
+  network.freeze();
+  await publish(server, "numbers", 101, 200);
+  const before = network.asked.length;
+  await page.clock.fastForward(IDLE_TIMEOUT_MS);
+  await page.evaluate(() => e2e.until((_, { state }) => state === "waiting"));
+  await page.clock.fastForward("00:30");
+  await timeOut(page, network, "websocket", before);
+  await over(page, "http-streaming");
+  expectAll(await until(page, 200), 200);
 });
 
-test("what worked is remembered for the tab: there it begins the next time", async ({ page, network, server }) => {
+test("the working transport is remembered for the tab", async ({ page, network, server }) => {
   block(network, ["websocket"], { by: "refuse", status: 400 });
   await publish(server, "numbers", 1, 10);
-  await open(page, { connectTimeout: TIMEOUT_MS });
+  await open(page);
   await subscribe(page, "numbers");
   await over(page, "http-streaming");
   const before = network.asked.length;
-  await open(page, { connectTimeout: TIMEOUT_MS });
+  await open(page);
   await subscribe(page, "numbers");
   await over(page, "http-streaming");
   expect(network.asked.slice(before).find(({ kind }) => kind !== "other")?.kind).toBe("http-streaming");
 });
 
-/** Has a page fall to HTTP streaming, with a clock that the test turns. */
+/** Makes a page fall back to HTTP streaming, with a clock that the test controls. */
 async function fall(page: Page, network: Network, server: Server): Promise<void> {
-  await page.clock.install();
   block(network, ["websocket"], { by: "refuse", status: 400 });
   await publish(server, "numbers", 1, 1000);
-  await open(page, { connectTimeout: TIMEOUT_MS });
+  await stopClock(page);
+  await open(page);
   await subscribe(page, "numbers");
   await over(page, "http-streaming");
 }
 
-test("it upgrades when what was blocked is free again", async ({ page, network, server }) => {
+test("it upgrades when the blocked transport works again", async ({ page, network, server }) => {
   await fall(page, network, server);
   await until(page, 1000);
   block(network, [], PASS);
@@ -138,7 +137,7 @@ test("it upgrades when what was blocked is free again", async ({ page, network, 
   expectAll(await until(page, 2000), 2000);
 });
 
-test("an upgrade fails while it is still blocked, and what works goes on", async ({ page, network, server }) => {
+test("an upgrade fails while it is blocked, and the working transport continues", async ({ page, network, server }) => {
   await fall(page, network, server);
   const tried = network.asked.length;
   await page.clock.fastForward("00:31");
@@ -147,6 +146,6 @@ test("an upgrade fails while it is still blocked, and what works goes on", async
   const book = await until(page, 2000);
   expectAll(book, 2000);
   expect(book.statuses.at(-1)).toMatchObject({ state: "open", transport: "http-streaming" });
-  // The stream that worked was never reopened.
+  // The working stream was never reopened.
   expect(network.asked.filter(({ kind }) => kind === "http-streaming").length).toBe(1);
 });

@@ -1,4 +1,4 @@
-/** A hidden tab asks for a lower rate, and for the full one when it is seen again. */
+/** A hidden tab requests a lower rate, and the full rate when it is visible again. */
 
 import { publish } from "../harness/server.js";
 import { show } from "../harness/shown.js";
@@ -11,7 +11,9 @@ test("over WebSocket, by a command", async ({ page }) => {
   const said: string[] = [];
   page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => said.push(String(payload))));
   const subscriptions = (): (string | undefined)[] =>
-    said.filter((it) => it.includes('"subscribe"')).map((it) => (JSON.parse(it) as { interval?: string }).interval);
+    said
+      .filter((command) => command.includes('"subscribe"'))
+      .map((command) => (JSON.parse(command) as { interval?: string }).interval);
   await page.clock.install();
   await open(page, { transports: ["websocket"], hiddenInterval: 500 });
   await subscribe(page, "rows");
@@ -26,7 +28,7 @@ test("over WebSocket, by a command", async ({ page }) => {
 });
 
 for (const name of ["http-streaming", "sse", "long-polling"] as const) {
-  test(`over ${name}, by opening it anew at its cursor`, async ({ page, network }) => {
+  test(`over ${name}, by reopening it at its cursor`, async ({ page, network }) => {
     const slower = (): number => network.asked.findIndex(({ url }) => url.searchParams.get("interval") === "500ms");
     await page.clock.install();
     await open(page, { transports: [name], hiddenInterval: 500 });

@@ -1,4 +1,4 @@
-/** Behind nginx, which answers 502 while the server is started again. */
+/** Behind nginx, which answers 502 while the server restarts. */
 
 import { nginx } from "../harness/nginx.js";
 import { publish } from "../harness/server.js";
@@ -6,7 +6,7 @@ import { BROKEN_NETWORK, test as base, expect, open, over, subscribe, until } fr
 import { breakable, HEARTBEAT, TRANSPORTS } from "./transports.js";
 
 const test = base.extend({
-  // Behind it the pages of the tests and the server, of one origin.
+  // The tests' pages and the server are behind nginx, under one origin.
   baseURL: async ({ network }, use, info) => {
     const before = await nginx(new URL(network.origin).host, info);
     await use(before.origin);
@@ -17,14 +17,16 @@ const test = base.extend({
 test.use({ args: [...HEARTBEAT], expected: BROKEN_NETWORK });
 
 for (const name of TRANSPORTS) {
-  test(`${name}: a session outlives a restart of the server`, async ({ page, server }) => {
+  test(`${name}: a session survives a restart of the server`, async ({ page, server }) => {
     await publish(server, "numbers", 1, 100);
     await open(page, breakable(name));
     await subscribe(page, "numbers");
     await until(page, 100);
     await server.kill();
-    // The second time it has met nobody but nginx.
-    await page.evaluate(() => e2e.until(({ statuses }) => statuses.filter((it) => it.state === "waiting").length > 1));
+    // The second attempt reached only nginx.
+    await page.evaluate(() =>
+      e2e.until(({ statuses }) => statuses.filter((status) => status.state === "waiting").length > 1),
+    );
     await server.restart();
     await publish(server, "numbers", 1, 50);
     const book = await page.evaluate(() => e2e.until(({ gaps, last }) => gaps.length > 0 && last === 50));
@@ -32,16 +34,16 @@ for (const name of TRANSPORTS) {
   });
 }
 
-test("after the restart it is at once on the transport that worked", async ({ page, server }) => {
+test("after the restart it uses the transport that worked, at once", async ({ page, server }) => {
   await publish(server, "numbers", 1, 100);
   await open(page, { isImpatient: true });
   await subscribe(page, "numbers");
   await over(page, "websocket");
   await server.kill();
   const { statuses } = await page.evaluate(() =>
-    e2e.until(({ statuses }) => statuses.filter((it) => it.state === "waiting").length > 3),
+    e2e.until(({ statuses }) => statuses.filter((status) => status.state === "waiting").length > 3),
   );
-  // Meanwhile the others were tried as well.
+  // The others were tried in the meantime.
   expect(new Set(statuses.map(({ transport }) => transport))).toContain("long-polling");
   await page.evaluate(() => {
     e2e.isImpatient = false;
@@ -50,13 +52,13 @@ test("after the restart it is at once on the transport that worked", async ({ pa
   await server.restart();
   await page.evaluate(() => e2e.wake());
   const after = await page.evaluate(
-    (before) => e2e.until(({ statuses }) => statuses.slice(before).some((it) => it.state === "open")),
+    (before) => e2e.until(({ statuses }) => statuses.slice(before).some((status) => status.state === "open")),
     statuses.length,
   );
   expect(after.statuses.at(-1)).toMatchObject({ state: "open", transport: "websocket" });
 });
 
-test("an EventSource without the SDK does not outlive it", async ({ page, server }) => {
+test("an EventSource without the SDK does not survive it", async ({ page, server }) => {
   await page.goto("/e2e/empty.html");
   await page.evaluate(async () => {
     const source = new EventSource("/v1/topics/numbers");

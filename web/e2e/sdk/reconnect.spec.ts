@@ -1,5 +1,6 @@
-/** Connections break: it comes back, goes on where it was, and says what it could not get. */
+/** Broken connections: the client reconnects, resumes, and reports gaps. */
 
+import { stopClock } from "../harness/clock.js";
 import { publish } from "../harness/server.js";
 import { BROKEN_NETWORK, expect, expectAll, more, open, subscribe, test, until } from "../harness/test.js";
 import { PASS } from "../harness/treatments.js";
@@ -7,15 +8,15 @@ import { breakable, HEARTBEAT, TRANSPORTS } from "./transports.js";
 
 test.use({ expected: BROKEN_NETWORK });
 
-/** Where a connection dies, bytes behind its head: in a frame, between two, in the first. */
+/** Places at which a connection breaks, bytes after its head: in a frame, between two, in the first. */
 const CUTS = [1, 700, 4000, 9001, 20_000, 30_007];
 
 test.describe("in small batches", () => {
   test.use({ args: [...HEARTBEAT, "--topic", "numbers,batch-events=100"] });
 
   for (const name of TRANSPORTS) {
-    test(`${name}, cut in mid-stream: nothing lost, nothing repeated`, async ({ page, network, server }) => {
-      // A forever frame's cut is noticed late: few will do.
+    test(`${name}, a break in mid-stream loses and repeats no events`, async ({ page, network, server }) => {
+      // The end of a forever frame is detected late: a few breaks are enough.
       const cuts = name === "forever-frame" ? CUTS.slice(1, 3) : [...CUTS];
       network.treat(({ kind }) => {
         const bytes = kind === name ? cuts.shift() : undefined;
@@ -33,7 +34,7 @@ test.describe("in small batches", () => {
 });
 
 for (const name of TRANSPORTS) {
-  test(`${name}: the server is killed and started again`, async ({ page, network, server }) => {
+  test(`${name}: the server is killed and restarted`, async ({ page, network, server }) => {
     await publish(server, "numbers", 1, 1000);
     await open(page, breakable(name));
     await subscribe(page, "numbers");
@@ -41,7 +42,7 @@ for (const name of TRANSPORTS) {
     await server.kill();
     await page.evaluate(() => e2e.until((_, { state }) => state === "waiting"));
     await server.restart();
-    // It has lost its history: this is another epoch, and nobody knows what was missed.
+    // The server has lost its history: the epoch is new, and the gap has no size.
     await publish(server, "numbers", 1, 50);
     const book = await page.evaluate(() => e2e.until(({ gaps, last }) => gaps.length > 0 && last === 50));
     expect(book).toMatchObject({ count: 1050, faults: [], gaps: [{ missed: null, reason: "epoch" }] });
@@ -51,11 +52,11 @@ for (const name of TRANSPORTS) {
   });
 }
 
-test.describe("with a source that never rests", () => {
+test.describe("with a continuous source", () => {
   test.use({ args: [...HEARTBEAT, "--source", "rows=constant,batch=5,interval=1ms"] });
 
   for (const name of TRANSPORTS) {
-    test(`${name}, cut again and again while data flows`, async ({ page, network }) => {
+    test(`${name}, repeated breaks while data flows`, async ({ page, network }) => {
       await open(page, { ...breakable(name), isImpatient: true });
       await subscribe(page, "rows");
       for (let cut = 0; cut < 3; cut++) {
@@ -73,7 +74,11 @@ test.describe("with a short history", () => {
   test.use({ args: [...HEARTBEAT, "--topic", "numbers,history-events=1000,batch-events=100"] });
 
   for (const name of TRANSPORTS) {
-    test(`${name}: what fell off it while it was away is told with its size`, async ({ page, network, server }) => {
+    test(`${name}: events trimmed while disconnected are reported with their number`, async ({
+      page,
+      network,
+      server,
+    }) => {
       await publish(server, "numbers", 1, 100);
       await open(page, breakable(name));
       await subscribe(page, "numbers");
@@ -90,14 +95,13 @@ test.describe("with a short history", () => {
   }
 });
 
-test("back on the network, it does not wait any longer", async ({ page, network, server, context }) => {
+test("the return of the network causes a reconnect at once", async ({ page, network, server, context }) => {
   await publish(server, "numbers", 1, 10);
   await open(page, { transports: ["http-streaming"] });
   await subscribe(page, "numbers");
   await until(page, 10);
-  // From here on no timer of the page ends: only `online` can bring it back.
-  await page.clock.install();
-  await page.clock.pauseAt(Date.now() + 1000);
+  // From here on no timer of the page fires: only `online` can cause a reconnect.
+  await stopClock(page);
   await context.setOffline(true);
   network.cut();
   await page.evaluate(() => e2e.until((_, { state }) => state === "waiting"));
@@ -106,7 +110,7 @@ test("back on the network, it does not wait any longer", async ({ page, network,
   expectAll(await until(page, 20), 20);
 });
 
-test("a server that drains says so, and is come back to", async ({ page, server }) => {
+test("a draining server announces it, and the client reconnects", async ({ page, server }) => {
   await publish(server, "numbers", 1, 10);
   await open(page);
   await subscribe(page, "numbers");

@@ -1,4 +1,4 @@
-/** Several subscriptions of a page to one topic: one on the wire, and each gets all that comes after it has joined. */
+/** Several subscriptions of a page to one topic: one on the wire, and each gets all events after it has joined. */
 
 import type { Page } from "@playwright/test";
 import type { Batch } from "thalweg";
@@ -8,17 +8,17 @@ import { TRANSPORTS } from "./transports.js";
 
 test.use({ args: ["--topic", "matches/**,kind=value"], expected: BROKEN_NETWORK });
 
-/** A batch of the subscription that has joined. */
+/** A batch of the joining subscription. */
 interface Kept {
   events: readonly unknown[];
   first: number;
   changed: readonly string[] | null;
 }
 
-/** The page as the second subscription leaves it. */
+/** The page with the second subscription's results. */
 type Joined = typeof globalThis & { batches: Kept[]; leave: () => void };
 
-/** Subscribes to a topic that the page has already. */
+/** Subscribes to a topic that the page is already subscribed to. */
 async function join(page: Page, topic: string): Promise<void> {
   await page.evaluate((topic) => {
     const joined = globalThis as Joined;
@@ -42,8 +42,9 @@ for (const { name, isInWorker } of [...WAYS, { name: "websocket", isInWorker: tr
   test(`${title}: two share one on the wire until the last is closed`, async ({ page, network, server }) => {
     const commands: string[] = [];
     page.on("websocket", (socket) => socket.on("framesent", ({ payload }) => commands.push(String(payload))));
-    const asked = (command: string): number => commands.filter((it) => it.includes(`"command":"${command}"`)).length;
-    /** Connections that carry the topic; polls come and go. */
+    const asked = (command: string): number =>
+      commands.filter((text) => text.includes(`"command":"${command}"`)).length;
+    /** Open connections that carry the topic. */
     const opened = (): number => network.asked.filter(({ kind }) => kind === name && name !== "long-polling").length;
     await publish(server, "numbers", 1, 1000);
     await open(page, { transports: [name], isInWorker });
@@ -60,11 +61,11 @@ for (const { name, isInWorker } of [...WAYS, { name: "websocket", isInWorker: tr
     await expect.poll(async () => (await events(page)).length).toBe(2000);
     expect(await events(page)).toEqual(range(1001, 3000));
     expect(opened()).toBe(before);
-    // Each connection shows its own commands; those of a Worker's are not seen here.
+    // Commands are visible on WebSockets; those of a Worker are not.
     if (name === "websocket" && !isInWorker) expect([asked("subscribe"), asked("unsubscribe")]).toEqual([1, 0]);
     network.cut();
     await publish(server, "numbers", 3001, 4000);
-    // Chromium does not tell anybody of a forever frame that was cut.
+    // Chromium does not report a broken forever frame.
     if (name !== "forever-frame") {
       await expect.poll(async () => (await events(page)).length).toBe(3000);
       expect(await events(page)).toEqual(range(1001, 4000));
@@ -108,7 +109,7 @@ for (const { name, isInWorker } of [...WAYS, { name: "websocket", isInWorker: tr
     if (name !== "long-polling") expect(network.asked.filter(({ kind }) => kind === name)).toHaveLength(before);
     await post(3);
     await expect.poll(async () => (await events(page)).at(-1)).toEqual(match(3));
-    // A document that takes the server too long to compare comes whole, for both.
+    // A document that the server cannot compare in time arrives whole, for both.
     expect((await batches(page)).slice(1)).toEqual((await firsts()).slice(2));
     expect(await batches(page)).toHaveLength(2);
   });

@@ -1,17 +1,17 @@
-/** A page that does not keep up: what it holds is bounded, and what it misses it is told. */
+/** A page that does not keep up: the data it holds is limited, and missed events are reported. */
 
 import { expect, more, open, over, subscribe, test } from "../harness/test.js";
 import { TRANSPORTS } from "./transports.js";
 
-test.use({ args: ["--source", "rows=constant,batch=200,interval=1ms", "--history-bytes", "1MiB"] });
+test.use({ args: ["--source", "rows=constant,batch=200,interval=1ms", "--topic", "**,history-bytes=1MiB"] });
 
-/** More than all that is held anywhere for a page that does not take it. */
+/** More data than all buffers hold for a page that does not read. */
 const AWAY = 800_000;
 
 const UNHELD: readonly string[] = ["sse", "forever-frame"];
 
 for (const name of TRANSPORTS) {
-  test(`${name}: a busy page misses events, is told how many, and is up to date again`, async ({ page, server }) => {
+  test(`${name}: a busy page misses events, gets their number, and catches up`, async ({ page, server }) => {
     await open(page, { transports: [name] });
     await subscribe(page, "rows");
     await over(page, name);
@@ -20,7 +20,7 @@ for (const name of TRANSPORTS) {
     const from = await head(server.origin);
     await expect.poll(() => head(server.origin)).toBeGreaterThan(from + AWAY);
     if (UNHELD.includes(name)) {
-      // Nothing holds back what comes over these: the session leaves, and comes back when there is room.
+      // These transports have no backpressure: the session disconnects, and reconnects when there is room.
       await page.evaluate(() => e2e.until((_, { reason }) => reason === "the page does not keep up"));
     }
     await page.evaluate(() => e2e.goOn());

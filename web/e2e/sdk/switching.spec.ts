@@ -1,5 +1,6 @@
-/** The transport is changed by hand while data flows: nothing lost, nothing repeated. */
+/** Switching the transport by hand while data flows, without lost or repeated events. */
 
+import { timeOut } from "../harness/clock.js";
 import { expect, more, open, over, subscribe, test } from "../harness/test.js";
 import { TRANSPORTS } from "./transports.js";
 
@@ -9,7 +10,9 @@ test("from each transport to each other", async ({ page }) => {
   await open(page);
   await subscribe(page, "rows");
   await more(page, 1000);
-  const others = TRANSPORTS.flatMap((one) => TRANSPORTS.filter((it) => it !== one).flatMap((other) => [one, other]));
+  const others = TRANSPORTS.flatMap((one) =>
+    TRANSPORTS.filter((name) => name !== one).flatMap((other) => [one, other]),
+  );
   for (const name of others) {
     await page.evaluate((name) => e2e.use(name), name);
     await over(page, name);
@@ -18,7 +21,7 @@ test("from each transport to each other", async ({ page }) => {
   expect(await more(page, 1000)).toMatchObject({ faults: [], gaps: [] });
 });
 
-test("many times at once: the last one holds", async ({ page }) => {
+test("many switches at once: the last one wins", async ({ page }) => {
   await open(page);
   await subscribe(page, "rows");
   await more(page, 1000);
@@ -32,13 +35,14 @@ test("many times at once: the last one holds", async ({ page }) => {
   expect(await more(page, 1000)).toMatchObject({ faults: [], gaps: [] });
 });
 
-test("a transport that does not get through does not interrupt the one that does", async ({ page, network }) => {
+test("a transport that does not work does not interrupt the one in use", async ({ page, network }) => {
   network.treat(({ kind }) => (kind === "sse" ? { by: "hang" } : { by: "pass" }));
-  await open(page, { connectTimeout: 400 });
+  await page.clock.install();
+  await open(page);
   await subscribe(page, "rows");
   await over(page, "websocket");
   await page.evaluate(() => e2e.use("sse"));
-  await network.seen(({ kind }) => kind === "sse");
+  await timeOut(page, network, "sse");
   const book = await more(page, 10_000);
   expect(book).toMatchObject({ faults: [], gaps: [] });
   expect(book.statuses.at(-1)).toMatchObject({ state: "open", transport: "websocket" });

@@ -1,4 +1,4 @@
-/** A server that wants to know who asks: by a header where there are headers, else by a ticket. */
+/** A server that requires a token: in a header where there are headers, otherwise as a ticket. */
 
 import { publish } from "../harness/server.js";
 import { BROKEN_NETWORK, expect, more, open, over, subscribe, test } from "../harness/test.js";
@@ -8,7 +8,14 @@ const SOURCE = ["--source", "rows=constant,batch=5,interval=1ms"];
 const TOKEN = "read-me";
 
 test.use({
-  args: [...HEARTBEAT, ...SOURCE, "--subscribe-token", TOKEN, "--publish-token", "write-me"],
+  args: [
+    ...HEARTBEAT,
+    ...SOURCE,
+    "--token",
+    `subscriber=${TOKEN},subscribe=**`,
+    "--token",
+    "publisher=write-me,subscribe=**,publish=**,inspect=**,admin=true",
+  ],
   expected: BROKEN_NETWORK,
 });
 
@@ -28,7 +35,7 @@ for (const name of TRANSPORTS) {
     for (const { headers, url } of connections) {
       expect(headers.authorization).toBe(HEADERS.includes(name) ? `Bearer ${TOKEN}` : undefined);
       expect(url.searchParams.has("ticket")).toBe(!HEADERS.includes(name));
-      // A URL ends in logs: the token itself is never in one.
+      // URLs end up in logs: the token itself is never in one.
       expect(url.href).not.toContain(TOKEN);
     }
     const used = new Set(connections.map(({ url }) => url.searchParams.get("ticket")));
@@ -38,26 +45,26 @@ for (const name of TRANSPORTS) {
 }
 
 for (const name of ["websocket", "http-streaming"] as const) {
-  test(`${name}: the wrong token is told, and not tried for ever`, async ({ page, network }) => {
+  test(`${name}: a wrong token is reported, and not retried forever`, async ({ page, network }) => {
     await open(page, { transports: [name], token: "wrong-#" });
     await subscribe(page, "rows");
     const { statuses } = await page.evaluate(() => e2e.until((_, { state }) => state === "closed"));
     expect(statuses.at(-1)?.reason).toBeTruthy();
-    // A token may have run out in that moment: a fresh one is asked for before it gives up.
+    // The token may have just expired: the session requests a fresh one before it gives up.
     const presented = network.asked.map(({ headers }) => headers.authorization).filter(Boolean);
     expect(presented.length).toBe(2);
     expect(new Set(presented).size).toBe(2);
   });
 }
 
-test("a token is asked for once for each connection", async ({ page, network }) => {
+test("a token is requested once per connection", async ({ page, network }) => {
   await open(page, { transports: ["websocket"], token: "wrong-#" });
   await subscribe(page, "rows");
   await page.evaluate(() => e2e.until((_, { state }) => state === "closed"));
   expect(network.asked.map(({ headers }) => headers.authorization)).toEqual(["Bearer wrong-1", "Bearer wrong-2"]);
 });
 
-test("without a token it is told what is missing", async ({ page }) => {
+test("without a token the page gets the reason", async ({ page }) => {
   await open(page);
   const error = await page.evaluate(async () => {
     try {
@@ -70,7 +77,7 @@ test("without a token it is told what is missing", async ({ page }) => {
   expect(error).toBe("unauthorized");
 });
 
-test("a listener is told as well", async ({ page }) => {
+test("a listener gets the error, too", async ({ page }) => {
   await open(page);
   const codes = page.evaluate(
     () =>
@@ -78,7 +85,7 @@ test("a listener is told as well", async ({ page }) => {
         const codes: string[] = [];
         const onError = ({ code }: { code: string }): void => {
           codes.push(code);
-          // And again, over the connection that there is.
+          // The same again, over the open connection.
           if (codes.length === 2) tell(codes);
           else e2e.session.subscribe("rows", { onError }, () => {});
         };
@@ -88,10 +95,10 @@ test("a listener is told as well", async ({ page }) => {
   expect(await codes).toEqual(["unauthorized", "unauthorized"]);
 });
 
-test.describe("a server that anybody may read", () => {
-  test.use({ args: ["--publish-token", TOKEN] });
+test.describe("a server with public topics", () => {
+  test.use({ args: ["--token", `publisher=${TOKEN},publish=**`, "--token", "everybody,subscribe=**"] });
 
-  test("whoever may read may not write without one", async ({ page, server }) => {
+  test("publishing still requires a token", async ({ page, server }) => {
     await expect(publish(server, "numbers", 1, 2)).rejects.toThrow("unauthorized");
     await open(page, { token: TOKEN });
     await subscribe(page, "numbers");

@@ -1,11 +1,11 @@
-/** Every transport carries a numbered topic completely and in order, and speaks as well. */
+/** Every transport delivers a numbered topic completely and in order, and supports publish and request. */
 
 import { publish } from "../harness/server.js";
 import { expect, expectAll, open, subscribe, test, until } from "../harness/test.js";
 import { TRANSPORTS } from "./transports.js";
 
 for (const name of TRANSPORTS) {
-  test(`${name} carries everything, in order; and publishes, and asks`, async ({ page, network, server }) => {
+  test(`${name} delivers everything in order, publishes, and requests`, async ({ page, network, server }) => {
     await publish(server, "numbers", 1, 5000);
     await open(page, { transports: [name] });
     await subscribe(page, "numbers");
@@ -27,7 +27,7 @@ for (const name of TRANSPORTS) {
 }
 
 for (const name of TRANSPORTS) {
-  test(`${name} carries a topic whose name has characters of URLs and forms`, async ({ page, server }) => {
+  test(`${name} delivers a topic with special characters in its name`, async ({ page, server }) => {
     const topic = "a@b:c|d+e=f";
     await publish(server, encodeURIComponent(topic), 1, 100);
     await open(page, { transports: [name] });
@@ -40,10 +40,10 @@ for (const name of TRANSPORTS) {
 }
 
 for (const name of TRANSPORTS) {
-  test(`${name}: a topic given up in mid-stream and taken again begins anew`, async ({ page, server }) => {
+  test(`${name}: a topic that is left in mid-stream and subscribed to again starts again`, async ({ page, server }) => {
     await publish(server, "numbers", 1, 1000);
     await open(page, { transports: [name] });
-    // Another topic keeps the connection.
+    // Another topic keeps the connection open.
     await page.evaluate(() => void e2e.session.subscribe("others", {}, () => {}));
     await subscribe(page, "numbers");
     let last = 1000;

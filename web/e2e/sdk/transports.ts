@@ -1,4 +1,4 @@
-/** The transports that there are (docs/wire.md). */
+/** All transports (docs/reference/subscribing.md). */
 
 import type { TransportName } from "thalweg";
 
@@ -10,12 +10,12 @@ export const TRANSPORTS: readonly TransportName[] = [
   "long-polling",
 ];
 
-/** Heartbeats so frequent that an idle timeout may be short. */
+/** Frequent heartbeats, so that the idle timeout can be short. */
 export const HEARTBEAT = ["--heartbeat", "200ms"] as const;
 
 /**
- * How to open a session over one transport where connections break. Chromium does not tell
- * anybody of a document that was cut: a forever frame's idle timeout does.
+ * Options of a session over one transport, for tests with broken connections. Chromium does not report a broken
+ * forever frame: only the idle timeout detects it.
  */
 export function breakable(name: TransportName): { transports: TransportName[]; idleTimeout?: number } {
   return { transports: [name], ...(name === "forever-frame" && { idleTimeout: 700 }) };

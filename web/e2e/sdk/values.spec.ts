@@ -1,4 +1,4 @@
-/** Value topics over every transport: whole documents with what has changed, as patches where they are smaller. */
+/** Value topics over every transport: whole documents with their changes, sent as patches where they are smaller. */
 
 import type { Page } from "@playwright/test";
 import type { Batch } from "thalweg";
@@ -25,19 +25,19 @@ const match = (minute: number): Match => ({
   players: Array.from({ length: 40 }, (_, id) => ({ id, passes: id === minute % 40 ? minute : 0 })),
 });
 
-/** What has come of a topic, in the page. */
+/** The data of a topic in the page. */
 interface Kept {
   versions: { document: Match; changed: readonly string[] | undefined; bytes: number }[];
-  /** Whether what has not changed was the same object each time. */
+  /** Whether unchanged parts were the same objects each time. */
   isShared: boolean;
-  /** How often the server said that the value is unknown. */
+  /** Number of gaps that report an unknown value. */
   unknown: number;
 }
 
 const kept = (page: Page, topic: string): Promise<Kept> =>
   page.evaluate((topic) => (globalThis as unknown as Record<string, Kept>)[topic] as Kept, topic);
 
-/** Keeps all that comes of a topic. */
+/** Records all batches of a topic. */
 async function keep(page: Page, topic: string): Promise<void> {
   await page.evaluate((topic) => {
     const kept: Kept = { versions: [], isShared: true, unknown: 0 };
@@ -56,13 +56,13 @@ async function keep(page: Page, topic: string): Promise<void> {
   }, topic);
 }
 
-/** The newest minute that the page has of a topic. */
+/** The newest minute of a topic in the page. */
 const minute = async (page: Page, topic: string): Promise<number> =>
   (await kept(page, topic)).versions.at(-1)?.document.minute ?? -1;
 
 for (const name of TRANSPORTS) {
   for (const isInWorker of name === "forever-frame" ? [false] : [false, true]) {
-    test(`${name}${isInWorker ? " in a Worker" : ""}: patches become documents, also after a cut`, async ({
+    test(`${name}${isInWorker ? " in a Worker" : ""}: patches become documents, also after a break`, async ({
       page,
       server,
       network,
@@ -80,7 +80,7 @@ for (const name of TRANSPORTS) {
       const { versions, isShared } = await kept(page, topic);
       for (const { document } of versions) expect(document).toEqual(match(document.minute));
       const [whole, ...patched] = versions;
-      // Where a patch took the server too long, the whole document came.
+      // If a patch took the server too long, it sent the whole document.
       const patches = patched.filter(({ changed }) => changed);
       expect(patches.length).toBeGreaterThanOrEqual(3);
       for (const { changed, bytes, document } of patches) {
@@ -90,7 +90,7 @@ for (const name of TRANSPORTS) {
         );
         expect(bytes).toBeLessThan((whole?.bytes ?? 0) / 2);
       }
-      // What is posted from a Worker is a copy.
+      // A document posted from a Worker is a copy.
       if (!isInWorker) expect(isShared).toBe(true);
       if (name === "forever-frame") return;
       network.cut();
@@ -105,12 +105,12 @@ for (const name of TRANSPORTS) {
   }
 }
 
-test.describe("of a server that begins anew", () => {
-  // The page of a frame hears of the server's end only by the heartbeat that is missing.
+test.describe("of a restarted server", () => {
+  // The page of a forever frame detects the server's end only by missing heartbeats.
   test.use({ args: ["--topic", "matches/**,kind=value", ...HEARTBEAT] });
 
   for (const name of [...TRANSPORTS, null]) {
-    test(`${name ?? "a Worker"}: the value is unknown, then the document comes`, async ({ page, server }) => {
+    test(`${name ?? "a Worker"}: the value is unknown, then the document arrives`, async ({ page, server }) => {
       const topic = "matches/8";
       const publish = (minute: number): Promise<void> => post(server, topic, JSON.stringify(match(minute)));
       await publish(1);
@@ -134,7 +134,7 @@ test.describe("of a server that begins anew", () => {
   }
 });
 
-test("what applies patches is loaded with the first one, and not for a log", async ({ page, server }) => {
+test("the module for patches is loaded with the first patch, and not for a log", async ({ page, server }) => {
   const asked: string[] = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
   await open(page);
@@ -149,7 +149,7 @@ test("what applies patches is loaded with the first one, and not for a log", asy
   expect(asked.filter((path) => path === "/sdk/deltas.js")).toHaveLength(1);
 });
 
-test("several topics over SSE come whole", async ({ page, server }) => {
+test("several topics over SSE arrive whole", async ({ page, server }) => {
   await open(page, { transports: ["sse"] });
   for (const topic of ["matches/1", "matches/2"]) await keep(page, topic);
   for (const at of [1, 2]) {

@@ -1,4 +1,4 @@
-/** A session whose connection runs in a Worker: the same, whatever the page does meanwhile. */
+/** A session whose connection runs in a Worker, with a busy page. */
 
 import { publish } from "../harness/server.js";
 import { BROKEN_NETWORK, expectAll, open, over, subscribe, test, until } from "../harness/test.js";
@@ -7,7 +7,7 @@ import { PASS } from "../harness/treatments.js";
 test.use({ expected: BROKEN_NETWORK });
 
 for (const name of ["websocket", "http-streaming", "sse"] as const) {
-  test(`${name} carries everything, in order, and through a cut`, async ({ page, network, server }) => {
+  test(`${name} delivers everything in order, also after a break`, async ({ page, network, server }) => {
     await publish(server, "numbers", 1, 5000);
     await open(page, { transports: [name], isInWorker: true });
     await subscribe(page, "numbers");
@@ -20,12 +20,12 @@ for (const name of ["websocket", "http-streaming", "sse"] as const) {
   });
 }
 
-test("it falls back there as well", async ({ page, network, server }) => {
+test("it falls back in a Worker, too", async ({ page, network, server }) => {
   network.treat(({ kind }) =>
     kind === "websocket" || kind === "http-streaming" ? { by: "refuse", status: 403 } : PASS,
   );
   await publish(server, "numbers", 1, 100);
-  await open(page, { connectTimeout: 400, isInWorker: true });
+  await open(page, { isInWorker: true });
   await subscribe(page, "numbers");
   await over(page, "sse");
   expectAll(await until(page, 100), 100);

@@ -1,4 +1,4 @@
-/** The wire by hand, as a page without the SDK would: nothing but what it takes. */
+/** A minimal client without the SDK. */
 
 const PATHS = {
   websocket(url, hear) {
@@ -33,7 +33,7 @@ async function read(url, hear, signal) {
   }
 }
 
-/** Hears every batch of the topic at `url` as `{ events, gap }`; what it returns ends that. */
+/** Passes each batch of the topic at `url` as `{ events, gap }`. Returns a function that closes the connection. */
 export function listen(transport, url, hear) {
   return PATHS[transport](url, ({ events = [], gap = null }) => hear({ events, gap }));
 }

@@ -1,21 +1,21 @@
 /**
- * What came of a topic whose events are numbered: each is to be one more than the one
- * before it, or than that and what was announced as missed. Pure.
+ * Checks the events of a numbered topic: each must be one more than the one before it, or than the last one of an
+ * announced gap. Pure.
  */
 
-/** Faults that are kept; one is too many already. */
+/** Number of recorded faults; one is already too many. */
 const FAULTS_MAX = 20;
 
 export function ledger() {
   return { count: 0, batches: 0, first: null, last: null, next: null, faults: [], gaps: [], schemas: [], statuses: [] };
 }
 
-/** The number of an event: itself, the first column of a row, or what a dummy says. */
+/** The number of an event: the event itself, the first column of a row, or a member of a dummy event. */
 function number(event) {
   return typeof event === "object" ? (event[0] ?? event.seq) : event;
 }
 
-/** Enters a batch. */
+/** Records a batch. */
 export function enter(book, { events, gap }) {
   book.batches += 1;
   if (gap) {

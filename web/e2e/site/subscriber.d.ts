@@ -1,34 +1,34 @@
-/** What the page of `subscriber.js` offers to whoever drives it. */
+/** The functions of the page of `subscriber.js`, for tests. */
 
 import type { ConnectOptions, Gap, Session, Status, SubscribeOptions, Subscription, TransportName } from "thalweg";
 import type { ColumnOptions } from "thalweg/arrow";
 
 export interface Book {
-  /** Events, and batches of them. */
+  /** Number of events, and of batches. */
   readonly count: number;
   readonly batches: number;
   readonly first: number | null;
   readonly last: number | null;
-  /** What did not follow what came before it. */
+  /** Events that did not follow the ones before. */
   readonly faults: readonly { expected: number; came: number }[];
   readonly gaps: readonly Gap[];
-  /** The columns of a table that had others than the one before. */
+  /** The columns of tables that differ from the table before. */
   readonly schemas: readonly (readonly string[])[];
   readonly statuses: readonly Status[];
 }
 
-/** Options that can be sent to a page. */
+/** Options that a test can send to the page. */
 export interface Opening extends Omit<ConnectOptions, "transports" | "token" | "onStatus" | "fetch"> {
   transports?: readonly TransportName[];
-  /** `#` in it becomes how often it was asked for. */
+  /** `#` is replaced by the number of requests for a token. */
   token?: string;
-  /** Whether its connection runs in a Worker. */
+  /** Whether the connection runs in a Worker. */
   isInWorker?: boolean;
-  /** Whether it is woken as soon as it waits to reconnect. */
+  /** Whether the session is woken as soon as it waits to reconnect. */
   isImpatient?: boolean;
 }
 
-/** As {@link Opening}, of columns. */
+/** The options of a stream of columns. */
 export interface ColumnOpening extends Omit<ColumnOptions, "token" | "onStatus" | "onError" | "fetch"> {
   token?: string;
   isImpatient?: boolean;
@@ -51,6 +51,6 @@ export interface Page {
 }
 
 declare global {
-  // What the page of a test has; in Node there is none.
+  // A global of the test's page. Node does not have it.
   var e2e: Page;
 }

@@ -1,4 +1,4 @@
-/** A page that subscribes to one numbered topic, and keeps a ledger of what comes. */
+/** A page that subscribes to one numbered topic, and keeps a ledger of its events. */
 
 import { enter, ledger } from "/e2e/ledger.js";
 import { columns } from "/sdk/arrow.js";
@@ -13,7 +13,7 @@ const changed = () => {
 };
 const named = (name) => (name === "forever-frame" ? foreverFrame : name);
 
-/** Keeps a status. A test that breaks connections again and again need not wait for each to come back. */
+/** Records a status. A test with many breaks need not wait for each delay. */
 const keep = (status) => {
   e2e.book.statuses.push(status);
   if (status.state === "waiting") setTimeout(() => e2e.isImpatient && e2e.wake(), 50);
@@ -28,7 +28,7 @@ const e2e = {
   busy: null,
   goOn: null,
 
-  /** `token`: how often it was asked for goes into it; `mint`: the test makes each. */
+  /** `token`: a template for the number of requests; `mint`: the test creates each token. */
   open({ transports, token, isInWorker, isImpatient, ...options } = {}) {
     e2e.isImpatient = Boolean(isImpatient);
     let asked = 0;
@@ -51,7 +51,7 @@ const e2e = {
     });
   },
 
-  /** The same as columns; the first one behind the offsets has the numbers. */
+  /** The same as columns. The column after the offsets has the numbers. */
   columns(topic, { token, isImpatient, ...options } = {}) {
     e2e.isImpatient = Boolean(isImpatient);
     e2e.book = ledger();
@@ -69,14 +69,14 @@ const e2e = {
     });
   },
 
-  /** Gives the topic up and takes it again in the same moment, with another ledger. */
+  /** Leaves the topic and subscribes again at once, with another ledger. */
   again(topic, options) {
     e2e.subscription.close();
     e2e.book = { ...ledger(), statuses: e2e.book.statuses };
     e2e.subscribe(topic, options);
   },
 
-  /** As if the browser had just come back on the network. */
+  /** Simulates the return of the network. */
   wake() {
     dispatchEvent(new Event("online"));
   },
@@ -85,7 +85,7 @@ const e2e = {
     e2e.session.use(named(name));
   },
 
-  /** Busy from now on: the batch that comes next is not done with before `goOn`. */
+  /** Makes the page busy: the next batch is not processed before `goOn`. */
   rest() {
     e2e.busy = new Promise((go) => {
       e2e.goOn = () => {
@@ -95,7 +95,7 @@ const e2e = {
     });
   },
 
-  /** The ledger, as soon as it passes. */
+  /** Returns the ledger as soon as it passes the test. */
   until(test) {
     return new Promise((resolve) => {
       const look = () => {

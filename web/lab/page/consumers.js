@@ -1,41 +1,41 @@
 /**
- * What a page makes of the messages: each consumer enters the events of a connection in the
- * ledger, and reads one column of every row, or every value.
+ * Consumers of messages. Each consumer enters the events of a connection in the ledger, and reads one column of every
+ * row, or every value.
  *
- * - `raw`: nothing; positions are found in the first bytes
+ * - `raw`: no parsing; positions are found in the first bytes
  * - `rows`, `rows-every-value`: JSON, an array for each row
  * - `columns`: JSON, an object of arrays for each batch
  *
- * Rows come in Thalweg's envelope, alone (`raw`: the message is an array of rows), or as a client's library
- * has read them (`socketio`).
+ * Rows arrive in Thalweg's envelope, alone (`raw`: the message is an array of rows), or parsed by a client's library
+ * (`socketio`).
  *
  * @typedef {object} Taken
- * @property {number} events - new ones.
- * @property {number} dueUs - when the first of them was due, µs of the machine's monotonic clock.
+ * @property {number} events - number of new events.
+ * @property {number} dueUs - due time of the first one, µs of the machine's monotonic clock.
  *
- * @typedef {(connection: number, message: any) => Taken} Consumer - of a message's text, or of rows.
+ * @typedef {(connection: number, message: any) => Taken} Consumer - takes a message's text, or rows.
  */
 
-/** The envelope's head, and number and due time of its first row, lie within. */
+/** Characters that contain the envelope's head, and number and due time of its first row. */
 const HEAD_MAX = 400;
-/** A gap: the events up to this position will not come. */
+/** A gap: events up to this position are lost. */
 const GAP = /^\{"topic":"[^"]*","position":"[0-9a-f]+\.(\d+)","gap":/;
 const HEAD =
   /^\{"topic":"[^"]*","position":"[0-9a-f]+\.(\d+)","first":(\d+),(?:"after":\d+,)?"events":(?:\[\[\d+,(\d+))?/;
-/** What says nothing of events. */
+/** Messages without events. */
 const OTHER = /^\{"(?:heartbeat|close|answer)":/;
 const NOTHING = { events: 0, dueUs: 0 };
-/** Column of a row that is read: a number. */
+/** The column that is read: a number. */
 const READ = 4;
 
 /**
  * @param {Ledger} ledger
- * @param {string} dialect - what the subject speaks.
- * @returns {Record<string, Consumer>} by name, those that there are for it.
+ * @param {string} dialect - the subject's dialect.
+ * @returns {Record<string, Consumer>} the consumers of the dialect, by name.
  */
 function consumers(ledger, dialect) {
   /**
-   * By connection, what the rows' own numbers are ahead of the offsets.
+   * Difference between the rows' own numbers and their offsets, by connection.
    * @type {number[]}
    */
   const shifts = [];
@@ -77,7 +77,7 @@ function consumers(ledger, dialect) {
       return null;
     }
     if (envelope.events.length > 0) return envelope;
-    // From where the subscription stands nothing is to be missed.
+    // No event may be missing after the start of the subscription.
     if (isNumbered) ledger.arrived(connection, envelope.first, envelope.first - 1);
     return null;
   };
@@ -85,9 +85,9 @@ function consumers(ledger, dialect) {
   /**
    * @param {number} connection
    * @param {any[]} rows
-   * @param {number} first - offset of the first.
-   * @param {number} last - of the last.
-   * @param {(row: any[]) => number} read - what of a row.
+   * @param {number} first - offset of the first row.
+   * @param {number} last - offset of the last row.
+   * @param {(row: any[]) => number} read - reads a row.
    */
   const entered = (connection, rows, first, last, read) => {
     for (const row of rows) sum += read(row);
@@ -102,7 +102,7 @@ function consumers(ledger, dialect) {
   };
 
   /**
-   * JSON rows.
+   * A consumer of JSON rows.
    * @param {(row: any[]) => number} read
    * @returns {Consumer}
    */
@@ -112,7 +112,7 @@ function consumers(ledger, dialect) {
   };
 
   /**
-   * Rows without an envelope: their own numbers are their offsets.
+   * A consumer of rows without an envelope: their own numbers are their offsets.
    * @param {(message: any) => any[]} rowsOf
    * @param {(row: any[]) => number} read
    * @returns {Consumer}
@@ -153,7 +153,7 @@ function consumers(ledger, dialect) {
 }
 
 /**
- * A message is an array of rows, or several with line feeds between them.
+ * Parses a message: an array of rows, or several arrays separated by line feeds.
  * @param {string} message
  * @returns {any[]}
  */
@@ -163,7 +163,7 @@ function rowsOfLines(message) {
 }
 
 /**
- * The sum of all values, of a text its length, so that each is read.
+ * Returns the sum of all values, with the length of texts, so that each value is read.
  * @param {ArrayLike<any>} values - a row, or a column.
  */
 function valuesOf(values) {
@@ -176,7 +176,7 @@ function valuesOf(values) {
 }
 
 /**
- * The same of a column of numbers, which has no texts to tell apart.
+ * The same for a column of numbers.
  * @param {ArrayLike<number>} values
  */
 function sumOf(values) {
@@ -186,11 +186,11 @@ function sumOf(values) {
 }
 
 /**
- * Lines of a streamed body that nobody parses: of each, only the first bytes become text.
- * @param {(message: string, bytes: number) => void} hear
+ * Splits a streamed body into lines without parsing them: only the first bytes of each line become text.
+ * @param {(message: string, bytes: number) => void} onLine
  * @returns {(bytes: Uint8Array) => void}
  */
-function rawLines(hear) {
+function rawLines(onLine) {
   const decoder = new TextDecoder();
   let start = "";
   let length = 0;
@@ -200,12 +200,12 @@ function rawLines(hear) {
       const end = bytes.indexOf(10, begin);
       const until = end < 0 ? bytes.length : end;
       if (start.length < HEAD_MAX) {
-        // ASCII: a character is a byte, wherever it is cut.
+        // ASCII: each byte is a character.
         start += decoder.decode(bytes.subarray(begin, Math.min(until, begin + HEAD_MAX - start.length)));
       }
       length += until - begin;
       if (end < 0) return;
-      hear(start, length);
+      onLine(start, length);
       start = "";
       length = 0;
       begin = end + 1;

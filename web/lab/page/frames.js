@@ -1,41 +1,41 @@
 /**
- * What frames of Arrow in a streamed body are of, without reading them: the offsets of their first
- * and last row, and when the first was due. Of a body only these few bytes are copied. Pure.
+ * Finds the offsets of the first and last row, and the first due time, of Arrow frames in a streamed body. Only these
+ * few bytes of the body are copied. Pure.
  *
  * @typedef {object} FrameHead
  * @property {number} first
  * @property {number} last
  * @property {number} dueUs
- * @property {number} bytes - of the frame, and of the dictionaries before it.
+ * @property {number} bytes - size of the frame, and of the dictionaries before it.
  */
 
-/** A message is preceded by a mark and the length of its metadata. */
+/** Prefix of a message: a mark and the length of its metadata. */
 const PREFIX_BYTES = 8;
-/** `RecordBatch` among the headers of `Message.fbs`. */
+/** The number of `RecordBatch` in `Message.fbs`. */
 const RECORD_BATCH = 3;
-/** A place of a buffer: offset and length. */
+/** Size of a buffer's description: offset and length. */
 const PLACE_BYTES = 16;
-/** The column that has the due time, behind that of the offsets; columns of numbers have two buffers each. */
+/** The column with the due time, after the offsets. Columns of numbers have two buffers each. */
 const DUE_COLUMN = 2;
 
 class FrameHeads {
-  /** @param {(head: FrameHead) => void} hear */
-  constructor(hear) {
-    this.hear = hear;
+  /** @param {(head: FrameHead) => void} onFrame */
+  constructor(onFrame) {
+    this.onFrame = onFrame;
     this.prefix = new DataView(new ArrayBuffer(PREFIX_BYTES));
-    /** @type {DataView} What is collected: a prefix, or metadata; and so many bytes of it. */
+    /** @type {DataView} The bytes that are collected, a prefix or metadata, and their number. */
     this.collected = this.prefix;
     this.filled = 0;
-    /** Of the body: how much is still to come, and how much has. */
+    /** Bytes of the body still to come, and received so far. */
     this.left = 0;
     this.passed = 0;
-    /** Where in it 8 bytes each are wanted, and what has come of them. @type {number[]} */
+    /** Places in the body of which 8 bytes each are needed, and these bytes. @type {number[]} */
     this.wanted = [];
     this.values = new DataView(new ArrayBuffer(24));
     this.bytes = 0;
   }
 
-  /** @param {Uint8Array} piece - of the body of a response, behind the one before. */
+  /** @param {Uint8Array} piece - the next piece of a response body. */
   push(piece) {
     let at = 0;
     while (at < piece.length) {
@@ -60,7 +60,7 @@ class FrameHeads {
     this.filled = 0;
     if (collected === this.prefix) {
       const length = collected.getInt32(4, true);
-      // Without metadata it is the end of the stream.
+      // A message without metadata is the end of the stream.
       if (length > 0) this.collected = new DataView(new ArrayBuffer(length));
       return;
     }
@@ -97,7 +97,7 @@ class FrameHeads {
     const { bytes } = this;
     this.bytes = 0;
     this.wanted = [];
-    this.hear({ first, last, dueUs, bytes });
+    this.onFrame({ first, last, dueUs, bytes });
   }
 }
 
@@ -112,7 +112,7 @@ class Flat {
     this.at = at;
   }
 
-  /** Where a field is; 0 if it has its default. @param {number} number */
+  /** Returns the place of a field; 0 if it has its default. @param {number} number */
   field(number) {
     const table = this.at - this.view.getInt32(this.at, true);
     const entry = 4 + 2 * number;
@@ -139,7 +139,7 @@ class Flat {
   }
 
   /**
-   * The offset that a place in a vector of places says.
+   * Returns the offset of a buffer in a vector of buffers.
    * @param {number} number
    * @param {number} index
    */

@@ -1,2 +1,2 @@
-/** The text of all these files, so that a worker can be made of it. */
+/** The text of all these files, from which a worker is created. */
 declare const SOURCE: string;

@@ -1,24 +1,21 @@
-/**
- * What every connection got, against what it should have got: events are numbered, and each
- * is to be one more than the one before it. Pure.
- */
+/** Checks the events of every connection: events are numbered, and each must be one more than the one before. Pure. */
 
 class Ledger {
   constructor() {
     this.counts = { delivered: 0, missing: 0, duplicated: 0, corrupt: 0, gaps: 0, cut: 0 };
     /**
-     * By connection, the number that must come next; whichever comes first begins.
+     * The next expected number, by connection. The first event sets it.
      * @type {number[]}
      */
     this.next = [];
   }
 
   /**
-   * Events of consecutive numbers came on a connection.
+   * Records events with consecutive numbers.
    * @param {number} connection
    * @param {number} first
-   * @param {number} last - less than `first` if there are none.
-   * @returns {number} how many of them are new.
+   * @param {number} last - less than `first` without events.
+   * @returns {number} the number of new events.
    */
   arrived(connection, first, last) {
     const next = this.next[connection] ?? first;
@@ -32,9 +29,9 @@ class Ledger {
   }
 
   /**
-   * Events up to this number will not come, and the subject has said so.
+   * Records events that the subject reported as lost, up to this number.
    * @param {number} connection
-   * @param {number} [last] - without it, whichever comes next is taken for the next.
+   * @param {number} [last] - if missing, the next event sets the number.
    */
   gap(connection, last) {
     this.counts.gaps += 1;
@@ -42,12 +39,12 @@ class Ledger {
     else this.next[connection] = last + 1;
   }
 
-  /** Something that is none of the wire, or has other contents than it says. */
+  /** Records an invalid message, or one with wrong contents. */
   corrupt() {
     this.counts.corrupt += 1;
   }
 
-  /** A connection ended by itself. */
+  /** Records a connection that ended on its own. */
   cut() {
     this.counts.cut += 1;
   }

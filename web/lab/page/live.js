@@ -1,54 +1,54 @@
 /**
- * Looks on at the live page: when a message comes, over a WebSocket or as a frame of Arrow, when
- * the page has handled it, and when its newest row has been painted; and how long input waits. The
- * page has its own script, and knows nothing of it.
+ * Observes the live page: when a message arrives over a WebSocket or as an Arrow frame, when the page has handled it,
+ * when its newest row is painted, and how long input waits. The page runs its own script, which does not depend on
+ * this one.
  *
- * @typedef {object} Ears - what hears of what comes.
- * @property {(message: string) => { last: number, dueUs: number }} message - of a WebSocket.
- * @property {(offset: number, isGap: boolean) => void} begins - a stream of columns, behind an offset;
- *   whether something is missing before it.
- * @property {(frame: FrameHead) => void} frame - of such a stream.
+ * @typedef {object} Observers - callbacks for received data.
+ * @property {(message: string) => { last: number, dueUs: number }} message - a WebSocket message.
+ * @property {(offset: number, isGap: boolean) => void} begins - a stream of columns begins after an offset, with or
+ *   without a gap before it.
+ * @property {(frame: FrameHead) => void} frame - a frame of such a stream.
  */
 
-/** What has come and is not painted yet is kept so far; a page that is farther behind skips some. */
+/** Maximum number of unpainted messages; a page that is farther behind skips some. */
 const UNPAINTED_MAX = 4096;
-/** Latencies of a span are kept, one for each painted message; the newest. */
+/** Maximum number of latencies kept, one for each painted message; the newest. */
 const LOOKS_MAX = 20_000;
 const INPUTS_MAX = 10_000;
-/** What a client asks for that takes columns. */
+/** The `Accept` header of a request for columns. */
 const ARROW_TYPE = "application/vnd.apache.arrow.stream";
 
 class LiveLooks {
   constructor() {
-    /** `handledMs` is 0 until it is. @type {{ last: number, cameMs: number, dueMs: number, handledMs: number }[]} */
+    /** `handledMs` is 0 until the message is handled. @type {{ last: number, cameMs: number, dueMs: number, handledMs: number }[]} */
     this.unpainted = [];
-    /** What has come of a body and is not handled. @type {LiveLooks["unpainted"]} */
+    /** Unhandled parts of a body. @type {LiveLooks["unpainted"]} */
     this.unhandled = [];
-    /** When an input's handler ran, and how long after the input, ms. @type {number[][]} */
+    /** Time of an input's handler, and its delay after the input, ms. @type {number[][]} */
     this.inputs = [];
-    /** When it was painted, and by how much: due to came, came to handled, handled to painted, ms. @type {number[][]} */
+    /** Time of painting, and three delays: due to received, received to handled, handled to painted, ms. @type {number[][]} */
     this.looks = [];
   }
 
-  /** @param {Ears} ears */
-  watch(ears) {
-    this.watchSockets(ears);
-    this.watchBodies(ears);
+  /** @param {Observers} observers */
+  watch(observers) {
+    this.watchSockets(observers);
+    this.watchBodies(observers);
     for (const type of ["mousedown", "mouseup"]) {
-      const heard = (/** @type {Event} */ { timeStamp }) => {
+      const onInput = (/** @type {Event} */ { timeStamp }) => {
         this.inputs.push([clockMs(), performance.now() - timeStamp]);
         if (this.inputs.length > INPUTS_MAX) this.inputs.splice(0, INPUTS_MAX / 2);
       };
-      addEventListener(type, heard, { capture: true });
+      addEventListener(type, onInput, { capture: true });
     }
     this.look();
   }
 
   /**
-   * Hears every message of every WebSocket that the page opens.
-   * @param {Ears} ears
+   * Observes every message of every WebSocket that the page opens.
+   * @param {Observers} observers
    */
-  watchSockets(ears) {
+  watchSockets(observers) {
     const looks = this;
     const property = /** @type {PropertyDescriptor} */ (
       Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage")
@@ -60,7 +60,7 @@ class LiveLooks {
           const cameMs = clockMs();
           handle.call(this, event);
           const handledMs = clockMs();
-          const { last, dueUs } = ears.message(String(event.data));
+          const { last, dueUs } = observers.message(String(event.data));
           if (dueUs !== 0) looks.came({ last, cameMs, dueMs: dueUs / 1000, handledMs });
         });
       },
@@ -68,16 +68,16 @@ class LiveLooks {
   }
 
   /**
-   * Looks at every stream of columns that the page reads, piece by piece as the page is given them. It
-   * asks for a piece when it has handled the one before.
-   * @param {Ears} ears
+   * Observes every stream of columns that the page reads, piece by piece. The page requests a piece when it has handled
+   * the one before.
+   * @param {Observers} observers
    */
-  watchBodies(ears) {
+  watchBodies(observers) {
     const ask = globalThis.fetch;
     globalThis.fetch = async (input, init) => {
       const response = await ask(input, init);
       const { ok, headers, body } = response;
-      if (ok && body && headers.get("Content-Type") === ARROW_TYPE) this.watchBody(headers, body, ears);
+      if (ok && body && headers.get("Content-Type") === ARROW_TYPE) this.watchBody(headers, body, observers);
       return response;
     };
   }
@@ -85,14 +85,14 @@ class LiveLooks {
   /**
    * @param {Headers} headers
    * @param {ReadableStream} body
-   * @param {Ears} ears
+   * @param {Observers} observers
    */
-  watchBody(headers, body, ears) {
+  watchBody(headers, body, observers) {
     const [, offset] = headers.get("Thalweg-Position")?.split(".") ?? [];
-    ears.begins(Number(offset), headers.get("Thalweg-Resume")?.startsWith("gap") ?? false);
+    observers.begins(Number(offset), headers.get("Thalweg-Resume")?.startsWith("gap") ?? false);
     let cameMs = 0;
     const heads = new FrameHeads((frame) => {
-      ears.frame(frame);
+      observers.frame(frame);
       const { last, dueUs } = frame;
       const look = { last, cameMs, dueMs: dueUs / 1000, handledMs: 0 };
       this.unhandled.push(look);
@@ -121,12 +121,12 @@ class LiveLooks {
     if (this.unpainted.length > UNPAINTED_MAX) this.unpainted.splice(0, UNPAINTED_MAX / 2);
   }
 
-  /** In every frame: which row is the newest that is shown, and when the frame is done. */
+  /** In every frame: the newest visible row, and the time when the frame is done. */
   look() {
     requestAnimationFrame(() => {
       const newest = [...document.querySelectorAll("tbody th")].at(-1)?.textContent;
       const shown = Number(newest || 0);
-      // A task that is posted in a frame runs when it has been painted.
+      // A task posted in a frame runs after painting.
       const { port1, port2 } = new MessageChannel();
       port1.onmessage = () => {
         this.painted(shown);

@@ -1,16 +1,16 @@
 /**
- * The load in a page, or in a worker of it: so many connections to the server that the page is
- * of. `thalweg bench --browser` calls what is at the end, by `Runtime.evaluate`.
+ * The load in a page, or in a worker of it: connections to the server that serves the page. `thalweg bench --browser`
+ * calls the functions at the end, with `Runtime.evaluate`.
  *
- * @typedef {object} Wanted
+ * @typedef {object} LoadOptions
  * @property {string} transport
- * @property {string} dialect - what the subject speaks.
- * @property {string} topic - that is subscribed to.
+ * @property {string} dialect - the subject's dialect.
+ * @property {string} topic - the topic to subscribe to.
  * @property {number} connections
  * @property {string} consumer
- * @property {boolean} worker - whether they are in a worker.
+ * @property {boolean} worker - whether the connections run in a worker.
  *
- * @typedef {object} Given - what a listener of the package is given, in short.
+ * @typedef {object} Given - a summary of a batch of the package.
  * @property {number} first
  * @property {number} count
  * @property {object | null} gap
@@ -18,13 +18,13 @@
  * @property {number} dueUs
  */
 
-/** How many connections are opened at a time. */
+/** Number of connections that are opened at the same time. */
 const OPENING_MAX = 20;
-/** They have to stand by then, before the lab gives the page up (`browser/cdp.rs`), ms. */
+/** Time until all connections must be open, before the lab gives up (`browser/cdp.rs`), ms. */
 const OPEN_WITHIN_MS = 50_000;
 
 class Load {
-  /** @param {Wanted} wanted */
+  /** @param {LoadOptions} wanted */
   constructor(wanted) {
     this.wanted = wanted;
     this.ledger = new Ledger();
@@ -33,7 +33,7 @@ class Load {
     this.closes = [];
     this.standing = 0;
     this.why = "";
-    /** How the live page receives. */
+    /** The transport that the live page uses. */
     this.way = "";
     /** @type {LiveLooks | undefined} */
     this.live = undefined;
@@ -59,25 +59,25 @@ class Load {
   /**
    * @param {number} number
    * @param {Consumer} consumer
-   * @returns {Promise<void>} when it stands.
+   * @returns {Promise<void>} resolves when the connection is open.
    */
   connect(number, consumer) {
     return new Promise((resolve, reject) => {
-      const hear = (/** @type {any} */ message, /** @type {number} */ bytes) => {
+      const receive = (/** @type {any} */ message, /** @type {number} */ bytes) => {
         try {
           this.timeline.came(consumer(number, message), bytes);
         } catch {
           this.ledger.corrupt();
         }
       };
-      const ear = {
+      const handlers = {
         stands: () => {
           this.standing += 1;
           resolve();
         },
-        text: (/** @type {string} */ message) => hear(message, message.length),
-        rows: hear,
-        ...(this.wanted.consumer === "raw" ? { bytes: rawLines(hear) } : {}),
+        text: (/** @type {string} */ message) => receive(message, message.length),
+        rows: receive,
+        ...(this.wanted.consumer === "raw" ? { bytes: rawLines(receive) } : {}),
         ended: (/** @type {string} */ why) => {
           this.ledger.cut();
           this.standing -= 1;
@@ -85,15 +85,15 @@ class Load {
           reject(new Error(why));
         },
       };
-      this.closes.push(subscribed(this.wanted, ear));
+      this.closes.push(subscribed(this.wanted, handlers));
     });
   }
 
   /**
-   * The same with the npm package, which says what was missed by itself.
+   * The same with the npm package, which reports gaps itself.
    * @param {any} shipped
    * @param {number} number
-   * @returns {Promise<void>} when the first events have come.
+   * @returns {Promise<void>} resolves with the first events.
    */
   bySdk({ connect }, number) {
     const session = connect(ORIGIN, { transports: [this.wanted.transport] });
@@ -111,17 +111,17 @@ class Load {
    * The same as columns of Arrow.
    * @param {any} shipped
    * @param {number} number
-   * @returns {Promise<void>} when the first events have come.
+   * @returns {Promise<void>} resolves with the first events.
    */
   byArrow({ columns }, number) {
     let sum = 0;
     const isEvery = this.wanted.consumer === "arrow-every-value";
-    /** @type {number | null} What the rows' own numbers are ahead of the offsets. */
+    /** @type {number | null} Difference between the rows' own numbers and their offsets. */
     let shift = null;
     return this.taken(number, (take, onError) => {
       const stream = columns(ORIGIN, this.wanted.topic, { onError, reuse: true }, (/** @type {any} */ batch) => {
         const { table, first, count, gap, bytes } = batch;
-        // Before the row's own columns are the offsets.
+        // The offsets are before the row's own columns.
         const column = (/** @type {number} */ index) => table.children[1 + index];
         const read = isEvery ? table.children.slice(1) : [column(READ)];
         for (const values of count ? read.map((/** @type {any} */ it) => it.toArray()) : []) {
@@ -129,7 +129,7 @@ class Load {
         }
         const ahead = count ? [column(0).at(0) - first, column(0).at(count - 1) - (first + count - 1)] : [];
         shift ??= ahead[0] ?? null;
-        if (ahead.some((it) => it !== shift)) this.ledger.corrupt();
+        if (ahead.some((difference) => difference !== shift)) this.ledger.corrupt();
         take({ first, count, gap, bytes, dueUs: count ? column(1).at(0) : 0 });
       });
       this.closes.push(() => stream.close());
@@ -137,10 +137,10 @@ class Load {
   }
 
   /**
-   * Enters what a listener of the package is given.
+   * Records the batches of the package.
    * @param {number} number
    * @param {(take: (batch: Given) => void, onError: (error: Error) => void) => void} begin
-   * @returns {Promise<void>} when the first events have come.
+   * @returns {Promise<void>} resolves with the first events.
    */
   async taken(number, begin) {
     await /** @type {Promise<void>} */ (
@@ -160,7 +160,7 @@ class Load {
     this.standing += 1;
   }
 
-  /** Looks on at the live page, whose only connection it counts. */
+  /** Observes the live page, and counts its only connection. */
   watch() {
     const read = consumers(this.ledger, "thalweg")["raw"];
     this.live = new LiveLooks();
@@ -169,7 +169,7 @@ class Load {
     let isColumns = false;
     this.live.watch({
       message: (message) => {
-        // The page has left it for columns: what still comes it drops, and has again as columns.
+        // The page has left it for columns: further data is dropped, and arrives again as columns.
         if (isColumns) return { last: 0, dueUs: 0 };
         const taken = /** @type {Consumer} */ (read)(0, message);
         timeline.came(taken, message.length);
@@ -177,7 +177,7 @@ class Load {
         return { last: /** @type {number} */ (ledger.next[0]) - 1, dueUs: taken.dueUs };
       },
       begins: (offset, isGap) => {
-        // What the WebSocket could not carry is why the page asks for columns, and no finding.
+        // Events that the WebSocket could not deliver are the reason for the switch to columns, and no fault.
         const isFirst = !isColumns;
         if (isFirst) ledger.counts.gaps = 0;
         isColumns = true;
@@ -185,7 +185,7 @@ class Load {
         this.standing = 1;
         if (isFirst) ledger.next[0] = offset + 1;
         else if (isGap) ledger.gap(0, offset);
-        // It asks again for what it has not handled; what it skips is missing.
+        // The page requests unhandled events again. Events that it skips are missing.
         else if (offset + 1 < (ledger.next[0] ?? 0)) ledger.next[0] = offset + 1;
         else ledger.arrived(0, offset + 1, offset);
       },
@@ -209,7 +209,7 @@ class Load {
 }
 
 /**
- * Fails when all connections should stand.
+ * Rejects when all connections should be open.
  * @param {Load} load
  * @returns {Promise<never>}
  */
@@ -223,9 +223,9 @@ function late(load) {
 }
 
 /**
- * A script that the subject serves.
+ * Loads a script from the subject.
  * @param {string} path
- * @param {string} why - it may not be there.
+ * @param {string} why - the reason why it may be missing.
  * @returns {Promise<any>}
  */
 async function imported(path, why) {
@@ -237,10 +237,10 @@ async function imported(path, why) {
 }
 
 const isWorker = typeof document === "undefined";
-/** A worker made of a text has no address of its own: the page says its. */
+/** A worker created from a text has no address. The page passes its own. */
 let ORIGIN = isWorker ? "" : location.origin;
 
-/** Long tasks of the page, from when to how long, ms; the newest. @type {[number, number][]} */
+/** Long tasks of the page: start and duration, ms; the newest. @type {[number, number][]} */
 const tasks = [];
 const TASKS_MAX = 10_000;
 if (!isWorker) {
@@ -262,7 +262,7 @@ let worker;
 let answered;
 
 /**
- * Asks the worker, one question at a time.
+ * Sends the worker one question at a time.
  * @param {object} question
  * @returns {Promise<any>}
  */
@@ -274,9 +274,9 @@ async function ask(question) {
   return result;
 }
 
-/** What the lab calls. */
+/** Functions that the lab calls. */
 const commands = {
-  /** @param {Wanted} wanted */
+  /** @param {LoadOptions} wanted */
   async open(wanted) {
     if (wanted.worker) {
       worker = new Worker(URL.createObjectURL(new Blob([SOURCE], { type: "text/javascript" })));
@@ -288,17 +288,17 @@ const commands = {
     return null;
   },
 
-  /** Before the live page's own script runs. */
+  /** Must run before the live page's own script. */
   watch() {
     const page = { transport: "websocket", dialect: "thalweg", topic: "", connections: 1, worker: false };
     load = new Load({ ...page, consumer: "live-page" });
     load.watch();
   },
 
-  /** Whether the live page has a connection. */
+  /** Returns whether the live page is connected. */
   standing: () => load?.standing ?? 0,
 
-  /** How it went since then, ms of the page's clock. @param {number} fromMs */
+  /** Returns the results since `fromMs`, ms of the page's clock. @param {number} fromMs */
   async report(fromMs) {
     if (worker) return ask({ report: fromMs });
     return load?.report(fromMs);
@@ -310,7 +310,7 @@ const commands = {
     return null;
   },
 
-  /** Of the page, whoever has the connections. @param {number} fromMs */
+  /** Returns the results of the page's main thread. @param {number} fromMs */
   page(fromMs) {
     const heap = /** @type {any} */ (performance).memory?.usedJSHeapSize ?? 0;
     const [entry] = /** @type {any[]} */ (performance.getEntriesByType("navigation"));
@@ -318,14 +318,14 @@ const commands = {
     return { heap, tasks: long, protocol: entry?.nextHopProtocol ?? "" };
   },
 
-  /** Opens a conversation. @param {Talk} talk */
+  /** Opens a connection for round trips. @param {Talk} talk */
   async talk(talk) {
     trips = new RoundTrips(talk);
     await trips.open();
     return null;
   },
 
-  /** Makes so many round trips. @param {number} count */
+  /** Makes this number of round trips. @param {number} count */
   async roundTrips(count) {
     return trips?.run(count);
   },

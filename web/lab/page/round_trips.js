@@ -1,17 +1,17 @@
 /**
- * Round trips from a page: the subject sends a Runner, the page acks it, and only then comes the
- * next. A WebSocket carries both ways; on the others an ack is a request of its own.
+ * Round trips from a page: the subject sends a Runner, the page acks it, and the subject sends the next one. A
+ * WebSocket carries both directions; over other transports an ack is a separate request.
  *
  * @typedef {object} Talk
  * @property {string} transport
- * @property {string} dialect - what the subject speaks. Thalweg makes the Runners; to the others the page says
- *   them, and they come back.
+ * @property {string} dialect - the subject's dialect. Thalweg creates the Runners. With other subjects the page sends
+ *   them, and they are echoed.
  * @property {string} topic
  */
 
-/** About what a Runner of the subject's has. */
+/** Approximate size of a Runner of the subject. */
 const RUNNER_BYTES = 200;
-/** The last words of a document that has grown large: it is loaded again at its cursor. */
+/** The last message of a document that has grown large. The page then reloads it at its cursor. */
 const RELOAD = 4003;
 
 class RoundTrips {
@@ -24,27 +24,27 @@ class RoundTrips {
     this.position = "";
     this.sentMs = 0;
     this.why = "";
-    /** @type {number[]} How long each took, ms. */
+    /** @type {number[]} Duration of each trip, ms. */
     this.eachMs = [];
     this.wanted = 0;
     /** @type {(value?: unknown) => void} */
     this.done = () => {};
     /** @type {(runner: any) => void} Acks a Runner. */
     this.ack = () => {};
-    /** @type {() => void} Goes on when a Runner has come and no more are wanted. */
+    /** @type {() => void} Called when a Runner has arrived and no more trips are requested. */
     this.next = () => {};
     this.confirmed = false;
-    /** @type {(() => void) | undefined} Loads a document again. */
+    /** @type {(() => void) | undefined} Reloads a document. */
     this.reload = undefined;
-    /** The ack before, where it is a request: a page has one under way. @type {Promise<unknown>} */
+    /** The previous ack, if acks are requests: a page has one in flight. @type {Promise<unknown>} */
     this.acked = Promise.resolve();
   }
 
-  /** Opens it; the first Runner comes with the ack of what confirms. */
+  /** Opens the connection. The ack of the confirmation makes the subject send the first Runner. */
   async open() {
     const { makesRunners } = this;
     const { transport, dialect, topic } = this.talk;
-    const hear = (/** @type {string} */ message) => this.hear(message);
+    const receive = (/** @type {string} */ message) => this.receive(message);
     const ended = (/** @type {string} */ why) => {
       this.ledger.cut();
       this.why ||= why;
@@ -54,7 +54,7 @@ class RoundTrips {
     const earliest = makesRunners ? `${this.url}?cursor=earliest` : this.url;
     if (transport === "websocket") {
       const socket = new WebSocket(earliest.replace("http", "ws"));
-      socket.onmessage = ({ data }) => hear(data);
+      socket.onmessage = ({ data }) => receive(data);
       socket.onclose = ({ code, reason }) => ended(`closed: ${code} ${reason}`);
       this.ack = (runner) =>
         socket.send(
@@ -66,11 +66,11 @@ class RoundTrips {
     this.ack = (runner) => this.post(runner);
     if (transport === "long-polling") this.poll(earliest, 0).catch((error) => ended(String(error)));
     else if (transport === "forever-frame") this.frame(earliest);
-    else TRANSPORTS[transport]?.(earliest, { stands() {}, text: hear, ended });
+    else TRANSPORTS[transport]?.(earliest, { stands() {}, text: receive, ended });
   }
 
   /**
-   * What is emitted comes back as its acknowledgement.
+   * An emitted message returns as its acknowledgement.
    * @param {string} topic
    * @param {(why: string) => void} ended
    */
@@ -80,12 +80,12 @@ class RoundTrips {
       socket.on(kind, (/** @type {unknown} */ why) => ended(`${kind}: ${why}`));
     }
     this.ack = (said) =>
-      socket.emit("echo", said, (/** @type {any} */ heard) => this.came(heard, runner(heard.id + 1)));
+      socket.emit("echo", said, (/** @type {any} */ received) => this.came(received, runner(received.id + 1)));
     socket.on("connect", () => this.arm(runner(0)));
   }
 
   /**
-   * Makes so many more trips.
+   * Makes this number of further trips.
    * @param {number} count
    */
   async run(count) {
@@ -98,7 +98,7 @@ class RoundTrips {
     return { each: eachMs, counts: this.ledger.counts, why };
   }
 
-  /** A Runner is there to be acked: at once if a trip is wanted, else when the next is. @param {any} runner */
+  /** Acks a Runner: at once if a trip is requested, otherwise with the next request. @param {any} runner */
   arm(runner) {
     const go = () => {
       this.next = () => {};
@@ -113,23 +113,23 @@ class RoundTrips {
   }
 
   /** @param {string} message */
-  hear(message) {
+  receive(message) {
     if (message === "") return;
-    const heard = JSON.parse(message);
-    if (heard.heartbeat) return;
-    if (heard.close) {
-      if (heard.close.code === RELOAD) this.reload?.();
+    const received = JSON.parse(message);
+    if (received.heartbeat) return;
+    if (received.close) {
+      if (received.close.code === RELOAD) this.reload?.();
       return;
     }
-    const { position, events } = heard;
+    const { position, events } = received;
     this.position = position ?? this.position;
     if (!this.makesRunners) {
-      // Nothing confirms that it stands, and what is said comes back.
-      if (heard.id !== undefined) this.came(heard, runner(heard.id + 1));
+      // The connection has no confirmation. Messages are echoed.
+      if (received.id !== undefined) this.came(received, runner(received.id + 1));
       return;
     }
     if (!events) return this.ledger.corrupt();
-    // What confirms: the first Runner comes with its ack.
+    // The confirmation: its ack makes the subject send the first Runner.
     if (events.length === 0 && !this.confirmed) {
       this.confirmed = true;
       return this.arm(runner(0));
@@ -138,11 +138,11 @@ class RoundTrips {
   }
 
   /**
-   * @param {any} heard
-   * @param {any} next - what is to be said to it.
+   * @param {any} received
+   * @param {any} next - the message to send in response.
    */
-  came(heard, next) {
-    if (this.ledger.arrived(0, heard.id, heard.id) === 0) return;
+  came(received, next) {
+    if (this.ledger.arrived(0, received.id, received.id) === 0) return;
     this.eachMs.push(performance.now() - this.sentMs);
     this.arm(next);
   }
@@ -158,7 +158,7 @@ class RoundTrips {
   }
 
   /**
-   * One poll after the other, each behind the one before.
+   * Polls, each time after the last message of the poll before.
    * @param {string} first
    * @param {number} wait
    */
@@ -168,7 +168,7 @@ class RoundTrips {
       const answer = await fetch(url, { cache: "no-store" });
       const text = await answer.text();
       if (!answer.ok) throw new Error(`a poll was answered ${answer.status}: ${text}`);
-      for (const line of text.split("\n")) this.hear(line);
+      for (const line of text.split("\n")) this.receive(line);
       url = `${this.url}?transport=long-polling&cursor=${this.position}&wait=25s`;
     }
   }
@@ -185,8 +185,8 @@ class RoundTrips {
     };
     Object.assign(globalThis, {
       thalweg: (/** @type {string} */ text, /** @type {Window} */ source) => {
-        // What an old document still says is of no interest.
-        if (source === frame.contentWindow) this.hear(text);
+        // Messages of an old document are ignored.
+        if (source === frame.contentWindow) this.receive(text);
       },
     });
     this.reload = () => load(`${this.url}?cursor=${this.position}`);
@@ -195,7 +195,7 @@ class RoundTrips {
 }
 
 /**
- * A Runner that the page makes itself.
+ * Creates a Runner.
  * @param {number} id
  */
 function runner(id) {

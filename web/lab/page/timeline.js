@@ -1,10 +1,10 @@
-/** How far it was when, so that what came in a span is known afterwards, however busy the page was. */
+/** Records the progress over time, so that the events of a span are known afterwards, even if the page was busy. */
 
-/** Points lie at least so far apart at first, ms. */
+/** Initial distance between points, ms. */
 const POINT_MS = 2;
-/** So many are kept: half a minute. When there are more, every second one goes, and those that come lie twice as far apart. */
+/** Maximum number of points: half a minute. Beyond it every second point is dropped, and the distance doubles. */
 const POINTS_MAX = 16384;
-/** Numbers of a point: when (ms of the page's clock), events, bytes, messages, and due time of the last. */
+/** Members of a point: time (ms of the page's clock), events, bytes, messages, and due time of the last event. */
 const FIELDS = 5;
 
 class Timeline {
@@ -19,7 +19,7 @@ class Timeline {
   }
 
   /**
-   * A message came.
+   * Records a message.
    * @param {Taken} taken
    * @param {number} bytes
    */
@@ -35,7 +35,7 @@ class Timeline {
     this.count += 1;
   }
 
-  /** Every second point goes. */
+  /** Drops every second point. */
   thin() {
     this.count = POINTS_MAX / 2;
     this.apartMs *= 2;
@@ -46,7 +46,7 @@ class Timeline {
   }
 
   /**
-   * The points from then on and the last one before, oldest first; and how it is now.
+   * Returns the points since `fromMs` and the one before, oldest first, and the current state.
    * @param {number} fromMs
    * @returns {number[][]}
    */
@@ -62,7 +62,7 @@ class Timeline {
   }
 }
 
-/** Now, in ms, the same in a page and its workers. */
+/** The current time, ms, on the same clock in a page and its workers. */
 function clockMs() {
   return performance.timeOrigin + performance.now();
 }

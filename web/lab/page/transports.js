@@ -1,99 +1,99 @@
 /**
- * A connection of each transport, as a page without a library would open it; of Socket.IO, as its own
- * client does. Each returns what closes it.
+ * Connections over each transport, without a library; for Socket.IO, with its own client. Each function returns a
+ * function that closes the connection.
  *
- * @typedef {object} Ear
+ * @typedef {object} Handlers
  * @property {() => void} stands - the transport is open.
  * @property {(message: string) => void} text - a message.
- * @property {(rows: any[], bytes: number) => void} [rows] - rows that a client's library has read, and the
- *   bytes of the message that they came in.
- * @property {(bytes: Uint8Array) => void} [bytes] - what of a streamed body has come, as it is;
- *   without it, it is taken apart into lines.
- * @property {(why: string) => void} ended - nothing more comes.
+ * @property {(rows: any[], bytes: number) => void} [rows] - rows that a client's library has parsed, and the size of
+ *   their message.
+ * @property {(bytes: Uint8Array) => void} [bytes] - the next bytes of a streamed body; if missing, the body is split
+ *   into lines.
+ * @property {(why: string) => void} ended - the connection has ended.
  */
 
-/** Memory that a body is read into, bytes: used again and again. */
+/** Size of the reused memory for reading a body, bytes. */
 const PIECE_BYTES_MAX = 256 * 1024;
-/** A body is read for so long in one go, ms. */
+/** Time that a body is read in one task, ms. */
 const TURN_MS = 5;
 
-/** Where topics are, by what the subject speaks. @type {Record<string, string>} */
+/** Paths of topics, by dialect. @type {Record<string, string>} */
 const TOPICS = { thalweg: "/v1/topics/", limit: "/v1/topics/", raw: "/" };
 
 /**
- * A connection that subscribes to a topic.
+ * Opens a connection that subscribes to a topic.
  * @param {{ transport: string, dialect: string, topic: string }} wanted
- * @param {Ear} ear
- * @returns {() => void} what closes it.
+ * @param {Handlers} handlers
+ * @returns {() => void} closes the connection.
  */
-function subscribed({ transport, dialect, topic }, ear) {
-  if (dialect === "socketio") return socketIo(topic, ear);
+function subscribed({ transport, dialect, topic }, handlers) {
+  if (dialect === "socketio") return socketIo(topic, handlers);
   const open = /** @type {(typeof TRANSPORTS)[string]} */ (TRANSPORTS[transport]);
-  return open(`${ORIGIN}${TOPICS[dialect]}${topic}`, ear);
+  return open(`${ORIGIN}${TOPICS[dialect]}${topic}`, handlers);
 }
 
-/** @type {Record<string, (url: string, ear: Ear) => () => void>} */
+/** @type {Record<string, (url: string, handlers: Handlers) => () => void>} */
 const TRANSPORTS = {
-  websocket(url, ear) {
+  websocket(url, handlers) {
     const socket = new WebSocket(url.replace("http", "ws"));
-    socket.onopen = ear.stands;
-    socket.onmessage = ({ data }) => ear.text(data);
-    socket.onclose = ({ code, reason }) => ear.ended(`closed: ${code} ${reason}`);
+    socket.onopen = handlers.stands;
+    socket.onmessage = ({ data }) => handlers.text(data);
+    socket.onclose = ({ code, reason }) => handlers.ended(`closed: ${code} ${reason}`);
     return () => {
       socket.onclose = null;
       socket.close();
     };
   },
 
-  sse(url, ear) {
+  sse(url, handlers) {
     const source = new EventSource(url);
-    const hear = (/** @type {MessageEvent} */ { data }) => ear.text(data);
-    source.onopen = ear.stands;
-    source.onmessage = hear;
-    for (const kind of ["gap", "end", "close"]) source.addEventListener(kind, hear);
-    // It would come back by itself, and so hide what was cut.
+    const receive = (/** @type {MessageEvent} */ { data }) => handlers.text(data);
+    source.onopen = handlers.stands;
+    source.onmessage = receive;
+    for (const kind of ["gap", "end", "close"]) source.addEventListener(kind, receive);
+    // An automatic reconnect would hide a broken connection.
     source.onerror = () => {
       source.close();
-      ear.ended("the event source was cut");
+      handlers.ended("the event source was cut");
     };
     return () => source.close();
   },
 
-  "http-streaming"(url, ear) {
+  "http-streaming"(url, handlers) {
     const stop = new AbortController();
-    const take = ear.bytes ?? lines(ear.text);
-    streamed(url, "application/x-ndjson", stop.signal, ear.stands, take).then(
-      () => ear.ended("the response ended"),
-      (error) => stop.signal.aborted || ear.ended(String(error)),
+    const take = handlers.bytes ?? lines(handlers.text);
+    streamed(url, "application/x-ndjson", stop.signal, handlers.stands, take).then(
+      () => handlers.ended("the response ended"),
+      (error) => stop.signal.aborted || handlers.ended(String(error)),
     );
     return () => stop.abort();
   },
 };
 
 /**
- * Subscribes over a WebSocket by the client that Socket.IO's server serves.
+ * Subscribes over a WebSocket with the client that Socket.IO's server serves.
  * @param {string} topic
- * @param {Ear} ear
+ * @param {Handlers} handlers
  */
-function socketIo(topic, ear) {
+function socketIo(topic, handlers) {
   let close = () => {};
   let isClosed = false;
   socketIoClient(topic).then(
     (socket) => {
       let bytes = 0;
-      // A packet of Engine.IO has one byte before its data. What it carries is handed on before the next one comes.
+      // An Engine.IO packet has one byte before its data. Its content is delivered before the next packet arrives.
       socket.io.engine.on("data", (/** @type {string} */ data) => (bytes += 1 + data.length));
       socket.on("event", (/** @type {string} */ _, /** @type {any[]} */ rows) => {
-        ear.rows?.(rows, bytes);
+        handlers.rows?.(rows, bytes);
         bytes = 0;
       });
-      socket.on("connect", ear.stands);
+      socket.on("connect", handlers.stands);
       for (const kind of ["connect_error", "disconnect"]) {
-        socket.on(kind, (/** @type {unknown} */ why) => isClosed || ear.ended(`${kind}: ${why}`));
+        socket.on(kind, (/** @type {unknown} */ why) => isClosed || handlers.ended(`${kind}: ${why}`));
       }
       close = () => socket.close();
     },
-    (error) => ear.ended(String(error)),
+    (error) => handlers.ended(String(error)),
   );
   return () => {
     isClosed = true;
@@ -102,8 +102,8 @@ function socketIo(topic, ear) {
 }
 
 /**
- * A connection of its own, which does not come back by itself: that would hide what was cut.
- * @param {string} topic - in the query, as the subject has it.
+ * Opens a separate connection without automatic reconnects, which would hide a broken connection.
+ * @param {string} topic - in the query, as the subject expects it.
  * @returns {Promise<any>}
  */
 async function socketIoClient(topic) {
@@ -138,8 +138,8 @@ async function streamed(url, type, signal, stands, take) {
 }
 
 /**
- * Lets others have their turn: what has come already is read without the event loop, and nobody else
- * would ever run where more and more comes.
+ * Lets other tasks run: reading data that has already arrived does not return to the event loop, so an endless stream
+ * would block them.
  * @returns {Promise<void>}
  */
 function turn() {
@@ -154,14 +154,14 @@ function turn() {
 }
 
 /**
- * Takes bytes apart into lines.
- * @param {(line: string) => void} hear
+ * Splits bytes into lines.
+ * @param {(line: string) => void} onLine
  * @returns {(bytes: Uint8Array) => void}
  */
-function lines(hear) {
+function lines(onLine) {
   const decoder = new TextDecoder();
   let line = "";
-  // Each line is decoded by itself: one that was cut out of a longer text would keep all of that.
+  // Each line is decoded separately: a substring of a longer text would keep the whole text in memory.
   return (bytes) => {
     let begin = 0;
     for (;;) {
@@ -170,7 +170,7 @@ function lines(hear) {
         line += decoder.decode(bytes.subarray(begin), { stream: true });
         return;
       }
-      hear(line + decoder.decode(bytes.subarray(begin, end)));
+      onLine(line + decoder.decode(bytes.subarray(begin, end)));
       line = "";
       begin = end + 1;
     }

@@ -1,22 +1,22 @@
-/** When to reconnect (docs/wire.md, "Reconnecting"): later each time, and never all clients at once. */
+/** Exponential backoff with jitter (docs/reference/errors.md, "Reconnecting"). */
 
-/** A connection that lived for so long was of use, ms. @internal */
+/** Lifetime from which a connection counts as stable, ms. @internal */
 export const SHORT_MS = 5000;
-/** The next one after it comes within this time, ms. */
+/** Longest delay after a stable connection, ms. */
 const SOON_MS = 500;
-/** The first delay after one that lived for less is at most this, and at least half of it, ms. */
+/** Longest first delay after an unstable connection, ms; the shortest is half of it. */
 const FIRST_MS = 2000;
-/** No delay is longer, unless the server asks for it, ms. */
+/** Longest delay, unless the server asks for a longer one, ms. */
 const MOST_MS = 30_000;
-/** As far ahead as a server may ask for, ms: a day. */
+/** Longest delay that a server may ask for, ms: a day. */
 const RETRY_AFTER_MS_MAX = 86_400_000;
 
 /**
- * The delay before the next attempt, ms: anywhere in the upper half of a bound that doubles with each
- * connection in a row that lived for less than {@link SHORT_MS}.
+ * Returns the delay before the next attempt, ms: a random time in the upper half of a bound. The bound doubles with
+ * each consecutive connection that lived for less than {@link SHORT_MS}.
  *
- * @param livedMs - how long the last connection worked; 0 if it was never established.
- * @param retryAfterMs - not before this time is over; 0 if the server has not asked for any.
+ * @param livedMs - lifetime of the last connection; 0 if it was never established.
+ * @param retryAfterMs - shortest delay that the server asked for, or 0.
  * @internal
  */
 export type Backoff = (livedMs: number, retryAfterMs?: number) => number;
@@ -33,7 +33,7 @@ export function backoff(): Backoff {
   };
 }
 
-/** How long a response asks to wait (RFC 9110 §10.2.3), ms; 0 if it does not. @internal */
+/** Returns the delay that a response asks for (`Retry-After`, RFC 9110 §10.2.3), ms; 0 without one. @internal */
 export function retryAfter({ headers }: Response): number {
   const value = headers.get("Retry-After") ?? "";
   const ms = (/^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()) || 0;

@@ -1,23 +1,24 @@
-/** Commands and their answers: over a connection that goes both ways, or by `POST`. */
+/** Commands and their answers, over a two-way connection or by `POST`. */
 
 import type { Connection } from "./connection.js";
 import { ThalwegError } from "./errors.js";
-import type { Post } from "./post.js";
+import type { Settings } from "./options.js";
+import { type Post, poster } from "./post.js";
 import { type Answer, type Message, type Position, type Refusal, topicPath } from "./wire.js";
 
-/** Where the server has appended what was published. */
+/** The position of published events. */
 export interface Published {
   /** The topic. */
   topic: string;
-  /** The position of the last of the events. */
+  /** The position of the last event. */
   position: Position;
-  /** The offset of the first of them. */
+  /** The offset of the first event. */
   first: number;
-  /** How many events there were. */
+  /** The number of events. */
   count: number;
 }
 
-/** A command that is not answered yet. */
+/** A command in flight. */
 interface Pending {
   readonly connection: Connection;
   resolve(answer: Answer): void;
@@ -26,25 +27,24 @@ interface Pending {
 
 /** @internal */
 export interface Commands {
-  /** Whether a command waits for its answer on a connection. */
+  /** Whether a command on a connection is unanswered. */
   isPending(): boolean;
-  /** Carries out a command, whichever way there is. */
+  /** Sends a `POST` to the server. */
+  readonly post: Post;
+  /** Executes a command, over a two-way connection if there is one. */
   execute(command: string, members: object): Promise<Answer | undefined>;
   publish(topic: string, events: readonly unknown[]): Promise<Published>;
   /** Sends a command over a connection, and waits for the answer. */
   send(connection: Connection, command: string, members: object): Promise<Answer>;
-  /** A message has come: it may be an answer, or a refusal. */
+  /** Handles a message that may be an answer or a refusal. */
   received(message: Message): void;
-  /** Nobody will answer what was sent over this connection. */
+  /** Rejects the commands in flight on this connection, which is closed. */
   lost(connection: Connection): void;
 }
 
-/**
- * @param twoWay - the connection, if commands can go over it.
- * @param timeoutMs - how long a `POST` may be unanswered.
- * @internal
- */
-export function commands(twoWay: () => Connection | null, post: Post, timeoutMs: number): Commands {
+/** @param twoWay - returns the connection for commands, if there is one. @internal */
+export function commands(settings: Settings, twoWay: () => Connection | null): Commands {
+  const post = poster(settings);
   const pending = new Map<unknown, Pending>();
   let last = 0;
 
@@ -57,11 +57,12 @@ export function commands(twoWay: () => Connection | null, post: Post, timeoutMs:
   return {
     isPending: () => pending.size > 0,
     send,
+    post,
     async execute(command, members) {
       const connection = twoWay();
       if (connection) return send(connection, command, members);
       const body = JSON.stringify({ command, ...members });
-      return (await post({ path: "v1/commands", body, timeoutMs })).answer;
+      return (await post({ path: "v1/commands", body })).answer;
     },
     async publish(topic, events) {
       const connection = twoWay();
@@ -69,7 +70,7 @@ export function commands(twoWay: () => Connection | null, post: Post, timeoutMs:
       const path = topicPath(topic);
       const body = events.map((event) => JSON.stringify(event)).join("\n");
       const how = events.length === 1 ? { key: randomKey() } : { type: "application/x-ndjson" };
-      return (await post({ path, body, timeoutMs, ...how })) as Published;
+      return (await post({ path, body, ...how })) as Published;
     },
     received({ answer, error }) {
       const id = (answer ?? error)?.id;
@@ -82,13 +83,13 @@ export function commands(twoWay: () => Connection | null, post: Post, timeoutMs:
       for (const [id, command] of pending) {
         if (command.connection !== connection) continue;
         pending.delete(id);
-        command.reject(new ThalwegError("unanswered", "it broke before the answer came"));
+        command.reject(new ThalwegError("unanswered", "the connection broke before the answer arrived"));
       }
     },
   };
 }
 
-/** What no other publish has. A page that is not secure has no `crypto.randomUUID`. */
+/** Returns a unique key. `crypto.randomUUID` exists only in secure contexts. */
 function randomKey(): string {
   return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }

@@ -1,57 +1,68 @@
 /**
- * One connection over one transport, judged by what arrives: it has so long until its
- * first message, and may never be silent for longer than heartbeats allow.
+ * One connection over one transport. It is established by its first message, which must arrive within a timeout.
+ * After that it may not be silent for longer than the idle timeout.
  */
 
-import { lifetime, renewal } from "./lifetime.js";
 import type { ConnectPlan, End, Link, TopicCursor, Transport, TransportHandlers } from "./transports/transport.js";
 import type { Message } from "./wire.js";
 
-/** What a connection tells whoever opened it. @internal */
-export interface ConnectionHooks {
-  /** Commands can be sent over it. Two-way transports only. */
-  opened(connection: Connection): void;
-  /** The first message is here: it works. */
+/** Shortest time between two renewals of a token, ms. It protects against a page whose clock is wrong. */
+const RENEWAL_MS_MIN = 5000;
+/** Longest delay of a timer; a longer one would fire at once. */
+const RENEWAL_MS_MAX = 1e9;
+
+/** The route that opens a connection, as the connection sees it. @internal */
+export interface ConnectionOwner {
+  /** The first message has arrived. */
   established(connection: Connection): void;
-  received(connection: Connection, message: Message, bytes: number): void;
-  /** It is over. */
+  /** The connection has ended on its own. */
   lost(connection: Connection, end: End, why: string): void;
-  drained(): Promise<void> | null;
-  /** Its token will end before long. */
+  /** The connection's token expires soon. */
   expiring(connection: Connection): void;
+}
+
+/** The session that receives a connection's messages, as the connection sees it. @internal */
+export interface MessageHooks {
+  /** Commands can be sent over the connection. For two-way transports only. */
+  opened(connection: Connection): void;
+  received(connection: Connection, message: Message, bytes: number): void;
+  readonly flow: {
+    /** Returns a promise to await before reading more; `null` if the page keeps up. */
+    drained(): Promise<void> | null;
+  };
 }
 
 /** A topic on a connection. @internal */
 export interface Carried {
-  /** Whose events come: of a topic that was given up and taken again not the new one's. */
+  /** The subscription that receives the events, and not a later subscription to the same topic. */
   readonly by: TopicCursor;
-  /** As it was asked for; `null`: it has been given up, and that is not answered yet. */
+  /** The requested interval, ms; `null`: an unsubscribe is in flight. */
   interval: number | null;
 }
 
-/** How long a connection may be silent. @internal */
+/** Timeouts of a connection. @internal */
 export interface Timeouts {
-  /** Until its first message, ms. */
+  /** Longest time until the first message, ms. */
   readonly connectTimeout: number;
-  /** Between two messages, ms. */
+  /** Longest time between two messages, ms. */
   readonly idleTimeout: number;
 }
 
 /** @internal */
 export interface Connection {
   readonly transport: Transport;
-  /** By topic. A one-way transport carries what was planned, for as long as it lasts. */
+  /** Topics by name. A one-way connection keeps the topics of its plan. */
   readonly carried: Map<string, Carried>;
-  /** Whether commands can be sent over it. */
+  /** Whether commands can be sent. */
   isOpen: boolean;
-  /** Whether something has arrived. */
+  /** Whether a message has arrived. */
   isEstablished: boolean;
-  /** For how long it has worked, ms. */
+  /** Time since the connection was established, ms. */
   livedMs(): number;
   send(text: string): void;
-  /** Its token lasts so long from now on, ms; `null`: it does not end. */
+  /** Sets the remaining lifetime of the connection's token, ms; `null`: it does not expire. */
   lasts(lifetimeMs: number | null): void;
-  /** Ends it; its hooks hear no more. */
+  /** Closes the connection. No hook is called afterwards. */
   close(): void;
 }
 
@@ -59,12 +70,13 @@ export interface Connection {
 export function connection(
   transport: Transport,
   plan: ConnectPlan,
-  hooks: ConnectionHooks,
+  owner: ConnectionOwner,
+  hooks: MessageHooks,
   { connectTimeout, idleTimeout }: Timeouts,
 ): Connection {
   let link: Link | undefined;
   let isOver = false;
-  /** Whether it is the page that is waited for, and not the server. */
+  /** Whether the connection waits for the page, and not for the server. */
   let isPaused = false;
   let lastMessageAt = Date.now();
   let timeoutMs = connectTimeout;
@@ -79,7 +91,7 @@ export function connection(
     send: (text) => link?.send?.(text),
     lasts(lifetimeMs) {
       clearTimeout(expiry);
-      if (lifetimeMs !== null) expiry = setTimeout(() => hooks.expiring(self), renewal(lifetimeMs));
+      if (lifetimeMs !== null) expiry = setTimeout(() => owner.expiring(self), renewal(lifetimeMs));
     },
     close() {
       isOver = true;
@@ -93,7 +105,7 @@ export function connection(
   const finish = (end: End, why: string): void => {
     if (isOver) return;
     self.close();
-    hooks.lost(self, end, why);
+    owner.lost(self, end, why);
   };
 
   const checkTimeout = (): void => {
@@ -110,7 +122,7 @@ export function connection(
     clearTimeout(timer);
     checkTimeout();
     self.lasts(lifetime(plan.token));
-    hooks.established(self);
+    owner.established(self);
   };
 
   const receive = (message: Message, bytes: number): void => {
@@ -133,12 +145,12 @@ export function connection(
       try {
         receive(JSON.parse(text) as Message, text.length);
       } catch (error) {
-        finish({}, `not the wire: ${error}`);
+        finish({}, `invalid message: ${error}`);
       }
     },
     ended: (end) => finish(end, end.close?.reason || "cut"),
     async drained() {
-      const drained = hooks.drained();
+      const drained = hooks.flow.drained();
       if (!drained) return;
       isPaused = true;
       await drained;
@@ -150,8 +162,30 @@ export function connection(
   try {
     link = transport.open(plan, handlers);
   } catch (error) {
-    // Not here and now: whoever opened it does not know it yet.
+    // The opener needs the connection before it learns of its end.
     queueMicrotask(() => finish({}, `${error}`));
   }
   return self;
+}
+
+/**
+ * Returns the remaining lifetime of a JSON Web Token, ms; `null` for any other token. If the page's clock is behind
+ * the token's time of issue, that time counts as now.
+ */
+function lifetime(token: string | null): number | null {
+  try {
+    const claims = `${token}`.split(".")[1] as string;
+    const { exp, iat = 0 } = JSON.parse(atob(claims.replace(/-/g, "+").replace(/_/g, "/")));
+    return exp > 0 ? exp * 1000 - Math.max(Date.now(), iat * 1000) : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Returns the delay until the next token is requested: three quarters of the lifetime, plus jitter so that tabs do
+ * not request at the same time.
+ */
+function renewal(lifetimeMs: number): number {
+  return Math.min(Math.max(lifetimeMs * (0.75 + Math.random() * 0.15), RENEWAL_MS_MIN), RENEWAL_MS_MAX);
 }

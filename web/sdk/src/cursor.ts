@@ -1,52 +1,50 @@
 /**
- * What of a message is new to a subscription. Positions hold across transports, so
- * while one connection takes over from another both may bring the same events: repeats are
- * left out here, and only here. Pure.
+ * Finds the new events of a message. Positions are valid across transports: while one connection replaces another,
+ * both may deliver the same events. Only this module removes repeats. Pure.
  */
 
 import { type Cursor, type Gap, type Message, parsePosition } from "./wire.js";
 
-/** Where a subscription is. */
+/** A subscription's progress in its topic. */
 export interface Progress {
   cursor: Cursor;
-  /** Of a value topic: the version at the cursor, if it is here. */
+  /** The version of a value topic at the cursor, if the session has it. */
   version?: unknown;
 }
 
-/** What is new in a message. */
+/** The new events of a message. */
 export interface NewEvents {
-  /** Of the first of `events`. */
+  /** The offset of the first event. */
   first: number;
   events: unknown[];
-  /** Of each of them, where they are not consecutive. */
+  /** The offset of each event, if they are not consecutive. */
   offsets?: number[] | undefined;
-  /** What was missed before them. */
+  /** Events that were missed before these. */
   gap: Gap | null;
-  /** Of a value topic: the offset of the version before. */
+  /** On a value topic: the offset of the version before. */
   previous?: number | undefined;
-  /** Where the event differs from that one, once it is made. */
+  /** The differences from that version, if this one was made from a patch. */
   changed?: readonly string[];
 }
 
 /**
- * Moves `progress` behind an envelope or a gap; returns what is new in it, `null` if
- * nothing is. Of a patch the event is left to be made.
+ * Moves `progress` past an envelope or a gap. Returns the new events; `null` if there are none. A patch is not
+ * applied here.
  *
- * @throws TypeError if it is neither.
+ * @throws TypeError if the message is neither an envelope nor a gap.
  */
 export function advance(progress: Progress, message: Message): NewEvents | null {
   const { gap, patch, events = [], first = 0, offsets, previous } = message;
   const position = parsePosition(message.position ?? "");
-  if (!position || !(gap || patch || message.events)) throw new TypeError("no envelope");
+  if (!position || !(gap || patch || message.events)) throw new TypeError("neither an envelope nor a gap");
   const last = parsePosition(progress.cursor);
   const isSame = last?.epoch === position.epoch;
-  // Where the document has been asked for anew nothing is here that a patch could be of. A value that
-  // is unknown goes on from no version.
+  // Without a version at the cursor, no patch applies. After `unknown` a value goes on without a version.
   if (gap?.reason !== "unknown" && (isSame ? position.offset <= last.offset : patch)) return null;
   if (events.length || previous !== last?.offset) progress.version = events[0];
   progress.cursor = message.position as Cursor;
   if (gap) return { first: position.offset + 1, events: [], gap };
-  // A version replaces what was before: nothing is missing, however far it jumps.
+  // A version replaces the one before: no event is missing, however far the offset jumps.
   const known = previous === undefined ? last : null;
   if (!known && !events.length && !patch) return null;
   if (!known || !isSame) return { first, events, offsets, gap: known && { missed: null, reason: "epoch" }, previous };
@@ -61,7 +59,7 @@ export function advance(progress: Progress, message: Message): NewEvents | null 
     first: offsets?.[repeats] ?? first + repeats,
     events: fresh,
     offsets: offsets?.slice(repeats),
-    // A difference of offsets that were never given is no number of events.
+    // If offsets were skipped, their difference is not the number of events.
     gap: isMissed ? { missed: message.after === undefined ? after - known.offset : null, reason: "unannounced" } : null,
   };
 }

@@ -1,13 +1,12 @@
 /**
- * Versions of value topics that come as patches: JSON Patch (RFC 6902) with `add`, `remove`,
- * `replace` and `move`. The core loads this entry by itself when the first patch has come; a page
- * needs it only for patches that it receives in another way.
+ * Patches of value topics: JSON Patch (RFC 6902) with `add`, `remove`, `replace` and `move`. The core loads this entry
+ * with the first patch. A page imports it only to apply patches from another source.
  *
  * @packageDocumentation
  */
 
+import type { Connection } from "./connection.js";
 import type { NewEvents } from "./cursor.js";
-import type { Receiver } from "./receive.js";
 import type { SharedSubscription } from "./sharing.js";
 import type { Message } from "./wire.js";
 
@@ -15,46 +14,52 @@ import type { Message } from "./wire.js";
 export interface Operation {
   /** `add`, `remove`, `replace` or `move`. */
   readonly op: string;
-  /** Where: a JSON Pointer (RFC 6901). */
+  /** The target, as a JSON Pointer (RFC 6901). */
   readonly path: string;
-  /** From where, if it is a `move`. */
+  /** The source of a `move`, as a JSON Pointer. */
   readonly from?: string;
-  /** What is added, or put in place. */
+  /** The value of an `add` or `replace`. */
   readonly value?: unknown;
 }
 
-/** What a patch makes of a document. */
+/** The result of a patch. */
 export interface Patched {
-  /** Whatever has not changed is the same object as before. */
+  /** The new document. Parts that have not changed are the same objects as before. */
   readonly document: unknown;
   /**
-   * Where it differs from the one before, as JSON Pointers: what was added, replaced or moved,
-   * members that are gone, and arrays that have lost elements. What is below one of them is not
-   * named.
+   * The differences from the document before, as JSON Pointers: values that were added, replaced or moved, objects
+   * that lost members, and arrays that lost elements. Values inside one of them are not listed.
    */
   readonly changed: readonly string[];
 }
 
-/**
- * A patch may move so many elements of arrays to make room or close gaps: some 50 ms of work. One
- * that is made to take longer fails.
- */
+/** Largest number of array elements that a patch may shift: about 50 ms of work. A patch that shifts more fails. */
 const MOVED_MAX = 1 << 24;
 
-/** After so many patches in a row that were of no use a session's next connections take none. */
+/** Consecutive failed patches after which a session requests whole documents. */
 const FAILURES_MAX = 3;
+
+/** A session, as far as patches concern it. @internal */
+export interface PatchOwner {
+  /** The connection in use, if there is one. */
+  readonly route: { readonly current: Connection | null };
+  /** The session wants different topics or terms from its connection. */
+  changed(): void;
+  /** Patches do not work: the next connection requests whole documents. */
+  takeWhole(shared: SharedSubscription): null;
+}
 
 type Container = Record<string, unknown> | unknown[];
 
 /**
- * What has changed in a container that was copied: the names of members, or for each element
- * whether it is another. An array that has lost elements is in `cut`.
+ * The changes in a copied container: the names of members, or a flag for each element. Arrays that lost elements
+ * are in `cut`.
  */
 type Marks = Set<string> | boolean[];
 
 /**
- * The document that the operations make of another. That one stays as it is, and the time that it
- * takes is bounded, whatever the operations are.
+ * Applies operations to a document and returns the new document. The given document is not modified. The time is
+ * bounded for all operations.
  *
  * @throws TypeError if an operation does not apply; RangeError if it would take too long.
  */
@@ -64,16 +69,16 @@ export function patched(document: unknown, operations: readonly Operation[]): Pa
   const cut = new Set<Container>();
   let moved = 0;
 
-  /** Counts what an array moves behind this place. */
+  /** Counts the elements that an array shifts. */
   const shift = (elements: unknown[], at: number): boolean[] => {
     moved += elements.length - at;
-    if (moved > MOVED_MAX) throw new RangeError("the patch is too much work");
+    if (moved > MOVED_MAX) throw new RangeError("the patch takes too long");
     return copies.get(elements) as boolean[];
   };
 
   const put = (container: Container, name: string, value: unknown): void => {
     if (Array.isArray(container)) container[index(container, name)] = value;
-    // To assign `__proto__` would change what the object is.
+    // Assigning `__proto__` would change the prototype.
     else Object.defineProperty(container, name, { value, writable: true, enumerable: true, configurable: true });
   };
 
@@ -83,15 +88,15 @@ export function patched(document: unknown, operations: readonly Operation[]): Pa
     else marks.add(name);
   };
 
-  /** The container that a pointer ends in, copied as are those around it, and the last name. */
+  /** Finds the container and the name that a pointer refers to. Copies the container and those around it. */
   const find = (path: string): [Container, string] => {
     const names = path.split("/").map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
-    if (names[0]) throw new TypeError(`${path} is no pointer`);
+    if (names[0]) throw new TypeError(`${path} is not a JSON Pointer`);
     const last = names.pop() as string;
     let container: Container = top;
     for (const name of names) {
       let inner = get(container, name) as Container;
-      if (typeof inner !== "object" || !inner) throw new TypeError(`nothing is in ${name}`);
+      if (typeof inner !== "object" || !inner) throw new TypeError(`${name} has no members`);
       if (!copies.has(inner)) {
         inner = Array.isArray(inner) ? [...inner] : { ...inner };
         copies.set(inner, Array.isArray(inner) ? inner.map(() => false) : new Set());
@@ -135,7 +140,7 @@ export function patched(document: unknown, operations: readonly Operation[]): Pa
     else if (op === "move") {
       const isSame = parent(from) === parent(path);
       const [container] = find(from);
-      // Within an array nothing is lost.
+      // A move within an array loses no element.
       const wasCut = cut.has(container);
       add(path, remove(from));
       if (isSame && !wasCut) cut.delete(container);
@@ -144,7 +149,7 @@ export function patched(document: unknown, operations: readonly Operation[]): Pa
       get(container, name);
       put(container, name, value);
       mark(container, name);
-    } else throw new TypeError(`no operation is called ${op}`);
+    } else throw new TypeError(`unknown operation ${op}`);
   }
 
   const changed: string[] = [];
@@ -152,7 +157,7 @@ export function patched(document: unknown, operations: readonly Operation[]): Pa
     const marks = copies.get(container);
     if (!marks) return;
     if (cut.has(container)) changed.push(path);
-    // A member that is gone is not among those that there are.
+    // A removed member is not among the remaining ones.
     const names = new Set([...(marks instanceof Set ? marks : []), ...Object.keys(container)]);
     for (const name of names) {
       const at = container === top ? "" : `${path}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
@@ -162,18 +167,18 @@ export function patched(document: unknown, operations: readonly Operation[]): Pa
   };
   collect(top, "");
   const result = get(top, "");
-  if (result === undefined) throw new TypeError("there is no document");
+  if (result === undefined) throw new TypeError("the patch leaves no document");
   return { document: result, changed };
 }
 
-/** A member or an element that is there; never one of a prototype. */
+/** Returns an own member or element. @throws TypeError if there is none. */
 function get(container: Container, name: string): unknown {
   if (Array.isArray(container)) return container[index(container, name)];
   if (!Object.hasOwn(container, name)) throw new TypeError(`there is no ${name}`);
   return container[name];
 }
 
-/** The number of an element; @throws TypeError if there is none. */
+/** Returns the index of an element. @throws TypeError if there is none. */
 function index(elements: unknown[], name: string, most = elements.length - 1): number {
   const at = /^(0|[1-9][0-9]*)$/.test(name) ? Number(name) : -1;
   if (at < 0 || at > most) throw new TypeError(`there is no element ${name}`);
@@ -185,12 +190,12 @@ function parent(path: string): string {
 }
 
 /**
- * What is new in a patch: the version that it makes of the one at the cursor. If it makes none, the
- * document is asked for.
+ * Makes the next version from the version at the cursor. If the patch does not apply, the session requests the whole
+ * document.
  *
  * @internal
  */
-export function made(subscription: SharedSubscription, message: Message, owner: Receiver): NewEvents | null {
+export function made(subscription: SharedSubscription, message: Message, owner: PatchOwner): NewEvents | null {
   const { first = 0, previous, patch } = message;
   try {
     const { document, changed } = patched(subscription.version, patch as Operation[]);
@@ -204,12 +209,12 @@ export function made(subscription: SharedSubscription, message: Message, owner: 
   }
 }
 
-/** Subscribes to it anew, without a cursor: then its document comes. */
-function restart(subscription: SharedSubscription, { connection, changed }: Receiver): null {
+/** Subscribes to the topic again without a cursor, so that the whole document arrives. */
+function restart(subscription: SharedSubscription, owner: PatchOwner): null {
   subscription.cursor = "latest";
-  const carried = connection()?.carried.get(subscription.topic);
-  // Not as it is wanted: a two-way connection takes it again. One that is one-way is replaced.
+  const carried = owner.route.current?.carried.get(subscription.topic);
+  // No interval equals this one: a two-way connection subscribes again, a one-way connection is replaced.
   if (carried && carried.interval !== null) carried.interval = Number.NaN;
-  changed();
+  owner.changed();
   return null;
 }

@@ -1,38 +1,38 @@
-/** What goes wrong. */
+/** Errors of sessions, subscriptions and calls. */
 
 import type { End } from "./transports/transport.js";
 
 /**
- * Why a session, a subscription or a call has failed. `code` is for programs and `message`
- * for people: a sentence, mostly with the remedy.
+ * The reason why a session, a subscription or a call failed. `code` is for programs. `message` is a sentence for
+ * people, usually with the remedy.
  *
  * | `code` | when |
  * |---|---|
- * | one of docs/wire.md, e.g. `unauthorized` | the server refused a request or a command |
- * | `close_1008` and its like | the server ended the connection with this close code, and reconnecting would not help |
- * | `deleted`, `gone` | the topic has ended: a publisher deleted it, or it is fetched and there is no such thing |
- * | `slow`, `trimmed` | events are missing, and the subscription's policy is `close`: it fell behind, or its position is too old |
+ * | a code of docs/reference/errors.md, e.g. `unauthorized` | the server rejected a request or a command |
+ * | `close_1008` and similar | the server closed the connection with this close code, and reconnecting would not help |
+ * | `deleted`, `gone` | the topic has ended: a publisher deleted it, or its upstream no longer has it |
+ * | `slow`, `trimmed` | events are missing, and the subscription's policy is `close`: the subscription fell behind, or its position is too old |
  * | `closed` | the session is closed |
- * | `bad_event` | the page published something that is no JSON, such as bytes |
- * | `bad_topic`, `bad_cursor` | what the page asked for cannot be; nothing was sent |
- * | `already_subscribed` | the session is subscribed to the topic with another `from`, `interval` or `policy`, which cannot be changed; nothing was sent |
- * | `no_transport` | none of the transports, or not the one asked for, exists here |
+ * | `bad_event` | the page published a value that is not JSON, such as bytes |
+ * | `bad_topic`, `bad_cursor` | the topic's name or the start is invalid; no request was sent |
+ * | `already_subscribed` | the session is subscribed to the topic with another `from`, `interval` or `policy`, which cannot be changed; no request was sent |
+ * | `no_transport` | none of the transports, or not the requested one, is available here |
  * | `unreachable` | a `POST` was not answered; an event with a key was sent six times |
- * | `unanswered` | the connection broke before the answer came: the server may or may not have carried it out |
- * | `no_worker`, `failed` | in a Worker only: it does not load; or the page's own code threw, e.g. its `token` |
+ * | `unanswered` | the connection broke before the answer arrived: the server may or may not have executed the command |
+ * | `no_worker`, `failed` | in a Worker only: the Worker does not load; or the page's own code threw, e.g. its `token` |
  */
 export class ThalwegError extends Error {
   /** `ThalwegError`. */
   override readonly name = "ThalwegError";
-  /** As in the table above. */
+  /** A code of the table above. */
   declare readonly code: string;
-  /** The status of the HTTP response that refused it; `null` if there was none. */
+  /** The status of the HTTP response that rejected the request; `null` without a response. */
   declare readonly status: number | null;
 
   /** @internal How long the response asked to wait, ms. */
   declare retryAfter?: number;
 
-  /** Sessions make them; a page has no need to. */
+  /** The SDK creates these errors; a page does not need to. */
   constructor(code: string, message: string, status: number | null = null) {
     super(message);
     this.code = code;
@@ -43,22 +43,22 @@ export class ThalwegError extends Error {
 /** The code of an error that the page's `token` threw. @internal */
 export const NO_TOKEN = "no_token";
 
-/** Whether another attempt may fare better than one with this status. @internal */
+/** Returns whether another attempt may succeed after a response with this status. @internal */
 export function isTransient(status: number): boolean {
   return status >= 500 || [408, 425, 429].includes(status);
 }
 
-/** So often a token may be refused before that is taken for the answer. */
+/** Number of consecutive rejected tokens after which a session fails. */
 const UNAUTHORIZED_MAX = 2;
 
-/** All topics of a connection have ended: nothing is wrong, and others may be wanted. @internal */
+/** The close code after all topics of a connection have ended. It is not a failure: the session may want other topics. @internal */
 export const ENDED = 4500;
 
 /**
- * Why there will be no other connection after one that ended like this: the server says so, or
- * would refuse it as well. `null`: another one may fare better.
+ * Returns the error if reconnecting would not help, because the server says so or would reject the next connection
+ * too. Returns `null` if the next connection may succeed.
  *
- * @param unauthorized - counts, and says how often a token was refused since something last arrived. @internal
+ * @param unauthorized - counts this rejected token, and returns the number of rejections since the last message. @internal
  */
 export function finalError({ close, refusal }: End, unauthorized: () => number): ThalwegError | null {
   const { status = 0, error } = refusal ?? {};
@@ -70,10 +70,7 @@ export function finalError({ close, refusal }: End, unauthorized: () => number):
     : null;
 }
 
-/**
- * Calls the page's code. What it throws is reported as an uncaught error of the page, and
- * does not stop the session. @internal
- */
+/** Calls the page's code. An error that it throws becomes an uncaught error of the page and does not stop the session. @internal */
 export function safely<T>(run: () => T): T | undefined {
   try {
     return run();

@@ -1,51 +1,49 @@
 /**
- * Which transport to try next. A transport is judged by what arrives over it: one that
- * opens and stays silent has failed like one that does not open. What worked stays; what
- * is better is tried again later. While nothing works it is not the transport's fault:
- * then each round of attempts begins with the one that worked last. Pure.
+ * Chooses the transport of the next attempt. A transport works when a message arrives over it; one that opens and
+ * stays silent has failed. A working transport stays in use, and a better one is tried again later. While no
+ * transport works, the network or the server is down: each round of attempts then begins with the transport that
+ * worked last. Pure.
  */
 
 import type { Transport } from "./transports/transport.js";
 
-/** Losses of a transport that worked, one after the other, before another is tried. */
+/** Number of consecutive losses of a working transport after which another one is tried. */
 const LOSSES_MAX = 2;
 
-/** The order, and where one stands in it. @internal */
+/** The order of transports, and the current one. @internal */
 export interface TransportFallback {
   /** The transport to use. */
   current(): Transport;
   isBest(): boolean;
-  /** One that is better: the best at first, then each in its turn. */
+  /** Returns a better transport: the best one first, then the others in turn. */
   better(): Transport | undefined;
-  /** This one is the best from now on (`null`: the first of the order is), and that one in use. */
+  /** Makes `best` the preferred transport (`null`: the first of the order). `inUse` stays the current one. */
   prefer(best: Transport | null, inUse: Transport | null): void;
   /**
-   * Something has arrived over it.
+   * A message has arrived over this transport.
    *
-   * @returns whether to try the better one at once: it was the first to come back when
-   * nothing had worked.
+   * @returns whether to try a better one at once: this one was only the first to work again after none had worked.
    */
   worked(transport: Transport): boolean;
   /**
-   * The current one has failed, or was lost after it had worked.
+   * The current transport has failed, or was lost after it had worked.
    *
-   * @returns whether to wait before the next attempt: what has not been tried yet is
-   * tried at once.
+   * @returns whether to wait before the next attempt. A transport that has not been tried yet is tried at once.
    */
   failed(): boolean;
 }
 
-/** @param first - what worked last time; it begins there if that is in the order. @internal */
+/** @param first - the transport that worked last time, which is tried first if it is in the order. @internal */
 export function transportFallback(given: readonly Transport[], first: string | null): TransportFallback {
   let order = given;
   let at = order.findIndex(({ name }) => name === first);
   let hasWorked = at >= 0;
   if (!hasWorked) at = 0;
-  /** Where each round of attempts begins: with what worked last. */
+  /** The start of each round of attempts: the transport that worked last. */
   let start = at;
-  /** Losses since something last arrived. */
+  /** Losses since the last message. */
   let losses = 0;
-  /** Whether a whole round has been in vain since then. */
+  /** Whether a whole round has failed since then. */
   let isOut = false;
   let upgrades = 0;
   return {
@@ -53,8 +51,8 @@ export function transportFallback(given: readonly Transport[], first: string | n
     isBest: () => at === 0,
     better: () => (at > 0 ? order[upgrades++ % at] : undefined),
     prefer(best, inUse) {
-      // One that is in use though it is not in the order comes last.
-      order = [...new Set([best, ...given, inUse])].filter((it) => !!it);
+      // A transport outside of the order comes last.
+      order = [...new Set([best, ...given, inUse])].filter((transport) => !!transport);
       at = start = inUse ? order.indexOf(inUse) : 0;
       hasWorked = inUse !== null;
       isOut = false;
@@ -62,7 +60,7 @@ export function transportFallback(given: readonly Transport[], first: string | n
     },
     worked(transport) {
       at = order.indexOf(transport);
-      // Below where it began it is by chance: the server came back in the middle of a round.
+      // The server came back during a round: the first transport to reach it is there by chance.
       const isChance = isOut && at > start;
       if (isChance) upgrades = start;
       start = at;

@@ -1,5 +1,5 @@
 /**
- * For browsers from before all of that: the forever frame, and the rules of 2013.
+ * The forever frame, for browsers without the other transports, and the transport rules of 2013.
  *
  * @packageDocumentation
  */
@@ -9,23 +9,23 @@ import type { Transport, TransportName } from "./transports/transport.js";
 
 export { foreverFrame };
 
-/** What a client and a server of 2013 could do. */
+/** The abilities of a client and a server of 2013. */
 export interface Abilities {
-  /** The server's origin is not the page's. */
+  /** Whether the server's origin differs from the page's. */
   isCrossOrigin: boolean;
-  /** The client can send requests to other origins. */
+  /** Whether the client can send requests to other origins. */
   hasCors: boolean;
-  /** The client has WebSocket. */
+  /** Whether the client has WebSocket. */
   hasWebSocket: boolean;
-  /** The server has it as well. */
+  /** Whether the server has WebSocket. */
   serverHasWebSocket: boolean;
-  /** The client has Server-Sent Events. */
+  /** Whether the client has Server-Sent Events. */
   hasEventSource: boolean;
-  /** The client can have a hidden frame whose document calls the page. */
+  /** Whether the client supports a hidden frame whose document calls the page. */
   hasForeverFrame: boolean;
 }
 
-/** What this client can do with the Thalweg server at `url`. */
+/** Returns the abilities of this client with the Thalweg server at `url`. */
 export function abilities(url: string | URL = "/"): Abilities {
   const here = typeof location === "object" ? location : undefined;
   return {
@@ -39,10 +39,8 @@ export function abilities(url: string | URL = "/"): Abilities {
 }
 
 /**
- * The policy `published`: the rules of experiment B as they were published in 2013 (JSONP
- * aside). One transport, and long polling should it fail.
- *
- * @returns what to give `connect` as `transports`.
+ * Returns `transports` for `connect` by the policy `published`: the rules of experiment B as published in 2013,
+ * without JSONP. The result is one transport, with long polling as the fallback.
  */
 export function published(can: Abilities = abilities()): (TransportName | Transport)[] {
   const webSocket = can.hasWebSocket && can.serverHasWebSocket;

@@ -1,39 +1,39 @@
-/** The options of a session, and what holds where they say nothing. */
+/** The options of a session, and their defaults. */
 
 import type { Timeouts } from "./connection.js";
-import type { Status } from "./route.js";
+import type { Status } from "./status.js";
 import { DEFAULT_ORDER, HIGH_VOLUME_ORDER, transport } from "./transports/order.js";
 import type { Transport, TransportName } from "./transports/transport.js";
 
-/** The options of a session. All of them can be left out. */
+/** The options of a session. All are optional. */
 export interface ConnectOptions {
-  /** Transports to try, the best first; those that do not exist here are left out. */
+  /** Transports to try, the best first. Those that are not available here are skipped. */
   transports?: readonly (TransportName | Transport)[];
-  /** `high`: HTTP streaming is tried first, which carries more in one direction. `normal` if left out. */
+  /** `high`: HTTP streaming is tried first, which carries more data in one direction. Default: `normal`. */
   volume?: "normal" | "high";
   /**
-   * Gives a token. It is called for each connection and each `POST`, so a short-lived token
-   * will do: of a JSON Web Token the next one is asked for before it ends, and takes its place
-   * without an interruption. If it throws, the attempt to connect has failed; the next one asks again.
+   * Returns a token. The session calls it for each connection and each `POST`, so short-lived tokens work. Before a
+   * JSON Web Token expires, the session requests the next one and replaces it without an interruption. If the function
+   * throws, the attempt to connect fails, and the next attempt calls it again.
    */
   token?: () => string | Promise<string>;
   /**
-   * WebSocket only: how many bytes of each topic the server may send ahead of what the page
-   * has processed. 0: as many as the network takes. 262,144 if left out.
+   * WebSocket only: how many bytes of each topic the server may send before the page has processed them. 0: no limit.
+   * Default: 262,144.
    */
   window?: number;
-  /** At least this long between two batches of a topic while the tab is hidden, ms. 0: as if it were visible. 2,000 if left out. */
+  /** Shortest time between two batches of a topic while the tab is hidden, ms. 0: as if it were visible. Default: 2,000. */
   hiddenInterval?: number;
-  /** How long a connection may take until its first message, and a ticket to come, ms. 5,000 if left out. */
+  /** Longest time until the first message of a connection, and until the response to a ticket request, ms. Default: 5,000. */
   connectTimeout?: number;
   /**
-   * How long a connection may be silent before it counts as lost, and a `POST` unanswered, ms.
-   * More than twice the server's heartbeat interval. 60,000 if left out.
+   * Longest silence before a connection counts as lost, and before a `POST` counts as unanswered, ms. It must be more
+   * than twice the server's heartbeat interval. Default: 60,000.
    */
   idleTimeout?: number;
-  /** Called with each new status; never twice with the same. It may call the session's methods. */
+  /** Called with each new status, never twice with the same one. It may call the session's methods. */
   onStatus?: (status: Status) => void;
-  /** Used for all requests instead of the platform's `fetch`. */
+  /** Replaces the platform's `fetch` for all requests. */
   fetch?: typeof fetch;
 }
 
@@ -41,13 +41,13 @@ const WINDOW_BYTES = 256 * 1024;
 const HIDDEN_INTERVAL_MS = 2000;
 const CONNECT_TIMEOUT_MS = 5000;
 const IDLE_TIMEOUT_MS = 60_000;
-/** Eleven days: a timer for more than 24 would end at once. */
+/** Longest interval, ms: eleven days. A timer for more than 24 days would fire at once. */
 const TIMEOUT_MS_MAX = 1e9;
 
-/** What each request needs. @internal */
+/** The settings of each request. @internal */
 export interface RequestSettings extends Timeouts {
   readonly fetch: typeof fetch;
-  /** The page's token as of now; `null` if it has none. */
+  /** Returns the page's token; `null` without one. */
   token(): Promise<string | null>;
 }
 
@@ -63,19 +63,19 @@ export function requestSettings(
   };
 }
 
-/** Where to connect, and how: the options, each with a value. @internal */
+/** The server and the options, with all defaults applied. @internal */
 export interface Settings extends RequestSettings {
   /** The server's root. */
   readonly base: URL;
   readonly transports: readonly Transport[];
   readonly window: number;
   readonly hiddenInterval: number;
-  /** Whether value topics may come as patches: asked by each new connection. */
+  /** Returns whether the next connection requests patches of value topics. */
   deltas: "patch" | undefined;
   onStatus(status: Status): void;
 }
 
-/** @throws TypeError if no transport has the name of one of them. @internal */
+/** @throws TypeError if a transport's name is unknown. @internal */
 export function settings(base: URL, options: ConnectOptions): Settings {
   return {
     base,
@@ -86,4 +86,13 @@ export function settings(base: URL, options: ConnectOptions): Settings {
     onStatus: (status) => options.onStatus?.(status),
     ...requestSettings(options),
   };
+}
+
+/** Returns the server's root, whose path ends in `/`. A reverse proxy may serve it under another path. @internal */
+export function root(url: string | URL): URL {
+  const base = new URL(url, globalThis.location?.href);
+  // Each transport derives its own scheme.
+  base.protocol = base.protocol.replace("ws", "http");
+  base.pathname = base.pathname.replace(/\/?$/, "/");
+  return base;
 }

@@ -1,31 +1,30 @@
 /**
- * What a session must know of the page around it: whether it is looked at, whether the
- * network is back, and which transport worked last. Nothing of that exists outside of a
- * browser.
+ * The state of the page around a session: visibility, network, and the transport that worked last. Outside of a
+ * browser there is no page.
  */
 
-/** A tab that is hidden for less is not worth a change, ms. */
+/** Time after which a hidden tab counts as hidden, ms. */
 const HIDDEN_AFTER_MS = 5000;
-/** Where it is remembered, for each server. */
+/** Prefix of keys in the session storage, followed by the server's origin. */
 const KEY = "thalweg:transport:";
 
-/** What happens to it. @internal */
+/** Changes of the page, as a session observes them. @internal */
 export interface PageEvents {
-  /** The network or the page is back: no time to wait any longer. */
+  /** The network is back, or the page is visible again: connect at once. */
   woke(): void;
   hidden(isHidden: boolean): void;
 }
 
 /** @internal */
 export interface Page {
-  /** Listens until what it returns is called. */
+  /** Observes the page until the returned function is called. */
   watch(events: PageEvents): () => void;
-  /** The name of the transport that worked last, for as long as the tab lives. */
+  /** Returns the transport that worked last in this tab. */
   recall(origin: string): string | null;
   remember(origin: string, name: string): void;
 }
 
-/** The one that this runs in. @internal */
+/** The page that this code runs in. @internal */
 export const thisPage: Page = {
   watch({ woke, hidden }) {
     if (!globalThis.document) return () => {};
@@ -51,7 +50,7 @@ export const thisPage: Page = {
     try {
       return sessionStorage.getItem(KEY + origin);
     } catch {
-      // No storage: private, sandboxed, or not a browser.
+      // No storage: private mode, a sandboxed frame, or not a browser.
       return null;
     }
   },

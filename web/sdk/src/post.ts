@@ -1,29 +1,29 @@
-/** `POST`s to the server, with the page's token; some are repeated until they are answered. */
+/** `POST` requests to the server with the page's token. Requests with a key are repeated until they are answered. */
 
 import { backoff, retryAfter } from "./backoff.js";
 import { isTransient, ThalwegError } from "./errors.js";
 import type { Settings } from "./options.js";
 import type { Answer, Message } from "./wire.js";
 
-/** Attempts at what may be repeated. */
+/** Number of attempts of a repeatable request. */
 const ATTEMPTS_MAX = 6;
 
 /** @internal */
 export interface PostRequest {
-  /** Below the server's root. */
+  /** Path below the server's root. */
   readonly path: string;
   readonly body: string;
-  /** Of the body; JSON if left out. */
+  /** Media type of the body. Default: JSON. */
   readonly type?: string;
-  /** The answer is to come within this time. */
-  readonly timeoutMs: number;
-  /** If left out, the page is asked for one at each attempt. */
+  /** Longest time until the answer, ms. Default: the idle timeout. */
+  readonly timeoutMs?: number;
+  /** The token. By default the page is asked for one at each attempt. */
   readonly token?: string | null;
-  /** Idempotency key: the server does what has one once, however often it is asked; so it may be repeated. */
+  /** Idempotency key: the server executes requests with the same key once, so the request may be repeated. */
   readonly key?: string;
 }
 
-/** @throws ThalwegError what the server says, or `unreachable`. @internal */
+/** @throws ThalwegError the server's error, or `unreachable`. @internal */
 export type Post = (request: PostRequest) => Promise<Message & Answer>;
 
 /** @internal */
@@ -36,8 +36,8 @@ export function poster(settings: Settings): Post {
         return await postOnce(settings, request);
       } catch (error) {
         const { retryAfter = 0 } = error as { retryAfter?: number };
-        // The server remembers a key for some minutes: one that is asked to wait longer asks no more.
-        const isLast = !request.key || attempt === ATTEMPTS_MAX || retryAfter > request.timeoutMs;
+        // The server remembers a key for some minutes: after a longer wait a repeat would not be safe.
+        const isLast = !request.key || attempt === ATTEMPTS_MAX || retryAfter > settings.idleTimeout;
         if (error instanceof ThalwegError) {
           if (isLast || !isTransient(error.status ?? 0)) throw error;
         } else if (isLast) throw new ThalwegError("unreachable", `no answer from ${request.path}: ${error}`);
@@ -48,9 +48,9 @@ export function poster(settings: Settings): Post {
   };
 }
 
-/** @throws ThalwegError what the server says; the status, or whatever went wrong, if it says nothing. */
+/** @throws ThalwegError the server's error; an `Error` if there is no response, or one without an error of the server. */
 async function postOnce(settings: Settings, request: PostRequest): Promise<Message & Answer> {
-  const { path, body, type = "application/json", timeoutMs, key } = request;
+  const { path, body, type = "application/json", timeoutMs = settings.idleTimeout, key } = request;
   const token = request.token ?? (await settings.token());
   const response = await settings.fetch(new URL(path, settings.base), {
     method: "POST",
@@ -66,7 +66,7 @@ async function postOnce(settings: Settings, request: PostRequest): Promise<Messa
   const message = (await response.json().catch(() => null)) as (Message & Answer) | null;
   if (ok && message) return message;
   const { code = "", message: why = `${status}` } = message?.error ?? {};
-  // Without a code somebody in between has answered, and not the server.
+  // A response without a code comes from a proxy, not from the server.
   const waitMs = retryAfter(response);
   throw Object.assign(code ? new ThalwegError(code, why, status) : new Error(why), waitMs && { retryAfter: waitMs });
 }

@@ -1,36 +1,29 @@
-/** A message about a topic becomes the batch of what is new in it. */
+/** Converts a message about a topic into a batch of its new events. */
 
-import type { Connection } from "./connection.js";
 import { advance } from "./cursor.js";
+import type { PatchOwner } from "./deltas.js";
 import { safely } from "./errors.js";
-import type { Settings } from "./options.js";
-import type { Owner, SharedSubscription } from "./sharing.js";
+import type { HeldMessage, Owner, SharedSubscription } from "./sharing.js";
 import type { Ended, Message } from "./wire.js";
 
-/** A session that receives messages, and not batches of a Worker. @internal */
-export interface Receiver extends Owner {
-  readonly settings: Settings;
-  /** The connection in use. */
-  connection(): Connection | null;
-  /** Something else is wanted of it. */
-  changed(): void;
-  /** Patches are of no use: from here on documents come whole, over another connection. */
-  takeWhole(shared: SharedSubscription): null;
+/** A session that receives messages; with a Worker, the session in the Worker. @internal */
+export interface Receiver extends Owner, PatchOwner {
   /** The server has ended the topic. */
   ended(shared: SharedSubscription, end: Ended): void;
 }
 
 type Deltas = Pick<typeof import("./deltas.js"), "made">;
 
-/** The module that makes versions of patches: loaded when the first patch has come. */
+/** The module that applies patches, loaded with the first patch. */
 let deltas: Deltas | undefined;
 
 /** @internal */
 export function receive(shared: SharedSubscription, message: Message, bytes: number, owner: Receiver): void {
-  if (shared.held) shared.held.push([message, bytes]);
+  const { state } = shared;
+  if (typeof state === "object") state.push([message, bytes]);
   else if (message.end) owner.ended(shared, message.end);
-  else if (shared.isOver) owner.processed(shared, bytes);
-  else if (message.patch && !deltas) hold(shared, message, bytes, owner);
+  else if (state === "closed") owner.flow.processed(shared, bytes);
+  else if (message.patch && !deltas) hold(shared, [message, bytes], owner);
   else {
     let fresh = advance(shared, message);
     if (fresh && message.patch) fresh = (deltas as Deltas).made(shared, message, owner);
@@ -39,24 +32,22 @@ export function receive(shared: SharedSubscription, message: Message, bytes: num
     else {
       if (!message.patch) shared.confirm();
       // Repeats fill a window as well.
-      owner.processed(shared, bytes);
+      owner.flow.processed(shared, bytes);
     }
   }
 }
 
-/**
- * From this message on, all wait until patches can be applied. They count as not processed, which
- * bounds them.
- */
-function hold(shared: SharedSubscription, message: Message, bytes: number, owner: Receiver): void {
-  const held: [Message, number][] = [[message, bytes]];
-  shared.held = held;
-  // A page may have been given the core alone.
+/** Holds this message and all further ones until the module for patches is loaded or known to be missing. */
+function hold(shared: SharedSubscription, first: HeldMessage, owner: Receiver): void {
+  const held = [first];
+  shared.state = held;
+  // A page may serve the core without its other files.
   void import("./deltas.js")
-    .catch((): Deltas => ({ made: (it, _, owner) => owner.takeWhole(it) }))
-    .then((its) => {
-      deltas = its;
-      shared.held = undefined;
-      for (const it of held) safely(() => receive(shared, ...it, owner));
+    .catch((): Deltas => ({ made: (shared, _, owner) => owner.takeWhole(shared) }))
+    .then((module) => {
+      deltas = module;
+      // The page may have left the topic in the meantime: held messages then count as late messages.
+      if (shared.state !== "closed") shared.state = "open";
+      for (const message of held) safely(() => receive(shared, ...message, owner));
     });
 }

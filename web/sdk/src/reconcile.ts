@@ -1,55 +1,78 @@
-/** What a two-way connection carries is brought to what the session wants, by commands. */
+/**
+ * Applies the topics that a session wants to its connections: a new connection gets a plan, an open two-way
+ * connection gets commands.
+ */
 
 import type { Commands } from "./commands.js";
 import type { Carried, Connection } from "./connection.js";
-import type { ThalwegError } from "./errors.js";
+import { NO_TOKEN, ThalwegError } from "./errors.js";
 import type { Settings } from "./options.js";
 import type { SharedSubscription } from "./sharing.js";
+import type { ConnectPlan, Transport } from "./transports/transport.js";
 import { quantity } from "./wire.js";
 
-/** What is wanted, and how it is asked for. @internal */
-export interface Wanted {
+/** The topics that a session wants, and their terms. @internal */
+export interface DesiredTopics {
   readonly topics: ReadonlyMap<string, SharedSubscription>;
   readonly settings: Settings;
-  /** Between two batches of it, as of now, ms. */
+  readonly commands: Commands;
+  /** Returns the current interval of a subscription, ms. */
   intervalOf(subscription: SharedSubscription): number;
-  readonly send: Commands["send"];
-  /** The server does not carry it out: nothing will come. */
+  /** The server has rejected or ended a topic: no events follow. */
   refused(subscription: SharedSubscription, error: ThalwegError): void;
 }
 
-/** To be called whenever something else is wanted, and when a connection has opened. @internal */
-export function reconcile(connection: Connection, wanted: Wanted): void {
+/**
+ * Plans the next connection.
+ *
+ * @throws ThalwegError if the page provides no token, or the server no ticket. @internal
+ */
+export async function plan({ hasHeaders }: Transport, wanted: DesiredTopics): Promise<ConnectPlan> {
+  const { base, fetch, deltas, connectTimeout, token: freshToken } = wanted.settings;
+  const token = await freshToken().catch((error) => {
+    throw new ThalwegError(NO_TOKEN, error?.message ?? `${error}`);
+  });
+  const buy = { path: "v1/tickets", body: "", timeoutMs: connectTimeout, token };
+  const ticket = token && !hasHeaders ? (await wanted.commands.post(buy)).ticket : null;
+  const topics = [...wanted.topics.values()];
+  // A one-way transport has the same terms for all topics.
+  const interval = quantity(Math.min(...topics.map((topic) => wanted.intervalOf(topic))), "ms");
+  const [policy, ...others] = new Set(topics.map(({ options }) => options.policy));
+  const terms = { interval, policy: others.length ? undefined : policy };
+  return { base, topics, terms, deltas, token, ticket, fetch };
+}
+
+/**
+ * Subscribes and unsubscribes until a two-way connection carries the wanted topics. Call it after each change, and
+ * when a connection has opened. @internal
+ */
+export function reconcile(connection: Connection, wanted: DesiredTopics): void {
   if (!connection.isOpen) return;
   for (const [topic, carried] of connection.carried) {
-    if (carried.interval !== null && !isAsWanted(topic, carried, wanted)) {
-      unsubscribe(connection, wanted, topic, carried);
-    }
+    const { by, interval } = carried;
+    const subscription = wanted.topics.get(topic);
+    const isAsWanted = subscription === by && wanted.intervalOf(subscription) === interval;
+    if (interval !== null && !isAsWanted) unsubscribe(connection, wanted, topic, carried);
   }
   for (const subscription of wanted.topics.values()) {
     if (!connection.carried.has(subscription.topic)) subscribe(connection, wanted, subscription);
   }
 }
 
-function isAsWanted(topic: string, { by, interval }: Carried, wanted: Wanted): boolean {
-  const subscription = wanted.topics.get(topic);
-  return subscription === by && wanted.intervalOf(subscription) === interval;
-}
-
 /**
- * Until this is answered there comes what was sent before, which is not for whoever is next:
- * only then is the topic subscribed to again.
+ * Unsubscribes. A new subscribe to the topic waits for the answer: events sent before it belong to the old
+ * subscription.
  */
-function unsubscribe(connection: Connection, wanted: Wanted, topic: string, carried: Carried): void {
+function unsubscribe(connection: Connection, wanted: DesiredTopics, topic: string, carried: Carried): void {
   carried.interval = null;
   const answered = (): void => {
     if (connection.carried.get(topic) === carried) connection.carried.delete(topic);
     reconcile(connection, wanted);
   };
-  wanted.send(connection, "unsubscribe", { topic }).then(answered, answered);
+  wanted.commands.send(connection, "unsubscribe", { topic }).then(answered, answered);
 }
 
-function subscribe(connection: Connection, wanted: Wanted, subscription: SharedSubscription): void {
+function subscribe(connection: Connection, wanted: DesiredTopics, subscription: SharedSubscription): void {
   const { topic, cursor, options } = subscription;
   const interval = wanted.intervalOf(subscription);
   connection.carried.set(topic, { by: subscription, interval });
@@ -60,9 +83,9 @@ function subscribe(connection: Connection, wanted: Wanted, subscription: SharedS
     interval: quantity(interval, "ms"),
     window: quantity(wanted.settings.window, ""),
   };
-  wanted.send(connection, "subscribe", members).catch((error: ThalwegError) => {
-    // What was not done here is asked for again over the next connection.
-    if (!connection.isOpen || error.code === "draining" || subscription.isOver) return;
+  wanted.commands.send(connection, "subscribe", members).catch((error: ThalwegError) => {
+    // The next connection repeats a command that this one did not execute.
+    if (!connection.isOpen || error.code === "draining" || subscription.state === "closed") return;
     connection.carried.delete(topic);
     wanted.refused(subscription, error);
   });

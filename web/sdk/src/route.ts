@@ -1,62 +1,41 @@
 /**
- * The connection in use, and how the next one is found: retries, falls back, upgrades
- * again. Knows nothing of topics.
+ * The connection in use, and the search for the next one: reconnects, falls back, and upgrades. The route does not
+ * know topics.
  *
- * One connect: `want` or `wake`, `#connect`, `#dial` (the session makes a plan, the
- * transport opens a connection), `established` with the first message. One that is lost:
- * `lost`, `#recover`, and `#connect` again, at once or after a delay. A better transport is
- * dialled beside the connection in use, as the candidate that replaces it.
+ * Connecting: `want` or `wake`, `#connect`, `#dial` (the session makes a plan, the transport opens a connection),
+ * `established` with the first message. After a loss: `lost`, `#recover`, and `#connect` again, at once or after a
+ * delay. A better transport is dialled beside the connection in use, as the candidate that replaces it.
  */
 
 import { backoff } from "./backoff.js";
-import { type Connection, type ConnectionHooks, connection } from "./connection.js";
+import { type Connection, type ConnectionOwner, connection, type MessageHooks } from "./connection.js";
 import { finalError, NO_TOKEN, ThalwegError } from "./errors.js";
 import { type TransportFallback, transportFallback } from "./fallback.js";
 import type { Settings } from "./options.js";
 import type { Page } from "./page.js";
-import type { ConnectPlan, End, Transport, TransportName } from "./transports/transport.js";
-import { upgradeTimer } from "./upgrades.js";
-import type { Message } from "./wire.js";
+import type { Status } from "./status.js";
+import type { ConnectPlan, End, Transport } from "./transports/transport.js";
 
-/**
- * How a session is. It goes from one state to the next by itself; a page only shows it, and
- * acts on `closed`.
- *
- * | `state` | when | what follows |
- * |---|---|---|
- * | `idle` | there is no subscription, and so no connection | `connecting`, with the first subscription |
- * | `connecting` | a connection is being opened over `transport` | `open`, `waiting`, or `connecting` over another transport |
- * | `open` | the first message has arrived over `transport`; comes again when another transport takes over | stays until the connection is lost |
- * | `waiting` | there is no connection: the next attempt comes after a delay (at most 30 s), or when the page has processed what it holds; `reason` says which | `connecting` |
- * | `closed` | the page closed the session (`reason` is `null`), or it cannot go on (`reason` says why) | nothing: all subscriptions have ended; `connect` makes another session |
- */
-export interface Status {
-  /** As in the table above. */
-  readonly state: "idle" | "connecting" | "open" | "waiting" | "closed";
-  /** The transport in use or being tried; `null` if there is none. */
-  readonly transport: TransportName | null;
-  /** Why the session is in this state, in words; `null` if nothing happened to it. */
-  readonly reason: string | null;
-  /**
-   * When the next attempt comes, in ms since 1970, for a countdown; {@link Session.reconnect} makes it
-   * at once. Left out if none is due: in all states but `waiting`, and while the page has to catch up.
-   */
-  readonly retryAt?: number | undefined;
-}
+/** First delay before a better transport is tried again, ms; it doubles each time. */
+const UPGRADE_FIRST_MS = 30_000;
+/** Longest delay before an upgrade, ms. */
+const UPGRADE_MOST_MS = 15 * 60_000;
 
-/** What a route tells its session, and asks of it. @internal */
-export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "received" | "drained" | "expiring"> {
-  /** What the next connection is to carry. May fail with a {@link ThalwegError}. */
+/** A session, as its route sees it. @internal */
+export interface RouteHooks extends MessageHooks {
+  /** Plans the next connection. May fail with a {@link ThalwegError}. */
   plan(transport: Transport): Promise<ConnectPlan>;
-  /** Nothing comes over this connection any more. */
+  /** The route has closed this connection: no message follows. */
   left(connection: Connection): void;
+  /** Sends the page's next token over a two-way connection. If that fails, the connection ends when its token expires. */
+  refresh(connection: Connection): Promise<void>;
   onStatus(status: Status): void;
-  /** There is no way, and there will be none. `null`: the page says so. */
+  /** Ends the session with an error; `null`: the page has closed it. */
   end(error: ThalwegError | null): void;
 }
 
 /** @internal */
-export class Route implements ConnectionHooks {
+export class Route implements ConnectionOwner {
   readonly #settings: Settings;
   readonly #page: Page;
   readonly #hooks: RouteHooks;
@@ -65,29 +44,29 @@ export class Route implements ConnectionHooks {
   #isWanted = false;
   #isPaused = false;
   #current: Connection | null = null;
-  /** Replaces the current one as soon as it is established. */
+  /** The connection that replaces the one in use as soon as it is established. */
   #candidate: Connection | null = null;
-  /** Whether the current one does not carry what is wanted: it must be replaced. */
+  /** Whether the connection in use must be replaced because its topics or terms are outdated. */
   #isStale = false;
-  /** Stands for the plan that is being made; one that is no longer here is given up. */
+  /** Identifies the plan that is being made. A plan with another identity is dropped. */
   #planning: object | null = null;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #backoff = backoff();
-  /** Refusals of a token since something last arrived. */
+  /** Rejected tokens since the last message. */
   #unauthorized = 0;
 
-  /** @throws ThalwegError `no_transport` if none of the transports exists here. */
+  /** @throws ThalwegError `no_transport` if none of the transports is available here. */
   constructor(settings: Settings, page: Page, hooks: RouteHooks) {
     const { base, transports } = settings;
     const supported = transports.filter((transport) => transport.isSupported(base));
-    if (!supported.length) throw new ThalwegError("no_transport", "there is no transport here");
+    if (!supported.length) throw new ThalwegError("no_transport", "no transport is available here");
     this.#settings = settings;
     this.#page = page;
     this.#hooks = hooks;
     this.#fallback = transportFallback(supported, page.recall(base.origin));
   }
 
-  /** The connection in use, whether it works or not. */
+  /** The connection in use, established or not. */
   get current(): Connection | null {
     return this.#current;
   }
@@ -97,7 +76,7 @@ export class Route implements ConnectionHooks {
     return this.#current?.isEstablished && this.#current.isOpen ? this.#current : null;
   }
 
-  /** Whether there shall be a connection. */
+  /** Whether a connection is wanted. */
   want(isWanted: boolean): void {
     if (this.#isWanted === isWanted) return;
     this.#isWanted = isWanted;
@@ -105,12 +84,12 @@ export class Route implements ConnectionHooks {
     else this.#disconnect("idle");
   }
 
-  /** Whoever waits for the next attempt waits no longer. */
+  /** Connects at once, if the next attempt waits for its delay. */
   wake(): void {
     if (this.#isWanted && !this.#isPaused && !this.#current && !this.#planning) this.#connect();
   }
 
-  /** What is to be carried has changed: replaces a one-way connection, which cannot change. */
+  /** Replaces a one-way connection after topics or terms have changed. */
   renew(): void {
     if (!this.#current) return;
     this.#isStale = !this.#current.transport.isTwoWay;
@@ -118,7 +97,7 @@ export class Route implements ConnectionHooks {
     if (transport && !transport.isTwoWay) this.#dial(transport, true);
   }
 
-  /** Gives up the connection until then; `null`: the next one is opened at once. */
+  /** Closes the connection until the promise settles; `null`: opens the next one at once. */
   pause(reason: string, until: Promise<void> | null): void {
     this.#isPaused = true;
     this.#disconnect("waiting", reason);
@@ -128,26 +107,26 @@ export class Route implements ConnectionHooks {
     });
   }
 
-  /** This transport is the best from now on; `null`: the first of the order is. */
+  /** Sets the preferred transport; `null`: the first of the order. */
   use(transport: Transport | null): void {
     if (transport && !transport.isSupported(this.#settings.base)) {
-      throw new ThalwegError("no_transport", `there is no ${transport.name} here`);
+      throw new ThalwegError("no_transport", `${transport.name} is not available here`);
     }
     this.#fallback.prefer(transport, this.#current && this.#current.transport);
     if (!this.#isStale) this.#cancelDial();
-    // Should topics change before it is there, or it fail, it is tried again at once.
+    // The transport is dialled again at once if it fails, or if topics change before it is established.
     this.#upgrades.reset(0);
     this.#upgrade();
     this.wake();
   }
 
-  /** For good. */
+  /** Closes the connection for good. */
   close(reason: string | null): void {
     this.#isWanted = false;
     this.#disconnect("closed", reason);
   }
 
-  /** Opens the connection to use, over the transport whose turn it is. */
+  /** Opens the next connection over the current transport. */
   #connect(): void {
     this.#dial(this.#fallback.current(), false);
     this.#report("connecting");
@@ -177,7 +156,7 @@ export class Route implements ConnectionHooks {
   }
 
   #open(transport: Transport, plan: ConnectPlan, isBeside: boolean): void {
-    const next = connection(transport, plan, this, this.#settings);
+    const next = connection(transport, plan, this, this.#hooks, this.#settings);
     if (isBeside && this.#current) this.#candidate = next;
     else this.#changeTo(next);
   }
@@ -186,22 +165,22 @@ export class Route implements ConnectionHooks {
     const { status, retryAfter, message: why } = error;
     const end = status ? { refusal: { status, error, retryAfter } } : {};
     if (isBeside) this.#candidateLost(end, why);
-    // Without a token there is none for another transport either.
+    // Without a token the other transports would fail too.
     else this.#recover(end, why, null, error.code === NO_TOKEN);
   }
 
-  /** Nothing is under way any more, but what is in use. */
+  /** Drops the plan and the candidate. The connection in use stays. */
   #cancelDial(): void {
     this.#planning = null;
     this.#discard(this.#candidate);
     this.#candidate = null;
   }
 
-  /** From now on this one is in use, or none. */
+  /** Makes this connection the one in use; `null`: none. */
   #changeTo(next: Connection | null): void {
     const last = this.#current;
     this.#current = next;
-    // The one that was under way is this one.
+    // The candidate is this connection.
     if (next) this.#candidate = null;
     this.#isStale = false;
     clearTimeout(this.#retryTimer);
@@ -220,40 +199,31 @@ export class Route implements ConnectionHooks {
     this.#report(state, reason);
   }
 
-  /** To be called last: `onStatus` may close the session, or use another transport. */
+  /** Must be called last: `onStatus` may close the session or use another transport. */
   #report(state: Status["state"], reason: string | null = null, retryAt?: number): void {
     const transport = this.#current?.transport ?? (state === "connecting" ? this.#fallback.current() : null);
     this.#hooks.onStatus({ state, transport: transport && transport.name, reason, retryAt });
   }
 
-  // What its connections tell.
-
-  opened(connection: Connection): void {
-    this.#hooks.opened(connection);
-  }
+  // Its connections call these.
 
   established(connection: Connection): void {
     if (connection === this.#candidate) this.#changeTo(connection);
     this.#unauthorized = 0;
     if (this.#fallback.worked(connection.transport)) this.#upgrades.reset(0);
     const { base, transports } = this.#settings;
-    // A choice of one says nothing of the way.
+    // With one transport there is no choice to remember.
     if (transports[1]) this.#page.remember(base.origin, connection.transport.name);
     if (this.#fallback.isBest()) this.#upgrades.reset();
     else this.#upgrades.start();
     this.#report("open");
   }
 
-  received(connection: Connection, message: Message, bytes: number): void {
-    this.#hooks.received(connection, message, bytes);
-  }
-
-  drained(): Promise<void> | null {
-    return this.#hooks.drained();
-  }
-
   expiring(connection: Connection): void {
-    if (connection === this.#current) this.#hooks.expiring(connection);
+    if (connection !== this.#current) return;
+    // A one-way connection cannot change its token: a connection with the next token replaces it.
+    if (connection.transport.isTwoWay) void this.#hooks.refresh(connection);
+    else this.renew();
   }
 
   lost(connection: Connection, end: End, why: string): void {
@@ -263,16 +233,16 @@ export class Route implements ConnectionHooks {
     } else if (connection === this.#current) this.#recover(end, why, connection);
   }
 
-  /** What was tried beside the connection in use did not come about. */
+  /** The connection beside the one in use has failed. */
   #candidateLost(end: End, why: string): void {
     if (this.#isStale) this.#recover(end, why, null);
     else if (!this.#fallback.isBest()) this.#upgrades.start();
   }
 
   /**
-   * The connection in use is over, or cannot stay: gives up for good, or finds the next one.
+   * Fails the session, or looks for the next connection, because the one in use has ended or cannot stay.
    *
-   * @param last - the one that is over; `null` if there was none, or it had to be replaced.
+   * @param last - the connection that ended; `null` if there was none, or it had to be replaced.
    * @param isHopeless - whether every transport would fail for the same reason.
    */
   #recover(end: End, why: string, last: Connection | null, isHopeless = false): void {
@@ -290,7 +260,41 @@ export class Route implements ConnectionHooks {
   }
 }
 
-/** A transport that the server itself ended, or refused, has not failed. */
+/** Returns whether the server itself closed or rejected the connection. Then the transport has not failed. */
 function isServersDecision({ close, refusal }: End): boolean {
   return !!(refusal?.error || refusal?.retryAfter) || (close !== undefined && close.code !== 1006);
+}
+
+/** Schedules the attempts at a better transport. */
+interface UpgradeTimer {
+  /** Schedules the next attempt, unless one is scheduled already. */
+  start(): void;
+  stop(): void;
+  /** Cancels the attempt, and sets the next delay, ms. */
+  reset(delayMs?: number): void;
+}
+
+/** @param upgrade - tries a better transport. */
+function upgradeTimer(upgrade: () => void): UpgradeTimer {
+  let nextMs = UPGRADE_FIRST_MS;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const stop = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
+  };
+  return {
+    start() {
+      if (timer) return;
+      timer = setTimeout(() => {
+        timer = undefined;
+        upgrade();
+      }, nextMs);
+      nextMs = Math.min(nextMs * 2 || UPGRADE_FIRST_MS, UPGRADE_MOST_MS);
+    },
+    stop,
+    reset(delayMs = UPGRADE_FIRST_MS) {
+      stop();
+      nextMs = delayMs;
+    },
+  };
 }

@@ -1,8 +1,8 @@
-/** Remote procedure calls over a port: notifications, and calls that are answered. */
+/** Remote procedure calls over a port: notifications without an answer, and calls with one. */
 
 import { ThalwegError } from "./errors.js";
 
-/** An error as it can be posted. @internal */
+/** An error that can be posted. @internal */
 export interface SerializedError {
   code: string;
   message: string;
@@ -21,13 +21,13 @@ export function deserializeError({ code, message, status }: SerializedError): Th
   return new ThalwegError(code, message, status);
 }
 
-/** What an end implements. */
+/** The methods of one end. */
 type AnyMethods = Record<string, (...args: never[]) => unknown>;
 
 interface RpcMessage {
   name?: string;
   args?: never[];
-  /** Of the call that wants an answer, or of the one that this answers. */
+  /** The number of a call, or of the call that this message answers. */
   id?: number;
   value?: unknown;
   error?: SerializedError;
@@ -35,17 +35,17 @@ interface RpcMessage {
 
 /** The other end. @internal */
 export interface Remote<Methods extends AnyMethods> {
-  /** Without an answer. Notifications are handled in order. */
+  /** Calls a method without an answer. Notifications are handled in order. */
   notify<Name extends keyof Methods & string>(name: Name, ...args: Parameters<Methods[Name]>): void;
   call<Name extends keyof Methods & string>(
     name: Name,
     ...args: Parameters<Methods[Name]>
   ): Promise<Awaited<ReturnType<Methods[Name]>>>;
-  /** Fails every pending call with this. */
+  /** Rejects all pending calls with an error. */
   end(error: ThalwegError): void;
 }
 
-/** The other end of a port, whose calls `here` answers. @internal */
+/** Returns the other end of a port. `here` handles its calls. @internal */
 export function remote<Methods extends AnyMethods>(port: MessagePort, here: AnyMethods): Remote<Methods> {
   const waiting = new Map<number | undefined, { resolve(value: never): void; reject(error: ThalwegError): void }>();
   let last = 0;

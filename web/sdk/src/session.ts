@@ -1,48 +1,47 @@
 /**
- * A session with a server: topics, over whichever route there is.
+ * A session with a server: its topics, over the connection that the route provides.
  *
- * One event: a transport's `handlers.text`, its connection, the route, `hooks.received`,
- * `receive` (which takes what is new), the shared subscription's `take`, the listeners or loops of
- * the page's subscriptions, `owner.processed`, and in due time an ack. One subscribe: `subscribe`, `changed`, and
- * `reconcile` sends a command over the connection there is; or the route finds one that
- * carries what `hooks.plan` says.
+ * The path of an event: a transport's `handlers.text`, its connection, the route, `received`, `receive` (which finds
+ * the new events), the shared subscription's `take`, the listeners or loops of the page's subscriptions, `processed`,
+ * and finally an ack. The path of a subscribe: `subscribe`, `changed`, then `reconcile` sends a command over the
+ * open connection, or the route opens a connection by the session's `plan`.
  */
 
-import { acks } from "./acks.js";
-import { backlog } from "./backlog.js";
+import { checkJson, checkOpen, checkTopic } from "./checks.js";
 import { type Commands, commands, type Published } from "./commands.js";
 import type { Connection } from "./connection.js";
 import { safely, ThalwegError } from "./errors.js";
-import { type ConnectOptions, type Settings, settings } from "./options.js";
+import { type FlowControl, flowControl } from "./flow.js";
+import { type ConnectOptions, root, type Settings, settings } from "./options.js";
 import { type Page, thisPage } from "./page.js";
-import { plan } from "./plan.js";
-import { poster } from "./post.js";
 import { type Receiver, receive } from "./receive.js";
-import { reconcile, type Wanted } from "./reconcile.js";
-import { Route, type RouteHooks, type Status } from "./route.js";
+import { type DesiredTopics, plan, reconcile } from "./reconcile.js";
+import { Route, type RouteHooks } from "./route.js";
 import { type SharedSubscription, subscribe } from "./sharing.js";
-import { check, type Listener, type SubscribeOptions, type Subscription } from "./subscription.js";
+import { IDLE, type Status } from "./status.js";
+import type { Listener, SubscribeOptions, Subscription } from "./subscription.js";
 import { transport } from "./transports/order.js";
-import type { Transport, TransportName } from "./transports/transport.js";
+import type { ConnectPlan, Transport, TransportName } from "./transports/transport.js";
+import type { Ended, Message } from "./wire.js";
 
 /**
- * A session with a server. It connects when it is first needed, reconnects by itself, and
- * resumes where it was: nothing is lost and nothing repeated that the server still has. What
- * the server no longer has is reported as a {@link Gap}.
+ * A session with a server. It connects when it is first used, reconnects on its own, and resumes at its positions:
+ * events that the server still has are neither lost nor repeated. Events that are no longer available are reported
+ * as a {@link Gap}.
  */
 export interface Session {
   /** The latest status. */
   readonly status: Status;
 
   /**
-   * Subscribes to a topic. Several subscriptions to one topic share one on the wire, which lasts until
-   * the last of them is closed. Each has its own `position`, and batches of its own to process.
+   * Subscribes to a topic. All subscriptions of a session to one topic share one subscription on the wire, which lasts
+   * until the last of them is closed. Each has its own `position` and its own batches to process.
    *
-   * A subscription that joins others begins with the next batch that comes, and on a value topic with the newest
-   * version that the session has. It cannot begin elsewhere, unless `from` is exactly where the others
-   * are. The first subscription's `interval` and `policy` hold for all: leave them out or give the same.
-   * The bytes of a batch count as processed (for the window and acks) when all have processed it: the slowest
-   * subscription to a topic decides how far the server may be ahead.
+   * A subscription that joins others begins with the next batch; on a value topic it first gets the newest version
+   * that the session has. It cannot begin elsewhere, unless `from` equals the position of the others. The first
+   * subscription's `interval` and `policy` apply to all: omit them or pass the same values. The bytes of a batch count
+   * as processed (for the window and acks) when every subscription has processed it: the slowest subscription to a
+   * topic limits how far the server may be ahead.
    *
    * ```js
    * const cars = session.subscribe("cars", { from: "earliest" }, ({ events, gap, position }) => {
@@ -52,245 +51,229 @@ export interface Session {
    * });
    * ```
    *
-   * @param listener - processes each batch; without one, take the batches with `for await`.
-   * @throws ThalwegError `closed`, `bad_topic`, `bad_cursor`; `already_subscribed` if it cannot join the
-   * others on these terms: the message names the remedy.
+   * @param listener - processes each batch. Without a listener, read the batches with `for await`.
+   * @throws ThalwegError `closed`, `bad_topic`, `bad_cursor`; `already_subscribed` if the options differ from those of
+   * the existing subscription: the message names the remedy.
    */
   subscribe<T = unknown>(topic: string, options?: SubscribeOptions, listener?: Listener<T> | null): Subscription<T>;
 
   /**
-   * Publishes an event, or several in order.
+   * Publishes one or more events, in order.
    *
-   * Over a WebSocket they are sent once. By `POST` (over other transports, and while there is
-   * no connection) one event is sent up to six times until it is answered, with an idempotency
-   * key: the server appends it once. Several events are sent once.
+   * Over a WebSocket they are sent once. By `POST` (over other transports, and while there is no connection) a single
+   * event is sent up to six times until it is answered, with an idempotency key: the server appends it once. Several
+   * events are sent once.
    *
-   * @throws ThalwegError what the server refuses; `unanswered` or `unreachable`: the events
-   * may or may not have been appended; `closed` or `bad_topic`.
+   * @throws ThalwegError the server's error; `unanswered` or `unreachable`: the events may or may not have been
+   * appended; `closed` or `bad_topic`.
    */
   publish(topic: string, ...events: unknown[]): Promise<Published>;
 
   /**
-   * A round trip to the server, which returns `data` as it is: to measure, and to see whether
+   * Makes a round trip to the server, which returns `data` unchanged. Use it to measure the delay, or to check whether
    * the server answers.
    *
-   * @throws ThalwegError as `publish`.
+   * @throws ThalwegError as `publish` does.
    */
   request<T>(data: T): Promise<T>;
 
   /**
-   * Makes this transport the preferred one. Data goes on over the transport in use until the
-   * first message has arrived over the new one. Should the new one fail, the others are
-   * tried, and it is tried again later. `null`: the order of the options holds again.
+   * Sets the preferred transport. Data continues over the transport in use until the first message has arrived over
+   * the new one. If the new one fails, the others are tried, and the preferred one is tried again later. `null`
+   * restores the order of the options.
    *
    * @throws ThalwegError `closed` or `no_transport`.
    */
   use(transport: TransportName | Transport | null): void;
 
   /**
-   * Connects at once, where the session waits for its next attempt (`status.retryAt`): for a button
-   * beside a countdown. Does nothing otherwise.
+   * Connects at once if the session waits for its next attempt (`status.retryAt`), for example for a button beside a
+   * countdown. Otherwise it has no effect.
    *
    * @throws ThalwegError `closed`.
    */
   reconnect(): void;
 
-  /** Ends the session and all of its subscriptions; `status` is `closed` from now on. */
+  /** Closes the session and all of its subscriptions. Its `status` becomes `closed`. */
   close(): void;
 }
 
-/** How it is before anything is wanted. @internal */
-export const IDLE: Status = { state: "idle", transport: null, reason: null };
+/** The topics of a session: the object between its subscriptions and its route. */
+class LiveSession implements Receiver, RouteHooks, DesiredTopics {
+  readonly topics = new Map<string, SharedSubscription>();
+  declare readonly settings: Settings;
+  declare readonly commands: Commands;
+  declare readonly route: Route;
+  status = IDLE;
+  declare readonly flow: FlowControl;
+  readonly #unwatchPage: () => void;
+  #isHidden = false;
+  /** Whether a change is scheduled for when the page's code has run. */
+  #isChanging = false;
 
-/** @internal */
-export function open(base: URL, options: ConnectOptions, page: Page): Session {
-  const config = settings(base, options);
-  const topics = new Map<string, SharedSubscription>();
-  const unprocessed = backlog();
-  const post = poster(config);
-  const twoWay = () => route.twoWay;
-  const command = commands(twoWay, post, config.idleTimeout);
-  const ack = acks(config.window, twoWay, command.execute);
-  let status = IDLE;
-  let isHidden = false;
-  /** Whether a change is acted on as soon as the page's code has run. */
-  let isChanging = false;
-
-  /** Topics or terms are others than before; several changes are one. */
-  const changed = (): void => {
-    if (isChanging) return;
-    isChanging = true;
-    queueMicrotask(() => {
-      isChanging = false;
-      route.want(topics.size > 0 || command.isPending());
-      if (route.current) hooks.opened(route.current);
-      route.renew();
+  constructor(settings: Settings, page: Page) {
+    this.settings = settings;
+    const twoWay = () => this.route.twoWay;
+    this.commands = commands(settings, twoWay);
+    this.flow = flowControl(settings.window, twoWay, this.commands.execute);
+    this.route = new Route(settings, page, this);
+    this.#unwatchPage = page.watch({
+      woke: () => this.route.wake(),
+      hidden: (isHidden) => {
+        if (this.#isHidden === isHidden || !settings.hiddenInterval) return;
+        this.#isHidden = isHidden;
+        this.changed();
+      },
     });
-  };
+  }
 
-  /** What has come, or will not, may have been what the connection was still kept for. */
-  const changedIfUnused = (): void => {
-    if (!topics.size) changed();
-  };
+  /** Schedules a change of topics or terms. Several changes are handled as one. */
+  changed(): void {
+    if (this.#isChanging) return;
+    this.#isChanging = true;
+    queueMicrotask(() => {
+      this.#isChanging = false;
+      this.route.want(this.topics.size > 0 || this.commands.isPending());
+      if (this.route.current) this.opened(this.route.current);
+      this.route.renew();
+    });
+  }
 
-  /** What connections are to carry. */
-  const wanted: Wanted = {
-    topics,
-    settings: config,
-    send: command.send,
-    intervalOf: ({ options: { interval = 0 } }) =>
-      Math.ceil(isHidden ? Math.max(interval, config.hiddenInterval) : interval),
-    refused(subscription, error) {
-      topics.delete(subscription.topic);
-      subscription.end(error, true);
-      changed();
-    },
-  };
+  /** Closes an unused connection after the last answer. */
+  #changedIfUnused(): void {
+    if (!this.topics.size) this.changed();
+  }
 
-  /** What subscriptions tell. */
-  const owner: Receiver = {
-    subscribe: changed,
-    processed(subscription, bytes) {
-      unprocessed.done(bytes);
-      if (!subscription.isOver) ack.processed(subscription, bytes);
-    },
-    ack: ack.request,
-    unsubscribe({ topic }) {
-      topics.delete(topic);
-      changed();
-    },
-    ended(subscription, { code, reason }) {
-      // It may have been given up meanwhile.
-      if (subscription.isOver) return;
-      route.current?.carried.delete(subscription.topic);
-      // A one-way connection is replaced: its polls would ask for the topic again.
-      wanted.refused(subscription, new ThalwegError(code, reason));
-    },
-    settings: config,
-    connection: () => route.current,
-    changed,
-    takeWhole(subscription) {
-      subscription.cursor = "latest";
-      config.deltas = undefined;
-      route.pause("no patches", unprocessed.drained());
-      return null;
-    },
-  };
+  // Subscriptions call the following methods.
 
-  /** What the route tells, and asks. */
-  const hooks: RouteHooks = {
-    plan: (transport) => plan(transport, wanted, post),
-    opened: (connection) => reconcile(connection, wanted),
-    received({ carried, transport }, message, bytes) {
-      command.received(message);
-      changedIfUnused();
-      const subscription = carried.get(message.topic as string)?.by as SharedSubscription | undefined;
-      if (!subscription) return;
-      // An end is no work for the page.
-      if (!message.end) unprocessed.add(bytes);
-      receive(subscription, message, bytes, owner);
-      if (unprocessed.isOver() && !transport.hasBackpressure) {
-        // Nothing more is taken in until the page has caught up; the server goes on from here.
-        route.pause("the page does not keep up", unprocessed.drained());
-      }
-    },
-    drained: unprocessed.drained,
-    expiring(connection) {
-      // One that cannot be told is replaced by one with the next token.
-      if (connection.transport.isTwoWay) void refresh(connection, config.token, command.send);
-      else route.renew();
-    },
-    left(connection) {
-      command.lost(connection);
-      changedIfUnused();
-    },
-    onStatus(next) {
-      if (JSON.stringify(status) === JSON.stringify(next)) return;
-      status = next;
-      safely(() => config.onStatus(next));
-    },
-    end(error) {
-      if (status.state === "closed") return;
-      unwatchPage();
-      route.close(error && error.message);
-      for (const subscription of topics.values()) subscription.end(error, false);
-      topics.clear();
-    },
-  };
+  subscribe(): void {
+    this.changed();
+  }
 
-  const route = new Route(config, page, hooks);
-  const unwatchPage = page.watch({
-    woke: () => route.wake(),
-    hidden(is) {
-      if (isHidden === is || !config.hiddenInterval) return;
-      isHidden = is;
-      changed();
-    },
-  });
+  unsubscribe({ topic }: SharedSubscription): void {
+    this.topics.delete(topic);
+    this.changed();
+  }
 
+  // `receive` and the module for patches call the following methods.
+
+  ended(subscription: SharedSubscription, { code, reason }: Ended): void {
+    // The page may have closed the subscription in the meantime.
+    if (subscription.state === "closed") return;
+    this.route.current?.carried.delete(subscription.topic);
+    // A one-way connection is replaced: its polls would request the topic again.
+    this.refused(subscription, new ThalwegError(code, reason));
+  }
+
+  takeWhole(subscription: SharedSubscription): null {
+    subscription.cursor = "latest";
+    this.settings.deltas = undefined;
+    this.route.pause("no patches", this.flow.drained());
+    return null;
+  }
+
+  // `plan` and `reconcile` call the following methods.
+
+  intervalOf({ options: { interval = 0 } }: SharedSubscription): number {
+    return Math.ceil(this.#isHidden ? Math.max(interval, this.settings.hiddenInterval) : interval);
+  }
+
+  refused(subscription: SharedSubscription, error: ThalwegError): void {
+    this.topics.delete(subscription.topic);
+    subscription.end(error, true);
+    this.changed();
+  }
+
+  // The route calls the following methods.
+
+  plan(transport: Transport): Promise<ConnectPlan> {
+    return plan(transport, this);
+  }
+
+  opened(connection: Connection): void {
+    reconcile(connection, this);
+  }
+
+  received({ carried, transport }: Connection, message: Message, bytes: number): void {
+    this.commands.received(message);
+    this.#changedIfUnused();
+    const subscription = carried.get(message.topic as string)?.by as SharedSubscription | undefined;
+    if (!subscription) return;
+    // The end of a topic is no work for the page.
+    if (!message.end) this.flow.received(bytes);
+    receive(subscription, message, bytes, this);
+    if (this.flow.isOver() && !transport.hasBackpressure) {
+      // The connection stays closed until the page has caught up. The server then continues from here.
+      this.route.pause("the page does not keep up", this.flow.drained());
+    }
+  }
+
+  async refresh(connection: Connection): Promise<void> {
+    try {
+      const token = await this.settings.token();
+      const { expires_in_s } = await this.commands.send(connection, "refresh", { token });
+      connection.lasts(expires_in_s === undefined ? null : expires_in_s * 1000);
+    } catch {
+      // The next connection requests a token again.
+    }
+  }
+
+  left(connection: Connection): void {
+    this.commands.lost(connection);
+    this.#changedIfUnused();
+  }
+
+  onStatus(next: Status): void {
+    if (JSON.stringify(this.status) === JSON.stringify(next)) return;
+    this.status = next;
+    safely(() => this.settings.onStatus(next));
+  }
+
+  end(error: ThalwegError | null): void {
+    if (this.status.state === "closed") return;
+    this.#unwatchPage();
+    this.route.close(error && error.message);
+    for (const subscription of this.topics.values()) subscription.end(error, false);
+    this.topics.clear();
+  }
+}
+
+/** Creates a session of a page. Its methods need no `this`, so a page may pass them as callbacks. @internal */
+export function open(base: URL, options: ConnectOptions, page: Page): Session {
+  const live = new LiveSession(settings(base, options), page);
   return {
     get status() {
-      return status;
+      return live.status;
     },
     subscribe<T>(topic: string, options: SubscribeOptions = {}, listener: Listener<T> | null = null) {
-      check(status, topic);
-      return subscribe(topics, owner, topic, options, listener);
+      checkOpen(live.status);
+      return subscribe(live.topics, live, topic, options, listener);
     },
     async publish(topic, ...events) {
-      check(status, topic);
+      checkOpen(live.status);
+      checkTopic(topic);
       events.forEach(checkJson);
-      return command.publish(topic, events);
+      return live.commands.publish(topic, events);
     },
     async request<T>(data: T) {
-      check(status);
+      checkOpen(live.status);
       checkJson(data);
-      return (await command.execute("echo", { data }))?.data as T;
+      return (await live.commands.execute("echo", { data }))?.data as T;
     },
     use(wanted) {
-      check(status);
-      route.use(wanted && transport(wanted));
+      checkOpen(live.status);
+      live.route.use(wanted && transport(wanted));
     },
     reconnect() {
-      check(status);
-      route.wake();
+      checkOpen(live.status);
+      live.route.wake();
     },
-    close: () => hooks.end(null),
+    close: () => live.end(null),
   };
-}
-
-/** Whether this can be written as JSON; of bytes `JSON.stringify` makes an object of numbers. @throws ThalwegError */
-function checkJson(value: unknown): void {
-  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
-    throw new ThalwegError("bad_event", "bytes are no JSON: give base64 or Array.from(bytes)");
-  }
-  if (["undefined", "function", "symbol"].includes(typeof value)) {
-    throw new ThalwegError("bad_event", `${typeof value} is no JSON: give null or leave it out`);
-  }
-}
-
-/** Gives a connection the page's next token. If it cannot, the connection ends with the one it has. */
-async function refresh(connection: Connection, next: Settings["token"], send: Commands["send"]): Promise<void> {
-  try {
-    const token = await next();
-    const { expires_in_s } = await send(connection, "refresh", { token });
-    connection.lasts(expires_in_s === undefined ? null : expires_in_s * 1000);
-  } catch {
-    // The next connection asks for a token again.
-  }
-}
-
-/** The server's root as seen from here; what is below it stays below it. @internal */
-export function root(url: string | URL): URL {
-  const base = new URL(url, globalThis.location?.href);
-  // Whichever transport is tried: its own scheme follows from this one.
-  base.protocol = base.protocol.replace("ws", "http");
-  base.pathname = base.pathname.replace(/\/?$/, "/");
-  return base;
 }
 
 /**
- * Makes a session with a server. It sends nothing before the page subscribes, publishes or
- * requests something.
+ * Creates a session with a server. It sends no request before the page subscribes, publishes or calls `request`.
  *
  * ```js
  * const session = connect("https://live.example/", {
@@ -302,8 +285,8 @@ export function root(url: string | URL): URL {
  * ```
  *
  * @param url - the server's root, e.g. `"/"` or `"https://live.example/"`.
- * @throws ThalwegError `no_transport` if none of the transports exists here.
- * @throws TypeError if no transport is called as one of `options.transports`.
+ * @throws ThalwegError `no_transport` if none of the transports is available here.
+ * @throws TypeError if a name in `options.transports` is unknown.
  */
 export function connect(url: string | URL = "/", options: ConnectOptions = {}): Session {
   return open(root(url), options, thisPage);

@@ -1,9 +1,10 @@
 /**
- * A session subscribes to each topic once. All subscriptions of a page to that topic share it:
- * each gets every batch that comes after it has joined, and processes it in its own time. The bytes
- * of a batch count as processed when the slowest of them has processed it or thrown it away.
+ * Shared subscriptions: a session subscribes to each topic once, and all subscriptions of the page to that topic
+ * share it. Each gets every batch after it has joined, and processes it at its own speed. The bytes of a batch count
+ * as processed when the slowest subscription has processed or dropped it.
  */
 
+import { checkStart } from "./checks.js";
 import { ThalwegError } from "./errors.js";
 import {
   type AnySubscription,
@@ -12,56 +13,75 @@ import {
   type SubscribeOptions,
   Subscription,
 } from "./subscription.js";
-import { type Cursor, cursorOf, isCursor, type Message, type Position } from "./wire.js";
+import type { Cursor, Message, Position } from "./wire.js";
+
+/** Tracks the batches that the page has processed. @internal */
+export interface Flow {
+  /** The page has processed a batch, or a message without events, of this size. */
+  processed(shared: SharedSubscription, bytes: number): void;
+  /** Sends an ack now, or as soon as there is a position to ack. */
+  ack(shared: SharedSubscription): void;
+}
 
 /** A session, as a shared subscription sees it. @internal */
 export interface Owner {
-  /** The page has subscribed to a topic that it did not have. */
+  readonly flow: Flow;
+  /** The page has subscribed to a new topic. */
   subscribe(shared: SharedSubscription): void;
-  /** The bytes of a batch, or of a message without events, no longer wait. */
-  processed(shared: SharedSubscription, bytes: number): void;
-  ack(shared: SharedSubscription): void;
   /** The last subscription is closed. */
   unsubscribe(shared: SharedSubscription): void;
 }
 
-/** @internal */
+/** A message with its size on the wire, bytes. @internal */
+export type HeldMessage = [Message, number];
+
+/**
+ * How a shared subscription handles messages.
+ *
+ * | state | messages | next states |
+ * |---|---|---|
+ * | `open` | are processed on arrival | held, with the first patch; `closed` |
+ * | a list: held | wait in the list until patches can be applied, and count as unprocessed | `open`, `closed` |
+ * | `closed` | are dropped: the page has left the topic, or the server has ended it | none |
+ *
+ * @internal
+ */
+export type SharedState = "open" | HeldMessage[] | "closed";
+
+/** A session's subscription to a topic. @internal */
 export class SharedSubscription {
   declare readonly topic: string;
-  /** Those of the first subscription: its terms hold for all. */
+  /** The options of the first subscription. They apply to all. */
   declare readonly options: Readonly<SubscribeOptions>;
-  /** After everything that has been received. */
+  /** The cursor after the last received message. */
   declare cursor: Cursor;
-  /** The position of the last batch that all have processed. */
+  /** The position of the last batch that all subscriptions have processed. */
   position: Position | null = null;
   declare version?: unknown;
-  /** How many patches in a row did not apply. */
+  /** Number of consecutive patches that did not apply. */
   declare failures?: number;
-  /** Messages that wait until patches can be applied. */
-  declare held: [Message, number][] | undefined;
-  /** Whether the page has left it or the server has ended it. */
-  isOver = false;
+  state: SharedState = "open";
   #received: Position | null = null;
   /** The newest version of a value topic. */
   #newest: Batch<unknown> | undefined;
   #subscriptions = new Set<AnySubscription>();
-  /** Batches that a subscription has not processed yet; the first of them has the number `#first`. */
+  /** Batches that some subscription has not processed yet. The first one has the number `#first`. */
   #pending: Batch<unknown>[] = [];
   #first = 0;
-  /** Batches to ack at once when all have processed them. */
+  /** Batches after which an ack is due at once, when all have processed them. */
   #acks = new Set<Batch<unknown>>();
   #owner: Owner;
 
-  constructor(owner: Owner, topic: string, options: SubscribeOptions) {
+  constructor(owner: Owner, topic: string, options: SubscribeOptions, cursor: Cursor) {
     this.#owner = owner;
     this.topic = topic;
     this.options = options;
-    this.cursor = cursorOf(options.from);
+    this.cursor = cursor;
   }
 
   /** Adds a subscription. It begins with the next batch, and on a value topic with the newest version. */
-  join<T>(options: SubscribeOptions, listener: Listener<T> | null): Subscription<T> {
-    const newest = cursorOf(options.from) === "latest" ? this.#newest : undefined;
+  join<T>(from: Cursor, options: SubscribeOptions, listener: Listener<T> | null): Subscription<T> {
+    const newest = from === "latest" ? this.#newest : undefined;
     const subscription = new Subscription<T>(
       this,
       options,
@@ -74,45 +94,45 @@ export class SharedSubscription {
     return subscription;
   }
 
-  /** Whether a subscription with these options can share this one. */
-  fits({ from, interval, policy }: SubscribeOptions): boolean {
+  /** Returns whether a subscription with these options can share this one. */
+  fits(from: Cursor, { interval, policy }: SubscribeOptions): boolean {
     const { interval: itsInterval = 0, policy: itsPolicy = "skip" } = this.options;
     return (
-      ["latest", this.cursor].includes(cursorOf(from)) &&
+      ["latest", this.cursor].includes(from) &&
       (interval ?? itsInterval) === itsInterval &&
       (policy ?? itsPolicy) === itsPolicy
     );
   }
 
-  /** Gives a batch to all. */
+  /** Delivers a batch to all subscriptions. */
   take(batch: Batch<unknown>): void {
     this.#received = this.cursor = batch.position;
     this.#newest = batch.previous === undefined ? undefined : batch;
     this.#pending.push(batch);
-    // A listener may subscribe: this batch is not for that subscription.
+    // A listener may subscribe: the new subscription does not get this batch.
     for (const subscription of [...this.#subscriptions]) subscription.take(batch);
   }
 
-  /** Takes note of a message without events: it may have moved the cursor. */
+  /** Records a message without events, which may have moved the cursor. */
   confirm(): void {
     this.#received = this.cursor;
-    // If no batch waits, a confirmation is as good as a batch that has been processed.
+    // Without waiting batches, a confirmation counts as a processed batch.
     if (!this.#pending.length) this.position = this.cursor;
     for (const subscription of this.#subscriptions) subscription.confirm(this.cursor);
   }
 
-  /** Sends an ack as soon as all have processed what this subscription has. */
+  /** Sends an ack as soon as all have processed as much as this subscription has received. */
   ack({ next }: AnySubscription): void {
     const last = this.#pending[next - this.#first - 1];
     if (last) this.#acks.add(last);
-    else this.#owner.ack(this);
+    else this.#owner.flow.ack(this);
   }
 
-  /** A subscription is closed, and its batches are thrown away. */
+  /** Removes a closed subscription, and drops its batches. */
   leave(subscription: AnySubscription): void {
     this.#subscriptions.delete(subscription);
-    if (!this.#subscriptions.size && !this.isOver) {
-      this.isOver = true;
+    if (!this.#subscriptions.size && this.state !== "closed") {
+      this.state = "closed";
       this.#owner.unsubscribe(this);
     }
     this.settle();
@@ -120,26 +140,27 @@ export class SharedSubscription {
 
   /** Ends all subscriptions: closes them, or fails them with an error; `isAlone`: the session goes on. */
   end(error: ThalwegError | null, isAlone: boolean): void {
-    this.isOver = true;
+    this.state = "closed";
     for (const subscription of this.#subscriptions) {
       if (error) subscription.fail(error, isAlone);
       else subscription.close();
     }
   }
 
-  /** Lets go of the batches that all have processed. */
+  /** Releases the batches that all subscriptions have processed. */
   settle(): void {
-    const isDone = (): boolean => [...this.#subscriptions].every(({ next }) => next > this.#first);
-    for (let batch: Batch<unknown> | undefined; isDone() && (batch = this.#pending.shift()); ) {
+    for (let batch: Batch<unknown> | undefined; (batch = this.#pending[0]); ) {
+      for (const { next } of this.#subscriptions) if (next <= this.#first) return;
+      this.#pending.shift();
       this.#first++;
       this.position = batch.position;
-      this.#owner.processed(this, batch.bytes);
-      if (this.#acks.delete(batch)) this.#owner.ack(this);
+      this.#owner.flow.processed(this, batch.bytes);
+      if (this.#acks.delete(batch)) this.#owner.flow.ack(this);
     }
   }
 }
 
-/** Subscribes to a topic, sharing the subscription that the session has. @internal @throws ThalwegError */
+/** Subscribes to a topic, and shares an existing subscription to it. @internal @throws ThalwegError */
 export function subscribe<T>(
   topics: Map<string, SharedSubscription>,
   owner: Owner,
@@ -147,18 +168,17 @@ export function subscribe<T>(
   options: SubscribeOptions,
   listener: Listener<T> | null,
 ): Subscription<T> {
-  const from = cursorOf(options.from);
-  if (!isCursor(from)) throw new ThalwegError("bad_cursor", `${from} is no place to begin`);
+  const from = checkStart(topic, options.from);
   let shared = topics.get(topic);
   if (!shared) {
-    shared = new SharedSubscription(owner, topic, options);
+    shared = new SharedSubscription(owner, topic, options, from);
     owner.subscribe(shared);
     topics.set(topic, shared);
-  } else if (!shared.fits(options)) {
+  } else if (!shared.fits(from, options)) {
     throw new ThalwegError(
       "already_subscribed",
-      `${topic} is subscribed to on other terms: leave out from, interval and policy, take another session, or read the past over HTTP`,
+      `already subscribed to ${topic} with other options: omit from, interval and policy, use another session, or read past events over HTTP`,
     );
   }
-  return shared.join(options, listener);
+  return shared.join(from, options, listener);
 }

@@ -1,103 +1,115 @@
 /** A page's subscription to a topic: batches, in order, for a listener or a loop. */
 
-import { safely, ThalwegError } from "./errors.js";
-import type { Status } from "./route.js";
-import { type Gap, isTopic, type Position, type Start } from "./wire.js";
+import { safely, type ThalwegError } from "./errors.js";
+import type { Gap, Position, Start } from "./wire.js";
 
 /**
- * What happens to a subscriber that falls behind the events that the server retains. What it
- * misses is reported as a {@link Gap}.
+ * The server's action when a subscriber falls behind the retained events. Missed events are reported as a
+ * {@link Gap}.
  *
- * | policy | what happens |
+ * | policy | the subscription |
  * |---|---|
- * | `skip` | goes on in the middle of what is retained |
- * | `latest` | goes on with the newest batch |
- * | `close` | the subscription ends with the error `slow` or `trimmed`; others go on |
+ * | `skip` | continues in the middle of the retained events |
+ * | `latest` | continues with the newest batch |
+ * | `close` | ends with the error `slow` or `trimmed`; other subscriptions continue |
  */
 export type Policy = "skip" | "latest" | "close";
 
 /**
- * The options of a subscription; each may be left out. Where the session is subscribed to the topic already,
- * the subscriptions share theirs: see {@link Session.subscribe}.
+ * The options of a subscription. All are optional. If the session is already subscribed to the topic, the
+ * subscriptions share one on the wire: see {@link Session.subscribe}.
  */
 export interface SubscribeOptions {
-  /** Where to begin: usually the `position` of the last batch that was processed. `latest` if left out. */
+  /** The start: usually the `position` of the last processed batch. Default: `latest`. */
   from?: Start;
   /**
-   * At least this long between two batches, ms; events that come meanwhile are in the next one.
-   * 0 if left out: batches come as soon as they can. A one-way transport has one interval for
-   * its connection: the smallest of all topics.
+   * Shortest time between two batches, ms; events that arrive in the meantime are in the next batch. Default: 0, which
+   * means no delay. A one-way transport has one interval for its connection: the smallest of all topics.
    */
   interval?: number;
-  /** `skip` if left out. On a one-way transport it holds only if all topics have the same. */
+  /** The policy. Default: `skip`. On a one-way transport it applies only if all topics have the same policy. */
   policy?: Policy;
   /**
-   * Called once if something else than the page ends a subscription that has a listener: the
-   * server refuses it, the topic has ended (`deleted`, `gone`, or under the policy `close` `slow` and `trimmed`), or the session has failed. Without
-   * it a refusal or an end is an uncaught error. A `for await` loop throws the error instead.
+   * Called once if a subscription with a listener ends and the page has not closed it: the server rejects it, the
+   * topic has ended (`deleted`, `gone`; with the policy `close` also `slow` and `trimmed`), or the session has failed.
+   * Without `onError` a rejection or an end is an uncaught error. A `for await` loop throws the error instead.
    */
   onError?: (error: ThalwegError) => void;
 }
 
 /**
- * Events of one topic, in order. There is at least one event or a gap. Each event comes once,
- * whatever happens to connections meanwhile.
+ * Events of one topic, in order. A batch has at least one event or a gap. Each event is delivered once, even if
+ * connections break.
  */
 export interface Batch<T> {
   /** The topic of the events. */
   readonly topic: string;
   /**
-   * The position of the last event. To go on later, even in another session, keep it when the
-   * batch is processed, and give it as {@link SubscribeOptions.from}.
+   * The position of the last event. Store it when the batch is processed, and pass it as {@link SubscribeOptions.from}
+   * to continue later, even in another session.
    */
   readonly position: Position;
   /** The offset of the first event. */
   readonly first: number;
   /**
-   * Each as it was published, after `JSON.parse`. Do not change them: all subscriptions to the topic get the
-   * same objects. The next version of a value topic may be made of the last one, and shares what is the same in both.
+   * The published events, after `JSON.parse`. Do not modify them: all subscriptions to the topic get the same objects,
+   * and the next version of a value topic shares unchanged parts with this one.
    */
   readonly events: readonly T[];
   /** The offset of each event, if they are not consecutive. */
   readonly offsets?: readonly number[] | undefined;
   /**
-   * Events that were missed before these; `null` if none were. Of a value topic: its reason is `unknown`,
-   * and the version that came last may not be the newest any more.
+   * The events missed before these; `null` if none were. On a value topic the reason is `unknown`: the version received
+   * last may no longer be the newest.
    */
   readonly gap: Gap | null;
-  /** Of a value topic, and of no other: the offset of the version that this one replaces, 0 if there was none. */
+  /** On a value topic only: the offset of the version that this one replaces, 0 if there was none. */
   readonly previous?: number | undefined;
   /**
-   * Where a version of a value topic differs from the one before, as JSON Pointers (RFC 6901). Left
-   * out if that is not known, because the version came whole, or is the first one of a subscription.
+   * The differences of a value topic's version from the one before, as JSON Pointers (RFC 6901). Missing if they are
+   * unknown, because the version arrived as a whole document or is the first one of a subscription.
    */
   readonly changed?: readonly string[] | undefined;
-  /** About its size on the wire. */
+  /** The approximate size of the batch on the wire. */
   readonly bytes: number;
 }
 
 /**
- * Processes a batch. The batch counts as processed when it returns; if it returns a promise,
- * when that is settled, and the next batch waits for it. What it throws is an uncaught error
- * of the page; the subscription goes on.
+ * Processes a batch. The batch counts as processed when the listener returns, or when the returned promise settles.
+ * The next batch waits for that. An error that the listener throws is an uncaught error of the page; the subscription
+ * continues.
  */
 export type Listener<T> = (batch: Batch<T>) => void | Promise<void>;
 
-/** One whose events may be anything. @internal */
+/** A subscription with events of any type. @internal */
 export type AnySubscription = Subscription<unknown>;
 
-/** What a subscription shares with others to its topic. @internal */
+/** The shared subscription, as each subscription to its topic sees it. @internal */
 export interface Shared {
   readonly topic: string;
-  /** One of them has processed its next batch. */
+  /** A subscription has processed its next batch. */
   settle(): void;
   ack(subscription: AnySubscription): void;
   leave(subscription: AnySubscription): void;
 }
 
 /**
- * A subscription to one topic. Take its batches with `for await`, or give a listener to
- * {@link Session.subscribe}; not both.
+ * The state of a subscription.
+ *
+ * | state | the page | next states |
+ * |---|---|---|
+ * | `idle` | has no batch | the next batch |
+ * | a batch | processes it | `idle`, when it is processed; `acked`, if the page acks it earlier |
+ * | `acked` | still works on a batch that counts as processed: its listener gets no other batch | `idle` |
+ * | `closed` | has closed the subscription, and gets no more batches | none |
+ *
+ * An error changes no state: no further batch arrives, but those in the queue are still delivered.
+ */
+type State<T> = "idle" | Batch<T> | "acked" | "closed";
+
+/**
+ * A subscription to one topic. Read its batches with `for await`, or pass a listener to {@link Session.subscribe};
+ * not both.
  *
  * ```js
  * const orders = session.subscribe("orders", { from: "earliest" });
@@ -109,25 +121,25 @@ export interface Shared {
 export class Subscription<T> implements AsyncIterable<Batch<T>> {
   /** The topic. */
   declare readonly topic: string;
-  /** The options that it was made with. */
+  /** The options passed by the page. */
   declare readonly options: Readonly<SubscribeOptions>;
-  /** @internal The number of the batch that it processes next. */
+  /** @internal Number of the batch that the page processes next. */
   declare next: number;
-  #position: Position | null;
+  #state: State<T> = "idle";
+  /** The end of the subscription, unless the page has closed it. */
+  #error: ThalwegError | null = null;
+  /** Batches that wait for the page. */
   #queue: Batch<T>[];
-  /** Delivered to the page, and not known to be processed. */
-  #delivered: Batch<T> | undefined;
-  #isProcessing = false;
-  #listener: Listener<T> | null;
+  #position: Position | null;
+  readonly #listener: Listener<T> | null;
+  /** Wakes the loops that wait for a batch or for the end. */
   #waiters: (() => void)[] = [];
-  #error: Error | null = null;
-  #isClosed = false;
-  #shared: Shared;
+  readonly #shared: Shared;
 
   /**
    * @internal
-   * @param position - where it begins, if that is known.
-   * @param queue - what it has at once.
+   * @param position - the start of the subscription, if it is known.
+   * @param queue - batches that are delivered at once.
    */
   constructor(
     shared: Shared,
@@ -142,83 +154,85 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     this.#listener = listener;
     this.#position = position;
     this.#queue = queue;
-    // A listener may use what `subscribe` returns.
+    // A listener may use the result of `subscribe`.
     queueMicrotask(() => this.#pump());
   }
 
   /**
-   * The position of the last batch that was processed; before the first one, where the
-   * subscription began; `null` until the server has confirmed that.
+   * The position of the last processed batch. Before the first batch it is the position where the subscription
+   * began; `null` until the server has confirmed it.
    */
   get position(): Position | null {
     return this.#position;
   }
 
   /**
-   * Closes this subscription: no batch comes any more, batches that wait are thrown away, and a
-   * `for await` loop ends. Other subscriptions to the topic go on.
+   * Closes this subscription: no further batch arrives, waiting batches are dropped, and a `for await` loop ends. Other
+   * subscriptions to the topic continue.
    */
   close(): void {
-    this.#end(null);
+    this.#state = "closed";
+    this.#queue = [];
+    this.#wake();
     this.#shared.leave(this as AnySubscription);
   }
 
   /**
-   * Declares everything received so far processed, and sends an ack at once (before anything
-   * has come: as soon as the subscription is confirmed; where others share the topic: as soon as they have
-   * processed as much). A page needs it only if the topic's source waits for acks: otherwise the
-   * session sends them by itself, often enough for the window.
+   * Declares all received batches processed, and sends an ack at once. Before the first batch the ack follows the
+   * confirmation; if others share the topic, it waits until they have processed as much. Call it only if the topic's
+   * source waits for acks: otherwise the session acks on its own, often enough for the window.
    */
   ack(): void {
-    this.#finish();
+    this.#finish("acked");
     this.#shared.ack(this as AnySubscription);
   }
 
-  /** @internal Takes a batch, until it is processed. */
+  /** @internal Holds a batch until it is processed. */
   take(batch: Batch<T>): void {
-    // A listener that had it before may have closed this subscription.
-    if (this.#isClosed) return;
+    // A listener that had the batch before may have closed this subscription.
+    if (this.#error || this.#state === "closed") return;
     this.#queue.push(batch);
     this.#wake();
     this.#pump();
   }
 
-  /** @internal Everything up to this position has come. */
+  /** @internal All events up to this position have arrived. */
   confirm(position: Position): void {
-    if (!this.#delivered && !this.#queue.length) this.#position = position;
+    if (typeof this.#state !== "object" && !this.#queue.length) this.#position = position;
   }
 
-  /** @internal The next of its batches has been processed. */
+  /** @internal The page has processed the next batch. */
   processed(): void {
     this.next++;
     this.#shared.settle();
   }
 
-  /** @internal Nothing comes any more, because of this; `isAlone`: the session goes on. */
+  /** @internal Ends the subscription with an error; `isAlone`: the session goes on. */
   fail(error: ThalwegError, isAlone: boolean): void {
-    this.#end(error);
+    this.#error = error;
+    this.#wake();
     const { onError } = this.options;
     if (this.#listener) {
       safely(() => {
         if (onError) onError(error);
-        // Of the session's end its status tells; of this nobody else does.
+        // A failed session has its own status. The end of this subscription alone has no other report.
         else if (isAlone) throw error;
       });
     }
   }
 
   /**
-   * The batches, one after the other. A batch counts as processed when the loop asks for the
-   * next one. Leaving the loop closes the subscription.
+   * Iterates over the batches. A batch counts as processed when the loop requests the next one. Leaving the loop closes
+   * the subscription.
    *
-   * @throws ThalwegError what ended the subscription, if that was not the page.
-   * @throws TypeError if it has a listener.
+   * @throws ThalwegError the error that ended the subscription, unless the page closed it.
+   * @throws TypeError if the subscription has a listener.
    */
   [Symbol.asyncIterator](): AsyncGenerator<Batch<T>, void, undefined> {
-    if (this.#listener) throw new TypeError("it has a listener");
+    if (this.#listener) throw new TypeError("the subscription has a listener");
     const batches = this.#batches();
     const leave = batches.return.bind(batches);
-    // By itself it would leave when the next batch has come.
+    // A generator could be left only when the next batch arrives.
     batches.return = (value) => {
       this.close();
       return leave(value);
@@ -230,9 +244,9 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     for (;;) {
       const next = this.#next();
       if (next) yield next;
-      else if (!this.#isClosed) await new Promise<void>((wake) => this.#waiters.push(wake));
       else if (this.#error) throw this.#error;
-      else return;
+      else if (this.#state === "closed") return;
+      else await new Promise<void>((wake) => this.#waiters.push(wake));
     }
   }
 
@@ -240,53 +254,38 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     for (const wake of this.#waiters.splice(0)) wake();
   }
 
-  #end(error: Error | null): void {
-    this.#isClosed = true;
-    this.#error ??= error;
-    // Batches that have come already are still delivered after an error.
-    if (!error) {
-      this.#delivered = undefined;
-      this.#queue = [];
-    }
-    this.#wake();
-  }
-
+  /** Passes one batch after the other to the listener. */
   #pump(): void {
     const listener = this.#listener;
-    for (let next: Batch<T> | undefined; listener && !this.#isProcessing && (next = this.#next()); ) {
-      const batch = next;
+    while (listener && this.#state === "idle") {
+      const batch = this.#next();
+      if (!batch) return;
       const pending = safely(() => listener(batch));
-      if (!pending) continue;
-      this.#isProcessing = true;
-      // Whatever it is: a listener without types may return anything.
-      void Promise.resolve(pending).finally(() => {
-        this.#isProcessing = false;
-        this.#pump();
-      });
+      if (pending) {
+        // A listener without types may return any value.
+        void Promise.resolve(pending).finally(() => {
+          this.#finish("idle");
+          this.#pump();
+        });
+      } else this.#finish("idle");
     }
   }
 
+  /** Delivers the next batch, after the page has finished the one before. */
   #next(): Batch<T> | undefined {
-    this.#finish();
-    return (this.#delivered = this.#queue.shift());
+    this.#finish("idle");
+    const batch = this.#queue.shift();
+    if (batch) this.#state = batch;
+    return batch;
   }
 
-  #finish(): void {
-    const delivered = this.#delivered;
-    this.#delivered = undefined;
-    if (!delivered) return;
-    this.#position = delivered.position;
-    this.processed();
+  /** Finishes the page's current batch: as processed (`idle`), or as acked by the page (`acked`). */
+  #finish(next: "idle" | "acked"): void {
+    const state = this.#state;
+    if (typeof state === "object") {
+      this.#state = next;
+      this.#position = state.position;
+      this.processed();
+    } else if (state === "acked") this.#state = next;
   }
-}
-
-/** Whether a session can be asked for something about a topic. @internal @throws ThalwegError */
-export function check({ state }: Status, topic?: string): void {
-  if (state === "closed") throw new ThalwegError("closed", "the session is closed");
-  if (topic !== undefined) checkTopic(topic);
-}
-
-/** Whether a topic can be called so. @internal @throws ThalwegError */
-export function checkTopic(topic: string): void {
-  if (!isTopic(topic)) throw new ThalwegError("bad_topic", `no topic can be called ${topic}`);
 }

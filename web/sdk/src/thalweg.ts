@@ -1,6 +1,5 @@
 /**
- * Live data from a Thalweg server: topics over whichever transport works, resumed where
- * one was.
+ * Live data from a Thalweg server: topics over any transport that works, with exact resumption after a reconnect.
  *
  * @packageDocumentation
  */
@@ -8,8 +7,8 @@
 export type { Published } from "./commands.js";
 export { ThalwegError } from "./errors.js";
 export type { ConnectOptions } from "./options.js";
-export type { Status } from "./route.js";
 export { connect, type Session } from "./session.js";
+export type { Status } from "./status.js";
 export type { Batch, Listener, Policy, SubscribeOptions, Subscription } from "./subscription.js";
 export type {
   ConnectPlan,

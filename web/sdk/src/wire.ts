@@ -1,32 +1,28 @@
-/**
- * What a server says (docs/wire.md), as it is after `JSON.parse`, and the grammar of
- * positions. Pure.
- */
+/** Messages of a server (docs/reference/messages.md) after `JSON.parse`, and the syntax of positions. Pure. */
 
 /**
- * Everything up to and including an event: `EPOCH.OFFSET`, e.g. `9f3c21.1042`. It holds across
+ * A place in a topic, directly after an event: `EPOCH.OFFSET`, e.g. `9f3c21.1042`. A position is valid across
  * transports and sessions, until the server loses the topic's history and begins a new epoch.
  */
 export type Position = string;
 
 /**
- * Where a subscription starts: with what is published from now on (`latest`), with all that
- * the server retains (`earliest`), with the newest events of that (`newest.50`, at most 10,000), or
- * after a position.
+ * The start of a subscription: events published from now on (`latest`), all retained events (`earliest`), the newest
+ * retained events (`newest.50`, at most 10,000), or the events after a position.
  */
 export type Cursor = "latest" | "earliest" | `newest.${number}` | Position;
 
-/** Where a subscription starts: a cursor, or the newest events by their number, 1 to 10,000. */
+/** The start of a subscription: a cursor, or a number of the newest events, 1 to 10,000. */
 export type Start =
   | Cursor
   | {
-      /** How many of them. */
+      /** The number of events. */
       newest: number;
     };
 
 /**
- * Events of a topic. The first one of each topic confirms the subscription: it has no events,
- * and its position is where the subscription starts.
+ * Events of a topic. The first envelope of each topic confirms the subscription: it has no events, and its position
+ * is the start of the subscription.
  */
 export interface Envelope {
   /** The topic of the events. */
@@ -36,96 +32,96 @@ export interface Envelope {
   /** The offset of the first event. */
   first: number;
   /**
-   * The offset of the event before the first, if that is not `first` − 1: those between were never
-   * given. Who has not got everything up to it has missed something.
+   * The offset of the event before the first, if it is not `first` − 1: the offsets in between were never assigned. A
+   * subscriber that has not received all events up to it has missed some.
    */
   after?: number;
   /**
-   * Of a value topic: the offset of the version that this one replaces here; 0 if there was
-   * none. Its one event is the newest version, and nothing is missing, however far it jumps.
+   * On a value topic: the offset of the version that this one replaces for the subscriber; 0 without one. The single
+   * event is the newest version, and no event is missing, however far the offset jumps.
    */
   previous?: number;
   /** The offset of each event, if they are not consecutive. */
   offsets?: number[];
-  /** In order. */
+  /** The events, in order. */
   events: unknown[];
 }
 
 /**
- * Events that this subscriber will not get.
+ * Events that this subscriber will not receive.
  *
  * | `reason` | when |
  * |---|---|
- * | `slow` | the subscriber fell behind the events that the server retains |
- * | `trimmed` | the server no longer retained them when the subscription began, or resumed |
+ * | `slow` | the subscriber fell behind the retained events |
+ * | `trimmed` | the server no longer retained the events when the subscription began or resumed |
  * | `epoch` | the server lost the topic's history |
- * | `unknown` | of a value topic: the server does not have the newest version, for instance because it was restarted. Nobody knows whether the last one that came is the newest, until the next one comes |
- * | `unannounced` | events are missing, and the server has not said why |
+ * | `unknown` | on a value topic: the server does not have the newest version, for example because it was restarted. Until the next version arrives, the last one may be outdated |
+ * | `unannounced` | events are missing, and the server gave no reason |
  */
 export interface Gap {
-  /** How many events; `null` if that cannot be known: after `epoch` and `unknown`, and where offsets are not consecutive. */
+  /** The number of events; `null` if it is unknown: after `epoch` and `unknown`, and where offsets are not consecutive. */
   missed: number | null;
-  /** As in the table above. */
+  /** A reason of the table above. */
   reason: string;
 }
 
-/** Why a topic has ended. */
+/** The reason why a topic has ended. */
 export interface Ended {
-  /** `deleted` (a publisher deleted it), `gone` (it is fetched, and there is no such thing), `forbidden` (the page's next token gives no right to it), `slow` or `trimmed` (events are missing, and the policy is `close`), or another. */
+  /** `deleted` (a publisher deleted it), `gone` (its upstream no longer has it), `forbidden` (the page's next token grants no right to it), `slow` or `trimmed` (events are missing, and the policy is `close`), or another code. */
   code: string;
-  /** In words. */
+  /** The reason in words. */
   reason: string;
 }
 
-/** Why a server ended a connection. */
+/** The reason why a server closed a connection. */
 export interface Close {
-  /** A close code, as a WebSocket's; docs/wire.md lists them. */
+  /** A WebSocket close code; see docs/reference/errors.md. */
   code: number;
-  /** In words. */
+  /** The reason in words. */
   reason: string;
-  /** Whether the client shall reconnect. If not, the session is closed. */
+  /** Whether the client should reconnect. If not, the session is closed. */
   reconnect: boolean;
-  /** In a stream of columns, where no message about a topic has a place: why its topic has ended. */
+  /** In a stream of columns, which has no messages about its topic: the reason why the topic has ended. */
   end?: Ended | undefined;
 }
 
 /**
- * One message of the server, of any kind. Which members it has says of which kind it is.
+ * A message of the server. Its members determine its kind.
  *
  * | members | when |
  * |---|---|
  * | those of an {@link Envelope} | events were published, or a subscription is confirmed |
- * | `topic`, `position`, `gap` | events are missed, before those that follow |
- * | `topic`, `position`, `end` | the topic has ended, after all that it had |
- * | `heartbeat` | nothing else was sent for a while |
- * | `close` | the server ends the connection; the last message |
- * | `answer` or `error` | a command has been carried out, or has not |
+ * | `topic`, `position`, `gap` | events are missing before those that follow |
+ * | `topic`, `position`, `end` | the topic has ended; all of its events were sent |
+ * | `heartbeat` | no other message was sent for a while |
+ * | `close` | the server closes the connection; the last message |
+ * | `answer` or `error` | the result of a command, or the reason why it failed |
  * | `ticket` | in the response to `POST /v1/tickets` |
  */
 export interface Message extends Partial<Envelope> {
-  /** Of a value topic, in place of `events`: a JSON Patch (RFC 6902). It comes only if it was asked for. */
+  /** On a value topic, in place of `events`: a JSON Patch (RFC 6902). It comes only to a client that asked for patches. */
   patch?: unknown[];
-  /** Events that are missed; with `topic` and `position`. */
+  /** Missed events; with `topic` and `position`. */
   gap?: Gap;
-  /** Why the topic has ended; with `topic` and `position`. */
+  /** The reason why the topic has ended; with `topic` and `position`. */
   end?: Ended;
   /** An empty object: the connection is alive. */
   heartbeat?: object;
-  /** Why the connection ends. */
+  /** The reason why the connection closes. */
   close?: Close;
   /** The result of a command. */
   answer?: Answer;
-  /** Why a command or a request was refused. */
+  /** The reason why a command or a request was rejected. */
   error?: Refusal;
-  /** Stands for a token in the URL of one connection. */
+  /** Replaces a token in the URL of one connection. */
   ticket?: string;
 }
 
-/** The result of a command; which members it has depends on the command. */
+/** The result of a command. Its members depend on the command. */
 export interface Answer {
   /** The `id` of the command. */
   id?: number;
-  /** How long the token lasts that a connection was given, s; missing if it does not end. */
+  /** The lifetime of the connection's new token, s; missing if it does not expire. */
   expires_in_s?: number;
   /** The topic that was published to, subscribed to or acked. */
   topic?: string;
@@ -133,17 +129,17 @@ export interface Answer {
   position?: Position;
   /** The offset of the first event that was published. */
   first?: number;
-  /** How many events were published. */
+  /** The number of published events. */
   count?: number;
   /** The data of an `echo`. */
   data?: unknown;
 }
 
-/** Why a command or a request was not carried out. */
+/** The reason why a command or a request was rejected. */
 export interface Refusal {
   /** The `id` of the command, if the server could read it. */
   id?: number | null;
-  /** One of those in docs/wire.md. */
+  /** A code of docs/reference/errors.md. */
   code: string;
   /** A sentence with the remedy. */
   message: string;
@@ -157,43 +153,29 @@ export interface ParsedPosition {
 
 const POSITION = /^([1-9a-f][0-9a-f]{0,15})\.(0|[1-9][0-9]{0,15})$/;
 
-/** Takes a position apart; `null` if it is none. @internal */
+/** Parses a position; returns `null` for other texts. @internal */
 export function parsePosition(position: string): ParsedPosition | null {
   const found = POSITION.exec(position);
   const offset = Number(found?.[2]);
   return found?.[1] && offset <= Number.MAX_SAFE_INTEGER ? { epoch: found[1], offset } : null;
 }
 
-const TOPIC = /^(?!.{201})(?!(.*\/)?\.{1,2}(\/|$))[\w.~@:|+=-]+(\/[\w.~@:|+=-]+)*$/;
-
-/** Whether this is in the grammar of topics. @internal */
-export function isTopic(topic: string): boolean {
-  return TOPIC.test(topic);
-}
-
-const START = /^(latest|earliest|newest\.([1-9]\d{0,3}|10000))$/;
-
-/** Path of a topic: no path may have `|` (RFC 3986). @internal */
+/** Returns the path of a topic. A path must not contain `|` (RFC 3986). @internal */
 export function topicPath(topic: string): string {
   return `v1/topics/${topic.replaceAll("|", "%7C")}`;
 }
 
-/** The cursor of a start. @internal */
+/** Returns the cursor of a start. @internal */
 export function cursorOf(start: Start = "latest"): Cursor {
   return typeof start === "string" ? start : `newest.${start.newest}`;
 }
 
-/** Whether this says where to begin. @internal */
-export function isCursor(cursor: string): boolean {
-  return START.test(cursor) || parsePosition(cursor) !== null;
-}
-
-/** A number with its unit; 0 is left out. @internal */
+/** Returns a number with its unit; `undefined` for 0. @internal */
 export function quantity(value: number, unit: string): string | undefined {
   return value ? value + unit : undefined;
 }
 
-/** Whether a client that does not know a close code comes back. @internal */
+/** Returns whether a client should reconnect after this close code. Codes that it does not know count by their range. @internal */
 export function reconnects(code: number): boolean {
   return /^(100[156]|101[1-4]|4[0-4])/.test(`${code}`);
 }

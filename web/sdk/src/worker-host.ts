@@ -1,7 +1,6 @@
 /**
- * The half of a session that runs in a Worker: network, JSON and what is new. A page
- * starts a Worker with this module and gives it to `connectInWorker` of `thalweg/worker`;
- * one Worker can have many sessions.
+ * The part of a session that runs in a Worker: network, JSON, and the detection of new events. A page starts a Worker
+ * with this module and passes it to `connectInWorker` of `thalweg/worker`. One Worker can run many sessions.
  *
  * @packageDocumentation
  */
@@ -9,9 +8,9 @@
 import type { Published } from "./commands.js";
 import type { ConnectOptions } from "./options.js";
 import type { Page, PageEvents } from "./page.js";
-import type { Status } from "./route.js";
 import { remote, type SerializedError, serializeError } from "./rpc.js";
 import { open, type Session } from "./session.js";
+import type { Status } from "./status.js";
 import type { AnySubscription, Batch, SubscribeOptions } from "./subscription.js";
 import type { TransportName } from "./transports/transport.js";
 
@@ -20,12 +19,12 @@ export type PlainOptions = Omit<ConnectOptions, "token" | "onStatus" | "fetch" |
   transports?: readonly TransportName[];
 };
 
-/** What a page says. A subscription is known by its key. @internal */
+/** The methods that a page calls. A key identifies a subscription. @internal */
 export type HostMethods = {
   open(base: string, options: PlainOptions, recalled: string | null, hasToken: boolean): void;
   subscribe(key: number, topic: string, options: SubscribeOptions): void;
   unsubscribe(key: number): void;
-  /** All of the page's subscriptions that share it have processed so many more batches. */
+  /** All of the page's subscriptions that share this one have processed `count` more batches. */
   processed(key: number, count: number): void;
   ack(key: number): void;
   publish(topic: string, events: unknown[]): Promise<Published>;
@@ -37,7 +36,7 @@ export type HostMethods = {
   close(): void;
 };
 
-/** What a page is told. @internal */
+/** The methods of a page that the Worker calls. @internal */
 export type PageMethods = {
   batches(batches: readonly [key: number, batch: Batch<unknown>][]): void;
   failed(key: number, error: SerializedError): void;
@@ -47,9 +46,8 @@ export type PageMethods = {
 };
 
 /**
- * Runs a session for the page at the other end of this port, until the page closes it. A
- * browser's Worker that starts with this module calls it by itself. Call it where messages
- * come some other way: in a Worker of Node, or a SharedWorker.
+ * Runs a session for the page at the other end of this port, until the page closes it. A browser's Worker that starts
+ * with this module calls it on its own. Call it yourself in a Worker of Node or in a SharedWorker.
  */
 export function host(port: MessagePort): void {
   let session: Session;
@@ -100,19 +98,19 @@ export function host(port: MessagePort): void {
   };
   const there = remote<PageMethods>(port, here);
 
-  /** What comes is not processed here: it is the page's, which says when it has. */
+  /** Passes batches on to the page, which reports when it has processed them. */
   const relay = (key: number, subscription: AnySubscription): void => {
     relayed.set(key, subscription);
     subscription.take = (batch) => {
-      // What is read in one go is posted in one go.
+      // Batches that are read in one task are posted together.
       if (!due.length) queueMicrotask(post);
       due.push([key, batch]);
     };
     subscription.fail = (error) => {
-      // What has come before it.
+      // The batches before the error go first.
       post();
       relayed.delete(key);
-      // The page's batches are no longer counted here.
+      // The page's unprocessed batches no longer count here.
       subscription.close();
       there.notify("failed", key, serializeError(error));
     };
@@ -125,7 +123,7 @@ export function host(port: MessagePort): void {
   };
 }
 
-/** In a Worker: a session for each port that comes. */
+/** In a Worker: runs a session for each port that a page sends. */
 if (typeof WorkerGlobalScope === "function" && self instanceof WorkerGlobalScope) {
   addEventListener("message", ({ data }: MessageEvent<{ thalweg?: MessagePort } | null>) => {
     if (data?.thalweg) host(data.thalweg);

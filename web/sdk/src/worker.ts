@@ -1,49 +1,49 @@
 /**
- * A session whose connection runs in a Worker, which does the network and the JSON; the page
- * gets batches.
+ * A session whose connection runs in a Worker. The Worker handles network and JSON; the page receives batches.
  *
  * @packageDocumentation
  */
 
+import { checkOpen, checkTopic } from "./checks.js";
 import { safely, ThalwegError } from "./errors.js";
-import type { ConnectOptions } from "./options.js";
+import { type ConnectOptions, root } from "./options.js";
 import { thisPage } from "./page.js";
 import { deserializeError, remote, type SerializedError, serializeError } from "./rpc.js";
-import { IDLE, root, type Session } from "./session.js";
+import type { Session } from "./session.js";
 import { type Owner, type SharedSubscription, subscribe } from "./sharing.js";
-import { check, type Listener, type SubscribeOptions } from "./subscription.js";
+import { IDLE } from "./status.js";
+import type { Listener, SubscribeOptions } from "./subscription.js";
 import type { TransportName } from "./transports/transport.js";
 import type { HostMethods, PageMethods } from "./worker-host.js";
 
 export { ThalwegError };
 
 /**
- * Options of a session in a Worker: as {@link ConnectOptions}, but transports by their names
- * (there is no forever frame in a Worker), and without `fetch`: the Worker's own is used.
+ * The options of a session in a Worker. They differ from {@link ConnectOptions} in two ways: transports are given by
+ * name (a Worker has no forever frame), and the Worker's own `fetch` is used.
  */
 export interface WorkerOptions extends Omit<ConnectOptions, "transports" | "fetch"> {
-  /** Transports to try, the best first; those that do not exist in a Worker are left out. */
+  /** Transports to try, the best first. Those that are not available in a Worker are skipped. */
   transports?: readonly TransportName[];
 }
 
-/** What a Worker must have: a `Worker` of a browser does. */
+/** The methods of a Worker that the session calls. A browser's `Worker` has them. */
 export interface WorkerLike {
-  /** Called once for each session, with a `MessagePort` as `message.thalweg`. */
+  /** Called once per session, with a `MessagePort` as `message.thalweg`. */
   postMessage(message: unknown, transfer: Transferable[]): void;
-  /** Tells that the Worker could not be loaded: the session is then closed with `no_worker`. */
+  /** Reports that the Worker could not be loaded. The session is then closed with `no_worker`. */
   addEventListener?(type: "error", listener: (event: { message?: string }) => void): void;
 }
 
 /**
- * Makes a session with the server at `url` whose connection runs in a Worker. It is used like
- * one of `connect`.
+ * Creates a session with the server at `url` whose connection runs in a Worker. Use it like a session of `connect`.
  *
  * ```js
  * const worker = new Worker(new URL("thalweg/worker-host", import.meta.url), { type: "module" });
  * const session = connectInWorker(worker, "/", { token: () => fetchToken() });
  * ```
  *
- * @param worker - runs the module `thalweg/worker-host`; it may have several sessions.
+ * @param worker - runs the module `thalweg/worker-host`. It may run several sessions.
  */
 export function connectInWorker(worker: WorkerLike, url: string | URL = "/", options: WorkerOptions = {}): Session {
   const { token, onStatus, ...plain } = options;
@@ -51,7 +51,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
   const { port1: port, port2 } = new MessageChannel();
   const topics = new Map<string, SharedSubscription>();
   const keyed = new Map<number, SharedSubscription>();
-  /** How many batches of each have been processed since that was last reported. */
+  /** Batches of each subscription that the page has processed since the last report. */
   const progress = new Map<number, number>();
   let status = IDLE;
   let last = 0;
@@ -81,7 +81,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     if (topic !== undefined) topics.delete(topic);
   };
 
-  /** One message to the Worker for all that was processed in one go. */
+  /** Sends the Worker one message for all batches that were processed in one go. */
   const report = (): void => {
     for (const [key, count] of progress) there.notify("processed", key, count);
     progress.clear();
@@ -93,13 +93,15 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
       const { onError: _, ...terms } = shared.options;
       there.notify("subscribe", key, shared.topic, terms);
     },
-    processed() {
-      if (!progress.size) queueMicrotask(report);
-      progress.set(key, (progress.get(key) ?? 0) + 1);
-    },
-    ack() {
-      report();
-      there.notify("ack", key);
+    flow: {
+      processed() {
+        if (!progress.size) queueMicrotask(report);
+        progress.set(key, (progress.get(key) ?? 0) + 1);
+      },
+      ack() {
+        report();
+        there.notify("ack", key);
+      },
     },
     unsubscribe() {
       forget(key);
@@ -109,17 +111,17 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
 
   const failed = (error: unknown): void => {
     if (status.state === "closed") return;
-    const its = serializeError(error);
-    there.end(deserializeError(its));
-    here.status({ ...IDLE, state: "closed", reason: its.message });
-    for (const key of [...keyed.keys()]) here.failed(key, its);
+    const serialized = serializeError(error);
+    there.end(deserializeError(serialized));
+    here.status({ ...IDLE, state: "closed", reason: serialized.message });
+    for (const key of [...keyed.keys()]) here.failed(key, serialized);
   };
 
   const unwatch = thisPage.watch({
     woke: () => there.notify("woke"),
     hidden: (isHidden) => there.notify("hidden", isHidden),
   });
-  worker.addEventListener?.("error", ({ message = "the Worker does not load" }) => {
+  worker.addEventListener?.("error", ({ message = "the Worker failed to load" }) => {
     if (!hasOpened) failed(new ThalwegError("no_worker", message));
   });
   let hasOpened = false;
@@ -133,32 +135,32 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
       return status;
     },
     subscribe<T>(topic: string, options: SubscribeOptions = {}, listener: Listener<T> | null = null) {
-      check(status, topic);
+      checkOpen(status);
       return subscribe(topics, ownerOf(++last), topic, options, listener);
     },
     async publish(topic, ...events) {
-      check(status, topic);
+      checkOpen(status);
+      checkTopic(topic);
       return there.call("publish", topic, events);
     },
     async request<T>(data: T) {
-      check(status);
+      checkOpen(status);
       return (await there.call("request", data)) as T;
     },
     use(transport) {
-      check(status);
+      checkOpen(status);
       if (transport !== null && typeof transport !== "string") {
-        throw new ThalwegError("no_transport", `${transport.name} does not exist in a Worker`);
+        throw new ThalwegError("no_transport", `${transport.name} is not available in a Worker`);
       }
-      // Whether it exists there is known later: an error is said where pages look.
+      // The Worker knows whether the transport is available. An error is reported as an unhandled rejection.
       void there.call("use", transport);
     },
     reconnect() {
-      check(status);
+      checkOpen(status);
       there.notify("reconnect");
     },
     close() {
       if (status.state === "closed") return;
-      unwatch();
       for (const subscription of topics.values()) subscription.end(null, false);
       there.notify("close");
       there.end(new ThalwegError("closed", "the session is closed"));

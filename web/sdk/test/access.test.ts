@@ -1,11 +1,11 @@
-/** Tokens and tickets: shown, refused, late, or not to be had. */
+/** Tokens and tickets: valid, rejected, late, and missing. */
 
 import { expect, it, vi } from "vitest";
 import { advance, begin, collect, statuses, useWorld, world } from "./fixture.js";
 
 useWorld();
 
-it("shows a fresh token for each connection, in a header or as a ticket", async () => {
+it("presents a fresh token for each connection, in a header or as a ticket", async () => {
   let number = 0;
   const token = (): string => `token-${++number}`;
   collect(begin({ token, transports: ["http-streaming"] }));
@@ -24,7 +24,7 @@ it("shows a fresh token for each connection, in a header or as a ticket", async 
   ]);
 });
 
-it("comes back with a fresh token where one was refused, and not for ever", async () => {
+it("retries with a fresh token after a rejection, a limited number of times", async () => {
   let number = 0;
   const error = { code: "unauthorized", message: "not the right one" };
   const shown = (): unknown[] => world.requests.map(({ headers }) => headers["Authorization"]);
@@ -52,7 +52,7 @@ it.each([
   expect(statuses.at(-1)).toBe("open http-streaming");
 });
 
-it("a ticket that does not come: the next transport is tried", async () => {
+it("tries the next transport if no ticket arrives", async () => {
   let given: (() => void) | undefined;
   const isGivenUp = new Promise<void>((go) => (given = go));
   const hang: typeof fetch = (input, init) => {
@@ -66,7 +66,7 @@ it("a ticket that does not come: the next transport is tried", async () => {
   };
   collect(begin({ token: () => "token", fetch: hang, connectTimeout: 20 }));
   await advance();
-  // The platform's own timer, which does not wait for a test.
+  // The platform's own timer, which does not depend on the fake clock.
   await isGivenUp;
   await advance();
   expect(statuses.at(-1)).toBe("open http-streaming");
@@ -86,7 +86,7 @@ it.each([
   expect(statuses.at(-1)).toBe("open http-streaming");
 });
 
-it("a token that never comes keeps nothing from being closed", async () => {
+it("closes although the page's token never resolves", async () => {
   const session = begin({ token: () => new Promise(() => {}) });
   collect(session);
   await advance(1000);
@@ -96,7 +96,7 @@ it("a token that never comes keeps nothing from being closed", async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-it("a ticket that cannot be had does not end what is under way", async () => {
+it("keeps the open connection if a ticket request fails", async () => {
   const session = begin({ token: () => "token", transports: ["sse"] });
   const cars = collect(session, "cars");
   await advance();
@@ -110,7 +110,7 @@ it("a ticket that cannot be had does not end what is under way", async () => {
   expect([cars.events, boats.events]).toEqual([[1], [2]]);
 });
 
-/** A JSON Web Token that lasts so long, by a clock that may be wrong. */
+/** Returns a JSON Web Token with this lifetime, by a clock that may be wrong. */
 function signed(name: string, lastsS: number, aheadS = 0): string {
   const nowS = Math.floor(Date.now() / 1000) + aheadS;
   const part = (value: object): string =>
@@ -121,7 +121,7 @@ function signed(name: string, lastsS: number, aheadS = 0): string {
   );
 }
 
-/** `btoa` takes bytes. */
+/** `btoa` accepts bytes only. */
 function ascii(value: object): object {
   return JSON.parse(JSON.stringify(value).replace(/[^ -~]/g, "~"));
 }
@@ -129,7 +129,7 @@ function ascii(value: object): object {
 const refreshed = (): unknown[] =>
   world.commands.filter(({ command }) => command === "refresh").map(({ token }) => token);
 
-it("a WebSocket is given the next token before this one ends, and is not interrupted", async () => {
+it("sends the next token over a WebSocket before the current one expires, without an interruption", async () => {
   let number = 0;
   const tokens: string[] = [];
   const token = (): string => {
@@ -143,7 +143,7 @@ it("a WebSocket is given the next token before this one ends, and is not interru
   expect(refreshed()).toEqual([]);
   await advance(2_000);
   expect(refreshed()).toEqual([tokens[1]]);
-  // The server says how long that one lasts.
+  // The server reports the lifetime of that token.
   await advance(148_000);
   expect(refreshed()).toHaveLength(1);
   await advance(3_000);
@@ -175,7 +175,7 @@ it.each(["http-streaming", "long-polling", "sse"] as const)(
   },
 );
 
-it("a page whose clock is wrong asks for tokens seldom", async () => {
+it("limits the rate of token requests if the page's clock is wrong", async () => {
   for (const aheadS of [-3600, 3600]) {
     world.commands.length = 0;
     world.lasts = 3600;
@@ -197,7 +197,7 @@ it("a page whose clock is wrong asks for tokens seldom", async () => {
   }
 });
 
-it("a connection that cannot be given another token stays until it ends", async () => {
+it("keeps a connection that cannot get another token until the server closes it", async () => {
   let number = 0;
   const token = (): string => {
     if (++number === 2) throw new Error("not now");
@@ -212,7 +212,7 @@ it("a connection that cannot be given another token stays until it ends", async 
   expect(number).toBe(3);
 });
 
-it("other tokens are asked for only by connections", async () => {
+it("requests tokens without an expiry only for connections", async () => {
   let number = 0;
   collect(begin({ token: () => `a.b.${++number}`, transports: ["websocket"], idleTimeout: 1e9 }));
   await advance(1_000_000);

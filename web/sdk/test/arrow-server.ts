@@ -1,4 +1,4 @@
-/** A server that answers as it is told, with streams of Arrow that another implementation made (streams/make.py). */
+/** A scripted server with Arrow streams that another implementation wrote (streams/make.py). */
 
 import { readFileSync } from "node:fs";
 import { afterEach, vi } from "vitest";
@@ -10,17 +10,17 @@ function read(file: string): Buffer {
   return readFileSync(new URL(`streams/${file}`, import.meta.url));
 }
 
-/** What the frames with rows of a stream say, column by column. */
+/** The frames with rows of a stream, column by column. */
 export const TABLES = JSON.parse(read("tables.json").toString()) as { cars: [Rows, Rows, Rows]; figures: [Rows] };
-/** Three frames with rows, a heartbeat between them, and a close. */
+/** Three frames with rows, heartbeats between them, and a close. */
 export const CARS: Uint8Array = new Uint8Array(read("cars.arrows"));
-/** The same topic with other columns, from the event after those on. */
+/** The same topic with other columns, starting at the next event. */
 export const FIGURES: Uint8Array = new Uint8Array(read("figures.arrows"));
 export const TYPE = "application/vnd.apache.arrow.stream";
-/** Before the first row. */
+/** The position before the first row. */
 export const BEFORE = `e1.${2 ** 33 - 1}`;
 
-/** Where each message begins, and the end. */
+/** Offsets of all messages, and the end. */
 export function boundaries(stream: Uint8Array): number[] {
   const view = new DataView(stream.buffer, stream.byteOffset, stream.byteLength);
   const found = [0];
@@ -37,14 +37,13 @@ export function boundaries(stream: Uint8Array): number[] {
   return found;
 }
 
-/** What is answered to a request, until that is aborted. */
+/** Answers a request, until the request is aborted. */
 export type Answer = (signal: AbortSignal) => Response;
 
 /**
- * An answer: pieces of a body that then ends, is cut, or goes on.
+ * A response: pieces of a body that then ends, breaks, or stays open.
  *
- * @param ofBytes - whether the body can be read into memory that the reader brings along, as that of
- *   newer browsers.
+ * @param ofBytes - whether the body can be read into the reader's memory, as in newer browsers.
  */
 export function answer(
   pieces: readonly Uint8Array[],
@@ -65,7 +64,7 @@ export function answer(
           stream.enqueue(new Uint8Array(next));
         } else if (then === "end") {
           stream.close();
-          // A read that waits for bytes is not ended by that alone.
+          // Cancelling alone does not end a read that waits for bytes.
           if (stream instanceof ReadableByteStreamController) stream.byobRequest?.respond(0);
         } else if (then === "cut") stream.error(new TypeError("network"));
       },
@@ -78,7 +77,7 @@ export function refusal(status: number, code: string): Answer {
   return () => new Response(JSON.stringify({ error: { code, message: `it is ${code}` } }), { status });
 }
 
-/** A page that receives columns, and what it has seen. */
+/** A page that receives columns and records them. */
 export interface Page {
   readonly stream: ColumnStream;
   readonly requests: { url: URL; headers: Record<string, string>; signal: AbortSignal }[];
@@ -95,10 +94,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/**
- * Receives what a server answers to one request after the other; after the last one nothing is
- * answered.
- */
+/** Receives the responses of a server, one per request. Further requests stay unanswered. */
 export function receive(
   answers: readonly Answer[],
   options: ColumnOptions = {},
@@ -130,12 +126,12 @@ export function receive(
   return { ...page, stream };
 }
 
-/** Waits for something that needs no timer. */
+/** Waits for a condition that needs no timer. */
 export async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((go) => setImmediate(go));
 }
 
-/** A table as TABLES has it. */
+/** Converts a table to the form of TABLES. */
 export function rows({ table }: ColumnBatch): Rows {
   return Object.fromEntries(table.names.map((name, index) => [name, Array.from(table.children[index]!.toArray())]));
 }

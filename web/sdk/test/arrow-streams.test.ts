@@ -1,4 +1,4 @@
-/** What comes as Arrow, however it is cut, and whatever it is. */
+/** Arrow streams, valid and invalid, cut at all places. */
 
 import { dictionary, float64, int32, int64, tableFromArrays, tableToIPC, utf8 } from "@uwdata/flechette";
 import { expect, it, vi } from "vitest";
@@ -6,7 +6,7 @@ import type { ColumnBatch } from "../dist/arrow.js";
 import { answer, BEFORE, boundaries, CARS, FIGURES, type Page, receive, rows, TABLES, until } from "./arrow-server.js";
 import { seeded } from "./random.js";
 
-/** Until it is over: the next attempt has begun, or is waited for. */
+/** Waits until the next attempt has begun or is scheduled. */
 async function over({ stream, requests }: Page): Promise<void> {
   await until(() => requests.length > 1 || ["waiting", "closed"].includes(stream.status.state));
 }
@@ -17,7 +17,7 @@ function pieces(stream: Uint8Array, size: () => number): Uint8Array[] {
   return all;
 }
 
-it("tables have what was published, as numbers, booleans, texts and null", async () => {
+it("tables have the published values, as numbers, booleans, texts and null", async () => {
   const page = receive([answer([CARS])]);
   await over(page);
   expect(page.batches.map(rows)).toEqual(TABLES.cars);
@@ -28,7 +28,7 @@ it("tables have what was published, as numbers, booleans, texts and null", async
   expect(first.table.schema.metadata?.get("thalweg.epoch")).toBe("e1");
 });
 
-it("values are the same one by one, in order, and as rows", async () => {
+it("values are equal by index, by iteration, and by row", async () => {
   const page = receive([answer([CARS])]);
   await over(page);
   for (const { table, count } of page.batches) {
@@ -51,10 +51,10 @@ it("a column of numbers without null is an array of floats", async () => {
   }
 });
 
-/** As texts: thousands of them are compared. */
+/** Converts tables to texts, because thousands of them are compared. */
 const CARS_TEXT = JSON.stringify(TABLES.cars);
 
-it("tables are the same wherever the stream is cut in two", async () => {
+it("tables are equal for all places at which the stream is split", async () => {
   for (let at = 1; at < CARS.length; at++) {
     const page = receive([answer([CARS.slice(0, at), CARS.slice(at)])]);
     await over(page);
@@ -84,7 +84,7 @@ it.each([false, true])(
   },
 );
 
-/** A stream of frames of so many rows, each with texts of its own. */
+/** Returns a stream of frames with these numbers of rows, each with its own texts. */
 function stream(counts: readonly number[]): { bytes: Uint8Array; texts: string[][] } {
   const types = { _offset: int64(), text: dictionary(utf8(), int32()), speed: float64() };
   let first = 2 ** 33;
@@ -95,16 +95,16 @@ function stream(counts: readonly number[]): { bytes: Uint8Array; texts: string[]
     texts.push(text);
     const bytes = tableToIPC(tableFromArrays({ _offset, text, speed: _offset }, { types }), { format: "stream" });
     const messages = boundaries(bytes as Uint8Array);
-    // The schema comes once, and no end.
+    // The schema comes once, without an end.
     return (bytes as Uint8Array).slice(frame && messages[1], messages.at(-2));
   });
   return { bytes: new Uint8Array(Buffer.concat(frames)), texts };
 }
 
-it("memory that is used again has all tables, each for as long as it is processed", async () => {
+it("reused memory holds each table while it is processed", async () => {
   for (let seed = 1; seed < 60; seed++) {
     const random = seeded(seed);
-    // Some are longer than half of the memory that is made for such pieces.
+    // Some frames are longer than half of the memory for such pieces.
     const { bytes, texts } = stream(Array.from({ length: 12 }, () => 1 + Math.floor(random() ** 2 * 200)));
     const seen: unknown[] = [];
     const memories = new Set<unknown>();
@@ -123,7 +123,7 @@ it("memory that is used again has all tables, each for as long as it is processe
   }
 });
 
-it("a stream that ends too early is a cut: what was whole has come, and the rest is asked for", async () => {
+it("a truncated stream delivers its complete frames, and the rest is requested again", async () => {
   const ends = boundaries(CARS);
   vi.spyOn(Math, "random").mockReturnValue(0);
   for (let at = 0; at < CARS.length - 8; at += 7) {
@@ -131,7 +131,7 @@ it("a stream that ends too early is a cut: what was whole has come, and the rest
     await over(page);
     expect(page.stream.status, `cut at ${at}`).toMatchObject({ state: "waiting", reason: "cut" });
     const whole = ends.filter((end) => end <= at).length - 1;
-    // Of each frame with rows the record batch is the last message: they are numbers 6, 10 and 13.
+    // The record batch is the last message of each frame with rows: numbers 6, 10 and 13.
     const expected = [6, 10, 13].filter((number) => whole > number).length;
     expect(page.batches.map(rows)).toEqual(TABLES.cars.slice(0, expected));
     expect(page.stream.position).toBe(page.batches.at(-1)?.position ?? BEFORE);
@@ -139,7 +139,7 @@ it("a stream that ends too early is a cut: what was whole has come, and the rest
   }
 });
 
-it("a stream that is garbled ends in an error and an attempt, never in nothing", async () => {
+it("a corrupt stream causes an error and another attempt", async () => {
   const random = seeded(7);
   for (let run = 0; run < 3000; run++) {
     const garbled = CARS.slice();
@@ -152,7 +152,7 @@ it("a stream that is garbled ends in an error and an attempt, never in nothing",
   }
 });
 
-/** A stream with something else in it: `put` gets a view of the message of this number. */
+/** Modifies a stream: `put` gets a view of the message with this number. */
 function changed(stream: Uint8Array, number: number, put: (view: DataView) => void): Uint8Array {
   const copy = stream.slice();
   const [from, to] = boundaries(copy).slice(number, number + 2) as [number, number];
@@ -160,7 +160,7 @@ function changed(stream: Uint8Array, number: number, put: (view: DataView) => vo
   return copy;
 }
 
-/** Where a field of the table at a place is. */
+/** Returns the place of a field of a table. */
 function field(view: DataView, table: number, number: number): number {
   return table + view.getUint16(table - view.getInt32(table, true) + 4 + 2 * number, true);
 }
@@ -169,7 +169,7 @@ const message = (view: DataView): number => 8 + view.getUint32(8, true);
 const referred = (view: DataView, at: number): number => at + view.getUint32(at, true);
 
 it.each<[string, number, (view: DataView) => void, RegExp]>([
-  ["that is no Arrow", 0, (view) => view.setUint32(0, 0x41525231, true), /no Arrow stream/],
+  ["that is no Arrow", 0, (view) => view.setUint32(0, 0x41525231, true), /not an Arrow stream/],
   ["whose head is too long", 1, (view) => view.setInt32(4, 0x7ffffff8, true), /a part of 2147483640 bytes/],
   ["whose head has less than no length", 1, (view) => view.setInt32(4, -8, true), /a part of -8 bytes/],
   [
@@ -185,19 +185,19 @@ it.each<[string, number, (view: DataView) => void, RegExp]>([
       const schema = referred(view, field(view, message(view), 2));
       view.setUint32(referred(view, field(view, schema, 1)), 0x7fffffff, true);
     },
-    /more in it than it is long/,
+    /the same bytes repeatedly/,
   ],
   [
     "with more rows than bytes",
     6,
     (view) => view.setBigInt64(field(view, referred(view, field(view, message(view), 2)), 0), 2n ** 31n, true),
-    /another length/,
+    /wrong length/,
   ],
   [
     "of another kind of message",
     5,
     (view) => view.setUint8(field(view, message(view), 1), 4),
-    /kind 4 is out of place/,
+    /unexpected message of kind 4/,
   ],
 ])("a stream %s is refused at once", async (_, number, put, why) => {
   const page = receive([answer([changed(CARS, number, put)], {}, "stay")]);
@@ -206,10 +206,10 @@ it.each<[string, number, (view: DataView) => void, RegExp]>([
   expect(page.batches).toEqual([]);
 });
 
-it("rows that have come already are refused: they cannot be of this stream", async () => {
+it("rejects rows that repeat", async () => {
   const [frame] = boundaries(FIGURES).slice(-3, -2);
   const page = receive([answer([FIGURES.slice(0, -8), FIGURES.slice(frame)])]);
   await over(page);
   expect(page.batches.length).toBe(1);
-  expect(page.stream.status.reason).toMatch(/has come before/);
+  expect(page.stream.status.reason).toMatch(/is a repeat/);
 });

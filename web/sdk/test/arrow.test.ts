@@ -1,4 +1,4 @@
-/** How a stream of columns goes on where it was, and when it does not. */
+/** How a stream of columns resumes, and when it ends. */
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { columns, ThalwegError } from "../dist/arrow.js";
@@ -19,13 +19,13 @@ import {
 import { CLOCK, Tab } from "./fixture.js";
 
 const END = boundaries(CARS);
-/** The preamble, and the three frames, by the numbers of their messages. */
+/** The preamble and the three frames, by message number. */
 const PREAMBLE = CARS.slice(0, END[4]);
 const FRAMES = [CARS.slice(END[4], END[7]), CARS.slice(END[8], END[11]), CARS.slice(END[11], END[14])] as const;
 const CLOSE = CARS.slice(END[14]);
 const EOS = CARS.slice(-8);
 const HEADERS = { "Content-Type": TYPE, "Thalweg-Position": BEFORE };
-/** Behind each frame. */
+/** Positions after each frame. */
 const AFTER = [3, 5, 25].map((count) => `e1.${2 ** 33 - 1 + count}`) as [string, string, string];
 
 beforeEach(() => {
@@ -33,7 +33,7 @@ beforeEach(() => {
   vi.spyOn(Math, "random").mockReturnValue(0);
 });
 
-/** From now on the next timer may end. */
+/** Lets the next timer fire. */
 async function waited(ms = 1000): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
 }
@@ -42,7 +42,7 @@ const cursors = (page: { requests: readonly { url: URL }[] }): (string | null)[]
   page.requests.map(({ url }) => url.searchParams.get("cursor"));
 const seen = (page: { batches: Parameters<typeof rows>[0][] }): unknown[] => page.batches.map(rows);
 
-it("asks for columns of a topic, with its token, from where it is told", async () => {
+it("requests columns of a topic with the token and the given start", async () => {
   const page = receive([answer([PREAMBLE], {}, "stay")], { from: BEFORE, token: async () => "secret" });
   expect(page.stream.status).toEqual({ state: "connecting", reason: null });
   await until(() => page.statuses.includes("open"));
@@ -56,7 +56,7 @@ it("asks for columns of a topic, with its token, from where it is told", async (
   expect(other.requests[0]?.url.search).toBe("?cursor=latest&interval=250ms&policy=latest");
 });
 
-it("a connection that is cut goes on behind the last row, with a token of its own", async () => {
+it("resumes after the last row with a new token when the connection breaks", async () => {
   let tokens = 0;
   const cut = answer([PREAMBLE, FRAMES[0], FRAMES[1].slice(0, 100)], {}, "cut");
   const rest = answer(
@@ -75,7 +75,7 @@ it("a connection that is cut goes on behind the last row, with a token of its ow
   expect(page.statuses).toEqual(["open", "waiting: TypeError: network", "connecting", "open"]);
 });
 
-/** The close of the stream with another code, in as many bytes. */
+/** Returns the stream's close message with another code of the same length. */
 function closing(code: number, isForGood = false): Uint8Array {
   const said = '{"code": 1012, "reason": "draining", "reconnect": true}';
   const other = isForGood
@@ -101,7 +101,7 @@ it.each([
   expect(gap).toMatchObject({ gap: { missed: 22, reason: "slow" }, schemaChanged: true, count: 0, position: AFTER[2] });
   expect(after).toMatchObject({ gap: null, schemaChanged: false, count: 3, first: 2 ** 33 + 25 });
   expect(seen(page)[2]).toEqual(TABLES.figures[0]);
-  expect(page.statuses).toEqual(["open", "connecting: the stream begins anew", "open"]);
+  expect(page.statuses).toEqual(["open", "connecting: the stream restarts", "open"]);
 });
 
 it.each([
@@ -113,14 +113,14 @@ it.each([
   expect(page.requests.length).toBe(1);
 });
 
-it("other columns are said once, also where the server alone knows of those before", async () => {
+it("reports changed columns once, even if only the server knows the previous ones", async () => {
   const headers = { "Thalweg-Position": AFTER[2], "Thalweg-Resume": "schema" };
   const page = receive([answer([FIGURES], headers, "stay")], { from: AFTER[2] });
   await until(() => page.batches.length === 1);
   expect(page.batches[0]).toMatchObject({ gap: null, schemaChanged: true });
 });
 
-describe("what is missed", () => {
+describe("a gap", () => {
   it.each([
     ["gap; reason=trimmed; missed=120", { missed: 120, reason: "trimmed" }],
     ["gap; reason=epoch", { missed: null, reason: "epoch" }],
@@ -135,11 +135,11 @@ describe("what is missed", () => {
     expect(Array.from(page.batches[0]?.table.getChild("car")?.toArray() ?? [1])).toEqual([]);
     await waited();
     await until(() => page.requests.length === 2);
-    // It is told: from now on the cursor is behind it.
+    // The gap is reported: from now on the cursor is after it.
     expect(cursors(page)).toEqual(["e0.7", BEFORE]);
   });
 
-  it("is asked for again if it could not be told", async () => {
+  it("is requested again if it could not be reported", async () => {
     const resume = { "Thalweg-Resume": "gap; reason=trimmed; missed=5" };
     const page = receive([answer([], resume, "cut"), answer([PREAMBLE, FRAMES[0]], resume, "stay")], { from: "e1.7" });
     await until(() => page.stream.status.state === "waiting");
@@ -152,15 +152,15 @@ describe("what is missed", () => {
     ]);
   });
 
-  it("is told even if the server does not say it", async () => {
+  it("is reported even if the server does not announce it", async () => {
     const page = receive([answer([PREAMBLE], {}, "stay")], { from: "e1.7" });
     await until(() => page.batches.length === 1);
     expect(page.batches[0]).toMatchObject({ gap: { missed: null, reason: "unannounced" } });
   });
 });
 
-describe("an end", () => {
-  it("that asks to come back is obeyed, after a pause", async () => {
+describe("a close", () => {
+  it("with retry advice is followed by a reconnect after a delay", async () => {
     const back = answer([PREAMBLE], { "Thalweg-Position": AFTER[0], "Thalweg-Resume": "exact" }, "stay");
     const page = receive([answer([PREAMBLE, FRAMES[0], CLOSE]), back]);
     await until(() => page.stream.status.state === "waiting");
@@ -182,7 +182,7 @@ describe("an end", () => {
     expect(page.batches.length).toBe(1);
   });
 
-  it("of the topic says why", async () => {
+  it("of the topic has a reason", async () => {
     const said = '{"code": 1012, "reason": "draining", "reconnect": true}';
     // The text of the vector has room for as many bytes.
     const room = said.length;
@@ -194,12 +194,12 @@ describe("an end", () => {
     const page = receive([answer([PREAMBLE, last], head)], { from: AFTER[0] });
     await until(() => page.stream.status.state === "closed");
     expect(page.errors).toMatchObject([{ code: "slow" }]);
-    // It does not ask again for what is gone.
+    // The stream does not request the deleted topic again.
     expect(page.requests.length).toBe(1);
     expect(page.batches).toEqual([]);
   });
 
-  it("by the page is one: nothing comes any more, and nothing is asked", async () => {
+  it("by the page stops batches and requests", async () => {
     const page = receive([answer([PREAMBLE, ...FRAMES], {}, "stay")], {}, () => page.stream.close());
     await until(() => page.stream.status.state === "closed");
     await until(() => page.requests[0]?.signal.aborted === true);
@@ -220,7 +220,7 @@ describe("a refusal", () => {
     expect(page.errors).toMatchObject([{ code, status }]);
   });
 
-  it("of a token is taken for the answer the second time", async () => {
+  it("of a token is final the second time", async () => {
     const page = receive([refusal(401, "unauthorized"), refusal(401, "unauthorized")]);
     await until(() => page.stream.status.state === "waiting");
     await waited();
@@ -243,7 +243,7 @@ describe("a refusal", () => {
 });
 
 describe("a page", () => {
-  it("that takes its time is waited for, and nothing is read meanwhile", async () => {
+  it("that is slow is waited for, and no data is read in the meantime", async () => {
     let done = (): void => {};
     let pulled = 0;
     const listener = (): Promise<void> => new Promise((go) => (done = go));
@@ -260,7 +260,7 @@ describe("a page", () => {
     const page = receive([() => new Response(body, { headers: HEADERS })], { idleTimeout: 1000 }, listener);
     for (let frame = 1; frame <= 3; frame++) {
       await until(() => page.batches.length === frame);
-      // Longer than a server may be silent.
+      // Longer than the idle timeout.
       await waited(5000);
       expect(page.batches.length).toBe(frame);
       expect(pulled).toBe(frame + 1);
@@ -271,7 +271,7 @@ describe("a page", () => {
     expect(page.stream.status.state).toBe("open");
   });
 
-  it("that throws has an uncaught error, and the stream goes on", async () => {
+  it("that throws gets an uncaught error, and the stream continues", async () => {
     const caught: unknown[] = [];
     const note = (error: unknown): void => void caught.push(error);
     const before = process.listeners("uncaughtException");
@@ -292,7 +292,7 @@ describe("a page", () => {
     }
   });
 
-  it("that is looked at again does not wait any longer", async () => {
+  it("that becomes visible reconnects at once", async () => {
     const tab = new Tab();
     vi.stubGlobal("document", tab);
     vi.stubGlobal("addEventListener", tab.addEventListener.bind(tab));
@@ -317,7 +317,7 @@ describe("silence", () => {
     expect(page.stream.status.reason).toBe("silent");
   });
 
-  it("of a connection ends it, and heartbeats are none", async () => {
+  it("of a connection ends it, and heartbeats do not count as silence", async () => {
     const heartbeat = CARS.slice(END[7], END[8]);
     let send = (_: Uint8Array): void => {};
     const server: Answer = (signal) => {
@@ -345,7 +345,9 @@ describe("silence", () => {
   });
 });
 
-it("what cannot be is refused before anything is sent", () => {
-  expect(() => columns("http://server/", "a b", {}, () => {})).toThrowError(/no topic can be called a b/);
-  expect(() => columns("http://server/", "a", { from: "yesterday" }, () => {})).toThrowError(/yesterday is no place/);
+it("rejects invalid arguments before a request is sent", () => {
+  expect(() => columns("http://server/", "a b", {}, () => {})).toThrowError(/a b is not a topic name/);
+  expect(() => columns("http://server/", "a", { from: "yesterday" }, () => {})).toThrowError(
+    /yesterday is not a cursor/,
+  );
 });

@@ -1,4 +1,4 @@
-/** Which transport is used, and when it is changed. */
+/** The choice of the transport, and its changes. */
 
 import { describe, expect, it, vi } from "vitest";
 import { type Abilities, abilities, foreverFrame, published } from "../dist/forever-frame.js";
@@ -6,7 +6,7 @@ import { advance, begin, collect, statuses, storage, useWorld, world } from "./f
 
 useWorld();
 
-it("falls to what works, at once, and stays there", async () => {
+it("falls back to a working transport at once, and keeps it", async () => {
   world.blocked.add("websocket").add("http-streaming").add("sse");
   const { events } = collect(begin());
   await advance();
@@ -29,7 +29,7 @@ it("judges a transport by what arrives, not by whether it opened", async () => {
   expect(statuses.at(-1)).toBe("open long-polling");
 });
 
-it("gives up a connection whose heartbeats stay away", async () => {
+it("gives up a connection without heartbeats", async () => {
   collect(begin({ idleTimeout: 60_000 }));
   await advance();
   for (let beat = 0; beat < 5; beat++) {
@@ -45,7 +45,7 @@ it("gives up a connection whose heartbeats stay away", async () => {
   expect(statuses.at(-1)).toBe("waiting");
 });
 
-it("upgrades, and nothing is lost or repeated on the way", async () => {
+it("upgrades without lost or repeated events", async () => {
   world.blocked.add("websocket");
   const { events } = collect(begin());
   await advance();
@@ -65,7 +65,7 @@ it("upgrades, and nothing is lost or repeated on the way", async () => {
 
 describe("after an outage", () => {
   const ALL = ["websocket", "http-streaming", "sse", "long-polling"] as const;
-  /** So many ms without a server, and then what the session says until it is open. */
+  /** Runs an outage of this many ms, and returns the statuses until the session is open. */
   async function outage(ms: number): Promise<string[]> {
     const before = [...world.blocked];
     for (const way of ALL) world.blocked.add(way);
@@ -74,18 +74,21 @@ describe("after an outage", () => {
     world.blocked.clear();
     for (const way of before) world.blocked.add(way);
     statuses.length = 0;
-    // No wait is longer than 30 s.
+    // No delay is longer than 30 s.
     for (let waited = 0; waited <= 30_000 && !statuses.at(-1)?.startsWith("open"); waited += 100) await advance(100);
     return statuses;
   }
 
-  it.each([0, 1000, 3000, 10_000, 60_000, 600_000])("of %i ms it begins with what worked last", async (ms) => {
-    collect(begin());
-    await advance();
-    expect(await outage(ms)).toEqual(["connecting websocket", "open websocket"]);
-  });
+  it.each([0, 1000, 3000, 10_000, 60_000, 600_000])(
+    "of %i ms begins with the transport that worked last",
+    async (ms) => {
+      collect(begin());
+      await advance();
+      expect(await outage(ms)).toEqual(["connecting websocket", "open websocket"]);
+    },
+  );
 
-  it("it begins with what worked last, though that is not the best", async () => {
+  it("begins with the transport that worked last, even if it is not the best", async () => {
     world.blocked.add("websocket").add("http-streaming");
     collect(begin());
     await advance();
@@ -93,17 +96,17 @@ describe("after an outage", () => {
     expect(await outage(3000)).toEqual(["connecting sse", "open sse"]);
   });
 
-  it("it tries the others where that works no more", async () => {
+  it("tries the others if that one no longer works", async () => {
     collect(begin());
     await advance();
     world.blocked.add("websocket");
     expect(await outage(3000)).toEqual(["connecting websocket", "connecting http-streaming", "open http-streaming"]);
-    // And does not come back at once to what failed.
+    // The failed transport is not retried at once.
     await advance(29_000);
     expect(statuses).toHaveLength(3);
   });
 
-  it("it is soon back at what worked last, if another was just being tried when the server came back", async () => {
+  it("soon returns to the transport that worked last, if the server came back during an attempt with another one", async () => {
     world.blocked.add("websocket");
     collect(begin({ connectTimeout: 5000 }));
     await advance();
@@ -111,7 +114,7 @@ describe("after an outage", () => {
     world.blocked.clear();
     for (const way of ALL) world.silent.add(way);
     world.cut();
-    // Each takes its 5 s to fail: of the second round the third is being tried.
+    // Each takes its 5 s to fail: in the second round the third one is being tried.
     while (!statuses.slice(10).includes("connecting sse")) await advance(1000);
     world.silent.clear();
     await advance(6000);
@@ -119,7 +122,7 @@ describe("after an outage", () => {
   });
 });
 
-it("changes transport by hand while data flows, and keeps to it", async () => {
+it("switches the transport by hand while data flows, and keeps it", async () => {
   const session = begin();
   const { events } = collect(session);
   await advance();
@@ -139,7 +142,7 @@ it("changes transport by hand while data flows, and keeps to it", async () => {
   expect(events).toEqual([1, 2, 3]);
 });
 
-it("goes back to what was chosen by hand when that had failed", async () => {
+it("returns to the transport chosen by hand after that one failed", async () => {
   const session = begin();
   const { events } = collect(session);
   await advance();
@@ -157,7 +160,7 @@ it("goes back to what was chosen by hand when that had failed", async () => {
   expect(events).toEqual([1]);
 });
 
-it("upgrades one transport at a time where the best stays out of reach", async () => {
+it("upgrades one transport at a time while the best one does not work", async () => {
   world.blocked.add("websocket").add("http-streaming").add("sse");
   collect(begin());
   await advance();
@@ -169,7 +172,7 @@ it("upgrades one transport at a time where the best stays out of reach", async (
   expect(statuses.at(-1)).toBe("open http-streaming");
 });
 
-it("tries a better one on time, however often topics change", async () => {
+it("tries a better transport on time, even if topics change often", async () => {
   world.blocked.add("websocket");
   const session = begin();
   collect(session);
@@ -182,7 +185,7 @@ it("tries a better one on time, however often topics change", async () => {
   expect(statuses.at(-1)).toBe("open websocket");
 });
 
-it("a connection by hand carries what is subscribed to while it is opened", async () => {
+it("a connection opened by hand carries topics subscribed in the meantime", async () => {
   const session = begin();
   collect(session);
   await advance();
@@ -198,7 +201,7 @@ it("a connection by hand carries what is subscribed to while it is opened", asyn
   expect(boats.events).toEqual([1]);
 });
 
-it("changes by hand though topics change in the same moment", async () => {
+it("switches by hand even if topics change at the same time", async () => {
   const session = begin({ transports: ["websocket", "http-streaming"] });
   session.use("http-streaming");
   collect(session);
@@ -213,7 +216,7 @@ it("changes by hand though topics change in the same moment", async () => {
   expect(boats.events).toEqual([1]);
 });
 
-it("says what it does when the one in use breaks before the next has come", async () => {
+it("reports its status if the connection breaks before the next one is established", async () => {
   const session = begin();
   collect(session);
   await advance();
@@ -225,7 +228,7 @@ it("says what it does when the one in use breaks before the next has come", asyn
   expect(statuses).toEqual(["connecting websocket", "open websocket", "connecting http-streaming"]);
 });
 
-it("starts where volume is high with HTTP streaming", async () => {
+it("starts with HTTP streaming if volume is high", async () => {
   collect(begin({ volume: "high" }));
   await advance();
   expect(statuses).toEqual(["connecting http-streaming", "open http-streaming"]);
@@ -235,7 +238,7 @@ it("starts where volume is high with HTTP streaming", async () => {
   expect(statuses.at(-1)).toBe("open websocket");
 });
 
-it("remembers what worked for the browser session, for each server, and upgrades from there", async () => {
+it("remembers the working transport per server for the browser session, and upgrades from there", async () => {
   vi.stubGlobal("sessionStorage", storage());
   world.blocked.add("websocket").add("http-streaming");
   collect(begin());
@@ -250,7 +253,7 @@ it("remembers what worked for the browser session, for each server, and upgrades
   expect(statuses.at(-1)).toBe("open websocket");
 });
 
-it("does not remember what was no choice", async () => {
+it("remembers no transport if there was no choice", async () => {
   vi.stubGlobal("sessionStorage", storage());
   collect(begin({ transports: ["long-polling"] }));
   await advance();
@@ -260,7 +263,7 @@ it("does not remember what was no choice", async () => {
   expect(statuses.at(-1)).toBe("open websocket");
 });
 
-it("goes on without storage where there is none to be had", async () => {
+it("works without storage", async () => {
   const forbidden = (): never => {
     throw new DOMException("The operation is insecure.", "SecurityError");
   };
@@ -270,7 +273,7 @@ it("goes on without storage where there is none to be had", async () => {
   expect(statuses.at(-1)).toBe("open websocket");
 });
 
-it("passes over a transport that cannot even be opened", async () => {
+it("skips a transport that cannot be opened", async () => {
   vi.stubGlobal("WebSocket", () => {
     throw new DOMException("The operation is insecure.", "SecurityError");
   });
@@ -279,11 +282,11 @@ it("passes over a transport that cannot even be opened", async () => {
   expect(statuses.at(-1)).toBe("open http-streaming");
 });
 
-it("says so where there is no transport", () => {
+it("throws if no transport is available", () => {
   vi.stubGlobal("EventSource", undefined);
   expect(() => begin({ transports: ["sse"] })).toThrow(expect.objectContaining({ code: "no_transport" }));
   const session = begin();
-  expect(() => session.use("sse")).toThrow("there is no sse here");
+  expect(() => session.use("sse")).toThrow("sse is not available here");
 });
 
 describe("the policy published: the rules of experiment B", () => {
@@ -320,11 +323,11 @@ describe("the policy published: the rules of experiment B", () => {
   it.each(cases)("%s", (_, can, first) => {
     const [used, ...others] = published(can);
     expect(typeof used === "string" ? used : used?.name).toBe(first);
-    // Should it fail, long polling it is, which is also the end.
+    // If it fails, long polling follows, which is the last one.
     expect(others).toEqual(first === "long-polling" ? [] : ["long-polling"]);
   });
 
-  it("is what a session can be given", async () => {
+  it("is a valid option of a session", async () => {
     const can = { ...all, hasWebSocket: false };
     collect(begin({ transports: published(can) }));
     await advance();
@@ -335,7 +338,7 @@ describe("the policy published: the rules of experiment B", () => {
     expect(statuses.at(-1)).toBe("open long-polling");
   });
 
-  it("finds out what this client can do", () => {
+  it("detects the abilities of this client", () => {
     vi.stubGlobal("location", new URL("http://server/page"));
     expect(abilities("/")).toEqual({ ...all, hasForeverFrame: false });
     expect(abilities("http://other/").isCrossOrigin).toBe(true);

@@ -1,4 +1,4 @@
-/** Patches: the golden ones, random ones, and those that somebody made to do harm. */
+/** Patches: the golden ones, random ones, and malicious ones. */
 
 import { describe, expect, it } from "vitest";
 import { type Operation, patched } from "../dist/deltas.js";
@@ -13,7 +13,7 @@ const { patches } = read<{ patches: { envelope: { patch: string }; before: strin
 
 const DOCUMENTS = 2000;
 
-/** What a pointer leads to. */
+/** Returns the value at a pointer. */
 function at(document: unknown, pointer: string): unknown {
   const names = pointer.split("/").slice(1);
   return names.reduce<unknown>((inner, name) => {
@@ -22,7 +22,7 @@ function at(document: unknown, pointer: string): unknown {
   }, document);
 }
 
-/** Sets every container fast, so that nobody can change it. */
+/** Freezes every container. */
 function frozen<T>(document: T): T {
   if (typeof document === "object" && document) Object.values(Object.freeze(document)).forEach(frozen);
   return document;
@@ -49,7 +49,7 @@ describe("random documents", () => {
   const own = (container: object, name: string, value: unknown): void =>
     void Object.defineProperty(container, name, { value, writable: true, enumerable: true, configurable: true });
 
-  /** One operation, done in place to the document in `top`; undefined if it found nothing to do. */
+  /** Applies a random operation in place to the document in `top`; returns undefined if none is possible. */
   const operate = (top: { "": Json }): Operation | undefined => {
     let [container, path]: [Json, string] = [top[""], ""];
     if (typeof container !== "object" || !container) {
@@ -101,7 +101,7 @@ describe("random documents", () => {
     return { op: "replace", path: `${path}/${escaped(name)}`, value: copy };
   };
 
-  it(`${DOCUMENTS} of them: what comes out is right, what is the same is shared, what is not is named`, () => {
+  it(`${DOCUMENTS} of them: the result is right, unchanged parts are shared, and all changes are listed`, () => {
     for (let number = 0; number < DOCUMENTS; number++) {
       const before = frozen(value(4));
       const text = JSON.stringify(before);
@@ -115,12 +115,12 @@ describe("random documents", () => {
     }
   });
 
-  /** Parsed anew: `structuredClone` would lose a `__proto__`. */
+  /** Parses a copy: `structuredClone` would lose a `__proto__`. */
   function structuredCloneOf(text: string): Json {
     return JSON.parse(text) as Json;
   }
 
-  /** With members in one order, as pairs. */
+  /** Returns members as sorted pairs. */
   function sorted(document: unknown): unknown {
     if (typeof document !== "object" || !document) return document;
     if (Array.isArray(document)) return document.map(sorted);
@@ -129,7 +129,7 @@ describe("random documents", () => {
       .map(([name, inner]) => [name, sorted(inner)]);
   }
 
-  /** What no pointer is about is the same object; what is another has one about it, in it, or above it. */
+  /** Checks that parts without a pointer are the same object, and that changed parts have a pointer to them, inside, or above. */
   function check(before: unknown, after: unknown, path: string, changed: readonly string[], about: string): void {
     if (before === after || changed.includes(path)) {
       if (before !== after) return;
@@ -144,7 +144,7 @@ describe("random documents", () => {
     for (const name of Object.keys(after as object)) {
       const inner = (after as Record<string, unknown>)[name];
       const at = `${path}/${escaped(name)}`;
-      // Elements that have moved along are the same objects elsewhere.
+      // Elements that were shifted are the same objects in another place.
       if (Array.isArray(after) && (before as unknown[]).includes(inner)) continue;
       const was = Object.hasOwn(before as object, name) ? (before as Record<string, unknown>)[name] : undefined;
       if (!Array.isArray(after)) check(was, inner, at, changed, about);
@@ -156,7 +156,7 @@ describe("changed paths", () => {
   const names = (document: Json, ...operations: Operation[]): readonly string[] =>
     [...patched(document, operations).changed].sort();
 
-  it("are those of the new document, however elements have moved", () => {
+  it("refer to the new document, even if elements were shifted", () => {
     const document = {
       rows: [
         { id: 1, n: 1 },
@@ -174,14 +174,14 @@ describe("changed paths", () => {
     expect(at(after, "/rows/3")).toBe(document.rows[2]);
   });
 
-  it("name what is gone: a member by its path, an element by its array", () => {
+  it("list a removed member by its path, a removed element by its array", () => {
     expect(names({ a: 1, b: 2 }, { op: "remove", path: "/a" })).toEqual(["/a"]);
     expect(names({ a: [1, 2] }, { op: "remove", path: "/a/0" })).toEqual(["/a"]);
     expect(names({ a: [1, 2, 3] }, { op: "move", from: "/a/2", path: "/a/0" })).toEqual(["/a/0"]);
     expect(names({ a: [1], b: [] }, { op: "move", from: "/a/0", path: "/b/0" })).toEqual(["/a", "/b/0"]);
   });
 
-  it("are all of it, or nothing", () => {
+  it("are the whole document or empty", () => {
     expect(names({ a: 1 }, { op: "replace", path: "", value: 1 })).toEqual([""]);
     expect(names({ a: 1 })).toEqual([]);
     expect(names({ "a/b": { "~": 1 } }, { op: "replace", path: "/a~1b/~0", value: 2 })).toEqual(["/a~1b/~0"]);
@@ -222,7 +222,7 @@ describe("patches that do not apply", () => {
     expect(() => patched(undefined, [])).toThrow(TypeError);
   });
 
-  it("a `__proto__` is a member like any other", () => {
+  it("treat `__proto__` like any other member", () => {
     const { document } = patched({}, [{ op: "add", path: "/__proto__", value: { polluted: 1 } }]);
     expect(Object.getPrototypeOf(document)).toBe(Object.prototype);
     expect(JSON.stringify(document)).toBe('{"__proto__":{"polluted":1}}');
@@ -231,7 +231,7 @@ describe("patches that do not apply", () => {
     expect(({} as { more?: unknown }).more).toBeUndefined();
   });
 
-  it("takes a bounded time, however much is asked for", () => {
+  it("take a bounded time", () => {
     const wide = Array.from({ length: 500_000 }, () => 0);
     const shifting = Array.from({ length: 30_000 }, () => ({ op: "add", path: "/0", value: 0 }));
     expect(() => patched(wide, shifting)).toThrow(RangeError);
@@ -239,7 +239,7 @@ describe("patches that do not apply", () => {
     let deep: Json = 1;
     for (let level = 0; level < 50_000; level++) deep = [deep];
     const path = "/0".repeat(50_000);
-    // Too deep is an error, too, and not the end of the page.
+    // Deep nesting is an error too, and does not crash the page.
     expect(() => patched(deep, [{ op: "replace", path, value: 2 }])).toThrow(RangeError);
   });
 });

@@ -1,4 +1,4 @@
-/** The reference under docs/sdk is what the types say now: `npm run docs` makes it. */
+/** The reference in docs/sdk matches the types: `npm run docs` generates it. */
 
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -14,7 +14,7 @@ function pages(folder: string): Record<string, string> {
   return Object.fromEntries(names.sort().map((name) => [name, readFileSync(join(folder, name), "utf8")]));
 }
 
-it("docs/sdk is up to date, and nothing is undocumented", async () => {
+it("docs/sdk is up to date and complete", async () => {
   const folder = mkdtempSync(join(tmpdir(), "thalweg-docs-"));
   try {
     await promisify(execFile)("npm", ["run", "--silent", "docs", "--", "--out", folder], { cwd: HERE });

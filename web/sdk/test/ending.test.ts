@@ -1,4 +1,4 @@
-/** What ends, whom it is told, and that nothing is left of it. */
+/** Ends: of topics, subscriptions and sessions, and who is informed. */
 
 import { describe, expect, it, vi } from "vitest";
 import { ThalwegError, type TransportName } from "../dist/thalweg.js";
@@ -6,7 +6,7 @@ import { advance, begin, collect, statuses, useWorld, world } from "./fixture.js
 
 useWorld();
 
-it("does not come back where it was refused, and says why", async () => {
+it("does not reconnect after a rejection, and reports the reason", async () => {
   const error = { code: "bad_topic", message: "no such topic can be" };
   world.blocked.add("websocket");
   world.interfere = () => new Response(JSON.stringify({ error }), { status: 400 });
@@ -25,7 +25,7 @@ it("does not come back where it was refused, and says why", async () => {
   expect(() => session.subscribe("other")).toThrow("closed");
 });
 
-it("says which of its topics was refused, and goes on with the others", async () => {
+it("reports the rejected topic, and continues with the others", async () => {
   world.refused.add("boats");
   const session = begin();
   const cars = collect(session, "cars");
@@ -41,7 +41,7 @@ it("says which of its topics was refused, and goes on with the others", async ()
   expect(cars.events).toEqual([1]);
 });
 
-it("forgets what was refused: it can be asked for again, and with nothing else the session rests", async () => {
+it("forgets a rejected topic: the page can subscribe again, and without other topics the session is idle", async () => {
   const errors: unknown[] = [];
   const onError = (error: ThalwegError): void => void errors.push(error.code);
   world.refused.add("boats");
@@ -61,7 +61,7 @@ it("forgets what was refused: it can be asked for again, and with nothing else t
   expect(boats.events).toEqual([1]);
 });
 
-it("what nobody hears that a topic was refused is an error of the page", async () => {
+it("throws an uncaught error if a rejected topic has no onError", async () => {
   const errors: unknown[] = [];
   const caught = (error: unknown): void => void errors.push(error);
   process.on("uncaughtException", caught);
@@ -72,7 +72,7 @@ it("what nobody hears that a topic was refused is an error of the page", async (
   expect(errors).toMatchObject([{ name: "ThalwegError", code: "too_many_topics" }]);
 });
 
-it("tells a listener's page what ended the session", async () => {
+it("passes the session's error to onError", async () => {
   const errors: unknown[] = [];
   begin().subscribe("cars", { onError: (error) => errors.push(error) }, () => {});
   await advance();
@@ -81,7 +81,7 @@ it("tells a listener's page what ended the session", async () => {
   expect(errors).toEqual([new ThalwegError("close_1008", "too slow")]);
 });
 
-it("rests when what it still waited for cannot be answered any more", async () => {
+it("becomes idle when a pending request can no longer be answered", async () => {
   const session = begin();
   const { subscription } = collect(session);
   await advance();
@@ -96,7 +96,7 @@ it("rests when what it still waited for cannot be answered any more", async () =
   expect(world.requests).toHaveLength(1);
 });
 
-it("rests though something could not be said", async () => {
+it("becomes idle although a command could not be sent", async () => {
   const session = begin();
   const { subscription } = collect(session);
   await advance();
@@ -106,7 +106,7 @@ it("rests though something could not be said", async () => {
   expect(session.status.state).toBe("idle");
 });
 
-it("waits for answers before it leaves, when the last topic is given up", async () => {
+it("waits for answers before it disconnects after the last topic", async () => {
   const session = begin();
   const { subscription } = collect(session);
   await advance();
@@ -122,7 +122,7 @@ it("waits for answers before it leaves, when the last topic is given up", async 
   expect(world.listeners.size).toBe(0);
 });
 
-it("closed when it has to wait, it stays so", async () => {
+it("stays closed if the page closes it in the status waiting", async () => {
   for (const way of ["websocket", "http-streaming", "sse", "long-polling"] as const) world.blocked.add(way);
   const states: string[] = [];
   const session = begin({
@@ -138,7 +138,7 @@ it("closed when it has to wait, it stays so", async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-it("closed when it opens, nothing is left of it", async () => {
+it("leaves no connection if the page closes it in the status open", async () => {
   world.blocked.add("websocket");
   const session = begin({ onStatus: ({ state }) => state === "open" && session.close() });
   collect(session);
@@ -149,7 +149,7 @@ it("closed when it opens, nothing is left of it", async () => {
 });
 
 describe.each(["websocket", "http-streaming", "sse", "long-polling"] as TransportName[])("over %s", (name) => {
-  it("a topic that ends is told, after all that it had, and the others go on", async () => {
+  it("reports the end of a topic after all of its events, and the others continue", async () => {
     const session = begin({ transports: [name] });
     const told: unknown[] = [];
     const onError = ({ code, message }: ThalwegError): void => void told.push([code, message]);
@@ -158,7 +158,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     await advance();
     const before = world.requests.length;
     world.publish("boats", 1);
-    // Who polls would be away.
+    // A long poll would disconnect after the end.
     if (name === "long-polling") await advance();
     world.end("boats", "deleted", "the topic was deleted");
     world.publish("cars", 2);
@@ -166,9 +166,9 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect(told).toEqual([1, ["deleted", "the topic was deleted"]]);
     expect(cars.events).toEqual([2]);
     expect(session.status).toMatchObject({ state: "open", transport: name });
-    // A connection that can change is kept, and another is replaced once.
+    // A two-way connection is kept, and a one-way connection is replaced once.
     if (name !== "long-polling") expect(world.requests.length - before).toBe(name === "websocket" ? 0 : 1);
-    // Its name is free.
+    // The name can be subscribed to again.
     const again = collect(session, "boats");
     await advance();
     world.publish("boats", 3);
@@ -176,7 +176,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect(again.events).toEqual([3]);
   });
 
-  it("without a topic the session rests, and may have others", async () => {
+  it("is idle without topics, and can subscribe to others", async () => {
     const session = begin({ transports: [name] });
     const boats = session.subscribe("boats");
     const loop = (async () => {

@@ -1,4 +1,4 @@
-/** A world, sessions in it, and time that passes when a test says so. */
+/** A world with sessions, and a clock that the test controls. */
 
 import { afterEach, beforeEach, vi } from "vitest";
 import { type Batch, type ConnectOptions, type Cursor, connect, type Session, type Status } from "../dist/thalweg.js";
@@ -9,14 +9,14 @@ export const statuses: string[] = [];
 const sessions: Session[] = [];
 
 /**
- * What of the time is a test's own. `performance` is, too: readers give others their turn after so long,
- * in a task of the event loop, which does not come while a test's time passes.
+ * The clocks that the test controls. `performance` is one of them: readers yield to the event loop after some time,
+ * and that task does not run while the test's clock advances.
  */
 export const CLOCK = {
   toFake: ["setTimeout", "clearTimeout", "Date", "performance"],
 } satisfies Parameters<typeof vi.useFakeTimers>[0];
 
-/** A page that can be hidden, and go offline. */
+/** A page that can be hidden or go offline. */
 export class Tab extends EventTarget {
   hidden = false;
   hide(isHidden: boolean): void {
@@ -25,7 +25,7 @@ export class Tab extends EventTarget {
   }
 }
 
-/** Storage as long as a tab lives. */
+/** Storage that lasts as long as a tab. */
 export function storage(): Pick<Storage, "getItem" | "setItem"> {
   const items = new Map<string, string>();
   return {
@@ -34,7 +34,7 @@ export function storage(): Pick<Storage, "getItem" | "setItem"> {
   };
 }
 
-/** Gives the tests of a file a world each. */
+/** Gives each test of a file a world. */
 export function useWorld(): void {
   beforeEach(() => {
     vi.useFakeTimers(CLOCK);
@@ -53,7 +53,7 @@ export function useWorld(): void {
   });
 }
 
-/** A tab around the sessions that begin after this. */
+/** A tab for the sessions that begin after this call. */
 export function tab(): Tab {
   const it = new Tab();
   vi.stubGlobal("document", it);
@@ -71,7 +71,7 @@ export function begin(options: ConnectOptions = {}): Session {
   return session;
 }
 
-/** Everything of a topic, as it comes. */
+/** Records everything that arrives of a topic. */
 export function collect(session: Session, topic = "cars", from: Cursor = "latest") {
   const events: unknown[] = [];
   const gaps: unknown[] = [];
@@ -82,7 +82,7 @@ export function collect(session: Session, topic = "cars", from: Cursor = "latest
   return { subscription, events, gaps };
 }
 
-/** Lets everything happen that needs no time, or so much time. */
+/** Runs all tasks, and advances the clock by this time. */
 export async function advance(ms = 0): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();

@@ -1,4 +1,4 @@
-/** What a forever frame hands to the page, from the real server: `THALWEG_BIN` says which. */
+/** Messages of a forever frame from the real server. `THALWEG_BIN` names the binary. */
 
 import { deepStrictEqual } from "node:assert";
 import { createContext, runInContext } from "node:vm";
@@ -6,9 +6,9 @@ import { describe, it } from "vitest";
 import { seeded } from "./random.js";
 import { BINARY, serve } from "./server.js";
 
-/** Nested deeper a server accepts nothing. */
+/** The server rejects deeper nesting. */
 const DEPTH_MAX = 128;
-/** What JavaScript, HTML or `Object` read otherwise than JSON, and what is written twice. */
+/** Values that JavaScript, HTML or `Object` treat differently from JSON, and duplicate members. */
 const STRINGS = [
   ...["__proto__", "constructor", "toString", "a", "a", "0", "1", ""],
   ...[
@@ -38,7 +38,7 @@ const STRINGS = [
 ];
 const SCALARS = ["null", "true", "false", "0", "-0", "-1.50e+3", "1e-7", "12345678901234567890", "1e400"];
 
-/** Texts of JSON by chance, which no `JSON.stringify` would write. */
+/** Random JSON texts that `JSON.stringify` would not write. */
 function texts(chance: () => number) {
   const below = (count: number): number => Math.floor(chance() * count);
   const any = (of: readonly string[]): string => of[below(of.length)] as string;
@@ -56,7 +56,7 @@ function texts(chance: () => number) {
   return () => value(0);
 }
 
-/** What a page is handed by the document at `url`, until it has so many events. */
+/** Returns the messages that the document at `url` passes to the page, up to this number of events. */
 async function handed(url: URL, count: number): Promise<unknown[]> {
   const events: unknown[] = [];
   const frame = createContext({
@@ -72,7 +72,7 @@ async function handed(url: URL, count: number): Promise<unknown[]> {
   let document = "";
   for await (const piece of body as ReadableStream<Uint8Array>) {
     document += decoder.decode(piece, { stream: true });
-    // WHATWG HTML §13.2.5.15: in a script without `<!--` nothing but its end is markup.
+    // WHATWG HTML §13.2.5.15: a script without `<!--` has no markup except its end tag.
     const script = /<script nonce="\w+">(.*?)<\/script/gis;
     let end = 0;
     for (let found = script.exec(document); found; found = script.exec(document)) {
@@ -87,7 +87,7 @@ async function handed(url: URL, count: number): Promise<unknown[]> {
 }
 
 describe.runIf(BINARY)("a forever frame", () => {
-  it("hands over what JSON.parse makes of an event, whatever was accepted", async () => {
+  it("passes each accepted event as JSON.parse would parse it", async () => {
     const seed = Number(process.env["THALWEG_SIM_SEED"] ?? Math.floor(Math.random() * 2 ** 32));
     const text = texts(seeded(seed));
     const published = [

@@ -1,4 +1,4 @@
-/** What applies patches is loaded with the first one; what comes meanwhile waits. */
+/** The module for patches is loaded with the first patch; messages wait in the meantime. */
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((go) => setImmediate(go));
 }
 
-it("versions that come meanwhile are delivered in order, and other topics do not wait", async () => {
+it("delivers waiting versions in order, and other topics do not wait", async () => {
   const world = new World();
   vi.stubGlobal("WebSocket", world.WebSocket);
   world.values.add("match");
@@ -47,13 +47,13 @@ it("versions that come meanwhile are delivered in order, and other topics do not
   session.close();
 });
 
-it("without it documents come whole, over another connection", async () => {
+it("requests whole documents over another connection if the module is missing", async () => {
   const folder = mkdtempSync(join(tmpdir(), "thalweg-alone-"));
   const errors: unknown[] = [];
   const caught = (error: unknown): void => void errors.push(error);
   process.on("uncaughtException", caught);
   try {
-    // Its own name says that it is a module.
+    // The module's own file name.
     const code = readFileSync(join(import.meta.dirname, "../dist/thalweg.js"), "utf8");
     writeFileSync(join(folder, "thalweg.mjs"), code.replace(/\n\/\/# sourceMappingURL=.*/, ""));
     const alone = (await import(/* @vite-ignore */ pathToFileURL(join(folder, "thalweg.mjs")).href)) as {
@@ -67,7 +67,7 @@ it("without it documents come whole, over another connection", async () => {
     const seen: unknown[] = [];
     session.subscribe<{ score: number }>("match", {}, ({ events }) => void seen.push(events[0]?.score));
     await until(() => seen.length === 1);
-    // Both are patches, and nothing comes after them.
+    // Both messages are patches, and no further ones follow.
     world.publish("match", { score: 1 });
     world.publish("match", { score: 2 });
     await until(() => seen.at(-1) === 2);

@@ -1,4 +1,4 @@
-/** The shipped bundle as a program in Node, with the WebSockets there are for it: `THALWEG_BIN` says the server. */
+/** The built bundle as a Node program, with each available WebSocket. `THALWEG_BIN` names the server. */
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
 import { BINARY, serve } from "./server.js";
 
-/** Says how its session is, and what comes. Nothing is given up for being late. */
+/** Prints the session's status and events, without timeouts. */
 const program = (url: string): string => `
   import { connect } from "thalweg";
   const session = connect("${url}", {
@@ -17,7 +17,7 @@ const program = (url: string): string => `
   session.subscribe("cars", { from: "earliest" }, ({ events }) => events.forEach((it) => console.log(it)));
 `;
 const WITH_WS = `import { WebSocket } from "ws"; globalThis.WebSocket = WebSocket;`;
-/** Node has it by this flag before 22. */
+/** Node before version 22 needs this flag. */
 const OWN = typeof WebSocket === "function" ? [] : ["--experimental-websocket"];
 
 describe.runIf(BINARY)("in Node", () => {
@@ -47,7 +47,7 @@ describe.runIf(BINARY)("in Node", () => {
       await publish(1);
       await says("1");
       await server.stop();
-      // It is cut, and then there is nobody.
+      // The connection breaks, and then there is no server.
       for (const state of ["waiting", "connecting", "waiting", "connecting", "waiting"]) await says(state);
       server = await serve([], new URL(server.url).host);
       await publish(2);

@@ -1,10 +1,10 @@
-/** What of an envelope is new, and what is missing before it, by its offsets. */
+/** New and missed events of an envelope, by its offsets. */
 
 import { describe, expect, it } from "vitest";
 import { type Batch, connect } from "../dist/thalweg.js";
 import { mockFetch } from "./platform-mocks.js";
 
-/** Its events are called by their offsets. */
+/** Each event is its own offset. */
 interface Envelope {
   first?: number;
   after?: number;
@@ -13,11 +13,11 @@ interface Envelope {
   epoch?: string;
 }
 
-/** Consecutive ones. */
+/** An envelope with consecutive offsets. */
 const upTo = (first: number, last: number): number[] =>
   Array.from({ length: last - first + 1 }, (_, index) => first + index);
 
-/** What comes of envelopes, each with its last offset, for a subscription that has everything up to `e.10`. */
+/** Delivers envelopes, each with its last offset, to a subscription that has everything up to `e.10`. */
 async function heard(...envelopes: [last: number, envelope: Envelope][]): Promise<unknown[]> {
   const lines = envelopes.map(([last, { epoch = "e", ...members }]) => {
     const first = members.first ?? members.offsets?.[0] ?? last;
@@ -41,7 +41,7 @@ async function heard(...envelopes: [last: number, envelope: Envelope][]): Promis
 
 const unannounced = (missed: number | null) => ({ missed, reason: "unannounced" });
 
-describe("what was missed", () => {
+describe("gaps", () => {
   it.each<[string, [number, Envelope][], unknown[]]>([
     ["nothing, by the next offset", [[12, { first: 11 }]], [11, 12]],
     ["so many, by another", [[13, {}]], [unannounced(2), 13]],
@@ -82,7 +82,7 @@ describe("what was missed", () => {
   });
 });
 
-describe("repeats are left out", () => {
+describe("repeats are removed", () => {
   it.each<[string, [number, Envelope][], unknown[]]>([
     [
       "all",

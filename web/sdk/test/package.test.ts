@@ -1,4 +1,4 @@
-/** What is published: the files, their types, and the page in README. */
+/** The published package: its files, its types, and the example in README. */
 
 import { execFile, spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync } from "node:fs";
@@ -36,7 +36,7 @@ it("has these files, and no others", async () => {
   for (const name of entries) expect(paths).toContain(`dist/${name}.d.ts`);
 });
 
-it("is built by packing it, from a clone in which nothing is built", async () => {
+it("is built by packing it from a fresh clone", async () => {
   const clone = mkdtempSync(join(tmpdir(), "thalweg-pack-"));
   try {
     const { stdout } = await run("git", ["ls-files", "-z"], { cwd: HERE });
@@ -45,7 +45,7 @@ it("is built by packing it, from a clone in which nothing is built", async () =>
       mkdirSync(dirname(to), { recursive: true });
       cpSync(join(HERE, file), to);
     }
-    // As `npm ci` leaves them.
+    // As after `npm ci`.
     symlinkSync(realpathSync(join(HERE, "../node_modules")), join(clone, "node_modules"));
     await run("npm", ["pack", "--pack-destination", clone], { cwd: join(clone, "sdk") });
     const [packed = ""] = readdirSync(clone).filter((file) => file.endsWith(".tgz"));
@@ -74,7 +74,7 @@ describe("types", () => {
   });
 });
 
-it("README's page shows what is published", async () => {
+it("README's example shows published events", async () => {
   const world = new World();
   const server = createServer(async (request, response) => {
     const chunks = await request.toArray();
@@ -95,9 +95,9 @@ it("README's page shows what is published", async () => {
   });
   await new Promise<void>((go) => server.listen(0, "127.0.0.1", go));
   const { port } = server.address() as AddressInfo;
-  // What a page has and Node has not.
+  // Objects that a page has and Node does not.
   const page = `globalThis.location = { href: "http://127.0.0.1:${port}/" };\n`;
-  // By the package's name, which a page without a bundler has no use for.
+  // The example imports by package name, which works only with a bundler.
   const code = page + snippet("js").replace('"/sdk/thalweg.js"', '"thalweg"');
   const node = spawn(process.execPath, ["--input-type=module", "--eval", code], {
     cwd: HERE,

@@ -1,13 +1,13 @@
-/** What a browser makes of a frame, for each transport: it stands for the platform. */
+/** Mocks of the browser for each transport: they parse a frame as a browser would. */
 
 import { Readable } from "node:stream";
 import { vi } from "vitest";
 import { Tab } from "./fixture.js";
 
-/** Never answers again, so that nothing comes but what a test says. */
+/** An answer that never arrives. */
 const silence = (): Response => new Response(new ReadableStream());
 
-/** A `fetch` whose first answer is `body`, in pieces of `size` bytes. */
+/** A `fetch` whose first response has this body, in pieces of `size` bytes. */
 export function mockFetch(body: Buffer, size: number): typeof fetch {
   const pieces = function* () {
     for (let at = 0; at < body.length; at += size) yield body.subarray(at, at + size);
@@ -19,7 +19,7 @@ export function mockFetch(body: Buffer, size: number): typeof fetch {
   };
 }
 
-/** A WebSocket that is told one frame, and answers no command. */
+/** A WebSocket that receives one frame, and answers no command. */
 export function mockWebSocket(frame: Buffer): void {
   let count = 0;
   vi.stubGlobal(
@@ -43,7 +43,7 @@ export function mockWebSocket(frame: Buffer): void {
   );
 }
 
-/** RFC 6455 §5.2, as far as a server's frames go. */
+/** RFC 6455 §5.2, the part that a server's frames use. */
 function unframed(frame: Buffer): { opcode: number; payload: Buffer } {
   const short = frame[1] ?? 0;
   const start = short === 127 ? 10 : short === 126 ? 4 : 2;
@@ -52,7 +52,7 @@ function unframed(frame: Buffer): { opcode: number; payload: Buffer } {
   return { opcode: (frame[0] ?? 0) & 15, payload: frame.subarray(start) };
 }
 
-/** An EventSource that is told one event (WHATWG HTML §9.2.6, as far as it is used). */
+/** An EventSource that receives one event (WHATWG HTML §9.2.6, the part that is used). */
 export function mockEventSource(text: string): void {
   let count = 0;
   vi.stubGlobal(

@@ -1,4 +1,4 @@
-/** What a slow page and a hidden one do to what they are sent. */
+/** Flow control of slow and hidden pages. */
 
 import { expect, it } from "vitest";
 import type { Session, Subscription } from "../dist/thalweg.js";
@@ -6,7 +6,7 @@ import { advance, begin, collect, statuses, tab, useWorld, world } from "./fixtu
 
 useWorld();
 
-it("opens a window on WebSocket and acks what has been processed", async () => {
+it("opens a window on WebSocket and acks processed events", async () => {
   let processed = (): void => {};
   const session = begin({ window: 4096 });
   session.subscribe("cars", {}, () => new Promise<void>((done) => (processed = done)));
@@ -17,7 +17,7 @@ it("opens a window on WebSocket and acks what has been processed", async () => {
     return all.map(({ position }) => position);
   };
   await advance(50);
-  // Where it begins.
+  // The ack of the start.
   expect(acks()).toEqual(["e1.0"]);
   world.publish("cars", "x".repeat(2000));
   world.publish("cars", 2);
@@ -33,7 +33,7 @@ it("opens a window on WebSocket and acks what has been processed", async () => {
   expect(acks()).toEqual(["e1.0", "e1.1", "e1.2"]);
 });
 
-it("acks where it begins as soon as that is known, if it is told to", async () => {
+it("acks the start as soon as it is known, on request", async () => {
   for (const transports of [["websocket"], ["http-streaming"]] as const) {
     world.commands.length = 0;
     begin({ transports, window: 0 }).subscribe("cars").ack();
@@ -42,7 +42,7 @@ it("acks where it begins as soon as that is known, if it is told to", async () =
   }
 });
 
-it("acks at once what it is told to, the batch at hand included", async () => {
+it("acks at once on request, including the current batch", async () => {
   const session = begin();
   const subscription: Subscription<unknown> = session.subscribe("cars", {}, () => subscription.ack());
   await advance();
@@ -54,7 +54,7 @@ it("acks at once what it is told to, the batch at hand included", async () => {
   expect(acks.map(({ position }) => position)).toEqual(["e1.1", "e1.2"]);
 });
 
-it("acks by POST where the transport goes one way, and only what it is told to", async () => {
+it("acks by POST over one-way transports, and only on request", async () => {
   const session = begin({ transports: ["http-streaming"] });
   const subscription = session.subscribe("cars");
   const loop = (async () => {
@@ -87,7 +87,7 @@ it.each([
   expect(world.requests.map(({ method }) => method)).not.toContain("POST");
 });
 
-it("acks for a topic only what it had of it since it was taken again", async () => {
+it("acks only events since the page subscribed again", async () => {
   const session = begin();
   world.publish("cars", 1, 2, 3);
   const { subscription } = collect(session, "cars", "earliest");
@@ -99,7 +99,7 @@ it("acks for a topic only what it had of it since it was taken again", async () 
   expect(acks.map(({ position }) => position)).toEqual(["e1.0"]);
 });
 
-it("a slow page is sent no more than a window, then what there is at once", async () => {
+it("a slow page gets at most a window, then all waiting events at once", async () => {
   const batches: number[] = [];
   let processed = (): void => {};
   begin({ window: 1024 }).subscribe("cars", {}, ({ events }) => {
@@ -119,12 +119,12 @@ it("a slow page is sent no more than a window, then what there is at once", asyn
   expect(batches.at(-1)).toBe(100 - sent);
 });
 
-it("what came over two connections fills no window for good", async () => {
+it("repeats over two connections do not use up a window", async () => {
   world.blocked.add("websocket");
   const { events } = collect(begin({ window: 1024 }));
   await advance();
   world.blocked.clear();
-  // The new connection's first word is late: meanwhile the old one brings what it brings, too.
+  // The first message of the new connection is late, so the old one delivers the same events.
   world.delay = () => 200;
   await advance(30_000);
   world.delay = () => 10;
@@ -138,7 +138,7 @@ it("what came over two connections fills no window for good", async () => {
   expect(events).toEqual(Array.from({ length: 41 }, (_, event) => event));
 });
 
-it("without a window none is asked for, and nothing acked", async () => {
+it("requests no window and sends no acks if the window is 0", async () => {
   collect(begin({ window: 0 }));
   await advance();
   world.publish("cars", 1);
@@ -146,7 +146,7 @@ it("without a window none is asked for, and nothing acked", async () => {
   expect(world.commands).toEqual([{ command: "subscribe", id: 1, topic: "cars", cursor: "latest" }]);
 });
 
-it("a page that cannot be held back is cut off when it holds too much, and goes on from there", async () => {
+it("closes a connection without backpressure when the page holds too much, and resumes later", async () => {
   const seen: unknown[] = [];
   let processed = (): void => {};
   begin({ transports: ["sse"] }).subscribe("cars", {}, ({ first, events }) => {
@@ -170,7 +170,7 @@ it("a page that cannot be held back is cut off when it holds too much, and goes 
   expect(seen).toEqual(Array.from({ length: 18 }, (_, index) => index + 1));
 });
 
-it("a stream that can be held back is not read while the page holds much", async () => {
+it("stops reading a stream while the page holds much", async () => {
   let processed = (): void => {};
   let count = 0;
   begin({ transports: ["http-streaming"] }).subscribe("cars", {}, () => {
@@ -183,7 +183,7 @@ it("a stream that can be held back is not read while the page holds much", async
   await advance();
   const [{ unread }] = [...world.bodies] as [{ unread(): number }];
   expect(unread()).toBeGreaterThan(30);
-  // However long that takes, the connection is not the one that is silent.
+  // The wait for the page does not count as silence of the connection.
   await advance(600_000);
   expect(world.requests).toHaveLength(1);
   while (count < 40) {
@@ -194,7 +194,7 @@ it("a stream that can be held back is not read while the page holds much", async
   expect(statuses.at(-1)).toBe("open http-streaming");
 });
 
-it("what is thrown away with a subscription holds nobody up", async () => {
+it("dropped batches of a closed subscription count as processed", async () => {
   const session = begin({ transports: ["sse"] });
   const megabyte = "x".repeat(1 << 20);
   for (let round = 0; round < 5; round++) {
@@ -216,7 +216,7 @@ it("what is thrown away with a subscription holds nobody up", async () => {
 });
 
 const STREAMS = ["websocket", "http-streaming", "sse"] as const;
-it.each(STREAMS)("a hidden tab over %s is content with less", async (name) => {
+it.each(STREAMS)("a hidden tab over %s requests fewer batches", async (name) => {
   const page = tab();
   const { events } = collect(begin({ transports: [name], hiddenInterval: 3000 }));
   const interval = (): unknown => {
@@ -242,7 +242,7 @@ it.each(STREAMS)("a hidden tab over %s is content with less", async (name) => {
   expect(world.listeners.size).toBe(1);
 });
 
-it("a tab hidden for a moment, or one that shall not slow down, changes nothing", async () => {
+it("a briefly hidden tab, or one with hiddenInterval 0, keeps its rate", async () => {
   const page = tab();
   collect(begin());
   collect(begin({ hiddenInterval: 0 }));

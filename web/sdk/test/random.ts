@@ -1,6 +1,6 @@
-/** Chance that can be repeated: for the simulation, and for intervals that are drawn. */
+/** Reproducible random numbers for the simulation and the intervals. */
 
-/** Random numbers in [0, 1) by a seed (mulberry32). */
+/** Returns random numbers in [0, 1) for a seed (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed;
   return () => {

@@ -1,4 +1,4 @@
-/** When sessions reconnect (vectors/reconnecting.json), and that servers are never asked in a tight loop. */
+/** Reconnect delays (vectors/reconnecting.json); servers are never polled in a tight loop. */
 
 import { describe, expect, it, vi } from "vitest";
 import { connect, ThalwegError } from "../dist/thalweg.js";
@@ -28,7 +28,7 @@ it.each(sequences)("waits between attempts: $what", ({ rounds }) => {
   expect(delays(1)).toEqual(rounds.map(({ delay_ms: [, most] }) => most));
 });
 
-/** When requests are made, in ms from now, until `ms` have passed. */
+/** Returns the times of requests within the next `ms`, in ms. */
 async function requestsWithin(ms: number): Promise<number[]> {
   const times: number[] = [];
   const beganAt = Date.now();
@@ -39,18 +39,18 @@ async function requestsWithin(ms: number): Promise<number[]> {
 }
 
 describe.each([["websocket"], ["http-streaming"], ["sse"], ["long-polling"]] as const)("over %s", (name) => {
-  it("a server that confirms and closes is asked later each time", async () => {
+  it("backs off from a server that confirms and closes", async () => {
     collect(begin({ transports: [name] }));
     const closeAtOnce = setInterval(() => world.close(1013, "busy", true), 100);
     const times = await requestsWithin(60_000);
     clearInterval(closeAtOnce);
     expect(statuses).toContain(`open ${name}`);
-    // A round of polls has two requests, and a third where the close comes between two of them.
+    // A round of polls has two requests, and a third if the close comes between two of them.
     expect(times.length).toBeLessThan(8 * (name === "long-polling" ? 3 : 1));
   });
 });
 
-it("a server, or a cache, that answers polls with nothing at once is not asked in a tight loop", async () => {
+it("does not poll in a tight loop if polls return empty at once", async () => {
   collect(begin({ transports: ["long-polling"] }));
   await advance();
   world.interfere = () => new Response('{"heartbeat":{}}\n');
@@ -63,7 +63,7 @@ it("a server, or a cache, that answers polls with nothing at once is not asked i
   expect(statuses.at(-1)).toBe("open long-polling");
 });
 
-it("obeys Retry-After, of the server and of others before it", async () => {
+it("obeys Retry-After of the server and of proxies", async () => {
   const error = { code: "too_many_requests", message: "too many" };
   const headers = { "Retry-After": "20" };
   for (const body of [JSON.stringify({ error }), "<h1>Busy</h1>"]) {
@@ -80,7 +80,7 @@ it("obeys Retry-After, of the server and of others before it", async () => {
   }
 });
 
-it("a publish obeys Retry-After, and gives up where it is longer than a key is remembered", async () => {
+it("a publish obeys Retry-After, and gives up if it is longer than the server remembers a key", async () => {
   let seconds = "7";
   world.interfere = (method) =>
     method === "POST" ? new Response("", { status: 503, headers: { "Retry-After": seconds } }) : null;
@@ -97,7 +97,7 @@ it("a publish obeys Retry-After, and gives up where it is longer than a key is r
   await expect(session.publish("cars", 1)).rejects.toMatchObject({ code: "unreachable" });
 });
 
-it("a failing token endpoint is asked once per round, whatever transports there are", async () => {
+it("calls a failing token function once per round, for any number of transports", async () => {
   let count = 0;
   const token = (): never => {
     count += 1;
@@ -112,7 +112,7 @@ it("a failing token endpoint is asked once per round, whatever transports there 
   expect(count).toBe(2);
 });
 
-it("bytes are refused with the remedy, and nothing is sent", async () => {
+it("rejects bytes with the remedy, and sends no request", async () => {
   const session = begin();
   for (const bytes of [new Uint8Array([1, 2]), new ArrayBuffer(2), new DataView(new ArrayBuffer(1))]) {
     const refused = expect(session.publish("cars", bytes)).rejects;
@@ -125,7 +125,7 @@ it("bytes are refused with the remedy, and nothing is sent", async () => {
   expect(world.requests).toEqual([]);
 });
 
-it("a server's ws URL is the same server", async () => {
+it("accepts a ws URL of the server", async () => {
   for (const url of ["ws://server/", "http://server/"]) {
     const session = connect(url, { fetch: world.fetch as typeof fetch, transports: ["http-streaming"] });
     collect(session);

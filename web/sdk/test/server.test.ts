@@ -1,4 +1,4 @@
-/** The shipped bundle in Node against the real server: `THALWEG_BIN` says which. */
+/** The built bundle in Node against the real server. `THALWEG_BIN` names the binary. */
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { columns, type ThalwegError } from "../dist/arrow.js";
@@ -7,12 +7,12 @@ import { connectInWorker } from "../dist/worker.js";
 import { host } from "../dist/worker-host.js";
 import { BINARY, type Server, serve } from "./server.js";
 
-/** What this Node has: WebSocket from 22 on, or by its flag. */
+/** The transports of this Node: WebSocket from version 22, or with its flag. */
 const NAMES: TransportName[] = ["http-streaming", "long-polling"];
 if (typeof WebSocket === "function") NAMES.unshift("websocket");
 if (typeof EventSource === "function") NAMES.push("sse");
 
-/** Events until there are so many. */
+/** Reads this number of events. */
 async function take<T>(subscription: Subscription<T>, count: number): Promise<Batch<T>[]> {
   const batches: Batch<T>[] = [];
   let had = 0;
@@ -34,7 +34,7 @@ describe.runIf(BINARY)("against the real server", () => {
   });
   afterAll(() => server.stop());
 
-  it("is connected without being told how", async () => {
+  it("connects with defaults", async () => {
     const session = connect(server.url);
     const batches = session.subscribe<number>("plain", { from: "earliest" })[Symbol.asyncIterator]();
     await session.publish("plain", 1);
@@ -55,7 +55,7 @@ describe.runIf(BINARY)("against the real server", () => {
   describe.each(ways)("over %s", (way, begin) => {
     const topic = way.replaceAll(" ", "-");
 
-    it("publishes, is told, and resumes at a position with nothing lost or repeated", async () => {
+    it("publishes, receives, and resumes at a position without loss or repeats", async () => {
       const session = begin();
       const publish = (async () => {
         for (const number of upTo(60)) await session.publish(topic, number);
@@ -80,7 +80,7 @@ describe.runIf(BINARY)("against the real server", () => {
       session.close();
     });
 
-    it("has its data echoed, and is told what was wrong", async () => {
+    it("receives its echo and errors", async () => {
       const session = begin();
       expect(await session.request({ any: ["JSON", null] })).toEqual({ any: ["JSON", null] });
       const refused = session.publish(`${topic}/big`, "x".repeat(2 << 20));
@@ -88,7 +88,7 @@ describe.runIf(BINARY)("against the real server", () => {
       session.close();
     });
 
-    it("is told of what is gone, with its number", async () => {
+    it("receives a gap with its size", async () => {
       const session = begin();
       const { position } = await session.publish(`${topic}/gone`, 1);
       const from = position.replace(/^[^.]*/, "abc");
@@ -97,7 +97,7 @@ describe.runIf(BINARY)("against the real server", () => {
       session.close();
     });
 
-    it("acks each when a source waits for it", async () => {
+    it("acks each batch if the source waits for it", async () => {
       const own = await serve(["--source", "runner=runner"]);
       const session = begin(own.url);
       const seen: number[] = [];
@@ -107,7 +107,7 @@ describe.runIf(BINARY)("against the real server", () => {
           if (seen.length < 20) subscription.ack();
           else done();
         });
-        // The first is for where it begins.
+        // The first ack is for the start.
         subscription.ack();
       });
       expect(seen).toEqual(upTo(20));
@@ -116,7 +116,7 @@ describe.runIf(BINARY)("against the real server", () => {
     });
   });
 
-  it("comes back when the server does", async () => {
+  it("reconnects when the server restarts", async () => {
     const first = await serve();
     const session = connect(first.url);
     const subscription = session.subscribe<number>("cars", { from: "earliest" });
@@ -137,8 +137,13 @@ describe.runIf(BINARY)("against the real server", () => {
     await second.stop();
   });
 
-  it("shows its token, and is refused without", async () => {
-    const own = await serve(["--publish-token", "publisher", "--subscribe-token", "subscriber"]);
+  it("presents its token, and is rejected without one", async () => {
+    const own = await serve([
+      "--token",
+      "publisher=publisher,subscribe=**,publish=**,inspect=**,admin=true",
+      "--token",
+      "subscriber=subscriber,subscribe=**",
+    ]);
     const session = connect(own.url, { token: async () => "publisher" });
     const told = take(session.subscribe("cars", { from: "earliest" }), 1);
     await session.publish("cars", 1);
@@ -149,7 +154,7 @@ describe.runIf(BINARY)("against the real server", () => {
     await own.stop();
   });
 
-  it("carries as much as the server sends to a page that takes its time", async () => {
+  it("delivers everything to a slow page", async () => {
     const session = connect(server.url, { volume: "high" });
     const count = 20_000;
     const publish = (async () => {
@@ -170,7 +175,7 @@ describe.runIf(BINARY)("against the real server", () => {
 });
 
 describe.runIf(BINARY)("columns of the real server", () => {
-  it("are received in Node, and gone on with behind what was processed", async () => {
+  it("are received in Node, and resume after the last processed batch", async () => {
     const server = await serve();
     const session = connect(server.url);
     const receive = (from: string, count: number): Promise<{ rows: unknown[]; position: string }> =>
@@ -195,7 +200,7 @@ describe.runIf(BINARY)("columns of the real server", () => {
     await server.stop();
   });
 
-  it("are not those of a value topic, which says so", async () => {
+  it("are refused for a value topic, with a reason", async () => {
     const server = await serve(["--topic", "state,kind=value"]);
     const error = await new Promise<ThalwegError>((onError) => {
       columns(server.url, "state", { onError }, () => {});

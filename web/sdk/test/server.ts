@@ -1,4 +1,4 @@
-/** The real server, where `THALWEG_BIN` says which binary that is. */
+/** The real server. `THALWEG_BIN` names the binary. */
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -10,7 +10,7 @@ export interface Server {
   stop(): Promise<void>;
 }
 
-/** Starts it, on a free port unless `flags` name one, and waits until it listens. */
+/** Starts the server, on a free port unless `flags` name one, and waits until it listens. */
 export async function serve(flags: readonly string[] = [], address = "127.0.0.1:0"): Promise<Server> {
   if (!BINARY) throw new Error("THALWEG_BIN names no binary");
   const child = spawn(BINARY, ["serve", "--listen", address, ...flags], { stdio: ["ignore", "pipe", "pipe"] });

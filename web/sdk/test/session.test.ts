@@ -1,4 +1,4 @@
-/** What a session promises, over each transport, on the shipped bundle. */
+/** The guarantees of a session, over each transport, with the built bundle. */
 
 import { describe, expect, it, vi } from "vitest";
 import { type ConnectOptions, type Policy, ThalwegError } from "../dist/thalweg.js";
@@ -11,7 +11,7 @@ const ALL = [["websocket"], ["http-streaming"], ["sse"], ["long-polling"]] as co
 describe.each(ALL)("over %s", (name) => {
   const only: ConnectOptions = { transports: [name] };
 
-  it("delivers what is published, each event once and in order", async () => {
+  it("delivers each published event once and in order", async () => {
     const { events } = collect(begin(only));
     await advance();
     world.publish("cars", 1, 2);
@@ -22,7 +22,7 @@ describe.each(ALL)("over %s", (name) => {
     expect(statuses).toEqual([`connecting ${name}`, `open ${name}`]);
   });
 
-  it("goes on where it was when the connection is cut", async () => {
+  it("resumes when the connection breaks", async () => {
     const { events, gaps } = collect(begin(only));
     await advance();
     world.publish("cars", 1);
@@ -35,7 +35,7 @@ describe.each(ALL)("over %s", (name) => {
     expect({ events, gaps }).toEqual({ events: [1, 2, 3, 4], gaps: [] });
   });
 
-  it("reports what the server no longer has, with its size", async () => {
+  it("reports deleted events as a gap with its size", async () => {
     const { events, gaps } = collect(begin(only), "cars", "earliest");
     world.publish("cars", 1);
     await advance();
@@ -91,7 +91,7 @@ describe.each(ALL)("over %s", (name) => {
     expect(events).toEqual(reconnect ? [1] : []);
   });
 
-  it("subscribes to what is asked for while it connects", async () => {
+  it("subscribes to topics requested while it connects", async () => {
     const session = begin(only);
     const cars = collect(session, "cars");
     await Promise.resolve();
@@ -126,7 +126,7 @@ describe.each(ALL)("over %s", (name) => {
     expect(world.listeners.size).toBe(1);
   });
 
-  it("publishes and is answered, and what is sent comes back", async () => {
+  it("publishes, gets an answer, and receives the event", async () => {
     const session = begin(only);
     collect(session, "other");
     await advance();
@@ -158,7 +158,7 @@ it("iterates, and the loop ends with the subscription", async () => {
   expect(session.status.state).toBe("idle");
 });
 
-it("a loop that waits can be left", async () => {
+it("a waiting loop can be left", async () => {
   const session = begin();
   const loop = session.subscribe("cars")[Symbol.asyncIterator]();
   const waiting = loop.next();
@@ -167,13 +167,13 @@ it("a loop that waits can be left", async () => {
   expect(await waiting).toEqual({ done: true, value: undefined });
   await advance();
   expect(session.status.state).toBe("idle");
-  // Also one that has not begun.
+  // A loop that has not begun can be left too.
   const other = session.subscribe("cars");
   await other[Symbol.asyncIterator]().return();
   session.subscribe("cars").close();
 });
 
-it("a loop goes on where another one is, and either is woken", async () => {
+it("two loops share the batches, and both wake up", async () => {
   const session = begin();
   const subscription = session.subscribe<number>("cars", { from: "earliest" });
   const one = subscription[Symbol.asyncIterator]();
@@ -193,7 +193,7 @@ it("a loop goes on where another one is, and either is woken", async () => {
   expect(subscription.position).toBe("e1.2");
 });
 
-it("comes back later each time, and never later than every 30 s", async () => {
+it("backs off up to 30 s", async () => {
   for (const way of ["websocket", "http-streaming", "sse", "long-polling"] as const) world.blocked.add(way);
   collect(begin());
   await advance();
@@ -212,12 +212,12 @@ it("comes back later each time, and never later than every 30 s", async () => {
   expect(pauses.at(-1)).toBe(15_000);
 });
 
-it("repeats one event until it is answered, and it is appended once", async () => {
+it("repeats the publish of one event until it is answered, and the server appends it once", async () => {
   const session = begin({ transports: ["http-streaming"] });
   let failures = 3;
   world.interfere = (method) => {
     if (method !== "POST" || failures-- <= 0) return null;
-    // The second time it was done, and the answer was lost.
+    // The second attempt succeeded, but its answer was lost.
     if (failures === 1) throw new TypeError("network");
     return new Response("{}", { status: 503 });
   };
@@ -290,7 +290,7 @@ it("a listener without types may return anything", async () => {
   expect(statuses).toEqual(["connecting websocket", "open websocket"]);
 });
 
-it("asks for what a subscription wants", async () => {
+it("requests the options of a subscription", async () => {
   const options = { from: "e1.0", interval: 249.5, policy: "latest" as Policy };
   begin().subscribe("cars", options);
   begin({ transports: ["sse"] }).subscribe("cars", options);
@@ -312,7 +312,7 @@ it("has a policy for a one-way connection if all of its topics have the same", a
   expect(policy()).toBeNull();
 });
 
-it("tells a publish that was not answered from one that was refused", async () => {
+it("distinguishes an unanswered publish from a rejected one", async () => {
   const session = begin();
   collect(session);
   await advance();
@@ -327,7 +327,7 @@ it("tells a publish that was not answered from one that was refused", async () =
   await expect(other.publish("cars", 1)).rejects.toEqual(new ThalwegError("unauthorized", "a token is needed", 401));
 });
 
-it("what whoever stands in between says is no answer to a publish", async () => {
+it("a proxy's response is no answer to a publish", async () => {
   let answers = 1;
   world.interfere = (method) => (method === "POST" && answers-- > 0 ? new Response("<h1>Please log in</h1>") : null);
   const session = begin();
@@ -338,7 +338,7 @@ it("what whoever stands in between says is no answer to a publish", async () => 
   expect(await published).toMatchObject({ first: 1, count: 1 });
 });
 
-it("may be told to wait for ever", async () => {
+it("may wait without a timeout", async () => {
   const timers = vi.spyOn(globalThis, "setTimeout");
   const session = begin({ connectTimeout: Infinity, idleTimeout: Infinity });
   await expect(session.publish("cars", 1)).resolves.toMatchObject({ count: 1 });
@@ -348,7 +348,7 @@ it("may be told to wait for ever", async () => {
   expect(timers.mock.calls.length).toBeLessThan(10);
 });
 
-it("a status listener that throws breaks nothing", async () => {
+it("a status listener that throws does no harm", async () => {
   const errors: unknown[] = [];
   const caught = (error: unknown): void => void errors.push(error);
   process.on("uncaughtException", caught);
@@ -368,11 +368,11 @@ it("a status listener that throws breaks nothing", async () => {
   expect(errors.length).toBeGreaterThan(0);
 });
 
-it("says when it tries again, and does so at once if it is asked to", async () => {
+it("reports the time of its next attempt, and makes it at once on request", async () => {
   world.blocked.add("websocket");
   const session = begin({ transports: ["websocket"] });
   const { events } = collect(session);
-  // Each attempt in vain is followed by a longer wait.
+  // Each failed attempt is followed by a longer delay.
   await advance(10_000);
   const { state, retryAt = 0 } = session.status;
   expect(state).toBe("waiting");
@@ -384,7 +384,7 @@ it("says when it tries again, and does so at once if it is asked to", async () =
   await advance();
   expect(session.status).toMatchObject({ state: "open" });
   expect(session.status.retryAt).toBeUndefined();
-  // `reconnect` leaves a connection that works alone.
+  // `reconnect` does not touch a working connection.
   session.reconnect();
   world.publish("cars", 1);
   await advance();
@@ -393,7 +393,7 @@ it("says when it tries again, and does so at once if it is asked to", async () =
   expect(() => session.reconnect()).toThrow(ThalwegError);
 });
 
-it("begins with the newest events, by their number", async () => {
+it("begins with a given number of the newest events", async () => {
   const from = { newest: 50 };
   begin().subscribe("cars", { from });
   begin({ transports: ["sse"] }).subscribe("cars", { from });
@@ -401,7 +401,7 @@ it("begins with the newest events, by their number", async () => {
   expect(world.commands[0]).toMatchObject({ cursor: "newest.50" });
   expect(world.requests.at(-1)?.url.searchParams.get("cursor")).toBe("newest.50");
   for (const newest of [0, 1.5, 10_001]) {
-    const wrong = expect.objectContaining({ code: "bad_cursor", message: `newest.${newest} is no place to begin` });
+    const wrong = expect.objectContaining({ code: "bad_cursor", message: `newest.${newest} is not a cursor` });
     expect(() => begin().subscribe("cars", { from: { newest } })).toThrow(wrong);
   }
 });

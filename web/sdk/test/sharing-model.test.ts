@@ -1,7 +1,7 @@
 /**
- * Subscriptions by seed to one topic: listeners fast and slow, and loops, come and go while batches come,
- * and the topic may end. Each is given exactly the batches that came after it had joined, in order; the
- * bytes that wait are those that the slowest has not processed, never fewer than none, and none in the end.
+ * A model test by seed: subscriptions to one topic (fast and slow listeners, and loops) join and leave while batches
+ * arrive, and the topic may end. Each gets exactly the batches after it has joined, in order. The waiting bytes are
+ * those that the slowest has not processed; they are never negative, and 0 in the end.
  */
 
 import { expect, it } from "vitest";
@@ -13,18 +13,18 @@ import { seeded } from "./random.js";
 const SEEDS = Number(process.env["THALWEG_SEEDS"] ?? 300);
 const STEPS = 80;
 
-/** Somebody who takes batches, and what is expected of that. */
+/** A subscription, and the expectations for it. */
 interface Reader {
   subscription: Subscription<number>;
-  /** The number of the first batch that it is to have. */
+  /** Number of the first batch that it must get. */
   first: number;
-  /** Whether that one had come before. */
+  /** Whether that batch had arrived before it joined. */
   isLate: boolean;
-  /** The numbers of those that it had. */
+  /** Numbers of the batches that it got. */
   had: number[];
-  /** How many of them it has processed. */
+  /** Number of batches that it has processed. */
   processed(): number;
-  /** Processes the one that it has, or asks for the next. */
+  /** Processes the current batch, or requests the next one. */
   step(): void;
 }
 
@@ -39,20 +39,22 @@ async function live(seed: number): Promise<void> {
   let shared: SharedSubscription | undefined;
   let waiting = 0;
   let acksExpected = 0;
-  /** Batches before this one wait no longer. */
+  /** Batches before this one are processed by all. */
   let released = 0;
   const wrong: unknown[] = [];
   const owner: Owner = {
     subscribe: (its) => void (shared = its),
-    processed(_, bytes) {
-      waiting -= bytes;
-      expect(waiting, `seed ${seed}`).toBeGreaterThanOrEqual(0);
+    flow: {
+      processed(_, bytes) {
+        waiting -= bytes;
+        expect(waiting, `seed ${seed}`).toBeGreaterThanOrEqual(0);
+      },
+      ack: ({ position }) => void acks.push(position),
     },
-    ack: ({ position }) => void acks.push(position),
     unsubscribe: ({ topic }) => void topics.delete(topic),
   };
 
-  /** The number of the batch that the slowest has to process next. */
+  /** Number of the next batch of the slowest subscription. */
   const slowest = (): number =>
     Math.min(batches.length, ...[...readers].map(({ first, processed }) => first + processed()));
 
@@ -103,7 +105,7 @@ async function live(seed: number): Promise<void> {
         loop.next().then(
           ({ value }) => {
             isAsking = false;
-            // A loop that is left may have been given one just before.
+            // A loop that is left may have got a batch just before.
             if (value && readers.has(reader)) enter(reader, value);
           },
           () => {},
@@ -154,13 +156,13 @@ async function live(seed: number): Promise<void> {
   };
 
   const ack = async (): Promise<void> => {
-    // A loop may have been given a batch that it has not seen yet: an ack would declare that processed.
+    // A loop may have got a batch that it has not seen yet: an ack would declare that processed.
     await settle();
     const reader = any();
     if (!reader || reader.processed() < reader.had.length) return;
     const before = acks.length;
     reader.subscription.ack();
-    // At once if nobody is slower, otherwise when nobody is.
+    // At once if no subscription is slower, otherwise when none is.
     if (slowest() >= reader.first + reader.processed()) expect(acks.length, `seed ${seed}`).toBe(before + 1);
     acksExpected++;
   };
@@ -196,7 +198,7 @@ async function live(seed: number): Promise<void> {
     shared?.end(new ThalwegError("deleted", "somebody deleted it"), true);
   }
   if (random() < 0.5) {
-    // All process what there is.
+    // All subscriptions process the remaining batches.
     for (let turn = 0; turn < 2 * STEPS; turn++) {
       for (const reader of readers) reader.step();
       await settle();

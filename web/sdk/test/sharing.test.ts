@@ -1,4 +1,4 @@
-/** Several subscriptions of a page to one topic: one on the wire, and each has batches of its own to process. */
+/** Several subscriptions of a page to one topic: one on the wire, each with its own batches to process. */
 
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Batch, Session, SubscribeOptions, Subscription, ThalwegError, TransportName } from "../dist/thalweg.js";
@@ -6,15 +6,15 @@ import { advance, begin, collect, statuses, useWorld, world } from "./fixture.js
 
 useWorld();
 
-// In a page the module for patches takes real time to load, and these worlds have none.
+// In a page, loading the module for patches takes real time. These worlds have none.
 beforeAll(() => import("../dist/deltas.js"));
 
-/** Topics on the wire, once for each time that one is subscribed to. */
+/** Topics of subscribe commands, one for each command. */
 const carried = (): string[] => [...world.listeners].flatMap(({ cursors }) => [...cursors.keys()]);
 const sent = (command: string): Record<string, unknown>[] => world.commands.filter((it) => it["command"] === command);
 const ackedPositions = (): unknown[] => [...new Set(sent("ack").map(({ position }) => position))];
 
-/** A subscription whose listener is done with a batch when the test says so. */
+/** A subscription whose listener finishes a batch when the test says so. */
 function slow(session: Session, topic = "cars", options: SubscribeOptions = {}) {
   const seen: unknown[] = [];
   const waiting: (() => void)[] = [];
@@ -38,7 +38,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     world.publish("cars", 2);
     await advance();
     expect([first.events, second.events, late.events]).toEqual([[1, 2], [1, 2], [2]]);
-    // Between two polls there is none.
+    // Between two polls there is no connection.
     if (name !== "long-polling") expect(carried()).toEqual(["cars"]);
     first.subscription.close();
     second.subscription.close();
@@ -61,7 +61,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     if (name === "websocket") expect(sent("subscribe")).toHaveLength(1);
   });
 
-  it("a subscription that joins others interrupts nothing", async () => {
+  it("joining others does not interrupt them", async () => {
     const session = begin({ transports: [name] });
     const { events } = collect(session);
     await advance();
@@ -79,7 +79,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect([events, late.events]).toEqual([[1, 2], []]);
   });
 
-  it("each goes on after a cut, and is told of a gap", async () => {
+  it("each resumes after a break, and gets the gap", async () => {
     const session = begin({ transports: [name] });
     const first = collect(session);
     await advance();
@@ -95,7 +95,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect([first.gaps, late.gaps]).toEqual([[gap], [gap]]);
   });
 
-  it("a subscription that joins others to a value topic has the newest version at once, and patches of it from then on", async () => {
+  it("a subscription that joins others to a value topic gets the newest version at once, and then its patches", async () => {
     world.values.add("match");
     const session = begin({ transports: [name] });
     const batches: Batch<unknown>[] = [];
@@ -108,7 +108,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     const its: Batch<unknown>[] = [];
     const before = world.requests.length;
     const late = session.subscribe("match", {}, (batch) => void its.push(batch));
-    // A listener may use what `subscribe` returns.
+    // A listener may use the result of `subscribe`.
     expect([its, late.position]).toEqual([[], null]);
     await advance();
     expect(its).toHaveLength(1);
@@ -144,7 +144,7 @@ it("has a position of its own", async () => {
   expect(held.subscription.position).toBe("e1.1");
 });
 
-it("the slowest decides how far the server may be ahead, until it is closed", async () => {
+it("the slowest limits how far the server may be ahead, until it is closed", async () => {
   const session = begin({ window: 1024 });
   const fast = collect(session);
   const held = slow(session);
@@ -167,13 +167,13 @@ it("the slowest decides how far the server may be ahead, until it is closed", as
   expect(held.seen).toEqual([0, 1]);
 });
 
-it("batches that the last subscription throws away are not acked", async () => {
+it("does not ack batches that the last subscription drops", async () => {
   const session = begin({ window: 1024 });
   collect(session, "boats");
   const one = slow(session);
   const other = slow(session);
   await advance(100);
-  // So much of the window would be acked at once.
+  // This share of the window would be acked at once.
   world.publish("cars", "x".repeat(1000));
   await advance(100);
   one.subscription.close();
@@ -186,7 +186,7 @@ it("batches that the last subscription throws away are not acked", async () => {
   ]);
 });
 
-it("a connection that goes on where the other was cut says nothing of what is processed", async () => {
+it("a new connection after a break does not ack batches processed before", async () => {
   const session = begin();
   const fast = session.subscribe("cars", {}, () => {});
   const held = slow(session);
@@ -215,7 +215,7 @@ it.each(["websocket", "http-streaming"] as const)("over %s an ack waits for the 
   held.done();
   await advance();
   expect(ackedPositions()).toEqual(["e1.1"]);
-  // The one at hand is processed as well.
+  // The current batch counts as processed too.
   held.subscription.ack();
   await advance();
   expect(ackedPositions()).toEqual(["e1.1", "e1.2"]);
@@ -224,7 +224,7 @@ it.each(["websocket", "http-streaming"] as const)("over %s an ack waits for the 
   expect(ackedPositions()).toEqual(["e1.1", "e1.2", "e1.3"]);
 });
 
-it("a page that cannot be held back holds a batch once, and is cut off when the slowest holds too much", async () => {
+it("without backpressure, a page holds a batch once, and the connection closes when the slowest holds too much", async () => {
   const session = begin({ transports: ["sse"] });
   const fast = collect(session);
   const held = [slow(session), slow(session), slow(session)];
@@ -242,7 +242,7 @@ it("a page that cannot be held back holds a batch once, and is cut off when the 
   expect([statuses.at(-1), fast.events.at(-1)]).toEqual(["open sse", "next"]);
 });
 
-it("loops and listeners go together, and a loop that is left ends only itself", async () => {
+it("loops and listeners can be mixed, and leaving a loop ends only that loop", async () => {
   const session = begin();
   const { events } = collect(session);
   const loop = (async () => {
@@ -273,7 +273,7 @@ it("a listener may subscribe and close others in the middle of a batch", async (
   expect([late, last.events]).toEqual([[2, 3], [1]]);
 });
 
-it("a listener that throws keeps others from nothing", async () => {
+it("a listener that throws does not affect others", async () => {
   const errors: unknown[] = [];
   const caught = (error: unknown): void => void errors.push(error);
   process.on("uncaughtException", caught);
@@ -291,7 +291,7 @@ it("a listener that throws keeps others from nothing", async () => {
   expect([events, errors.length]).toEqual([[1, 2], 2]);
 });
 
-it("an end is told to each, and the topic can be taken again", async () => {
+it("each gets the end, and the page can subscribe again", async () => {
   const session = begin();
   const codes: string[] = [];
   const onError = ({ code }: ThalwegError): void => void codes.push(code);
@@ -314,7 +314,7 @@ it("an end is told to each, and the topic can be taken again", async () => {
   expect(events).toEqual([2]);
 });
 
-it("batches that waited when a topic ended may be thrown away: they hold nobody up", async () => {
+it("waiting batches of an ended topic may be dropped, and count as processed", async () => {
   const session = begin({ transports: ["sse"] });
   const boats = collect(session, "boats");
   const megabyte = "x".repeat(1 << 20);
@@ -334,7 +334,7 @@ it("batches that waited when a topic ended may be thrown away: they hold nobody 
   expect(statuses).not.toContain("waiting");
 });
 
-it("events that are still under way when the last one is closed hold nobody up", async () => {
+it("events in flight when the last one is closed count as processed", async () => {
   const session = begin({ transports: ["sse"] });
   const boats = collect(session, "boats");
   const cars = collect(session);
@@ -348,7 +348,7 @@ it("events that are still under way when the last one is closed hold nobody up",
   expect(statuses).not.toContain("waiting");
 });
 
-it("closing the last subscription before subscribing begins anew; the other way round they share", async () => {
+it("closing before subscribing starts a new subscription on the wire; subscribing before closing shares one", async () => {
   const session = begin();
   const first = collect(session, "cars", "earliest");
   await advance();
@@ -369,7 +369,7 @@ it("closing the last subscription before subscribing begins anew; the other way 
 describe("options of a subscription that joins others", () => {
   const REMEDY = /another session.*over HTTP/;
 
-  it("begins exactly where they are, or with the next batch", async () => {
+  it("begins at the position of the others, or with the next batch", async () => {
     const session = begin();
     const first = collect(session, "cars", "earliest");
     const same = collect(session, "cars", "earliest");
@@ -388,7 +388,7 @@ describe("options of a subscription that joins others", () => {
     expect(sent("subscribe")).toHaveLength(1);
   });
 
-  it("a position that is where they are needs no document again", async () => {
+  it("a position equal to that of the others does not request the document again", async () => {
     world.values.add("match");
     const session = begin();
     const first = collect(session, "match");
@@ -417,7 +417,7 @@ describe("options of a subscription that joins others", () => {
     expect(() => session.subscribe("boats", { interval: 100, policy: "close" })).not.toThrow();
   });
 
-  it("a subscription that is refused leaves nothing behind", async () => {
+  it("a rejected subscription has no effect", async () => {
     const session = begin();
     const { subscription } = collect(session);
     await advance();
@@ -428,7 +428,7 @@ describe("options of a subscription that joins others", () => {
   });
 });
 
-it("a value that the server does not have any more is not given to one that joins", async () => {
+it("a joining subscription does not get a value that the server has lost", async () => {
   world.values.add("match");
   const session = begin();
   const first = collect(session, "match");

@@ -1,9 +1,9 @@
 /**
- * Worlds by seed: topics are published to, given up and taken again, by two that share them, connections cut,
- * transports blocked and silent, tabs hidden, the transport switched by hand, envelopes lost. Whatever
- * happens, each subscription has every event once and in order, or was told how many it missed, or,
- * where offsets are not consecutive, that it missed some. Each subscription to a value topic has only documents that were published, in order, and the newest in the end, also
- * where patches are wrong on their way.
+ * A simulation by seed. Topics are published to, left and subscribed to again by two subscribers that share them;
+ * connections break, transports are blocked or silent, tabs are hidden, the transport is switched by hand, and
+ * envelopes are lost. In every case a subscription gets each event once and in order, or a gap with the number of
+ * missed events (without the number if offsets are not consecutive). A subscription to a value topic gets only
+ * published documents, in order, and finally the newest, even if patches are corrupted.
  */
 
 import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
@@ -22,7 +22,7 @@ const VALUES = ["v", "w"];
 let world: World;
 let page: Tab;
 
-// What loads them in a page takes real time, and these worlds have none.
+// In a page, loading the module for patches takes real time. These worlds have none.
 beforeAll(() => import("../dist/deltas.js"));
 
 beforeEach(() => {
@@ -42,23 +42,23 @@ async function settle(ms = 0): Promise<void> {
   await vi.advanceTimersByTimeAsync(0);
 }
 
-/** What one subscriber has had; throws as soon as it is wrong. */
+/** The events of one subscriber. Throws at the first wrong one. */
 class Account {
-  /** The number of the next event, from 0. */
+  /** Number of the next event, from 0. */
   next: number | null = null;
   /**
-   * @param published - the offset of each event: the value of the one with number n is n + 1.
-   * @param forgotten - how many of them have been forgotten by now.
+   * @param published - the offset of each event: the value of event n is n + 1.
+   * @param forgotten - number of events that the server has deleted so far.
    */
   take({ first, events, offsets, gap }: Batch<unknown>, published: readonly number[], forgotten: number): void {
     const start = published.filter((offset) => offset < first).length;
     if (this.next === null) {
-      // It begins with the earliest, or wherever others are.
+      // It begins with the earliest event, or at the position of the others.
       if (!gap) expect(start).toBeLessThanOrEqual(forgotten);
     } else if (gap) {
       expect(start).toBeGreaterThan(this.next);
       const offset = (number: number): number => published[number] ?? 0;
-      // An envelope that begins in the middle of a publish says nothing of holes before that.
+      // An envelope that begins in the middle of a publish does not report holes before that.
       const isCounted =
         gap.reason === "unannounced" ? offset(start - 1) === first - 1 : published.length === published.at(-1);
       expect(gap.missed).toBe(isCounted ? first - 1 - offset(this.next - 1) : null);
@@ -74,14 +74,14 @@ class Account {
   }
 }
 
-/** What happens to patches on their way. */
+/** Corruptions of patches. */
 const TREATMENTS: World["treat"][] = [
   (operations, previous) => ({ operations, previous }),
   (operations, previous) => ({ operations, previous: previous + 1 }),
   (operations, previous) => ({ operations: [...operations, { op: "remove", path: "/nothing" }], previous }),
 ];
 
-/** With its members in one order. */
+/** Returns members in a fixed order. */
 function sorted(document: object): [string, unknown][] {
   return Object.entries(document).sort(([one], [other]) => (one < other ? -1 : 1));
 }
@@ -112,10 +112,10 @@ async function live(seed: number): Promise<void> {
     its.push(...events.map((_, index) => first + index));
   };
   const wrong: unknown[] = [];
-  /** `isOther`: joins the first one, and begins wherever that is. */
+  /** `isOther`: joins the first one and begins at its position. */
   const subscribe = (topic: string, isOther = false): void => {
     const key = isOther ? `${topic}, other` : topic;
-    // The first one begins with the earliest; it cannot where it joins another.
+    // The first one begins with the earliest event. One that joins another cannot.
     const isFirst = !accounts.has(topic) && !accounts.has(`${topic}, other`);
     if (accounts.has(key) || isFirst === isOther) return;
     const account = new Account();
@@ -132,7 +132,7 @@ async function live(seed: number): Promise<void> {
     });
     subscriptions.set(key, subscription);
   };
-  /** Documents by their positions. */
+  /** Documents by position. */
   const published = new Map<string, string>();
   const versions = new Map<string, { subscription: Subscription<unknown>; offset: number; json: string }>();
   let document: Record<string, unknown> = {};
@@ -186,7 +186,7 @@ async function live(seed: number): Promise<void> {
     () => session.use(WAYS[upTo(4)] as TransportName),
     () => session.use(null),
     () => {
-      // The other brings together what this one brings one after the other.
+      // The other connection delivers several of these batches together.
       const topic = TOPICS[upTo(TOPICS.length)] as string;
       publish(topic);
       publish(topic);
@@ -212,12 +212,12 @@ async function live(seed: number): Promise<void> {
     (steps[upTo(steps.length)] as () => void)();
     await settle(random() < 0.5 ? 0 : upTo(20_000));
   }
-  // All is well again: then everybody has everything, or knows how much is gone.
+  // The network works again: each subscriber must get everything, or know the size of the gap.
   world.blocked.clear();
   world.silent.clear();
   world.treat = (operations, previous) => ({ operations, previous });
   world.loses = () => false;
-  // That an envelope was lost is known when another comes.
+  // A lost envelope is noticed with the next one.
   if (isLossy) for (const topic of TOPICS) publish(topic);
   for (const topic of VALUES) replace(topic);
   page.hide(false);
@@ -228,7 +228,7 @@ async function live(seed: number): Promise<void> {
   expect(wrong, `seed ${seed}`).toEqual([]);
   for (const [key, account] of accounts) {
     const [topic = ""] = key.split(",");
-    // Nobody is told of events that were forgotten before the subscription, nor of those before it joined another.
+    // Events deleted before a subscription, and events before it joined another, are not reported.
     const isGone = account.next === null && (key !== topic || !world.topics.get(topic)?.events.length);
     if (!isGone) expect(account.next, `seed ${seed}, ${key}`).toBe(offsetsOf(topic).length);
     expect(world.listeners.size, `seed ${seed}`).toBeLessThanOrEqual(1);

@@ -1,13 +1,17 @@
-/** What stands in the documents is run as it stands there. */
+/** Code of documents, which tests run unchanged. */
 
 import { readFileSync } from "node:fs";
 
 const ROOT = new URL("../../../", import.meta.url);
 
-/** The first block of this language under a heading of a document. */
-export function snippet(language: "js" | "sh" | "nginx", heading = "In a web page", document = "README.md"): string {
+/** Returns the first block of this language under a heading of a document. */
+export function snippet(
+  language: "js" | "html" | "sh" | "nginx",
+  heading = "In a web page",
+  document = "README.md",
+): string {
   const text = readFileSync(new URL(document, ROOT), "utf8");
-  const section = text.split(/^#+ /m).find((it) => it.startsWith(`${heading}\n`));
+  const section = text.split(/^#+ /m).find((part) => part.startsWith(`${heading}\n`));
   const block = new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, "ms").exec(section ?? "");
   if (!block?.[1]) throw new Error(`${document} has no ${language} under "${heading}"`);
   return block[1];

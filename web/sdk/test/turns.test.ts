@@ -1,16 +1,16 @@
-/** A body that never gives out leaves timers, input and drawing their turn. */
+/** An endless body lets timers, input and rendering run. */
 
 import { expect, it } from "vitest";
 import { columns } from "../dist/arrow.js";
 import { connect } from "../dist/thalweg.js";
 import { boundaries, FIGURES, TYPE } from "./arrow-server.js";
 
-/** Without a turn of others the body ends after so many pieces, and the test fails. */
+/** Number of pieces after which the body ends, which fails the test. */
 const PIECES_MAX = 1_000_000;
 
 const [, SCHEMA_END, HEARTBEAT_END] = boundaries(FIGURES);
 
-/** A response whose body has this piece again and again. @returns also whether it was read to its end. */
+/** A response whose body repeats this piece. @returns also whether it was read to its end. */
 function endless(type: string, first: Uint8Array, again: Uint8Array): { response: Response; isOver: () => boolean } {
   let [pieces, isOver] = [0, false];
   const body = new ReadableStream<Uint8Array>({
@@ -37,7 +37,7 @@ it.each([
   ],
   [
     "columns",
-    // Its schema, and then a heartbeat again and again: a batch without rows.
+    // The schema, then heartbeats: batches without rows.
     endless(TYPE, FIGURES.slice(0, SCHEMA_END), FIGURES.slice(SCHEMA_END, HEARTBEAT_END)),
     (fetch: typeof globalThis.fetch) => columns("http://server/", "cars", { fetch }, () => {}),
   ],

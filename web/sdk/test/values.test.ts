@@ -1,4 +1,4 @@
-/** Value topics: whole documents, whatever comes; patches, where they are of use. */
+/** Value topics: whole documents, received whole or as patches. */
 
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Batch, Session, TransportName } from "../dist/thalweg.js";
@@ -11,10 +11,10 @@ interface Match {
 
 useWorld();
 
-// What loads them in a page takes real time, and these worlds have none.
+// In a page, loading the module for patches takes real time. These worlds have none.
 beforeAll(() => import("../dist/deltas.js"));
 
-/** All that comes of a value topic. */
+/** Everything that arrives of a value topic. */
 function follow(session: Session, topic = "match", from?: string) {
   const batches: Batch<Match>[] = [];
   world.values.add(topic);
@@ -25,7 +25,7 @@ function follow(session: Session, topic = "match", from?: string) {
 const subscribes = (): Record<string, unknown>[] => world.commands.filter(({ command }) => command === "subscribe");
 
 describe.each(["websocket", "http-streaming", "sse", "long-polling"] as TransportName[])("over %s", (name) => {
-  it("versions come as patches, and are whole documents with what has changed", async () => {
+  it("versions arrive as patches, and are delivered as whole documents with their changes", async () => {
     const { batches } = follow(begin({ transports: [name] }));
     world.publish("match", { score: [0, 0], players: [{ id: 1 }] });
     await advance();
@@ -44,12 +44,12 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
       ["e1.2", 2, null],
       ["e1.3", 3, null],
     ]);
-    // What has not changed is the same object.
+    // Unchanged parts are the same object.
     expect(batches[2]?.events[0]?.["players"]).toBe(batches[0]?.events[0]?.["players"]);
     expect(world.requests.find(({ method }) => method !== "POST")?.url.searchParams.get("deltas")).toBe("patch");
   });
 
-  it("it goes on with patches where a connection was cut", async () => {
+  it("resumes with patches after a break", async () => {
     const { documents, batches } = follow(begin({ transports: [name] }));
     world.publish("match", { score: [0, 0] });
     await advance();
@@ -66,14 +66,14 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect(batches.at(-1)?.changed).toBeUndefined();
   });
 
-  it("a server that has lost the newest version says that the value is unknown, and the next one comes whole", async () => {
+  it("a server that has lost the newest version reports an unknown value, and the next version arrives whole", async () => {
     const { batches } = follow(begin({ transports: [name] }));
     world.publish("match", { score: [0, 0] });
     await advance();
     world.restart();
     await advance(1000);
     expect(batches.at(-1)).toMatchObject({ events: [], position: "e11.0", gap: { missed: null, reason: "unknown" } });
-    // It is told once, and not by each poll.
+    // The gap is reported once, and not by each poll.
     expect(batches).toHaveLength(2);
     world.publish("match", { score: [3, 0] });
     await advance(1000);
@@ -84,7 +84,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect(batches.at(-1)).toMatchObject({ events: [{ score: [4, 0] }], changed: ["/score"] });
   });
 
-  it("in one epoch, too, where the server has let go of the version", async () => {
+  it("also within an epoch, if the server has dropped the version", async () => {
     const { batches } = follow(begin({ transports: [name] }));
     world.publish("match", { score: [0, 0] });
     await advance();
@@ -101,7 +101,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     expect(batches.at(-1)).toMatchObject({ events: [{ score: [1, 0] }], gap: null });
   });
 
-  it("a patch of a version that is not here: the document is asked for, and the others go on", async () => {
+  it("requests the document if a patch has no base version, and the others continue", async () => {
     const session = begin({ transports: [name] });
     const { documents } = follow(session);
     const others: unknown[] = [];
@@ -119,13 +119,13 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     world.publish("cars", 3);
     await advance(1000);
     expect(documents().at(-1)).toEqual({ score: [3, 0] });
-    // Over SSE these two topics came whole.
+    // Over SSE these two topics arrived whole.
     if (name !== "sse") expect(documents()).not.toContainEqual({ score: [1, 0] });
     expect(others).toEqual([1, 2, 3]);
     expect(session.status.state).toBe("open");
   });
 
-  it("a patch that does not apply is thrown away; after some in a row none are asked for", async () => {
+  it("drops a patch that does not apply; after several in a row it requests none", async () => {
     const session = begin({ transports: [name] });
     const { documents } = follow(session);
     world.publish("match", { score: [0, 0] });
@@ -134,7 +134,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
     for (let goals = 1; goals < 10; goals++) {
       world.publish("match", { score: [goals, 0] });
       await advance(1000);
-      // Of its own document, and of no other.
+      // The error concerns its own document only.
       for (const document of documents()) expect(Object.keys(document as Match)).toEqual(["score"]);
     }
     expect(documents().at(-1)).toEqual({ score: [9, 0] });
@@ -148,7 +148,7 @@ describe.each(["websocket", "http-streaming", "sse", "long-polling"] as Transpor
   });
 });
 
-it("several topics over SSE come whole", async () => {
+it("several topics over SSE arrive whole", async () => {
   const session = begin({ transports: ["sse"] });
   const one = follow(session, "one");
   const other = follow(session, "other");
@@ -162,7 +162,7 @@ it("several topics over SSE come whole", async () => {
   expect(one.batches.at(-1)?.changed).toBeUndefined();
 });
 
-it("a position that was kept without its document leads to the document", async () => {
+it("a stored position without its document leads to the document", async () => {
   world.values.add("match");
   world.publish("match", { score: [0, 0] });
   world.publish("match", { score: [1, 0] });
@@ -172,7 +172,7 @@ it("a position that was kept without its document leads to the document", async 
   expect(subscribes().map(({ cursor }) => cursor)).toEqual(["e1.1", "latest"]);
 });
 
-it("a topic that was given up and taken again begins with its document", async () => {
+it("a topic that is subscribed to again begins with its document", async () => {
   const session = begin();
   world.values.add("match");
   world.publish("match", { score: [0, 0] });
@@ -185,7 +185,7 @@ it("a topic that was given up and taken again begins with its document", async (
   }
 });
 
-it("transports change, and versions stay right", async () => {
+it("versions stay right when transports change", async () => {
   const session = begin();
   const { documents } = follow(session);
   let goals = 0;

@@ -1,4 +1,4 @@
-/** The golden vectors (vectors/README.md), as far as a client can see them. */
+/** The golden vectors (vectors/README.md), the part that a client can check. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { foreverFrame } from "../dist/forever-frame.js";
@@ -42,7 +42,7 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((go) => setImmediate(go));
 }
 
-/** What a session makes of what it is told. */
+/** Returns the session's reactions to messages. */
 async function heard(topic: string, options: ConnectOptions, count = 20) {
   const batches: Batch<unknown>[] = [];
   const statuses: Status[] = [];
@@ -78,7 +78,7 @@ function expectSaid(
     if (said.heartbeat) expect(statuses).toContainEqual(expect.objectContaining({ state: "open" }));
     if (said.close) {
       expect(statuses).toContainEqual(expect.objectContaining({ reason: said.close.reason }));
-      // Where topics have ended others may be wanted.
+      // After all topics have ended, the session may want others.
       expect(state === "closed").toBe(!said.close.reconnect && said.close.code !== 4500);
     }
   }
@@ -96,7 +96,7 @@ describe("topics", () => {
     expect(() => subscribe(bytes(topic).toString())).not.toThrow();
   });
   it.each(topics.invalid)("$topic is none", ({ topic }) => {
-    expect(() => subscribe(bytes(topic).toString())).toThrow("no topic can be called");
+    expect(() => subscribe(bytes(topic).toString())).toThrow("is not a topic name");
   });
 });
 
@@ -119,7 +119,7 @@ describe("positions and cursors", () => {
     expect(() => begin(from)).not.toThrow();
   });
   it.each(wrong)("%j is none", (from) => {
-    expect(() => begin(from)).toThrow("no place to begin");
+    expect(() => begin(from)).toThrow("is not a cursor");
   });
 });
 
@@ -134,7 +134,7 @@ describe.each([1, 7, 1 << 20])("messages as lines, %i bytes at a time", (size) =
   });
 });
 
-describe("what is missing before an envelope", () => {
+describe("missing events before an envelope", () => {
   const logs = messages.flatMap(({ envelope, json }) =>
     envelope && envelope.previous === undefined && envelope.events.length ? [{ ...envelope, json }] : [],
   );
@@ -172,7 +172,7 @@ describe("frames", () => {
 });
 
 describe("commands", () => {
-  /** A session over a WebSocket that is open, what it says, and how to answer that. */
+  /** A session over an open WebSocket, its commands, and a way to answer them. */
   async function spoken() {
     const said: Record<string, unknown>[] = [];
     let hear = (_: { data: string }): void => {};
@@ -200,7 +200,7 @@ describe("commands", () => {
     return { session, subscription, said, hear: (text: string) => hear({ data: text }) };
   }
 
-  /** The answer of a vector, to the last command said. */
+  /** Answers the last command with the answer of a vector. */
   const to = (said: Record<string, unknown>[], json: string): string => {
     const { answer, error } = JSON.parse(json) as { answer?: object; error?: object };
     const id = said.at(-1)?.["id"];
@@ -276,7 +276,7 @@ describe("errors", () => {
     const message = "in words";
     const refuse = async () => new Response(JSON.stringify({ error: { code, message } }), { status });
     const { state, statuses } = await heard("cars", { transports: ["long-polling"], fetch: refuse });
-    // A token is fetched afresh once before that is believed.
+    // The first rejection of a token is followed by a fresh token.
     const full = [
       "too_many_from_address",
       "too_many_queries",

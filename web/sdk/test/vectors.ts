@@ -1,11 +1,11 @@
-/** The golden vectors (vectors/README.md), read. */
+/** Reads the golden vectors (vectors/README.md). */
 
 import { readFileSync } from "node:fs";
 
-/** A text, which stands for bytes. */
+/** Converts a text that represents bytes. */
 export type Text = string | (string | { repeat: string; times: number } | { hex: string })[];
 
-/** What a message says. */
+/** A message, decoded. */
 export interface Said {
   envelope?: {
     topic: string;

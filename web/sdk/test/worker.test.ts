@@ -1,4 +1,4 @@
-/** A session whose connection is elsewhere: the same, over a port. */
+/** A session whose connection runs in a Worker, over a port. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Batch, Session, Status, Subscription, TransportName } from "../dist/thalweg.js";
@@ -11,7 +11,7 @@ let world: World;
 let session: Session;
 let statuses: Status[];
 
-/** What a Worker does with the port that it is brought. */
+/** Acts as a Worker that gets a port. */
 const worker: WorkerLike = { postMessage: (message) => host((message as { thalweg: MessagePort }).thalweg) };
 
 function begin(options: WorkerOptions = {}): void {
@@ -24,7 +24,7 @@ beforeEach(() => {
   statuses = [];
   vi.stubGlobal("WebSocket", world.WebSocket);
   vi.stubGlobal("EventSource", undefined);
-  // A Worker has the platform's.
+  // A Worker uses the platform's `fetch`.
   vi.stubGlobal("fetch", world.fetch);
 });
 
@@ -33,7 +33,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** Waits until it is so. */
+/** Waits for a condition. */
 async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((go) => setImmediate(go));
 }
@@ -65,7 +65,7 @@ describe.each(["websocket", "http-streaming", "long-polling"] as TransportName[]
   });
 });
 
-it("versions of a value topic are whole documents, and say where they differ", async () => {
+it("versions of a value topic are whole documents with their differences", async () => {
   begin();
   world.values.add("match");
   const seen: unknown[] = [];
@@ -82,7 +82,7 @@ it("versions of a value topic are whole documents, and say where they differ", a
   ]);
 });
 
-it("iterates, and may have a topic again that it gave up", async () => {
+it("iterates, and can subscribe to a topic again", async () => {
   begin();
   for (const round of [1, 2, 3]) {
     world.publish("cars", round);
@@ -94,7 +94,7 @@ it("iterates, and may have a topic again that it gave up", async () => {
   await until(() => session.status.state === "idle");
 });
 
-it("the server waits for what the page has not processed", async () => {
+it("the server waits until the page has processed its batches", async () => {
   begin({ window: 1024 });
   const sizes: number[] = [];
   let processed = (): void => {};
@@ -118,7 +118,7 @@ it("the server waits for what the page has not processed", async () => {
   expect(sent()).toBe(100);
 });
 
-it("a topic given up in the middle holds nobody up", async () => {
+it("batches of a topic that the page has left count as processed", async () => {
   begin({ transports: ["http-streaming"] });
   const megabyte = "x".repeat(1 << 20);
   for (let round = 0; round < 3; round++) {
@@ -140,7 +140,7 @@ it("a topic given up in the middle holds nobody up", async () => {
   }
 });
 
-it("subscriptions to one topic share one in the Worker, and the slowest decides how far the server may be ahead", async () => {
+it("subscriptions to one topic share one in the Worker, and the slowest limits how far the server may be ahead", async () => {
   begin({ window: 1024 });
   const fast: unknown[] = [];
   const slow: unknown[] = [];
@@ -197,7 +197,7 @@ it("a subscription that joins others to a value topic has the newest version at 
   ]);
 });
 
-it("batches of a topic that has ended hold nobody up in the Worker", async () => {
+it("batches of an ended topic count as processed in the Worker", async () => {
   begin({ transports: ["http-streaming"] });
   const megabyte = "x".repeat(1 << 20);
   for (let round = 0; round < 3; round++) {
@@ -221,7 +221,7 @@ it("batches of a topic that has ended hold nobody up in the Worker", async () =>
   }
 });
 
-it("acks at once when the page says so", async () => {
+it("acks at once on request", async () => {
   begin();
   const subscription: Subscription<unknown> = session.subscribe("cars", { from: "earliest" }, () => subscription.ack());
   for (const event of [1, 2, 3]) {
@@ -240,7 +240,7 @@ it("asks the page for each token", async () => {
   expect(world.requests.at(-1)?.headers).toMatchObject({ Authorization: "Bearer token-2" });
 });
 
-it("a token that cannot be had is said, and tried again", async () => {
+it("reports a token that throws, and retries", async () => {
   let failures = 1;
   begin({
     transports: ["http-streaming"],
@@ -254,7 +254,7 @@ it("a token that cannot be had is said, and tried again", async () => {
   expect(statuses).toContainEqual(expect.objectContaining({ state: "waiting", reason: "not signed in" }));
 });
 
-it("sees the page hidden and remembers for it", async () => {
+it("follows the page's visibility and remembers the transport for it", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   const page = tab();
   const items = storage();
@@ -285,15 +285,15 @@ it("changes transport by hand", async () => {
   await until(() => session.status.transport === "long-polling");
   world.publish("cars", 1);
   await until(() => seen.length === 1);
-  expect(() => session.use({ name: "forever-frame" } as never)).toThrow("does not exist in a Worker");
+  expect(() => session.use({ name: "forever-frame" } as never)).toThrow("is not available in a Worker");
 });
 
-it("refuses at once what cannot be", () => {
+it("rejects invalid arguments at once", () => {
   begin();
   session.subscribe("cars");
-  expect(() => session.subscribe("cars", { from: "earliest" })).toThrow("take another session");
-  expect(() => session.subscribe("a//b")).toThrow("no topic can be called");
-  expect(() => session.subscribe("boats", { from: "yesterday" })).toThrow("no place to begin");
+  expect(() => session.subscribe("cars", { from: "earliest" })).toThrow("use another session");
+  expect(() => session.subscribe("a//b")).toThrow("a//b is not a topic name");
+  expect(() => session.subscribe("boats", { from: "yesterday" })).toThrow("is not a cursor");
 });
 
 it("fails as the session in the Worker fails", async () => {
@@ -310,11 +310,11 @@ it("fails as the session in the Worker fails", async () => {
   expect(() => session.subscribe("boats")).toThrow("closed");
 });
 
-it("says so where the Worker has no such transport, or does not load", async () => {
+it("reports a missing transport, and a Worker that does not load", async () => {
   begin({ transports: ["sse"] });
   const closed = (): boolean => statuses.at(-1)?.state === "closed";
   await until(closed);
-  expect(session.status.reason).toBe("there is no transport here");
+  expect(session.status.reason).toBe("no transport is available here");
   statuses.length = 0;
   let fail = (_: { message?: string }): void => {};
   const onStatus = (status: Status): void => void statuses.push(status);
@@ -329,7 +329,7 @@ it("says so where the Worker has no such transport, or does not load", async () 
   expect(session.status).toEqual({ state: "closed", transport: null, reason: "404" });
 });
 
-it("has what came before the end that came with it", async () => {
+it("delivers the batches before an end in the same message", async () => {
   const lines = [
     '{"topic":"cars","position":"e1.0","first":1,"events":[]}',
     '{"topic":"cars","position":"e1.2","first":1,"events":[1,2]}',
@@ -345,7 +345,7 @@ it("has what came before the end that came with it", async () => {
   expect(seen).toEqual([1, 2]);
 });
 
-it("tells a listener's page what ended a topic, and what the session", async () => {
+it("passes the errors of topics and of the session to onError", async () => {
   const errors: unknown[] = [];
   const onError = ({ code }: ThalwegError): void => void errors.push(code);
   world.refused.add("boats");
@@ -358,7 +358,7 @@ it("tells a listener's page what ended a topic, and what the session", async () 
   expect(errors).toEqual(["too_many_topics", "close_1008"]);
 });
 
-it("a status listener that throws keeps it from nothing", async () => {
+it("a status listener that throws does no harm", async () => {
   const errors: unknown[] = [];
   const caught = (error: unknown): void => void errors.push(error);
   process.on("uncaughtException", caught);
@@ -375,7 +375,7 @@ it("a status listener that throws keeps it from nothing", async () => {
   expect(errors.length).toBeGreaterThan(0);
 });
 
-it("what the page's token fails with is not what the server says", async () => {
+it("distinguishes an error of the page's token from a rejection by the server", async () => {
   let failures = 3;
   begin({
     transports: ["http-streaming"],
@@ -389,7 +389,7 @@ it("what the page's token fails with is not what the server says", async () => {
   expect(session.status).toMatchObject({ state: "waiting", reason: "HTTP 404" });
 });
 
-it("closes: nothing is left over in the Worker, and what was asked is answered", async () => {
+it("closes the session in the Worker, and settles pending requests", async () => {
   begin();
   const subscription = session.subscribe("cars");
   const loop = (async () => {

@@ -1,49 +1,49 @@
-/** The browser's ends of connections to a server in memory. */
+/** Mocks of a browser's connections to the server in memory. */
 
 export type Way = "websocket" | "http-streaming" | "sse" | "long-polling";
 
-/** What is under way to a subscription with a window, and not acked. */
+/** Bytes in flight to a subscription with a window, not yet acked. */
 export interface Window {
   limit: number;
   frames: { offset: number; bytes: number }[];
 }
 
-/** Somebody who is told what is due. */
+/** A connection of the server in memory. */
 export interface Listener {
   way: Way;
   cursors: Map<string, number>;
   windows: Map<string, Window>;
-  /** Whether it takes patches. */
+  /** Whether it accepts patches. */
   isPatched?: boolean;
   say(json: string): void;
   cut(): void;
   end(code: number, reason: string, reconnect: boolean): void;
-  /** Something has been swallowed: then nothing comes after it either. */
+  /** Data was swallowed: no further data follows. */
   isMute: boolean;
 }
 
-/** What a server and its network are to them. */
+/** The server and its network, as connections see them. */
 export interface Network {
-  /** Ways that are refused, or open and stay silent. */
+  /** Transports that are rejected, or open and stay silent. */
   readonly blocked: Set<Way>;
   readonly silent: Set<Way>;
   readonly listeners: Set<Listener>;
-  /** Topics that a WebSocket may not subscribe to. */
+  /** Topics that a WebSocket must not subscribe to. */
   readonly refused: Set<string>;
   readonly requests: { method: string; url: URL; headers: Record<string, string>; body: string }[];
   readonly commands: Record<string, unknown>[];
   readonly lasts: number | undefined;
   publish(topic: string, ...events: unknown[]): object;
-  /** Brings things in order, each when its time has come. */
+  /** Delivers items in order, each at its time. */
   line(): (bring: () => void) => void;
-  /** Begins what a request names. */
+  /** Starts the subscriptions of a request. */
   subscribe(listener: Listener, url: URL): void;
-  /** Begins one subscription. */
+  /** Starts one subscription. */
   begin(listener: Listener, topic: string, cursor: string): void;
   ack(listener: Listener, topic: string, position: string): void;
 }
 
-/** Stands for a browser's WebSocket, as far as it is used. */
+/** A mock of a browser's WebSocket. */
 export function webSocketOf(world: Network) {
   return class {
     onopen: (() => void) | null = null;
@@ -86,7 +86,7 @@ export function webSocketOf(world: Network) {
 
     end(code: number, reason: string): void {
       world.listeners.delete(this.#listener);
-      // As browsers have it: of a connection that broke, both.
+      // Browsers report both events for a broken connection.
       if (code === 1006) this.onerror?.();
       this.onclose?.({ code, reason });
     }
@@ -132,7 +132,7 @@ export function webSocketOf(world: Network) {
   };
 }
 
-/** The same of Server-Sent Events: what a browser makes of the stream of this server. */
+/** A mock of a browser's EventSource. */
 export function eventSourceOf(world: Network) {
   return class {
     onmessage: ((event: { data: string }) => void) | null = null;

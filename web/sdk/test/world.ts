@@ -1,60 +1,60 @@
 /**
- * A server in memory, as docs/wire.md has it, and a network that can be broken: so that
- * what takes minutes takes none, and what happens by chance happens by seed.
+ * A server in memory (docs/reference/messages.md) and a network that can fail. Time is simulated, and random events
+ * depend on a seed.
  */
 
 import { eventSourceOf, type Listener, type Network, type Way, webSocketOf } from "./world-sockets.js";
 
 export type { Way };
 
-/** What is retained of a topic. */
+/** The retained events of a topic. */
 interface Topic {
   events: unknown[];
-  /** Of each of them. */
+  /** The offset of each event. */
   offsets: number[];
-  /** Of the newest that is forgotten; 0 if none is. */
+  /** The newest deleted offset; 0 if there is none. */
   trimmed: number;
 }
 
-/** Offsets that a publish to a sparse topic takes, however few events it has. */
+/** Offsets that a publish to a sparse topic uses, for any number of events. */
 const SPAN = 256;
 
-/** Versions that a value topic has patches since. */
+/** Number of versions of a value topic for which the server has patches. */
 const PATCHES_MAX = 4;
 
 export class World implements Network {
   epoch = "e1";
   readonly topics = new Map<string, Topic>();
   readonly listeners = new Set<Listener>();
-  /** Ways that are refused, or open and stay silent. */
+  /** Transports that are rejected, or open and stay silent. */
   readonly blocked = new Set<Way>();
   readonly silent = new Set<Way>();
-  /** Topics of which the newest event counts; each is an object. */
+  /** Value topics; each event is an object. */
   readonly values = new Set<string>();
-  /** Topics whose offsets have holes between publishes. */
+  /** Topics with holes between publishes. */
   readonly sparse = new Set<string>();
-  /** How many events of a log there are at most in an envelope. */
+  /** Returns the largest number of events in an envelope of a log. */
   most: () => number = () => Infinity;
-  /** Whether an envelope of a log is lost, and nobody notices. */
+  /** Returns whether an envelope of a log is lost without notice. */
   loses: () => boolean = () => false;
-  /** What is done to patches on their way. */
+  /** Modifies patches in flight. */
   treat: (operations: object[], previous: number) => { operations: object[]; previous: number } = (
     operations,
     previous,
   ) => ({ operations, previous });
-  /** Topics that a WebSocket may not subscribe to. */
+  /** Topics that a WebSocket must not subscribe to. */
   readonly refused = new Set<string>();
-  /** Every request's method, URL and headers, in order; a WebSocket's as well. */
+  /** Method, URL and headers of every request, in order, including WebSockets. */
   readonly requests: { method: string; url: URL; headers: Record<string, string>; body: string }[] = [];
-  /** Streamed bodies, and what waits in each to be read. */
+  /** Streamed bodies, with their unread data. */
   readonly bodies = new Set<{ unread(): number }>();
-  /** How long tokens last that take another one's place, s; `undefined`: they do not end. */
+  /** Lifetime of renewed tokens, s; `undefined`: no expiry. */
   lasts: number | undefined;
   /** Every command over a WebSocket. */
   readonly commands: Record<string, unknown>[] = [];
-  /** How long the network takes to bring a message, ms. */
+  /** Delay of the network, ms. */
   delay: () => number = () => 0;
-  /** Answers requests before anything else does, if it returns something. */
+  /** Answers requests first, if it returns a response. */
   interfere: (method: string, url: URL) => Response | null = () => null;
   readonly #keys = new Map<string, string>();
   readonly WebSocket = webSocketOf(this);
@@ -70,7 +70,7 @@ export class World implements Network {
     return { topic, position: `${this.epoch}.${newest(stream)}`, first, count: events.length };
   }
 
-  /** Ends a topic: nothing is left of it, and whoever has it is told. */
+  /** Ends a topic: its events are deleted, and its subscribers are informed. */
   end(topic: string, code: string, reason: string): void {
     const position = `${this.epoch}.${newest(this.#stream(topic))}`;
     this.topics.delete(topic);
@@ -82,7 +82,7 @@ export class World implements Network {
     }
   }
 
-  /** Forgets all but the newest events of a topic. */
+  /** Deletes all but the newest events of a topic. */
   trim(topic: string, keep: number): void {
     const stream = this.#stream(topic);
     const forgotten = Math.max(0, stream.events.length - keep);
@@ -90,7 +90,7 @@ export class World implements Network {
     stream.trimmed = stream.offsets.splice(0, forgotten).at(-1) ?? stream.trimmed;
   }
 
-  /** Another incarnation: offsets begin anew. */
+  /** Starts a new epoch: offsets begin again. */
   restart(): void {
     this.epoch = `${this.epoch}1`;
     this.topics.clear();
@@ -101,7 +101,7 @@ export class World implements Network {
     for (const listener of [...this.listeners]) listener.cut();
   }
 
-  /** Ends every connection with a word. */
+  /** Closes every connection with a close code. */
   close(code: number, reason: string, reconnect: boolean): void {
     for (const listener of [...this.listeners]) listener.end(code, reason, reconnect);
   }
@@ -125,7 +125,7 @@ export class World implements Network {
     return new Response(this.#body(way, url, init.signal as AbortSignal));
   };
 
-  /** Brings things in order, each when its time has come. */
+  /** Delivers items in order, each at its time. */
   line(): (bring: () => void) => void {
     let last = 0;
     return (bring) => {
@@ -183,7 +183,7 @@ export class World implements Network {
             line(() => {
               if (isOpen) body.enqueue(encoder.encode(`${json}\n`));
             });
-            // A poll ends when something was said that is no confirmation.
+            // A poll ends with the first message other than a confirmation.
             if (way === "long-polling" && !json.includes('"events":[]')) leave();
           },
           cut: () => close(() => body.error(new TypeError("network"))),
@@ -208,7 +208,7 @@ export class World implements Network {
   subscribe(listener: Listener, url: URL): void {
     const inPath = url.pathname.replace(/^\/v1\/topics\/?/, "");
     const topics = inPath ? [inPath] : url.searchParams.getAll("topic");
-    // Over SSE with several topics documents come whole.
+    // Over SSE with several topics, documents arrive whole.
     listener.isPatched = url.searchParams.get("deltas") === "patch" && !(listener.way === "sse" && topics.length > 1);
     const cursors = url.searchParams.getAll("cursor");
     for (const [index, topic] of topics.entries()) {
@@ -281,12 +281,12 @@ export class World implements Network {
     this.#deliver(listener, topic);
   }
 
-  /** What has been forgotten after this offset. */
+  /** Returns the number of events deleted after this offset. */
   #missed(topic: string, at: number, reason: string): object {
     return { missed: this.sparse.has(topic) ? null : this.#stream(topic).trimmed - at, reason };
   }
 
-  /** The next events of a log after this offset, and the offset of the last of them. */
+  /** Returns the next events of a log after this offset, and the last offset. */
   #envelope(topic: string, at: number): { json: string; last: number } {
     const stream = this.#stream(topic);
     const from = stream.offsets.findIndex((offset) => offset > at);
@@ -305,7 +305,7 @@ export class World implements Network {
     return { json: JSON.stringify(envelope), last };
   }
 
-  /** The newest version, for who has that one. */
+  /** Returns the newest version, as a patch of the version that the subscriber has. */
   #version(listener: Listener, topic: string, at: number, head: number): string {
     const { events, offsets } = this.#stream(topic);
     const envelope = { topic, position: `${this.epoch}.${head}`, first: head, previous: at };
@@ -332,12 +332,12 @@ export class World implements Network {
   }
 }
 
-/** The offset of a topic's newest event; 0 if there was none. */
+/** Returns the offset of a topic's newest event; 0 without events. */
 function newest({ offsets, trimmed }: Topic): number {
   return offsets.at(-1) ?? trimmed;
 }
 
-/** What makes one object of another, member by member; an array grows at its front. */
+/** Returns the patch from one object to another, member by member. Arrays grow at the front. */
 function patch(before: Record<string, unknown>, after: Record<string, unknown>): object[] {
   const replace = (name: string): object[] => {
     const [was, is] = [before[name], after[name]];

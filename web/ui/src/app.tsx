@@ -1,4 +1,4 @@
-/** The page around the pages. */
+/** The frame around all pages: header, navigation, and the form for a token. */
 
 import { useEffect, useState } from "preact/hooks";
 import { LabPage } from "./lab/lab.js";
@@ -15,9 +15,9 @@ const PAGES = [
   { path: "reports", name: "Reports", page: ReportsPage },
 ] as const;
 
-/** @param pathname - of the document: by its last segment, because what is before it is the server's root. */
+/** @param pathname - of the document. Only its last segment counts: a proxy may have put a path before it. */
 export function App({ pathname }: { pathname: string }) {
-  const current = PAGES.find((it) => pathname.endsWith(`/${it.path}`)) ?? PAGES[0];
+  const current = PAGES.find(({ path }) => pathname.endsWith(`/${path}`)) ?? PAGES[0];
   const Page = current.page;
   const [isRefused, setIsRefused] = useState(false);
   useEffect(() => onUnauthorized(() => setIsRefused(true)), []);
@@ -25,7 +25,7 @@ export function App({ pathname }: { pathname: string }) {
   return (
     <>
       <a class="skip" href="#main">
-        Skip to the page
+        Skip to content
       </a>
       <header class="top">
         <a class="brand" href="./" aria-label="Thalweg">

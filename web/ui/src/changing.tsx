@@ -1,16 +1,16 @@
-/** What has just changed is marked for a moment. */
+/** Highlights a value for a moment after it changes. */
 
 import { useRef } from "preact/hooks";
 
-/** So long, ms. */
+/** Duration of a highlight, ms. */
 const MARKED_MS = 900;
 
-/** Those that are marked at one moment are no more at one moment. */
+/** Elements that one update highlights. A single timer ends all of them. */
 let marked: Element[] | null = null;
 
 /**
- * Ends the mark of an element of the class `changed` in a while: a `ref`. A style that is taken away
- * costs a browser less than an animation of a hundred cells each second.
+ * A `ref` that removes the highlight of an element with class `changed` after a while. Adding and removing a class
+ * takes a browser less time than animating a hundred cells each second.
  */
 export function fading(element: Element | null): void {
   if (!element) return;
@@ -27,16 +27,16 @@ export function fading(element: Element | null): void {
 
 interface Props {
   readonly value: unknown;
-  /** As it is written; the value itself if left out. */
+  /** The value as text; `value` itself by default. */
   readonly text?: string;
 }
 
-/** A figure or a word that is marked when it has become another. */
+/** A value that is highlighted when it changes. */
 export function Changing({ value, text = String(value ?? "–") }: Props) {
   const last = useRef({ value, changes: 0 });
   if (last.current.value !== value) last.current = { value, changes: last.current.changes + 1 };
   const { changes } = last.current;
-  // Another element each time: its mark begins anew.
+  // The new key makes a new element, which starts a new highlight.
   return (
     <span key={changes} ref={changes ? fading : null} class={changes ? "changed" : undefined}>
       {text}

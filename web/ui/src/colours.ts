@@ -1,4 +1,4 @@
-/** Colours of series and axes, from the style sheet: the same as in reports. */
+/** Colours of series and axes, from the style sheet. Reports use the same ones. */
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -11,16 +11,16 @@ export interface Colours {
 
 export function colours(element: Element): Colours {
   const style = getComputedStyle(element);
-  const of = (name: string): string => style.getPropertyValue(name).trim();
+  const value = (name: string): string => style.getPropertyValue(name).trim();
   return {
-    ink: of("--ink"),
-    axis: of("--soft"),
-    grid: of("--faint"),
-    series: ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5"].map(of),
+    ink: value("--ink"),
+    axis: value("--soft"),
+    grid: value("--faint"),
+    series: ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5"].map(value),
   };
 }
 
-/** Whether it is dark; a component that draws by itself draws anew when that changes. */
+/** Returns whether the colour scheme is dark. A component that draws on a canvas draws again when this changes. */
 export function useIsDark(): boolean {
   const query = matchMedia("(prefers-color-scheme: dark)");
   const [isDark, setIsDark] = useState(query.matches);

@@ -1,10 +1,10 @@
-/** How figures are written, the same everywhere. Pure. */
+/** Formats of numbers, the same on all pages. Pure. */
 
-/** `12.3 k`, `4.56 M`: three digits. */
+/** Returns three significant digits with a unit: `12.3 k`, `4.56 M`. */
 export function brief(value: number): string {
   if (Number.isNaN(value)) return "–";
   const size = Math.abs(value);
-  // What three digits round up to the next unit is written in that one.
+  // Three digits may round up to the next unit, for example 999.6 k to 1 M.
   if (size >= 999.5e9) return value.toExponential(2);
   if (size >= 999.5e6) return `${digits(value / 1e9)} G`;
   if (size >= 999.5e3) return `${digits(value / 1e6)} M`;
@@ -12,10 +12,10 @@ export function brief(value: number): string {
   return size >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : digits(value);
 }
 
-/** Digits behind the point that are read: a figure that has more is written by its exponent. */
+/** Decimal places before a number switches to exponential notation. */
 const BEHIND_MAX = 9;
 
-/** A figure on a scale whose figures are `step` apart: so many digits that they differ. */
+/** Returns the label of a tick on an axis whose ticks are `step` apart, with enough digits to tell two ticks apart. */
 export function scale(value: number, step: number): string {
   const behind = -Math.floor(Math.log10(step) + 1e-9);
   if (value !== 0 && (behind > BEHIND_MAX || Math.abs(value) >= 1e12)) return value.toExponential(3);
@@ -25,17 +25,17 @@ export function scale(value: number, step: number): string {
   return `${(value / unit).toLocaleString("en", written)}${name}`;
 }
 
-/** `1 row`, `1,234 rows`. */
+/** Returns a count with its noun: `1 row`, `1,234 rows`. */
 export function counted(count: number, noun: string): string {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Bytes per second. */
+/** Returns a number of bytes with its unit: `12.3 kB`. */
 export function bytes(value: number): string {
   return `${brief(value)}B`.replace(/(\d)B$/, "$1 B");
 }
 
-/** `250 ms`, `3.2 s`, `4 min`. */
+/** Returns a duration with its unit: `250 ms`, `3.2 s`, `4 min`. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${digits(ms / 1000)} s`;

@@ -1,27 +1,27 @@
-/** One notice for a page whose connection is lost: why, when the next attempt comes, and a button that makes it now. */
+/** The notice of a page that is not connected: the reason, the time until the next attempt, and a button. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Status } from "thalweg";
 import { serverUrl } from "./server.js";
 
-/** A connection that is replaced sooner is no loss that a reader has to know of, ms. */
+/** Time before a reader is told of a lost connection, ms. A shorter loss needs no notice. */
 const NOTICED_MS = 1000;
 
-/** The part of a status that matters here: of a session's, and of a stream's of columns. */
+/** The members of a status that the notice needs. Sessions and column streams both have them. */
 type Lost = Pick<Status, "state" | "reason" | "retryAt">;
 
-/** Reasons of the SDK that are too short for a sentence. */
+/** Reasons that the SDK gives as one word. */
 const REASONS: Record<string, string> = {
-  cut: "the connection was cut",
-  silent: "the server fell silent",
+  cut: "the connection broke",
+  silent: "the server sent nothing for too long, not even a heartbeat",
 };
 
-/** Why the session is not connected, in words. */
+/** Returns the reason of a lost connection in words. */
 export function reasonOf(reason: string): string {
   return REASONS[reason] ?? reason;
 }
 
-/** Whether the connection has been lost for a while. */
+/** Returns whether the connection has been lost for at least a second. */
 export function useLost({ state }: Lost): boolean {
   const isAway = state === "waiting" || state === "connecting";
   const [isLost, setIsLost] = useState(false);
@@ -36,14 +36,14 @@ export function useLost({ state }: Lost): boolean {
 
 interface Props {
   readonly status: Lost;
-  /** Whether data is shown that is as old as the loss. */
+  /** Whether the page shows data from before the connection was lost. */
   readonly hasData: boolean;
   reconnect(): void;
 }
 
 export function LostNotice({ status: { state, reason, retryAt }, hasData, reconnect }: Props) {
   const [why, setWhy] = useState(reason);
-  // An attempt that is being made has no reason of its own.
+  // The status has no reason while an attempt is under way: the notice keeps the last one.
   useEffect(() => {
     if (reason) setWhy(reason);
   }, [reason]);
@@ -52,7 +52,8 @@ export function LostNotice({ status: { state, reason, retryAt }, hasData, reconn
     <div class="lost">
       <p role="status">
         <strong>Not connected.</strong> {`No connection to ${serverUrl(".")}`}
-        {said ? ` (${reasonOf(said)})` : ""}.{hasData && " The data below is not live: it is the last that came."}
+        {said ? ` (${reasonOf(said)})` : ""}.
+        {hasData && " The data below is not live: it is the last that this page received."}
       </p>
       <p class="go">
         {state === "waiting" && retryAt ? <Countdown until={retryAt} /> : <span>Connecting …</span>}
@@ -64,7 +65,7 @@ export function LostNotice({ status: { state, reason, retryAt }, hasData, reconn
   );
 }
 
-/** Not read aloud each second: it is no part of the notice's status. */
+/** The seconds until the next attempt. They are outside of `role="status"`, so screen readers do not announce each second. */
 function Countdown({ until }: { until: number }) {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {

@@ -1,5 +1,5 @@
 import { render } from "preact";
-// Before what the pages add to it.
+// The style sheets of pages override this one: it comes first.
 import "./style.css";
 import { App } from "./app.js";
 

@@ -1,48 +1,47 @@
 /**
- * Requests to the server that these pages are of, with the reader's token. The token is kept
- * as long as the tab. Paths are relative: a proxy may have put the server below a path of its
- * own.
+ * Requests to the server that serves these pages, with the reader's token. The browser tab stores the token until it
+ * is closed. Paths are relative, because a proxy may serve the pages under a path of its own.
  */
 
 const KEY = "thalweg:token";
 
 let current = stored();
-/** Called when the server wants a token, or another one. */
+/** Called when the server answers 401. */
 let tokenRefused = (): void => {};
 
-/** The token of all requests; empty if there is none. */
+/** Returns the token of all requests; an empty string without one. */
 export function token(): string {
   return current;
 }
 
-/** The token of all requests from now on. */
+/** Sets the token of all further requests. */
 export function setToken(token: string): void {
   current = token;
   try {
     sessionStorage.setItem(KEY, token);
   } catch {
-    // No storage: until the page is loaded again, then.
+    // Without storage the token lasts until the page is reloaded.
   }
 }
 
-/** @param listener - is called when a request is refused for its token, or for having none. */
+/** @param listener - called when the server answers 401, for a missing or an invalid token. */
 export function onUnauthorized(listener: () => void): void {
   tokenRefused = listener;
 }
 
-/** The URL of a path of this server. */
+/** Returns the URL of a path of this server. */
 export function serverUrl(path: string): string {
   return new URL(path, document.baseURI).href;
 }
 
-/** Shows the reader the form for a token. */
+/** Shows the form for a token. */
 export function askForToken(): void {
   tokenRefused();
 }
 
 /**
- * As `fetch`, with the token.
- * @param isQuiet - a 401 does not ask the reader for a token.
+ * Calls `fetch` with the token.
+ * @param isQuiet - true: a 401 does not show the form for a token.
  */
 export async function request(
   path: string,
@@ -58,27 +57,27 @@ export async function request(
     },
     ...(body && { body: JSON.stringify(body) }),
   });
-  // The reader may have given another one meanwhile.
+  // The reader may have presented another token in the meantime.
   if (response.status === 401 && sent === current && !isQuiet) tokenRefused();
   return response;
 }
 
-/** Whether whoever presents this token, or none, may subscribe. */
+/** Returns whether this token, or an empty one, grants the right to subscribe. */
 export async function maySubscribe(token: string): Promise<boolean> {
-  // Whoever may subscribe may ack, and an ack of a topic that there is not does nothing.
+  // The right to subscribe includes acks. An ack of a topic that does not exist has no effect.
   const body = JSON.stringify({ command: "ack", topic: "lab", position: "1.1" });
   const headers = { "Content-Type": "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
   const response = await fetch("v1/commands", { method: "POST", headers, body });
   return response.status !== 401;
 }
 
-/** Whether the server takes this token. */
+/** Returns whether the server accepts this token. */
 export async function isAccepted(token: string): Promise<boolean> {
-  // Nothing else can stand in a header.
+  // A header can carry only these characters.
   return /^[!-~]+$/.test(token) && maySubscribe(token);
 }
 
-/** The path for a frame or a link, which have no headers: with a ticket, to be used once and soon. */
+/** Returns the path with a one-time ticket. Frames and links cannot send headers, so they need one. */
 export async function withTicket(path: string): Promise<string> {
   if (!current) return path;
   const response = await request("v1/tickets", { method: "POST" });
@@ -87,36 +86,36 @@ export async function withTicket(path: string): Promise<string> {
   return `${path}?ticket=${encodeURIComponent(ticket)}`;
 }
 
-/** Why the server has refused a request: its own sentence, or the status without one. */
+/** Returns the error of a response: the server's own message, or the status if there is none. */
 export async function refusal(response: Response): Promise<{ readonly code: string | null; readonly message: string }> {
   try {
     const { error } = (await response.json()) as { error: { code: string; message: string } };
     return { code: error.code, message: error.message };
   } catch {
-    return { code: null, message: `the server answers ${response.status}` };
+    return { code: null, message: `the server answered ${response.status}` };
   }
 }
 
-/** The sentence of {@link refusal}. */
+/** Returns the message of {@link refusal}. */
 export async function errorMessage(response: Response): Promise<string> {
   return (await refusal(response)).message;
 }
 
-/** Why a request has failed. */
+/** The reason why a request failed. */
 export interface Problem {
   /** A sentence without its full stop. */
   readonly text: string;
-  /** Whether there was no answer at all. */
+  /** Whether no server answered. */
   readonly isUnreachable: boolean;
 }
 
 export function problemOf(error: unknown): Problem {
-  // So `fetch` says that there was no answer at all, in each browser with other words.
+  // `fetch` throws a TypeError if no server answers; its message differs between browsers.
   const isUnreachable = error instanceof TypeError;
-  return { text: isUnreachable ? `Nothing answers at ${serverUrl(".")}` : sentence(error), isUnreachable };
+  return { text: isUnreachable ? `No server answers at ${serverUrl(".")}` : sentence(error), isUnreachable };
 }
 
-/** What went wrong, as a sentence. */
+/** Returns an error's message as a sentence without its full stop. */
 export function sentence(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return text.charAt(0).toUpperCase() + text.slice(1);

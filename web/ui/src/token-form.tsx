@@ -1,9 +1,9 @@
-/** Asks the reader for the token that the server wants. */
+/** The form for a token. The app shows it after the server answered 401. */
 
 import { useState } from "preact/hooks";
 import { isAccepted, problemOf, setToken } from "./server.js";
 
-/** @param taken - is called when the server has taken it. */
+/** @param taken - called when the server has accepted the token. */
 export function TokenForm({ taken }: { taken(): void }) {
   const [text, setText] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
@@ -13,18 +13,17 @@ export function TokenForm({ taken }: { taken(): void }) {
       if (await isAccepted(token)) {
         setToken(token);
         taken();
-      } else setProblem("The server does not take this token");
+      } else setProblem("The server rejects this token");
     } catch (error) {
       setProblem(problemOf(error).text);
     }
   };
   return (
     <section class="empty">
-      <h1>This server asks for a token</h1>
+      <h1>This server requires a token</h1>
       <p>
-        Any token that lets you subscribe will do: a user’s token, as your application gets it (a JSON Web Token), or a
-        token that the server was started with (<code>--subscribe-token</code>, <code>--publish-token</code>,{" "}
-        <code>--token</code>). This tab keeps it until it is closed.
+        Enter a token with the right to subscribe: a user’s token from your application (a JSON Web Token), or a token
+        from the server’s settings (<code>--token</code>). The browser keeps it until you close this tab.
       </p>
       <form
         class="controls"

@@ -1,10 +1,10 @@
-/** What pages say when the server does not. */
+/** The notice of a page whose request failed. */
 
 import type { Problem } from "./server.js";
 
 interface Props {
   readonly problem: Problem;
-  /** Of the page, if it is all that there is. */
+  /** Whether the page shows no other content. Then the title is the page's heading. */
   readonly isAll?: boolean;
 }
 
@@ -12,10 +12,10 @@ export function Unreachable({ problem: { text, isUnreachable }, isAll = true }: 
   const Title = isAll ? "h1" : "h2";
   return (
     <section class="empty" role="alert">
-      <Title>{isUnreachable ? "The server cannot be reached" : "The server refuses this request"}</Title>
+      <Title>{isUnreachable ? "The server cannot be reached" : "The server rejected this request"}</Title>
       <p>
-        {text}. This page tries again by itself.
-        {isUnreachable && " Is the server running? It is started with"}
+        {text}. This page retries on its own.
+        {isUnreachable && " Is the server running? Start it with"}
       </p>
       {isUnreachable && <pre>thalweg serve --demo</pre>}
     </section>

@@ -1,4 +1,4 @@
-/** Events that come as columns: what is seen of them, and how the live page comes to ask for them. */
+/** Events that arrive as columns, and the live page's choice of columns. */
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { answer, CARS, FIGURES, receive, refusal, TABLES, TYPE, until } from "../../sdk/test/arrow-server.js";
@@ -11,14 +11,14 @@ import { Feed } from "../src/live/feed.js";
 import { align } from "../src/live/series.js";
 import { HIGH_PER_S, Volume } from "../src/live/volume.js";
 
-/** The batches of a stream, for a page that knows of these columns. */
+/** The batches of a stream, for a page that knows these columns. */
 async function batches(stream: Uint8Array, known: readonly Column[] = []): Promise<Received[]> {
   const { batches } = receive([answer([stream])]);
   await until(() => batches.length === (stream === CARS ? 3 : 1));
   return batches.map((batch) => receivedColumns(batch as never, known));
 }
 
-/** A batch of columns of these names, of which each has its number. */
+/** A batch with these columns, each filled with its number. */
 function table(names: readonly string[]): Parameters<typeof receivedColumns>[0] {
   const column = (value: number) => ({
     length: 1,
@@ -34,7 +34,7 @@ function table(names: readonly string[]): Parameters<typeof receivedColumns>[0] 
 }
 
 describe("an event of columns", () => {
-  test("is what was published", async () => {
+  test("equals the published event", async () => {
     const [first, second] = await batches(CARS);
     expect(first?.events.event(0)).toEqual({
       car: "c1",
@@ -51,7 +51,7 @@ describe("an event of columns", () => {
     expect([first?.events.length, first?.events.offset(2)]).toEqual([3, 2 ** 33 + 2]);
   });
 
-  test("is an array, an object or a value, as those before it were", () => {
+  test("is an array, an object or a value, like those before it", () => {
     const event = (names: string[], ...before: unknown[]): unknown => {
       const columns = new Columns();
       for (const it of before) columns.learn(it);
@@ -67,7 +67,7 @@ describe("an event of columns", () => {
     expect(event(["column0"], { column0: 3 })).toEqual({ column0: 1 });
   });
 
-  test("of all kinds is JSON, and its numbers are read of it", () => {
+  test("of mixed types is JSON, and its numbers are read from it", () => {
     const batch = table(["value"]) as unknown as { table: { children: object[]; schema: { fields: object[] } } };
     const { children, schema } = batch.table;
     Object.assign(children[1] as object, { at: () => "[7,8]" });
@@ -79,7 +79,7 @@ describe("an event of columns", () => {
     expect(Array.from(events.numbers(columns.all[1] as Column))).toEqual([8]);
   });
 
-  test("numbers are read without one", async () => {
+  test("numbers are read without event objects", async () => {
     const [first] = await batches(CARS);
     const events = first?.events as Received["events"];
     const columns = new Columns();
@@ -94,7 +94,7 @@ describe("an event of columns", () => {
   });
 });
 
-test("a feed is the same, however its events come", async () => {
+test("a feed is the same for JSON and columns", async () => {
   const [asColumns, asJson] = [new Feed(), new Feed()];
   const speed = (feed: Feed) => feed.columns.all.filter(({ name }) => name === "speed");
   for (const batch of await batches(CARS)) asColumns.take(batch, 0);
@@ -119,7 +119,7 @@ test("a feed is the same, however its events come", async () => {
   expect(align([drawn!])).toEqual(align([other!]));
 });
 
-test("elements of arrays get the names that a schema has", () => {
+test("elements of arrays get the names of a schema", () => {
   const columns = new Columns();
   columns.rename(["first"]);
   columns.learn([1, 2, 3]);
@@ -136,7 +136,7 @@ test("elements of arrays get the names that a schema has", () => {
   ]);
 });
 
-test("a volume is high when it has been for a while", () => {
+test("the volume counts as high after a while", () => {
   const steady = (perS: number, seconds: number): boolean => {
     const volume = new Volume();
     return Array.from({ length: seconds * 10 + 1 }, (_, index) => volume.came(perS / 10, index * 100)).some(Boolean);
@@ -174,7 +174,7 @@ describe("a live page", () => {
     vi.useRealTimers();
   });
 
-  /** A little more than a page may get before it asks for columns. */
+  /** Slightly more events than a page may get before it requests columns. */
   const flood = async (): Promise<number> => {
     const page = live as Live;
     for (let ms = 0; ms <= 3000; ms += 100) {
@@ -188,7 +188,7 @@ describe("a live page", () => {
   const asked = (): (string | null)[] =>
     world.requests.filter(({ headers }) => headers["Accept"] === TYPE).map(({ url }) => url.searchParams.get("cursor"));
 
-  test("goes on as columns where it was, when much comes", async () => {
+  test("switches to columns at its position, at high volume", async () => {
     live = new Live("cars", null);
     await until(() => live?.status.state === "open");
     expect(live.status.transport).toBe("websocket");
@@ -200,11 +200,11 @@ describe("a live page", () => {
     expect(live.status).toEqual({ state: "open", transport: "arrow", reason: null });
     expect(live.feed.stats(Date.now()).gaps).toBe(0);
     expect(live.feed.rows.count).toBe(before + 25);
-    // Nothing more over the session, which is not connected any longer.
+    // The session is disconnected, so no further events arrive over it.
     expect(world.listeners.size).toBe(0);
   });
 
-  test("stays with the session if there are no columns, and does not ask again", async () => {
+  test("stays with the session if there are no columns, and does not request them again", async () => {
     live = new Live("cars", null);
     await until(() => live?.status.state === "open");
     arrow.push(refusal(406, "not_acceptable"));
@@ -216,12 +216,12 @@ describe("a live page", () => {
     expect([live.failure, live.feed.stats(Date.now()).gaps]).toEqual([null, 0]);
   });
 
-  test("asks for columns if they are chosen, and goes on over what is chosen then", async () => {
+  test("requests columns if they are selected, and continues over the transport selected next", async () => {
     arrow.push(answer([CARS.slice(0, -300)], {}, "stay"));
     live = new Live("cars", "arrow");
     await until(() => live?.feed.rows.count === 25);
     expect(live.status).toMatchObject({ state: "open", transport: "arrow" });
-    // Of the other server nothing has come yet.
+    // The other server has not sent any event yet.
     world.publish("cars", ...Array(5).fill(1));
     live.use("websocket");
     await until(() => live?.status.state === "open" && live.status.transport === "websocket");
@@ -230,7 +230,7 @@ describe("a live page", () => {
     expect(subscribe?.["cursor"]).toBe(`e1.${2 ** 33 + 24}`);
   });
 
-  test("says why a topic that came as columns has ended", async () => {
+  test("reports why a topic received as columns has ended", async () => {
     const close = Buffer.from(CARS).toString("latin1").replace("1012", "4500");
     arrow.push(answer([Uint8Array.from(Buffer.from(close, "latin1"))]));
     live = new Live("cars", "arrow");

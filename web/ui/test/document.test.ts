@@ -1,4 +1,4 @@
-/** What is seen of a value topic: its lines, its differences, and what patches have saved. */
+/** Value topics on the live page: lines, differences, and savings. */
 
 import type { Batch } from "thalweg";
 import { describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ const shown = (document: unknown, opened = CLOSED): string[] =>
   lines(version(1, document, undefined, null), opened).map(({ pointer, text }) => `${pointer} ${text}`);
 
 describe("differences", () => {
-  test("are where values are others, however deep; what is the same object is not looked into", () => {
+  test("are found at any depth; identical objects are skipped", () => {
     const same = new Proxy({}, { ownKeys: () => expect.unreachable() as never });
     const before = { a: 1, b: { c: [1, 2], d: same }, "e/f": { "~": null }, g: 1 };
     const after = { a: 1, b: { c: [1, 3, 4], d: same }, "e/f": { "~": 0 }, h: [] };
@@ -24,14 +24,14 @@ describe("differences", () => {
     expect(differences({ a: [] }, { a: {} })).toEqual(["/a"]);
   });
 
-  test("are bounded, also where all is another", () => {
+  test("are limited, also if everything differs", () => {
     const all = (value: number) => Array.from({ length: 10_000 }, () => value);
     expect(differences(all(1), all(2)).length).toBe(2000);
   });
 });
 
 describe("lines of a document", () => {
-  test("are those that are open", () => {
+  test("are those of open containers", () => {
     const document = { id: "8", clock: { minute: 1 }, rows: [{ id: 1, list: [1] }], none: {}, empty: null };
     expect(shown(document)).toEqual([
       " 5 members",
@@ -48,7 +48,7 @@ describe("lines of a document", () => {
     expect(shown(7)).toEqual([" 7"]);
   });
 
-  test("mark what has changed, and count what has in what is closed", () => {
+  test("mark changes, and count changes in closed containers", () => {
     const first = version(1, { a: { b: 1, c: { d: 1, e: 1 } }, f: 1 }, undefined, null);
     expect(first.changed.size).toBe(0);
     const next = version(2, { a: { b: 2, c: { d: 2, e: 2 } }, f: 1 }, ["/a/b", "/a/c/d", "/a/c/e"], first);
@@ -57,11 +57,11 @@ describe("lines of a document", () => {
       ["/a/b", 0],
       ["/a/c", 2],
     ]);
-    // Of a version that came whole they are found.
+    // The changes of a whole version are found by comparing.
     expect([...version(2, next.document, undefined, first).changed].sort()).toEqual(["/a/b", "/a/c/d", "/a/c/e"]);
   });
 
-  test("are few, however large the document is", () => {
+  test("are limited for large documents", () => {
     const wide = Array.from({ length: 100_000 }, (_, id) => ({ id }));
     expect(lines(version(1, wide, undefined, null), CLOSED).length).toBe(CHILDREN * 2 + 1);
     const many = { ...CLOSED, listed: new Map([["", 100_000]]) };
@@ -72,7 +72,7 @@ describe("lines of a document", () => {
   });
 });
 
-test("savings are what came beside what whole documents would have been", () => {
+test("savings compare received bytes with whole documents", () => {
   const savings = new Savings();
   expect(savings.share).toBe(0);
   savings.add({ a: "x".repeat(92) }, 120);
@@ -126,7 +126,7 @@ describe("a match", () => {
   const team = (name: string, score?: number) => ({ name, ...(score !== undefined && { score }) });
   const game = { id: "8", home: team("Reds", 2), away: team("Blues"), status: "first_half" };
 
-  test("is one, or is nothing", () => {
+  test("is a match or `null`", () => {
     expect(match(game)).toBe(game);
     for (const wrong of [null, 1, "8", [], {}, { ...game, home: null }, { ...game, id: 8 }, { ...game, away: {} }]) {
       expect(match(wrong)).toBeNull();
@@ -138,7 +138,7 @@ describe("a match", () => {
     expect(objects("none" as never)).toEqual([]);
   });
 
-  test("has a clock, or what it is instead", () => {
+  test("has a clock, or a word instead", () => {
     expect(clock({ ...game, clock: { minute: 7, second: 5 } })).toBe("07:05");
     expect(clock(game)).toBe("00:00");
     expect(clock({ ...game, status: "half_time" })).toBe("Half-time");
@@ -147,7 +147,7 @@ describe("a match", () => {
     expect([5, 6, 7].map(grade)).toEqual(["low", "middle", "high"]);
   });
 
-  test("is found by an id that a topic can have", () => {
+  test("has an id that a topic name can contain", () => {
     for (const id of ["8", "a-b_c.~", "auth0|a@b:c+d=e"]) expect(isId(id), id).toBe(true);
     for (const id of ["", ".", "..", "a/b", "ä", "*", "x".repeat(65)]) expect(isId(id), id).toBe(false);
   });

@@ -1,4 +1,4 @@
-/** What the lab page measures, and what it says of it. */
+/** The lab page: measurements and findings. */
 
 import { describe, expect, test } from "vitest";
 import { seeded } from "../../sdk/test/random.js";
@@ -65,7 +65,7 @@ const whole = (plan: Plan, samples: Result["samples"], more: Partial<Result> = {
 const cell = (transport: Cell["transport"], batch: number | null = 100): Cell => ({ transport, batch, connections: 1 });
 
 describe("a plan", () => {
-  test("has every combination once in each round, in mixed order", () => {
+  test("has every combination once in each round, in random order", () => {
     expect(cells(plan)).toHaveLength(4);
     const rounds = turns(plan, true, seeded(1));
     expect(rounds).toHaveLength(3);
@@ -73,7 +73,7 @@ describe("a plan", () => {
     expect(new Set(rounds.map((round) => JSON.stringify(round))).size).toBeGreaterThan(1);
   });
 
-  test("leaves out what a browser cannot do over HTTP/1.1", () => {
+  test("leaves out cells that a browser cannot measure over HTTP/1.1", () => {
     const many = { ...plan, connections: [1, 10] };
     expect(turns(many, true, seeded(1))[0]).toHaveLength(6);
     expect(turns(many, false, seeded(1))[0]).toHaveLength(8);
@@ -84,7 +84,7 @@ describe("a plan", () => {
 });
 
 describe("repeats", () => {
-  test("come to a middle and a range", () => {
+  test("have a median and a range", () => {
     expect(median([3, 1, 2])).toBe(2);
     expect(median([1, 2])).toBe(1.5);
     expect(quantile([0, 10], 0.9)).toBe(9);
@@ -92,16 +92,16 @@ describe("repeats", () => {
     expect(spread([3, 1, 2])).toEqual({ median: 2, low: 1, high: 3, count: 3 });
   });
 
-  test("differ only where every one is beyond every other", () => {
+  test("differ only if every one is beyond every other", () => {
     const of = (...values: number[]) => spread(values)!;
     expect(compare(of(4, 5, 6), of(1, 2, 3))).toBe("more");
     expect(compare(of(1, 2, 3), of(4, 5, 6))).toBe("less");
-    expect(compare(of(1, 2, 4), of(4, 5, 6))).toBe("tie");
+    expect(compare(of(1, 2, 4), of(4, 5, 6))).toBe("same");
     expect(compare(of(1, 2), of(4, 5))).toBe("unknown");
   });
 });
 
-test("who was the limit", () => {
+test("the limit of a sample", () => {
   const check = (eventsPerS: number, madePerS: number | null, share: number) =>
     limit(sample(eventsPerS, { madePerS, busy: { share, longTasks: null } }), 100_000, 2);
   expect(check(199_000, 100_000, 0.3)).toBe("plan");
@@ -124,11 +124,11 @@ describe("a result", () => {
     ),
   ]);
 
-  test("is saved and opened again as it was", () => {
+  test("is saved and opened unchanged", () => {
     expect(parse(json(found))).toEqual(found);
     expect(() => parse("<html>")).toThrow(/not JSON/);
-    expect(() => parse("{}")).toThrow(/no result/);
-    expect(() => parse("null")).toThrow(/no result/);
+    expect(() => parse("{}")).toThrow(/not a result/);
+    expect(() => parse("null")).toThrow(/not a result/);
     for (const broken of [
       { samples: [{}] },
       { samples: [null] },
@@ -141,11 +141,11 @@ describe("a result", () => {
       { begun: 5 },
       { failures: [{}] },
     ]) {
-      expect(() => parse(JSON.stringify({ ...found, ...broken })), JSON.stringify(broken)).toThrow(/no result/);
+      expect(() => parse(JSON.stringify({ ...found, ...broken })), JSON.stringify(broken)).toThrow(/not a result/);
     }
   });
 
-  test("has a row for each cell, and says what was found", () => {
+  test("has a row for each cell, and findings", () => {
     const all = rows(found.samples, cells(plan));
     expect(all.map(({ figure, limit }) => [figure.median, limit])).toEqual([
       [1000, "plan"],
@@ -154,13 +154,13 @@ describe("a result", () => {
       [51_000, "page"],
     ]);
     const words = findings(found).join("\n");
-    expect(words).toContain("The most that came through: 100 k events/s");
-    expect(words).toContain("1 row per ms × 1: everything arrived over websocket and sse.");
-    expect(words).toContain("websocket carried 100 k events/s, sse 51 k.");
-    expect(words).toContain("100 rows per ms × 1, sse: 51 % of the plan. The limit was this page");
+    expect(words).toContain("The highest rate was 100 k events/s");
+    expect(words).toContain("1 row per ms × 1: all events arrived over websocket and sse.");
+    expect(words).toContain("websocket delivered 100 k events/s, sse 51 k.");
+    expect(words).toContain("100 rows per ms × 1, sse: 51 % of the planned rate. Limited by this page");
   });
 
-  test("calls a tie a tie, and nothing anything after one repeat", () => {
+  test("reports where no difference was found, and no ranking after one repeat", () => {
     const b: Plan = { experiment: "b", transports: ["websocket", "sse", "long-polling"], trips: 1000, repeats: 3 };
     const one = whole(b, [
       ...taken(cell("websocket", null), trips(300), trips(310), trips(305)),
@@ -168,10 +168,10 @@ describe("a result", () => {
       ...taken(cell("long-polling", null), trips(1050), trips(1150), trips(1250)),
     ]);
     const words = findings(one).join("\n");
-    expect(words).toContain("websocket took 305 ms, sse 1,000, long-polling 1,150 (a tie with the one before)");
-    expect(words).toContain("sse took 3.3 times as long as WebSocket; as published in 2013 with Chrome: 1.9 times");
+    expect(words).toContain("websocket took 305 ms, sse 1,000, long-polling 1,150 (no difference from sse found)");
+    expect(words).toContain("sse took 3.3 times as long as websocket; published in 2013 for Chrome: 1.9 times");
     expect(findings({ ...one, plan: { ...b, repeats: 1 } }).join()).toContain("fewer than three repeats");
-    expect(findings(whole(b, []))).toEqual(["Nothing was measured."]);
+    expect(findings(whole(b, []))).toEqual(["The run has no samples."]);
   });
 
   test("as a table for people and for programs", () => {
@@ -183,14 +183,14 @@ describe("a result", () => {
   });
 });
 
-test("what a server offers", () => {
+test("the sources of a server", () => {
   expect(offer(["lab/rows/100", "lab/rows/1", "lab/runner/0", "lab/rows/x", "lab/runner/0/acks"])).toEqual({
     batches: [1, 100],
     runners: 1,
   });
 });
 
-test("which browser it is", () => {
+test("the name of the browser", () => {
   const brands = [
     { brand: "Not:A-Brand", version: "24" },
     { brand: "Chromium", version: "140" },

@@ -1,4 +1,4 @@
-/** What the live page knows of a topic. */
+/** The data of the live page. */
 
 import type { Batch } from "thalweg";
 import { describe, expect, test } from "vitest";
@@ -30,7 +30,7 @@ const batch = (first: number, events: unknown[], more: Partial<Batch<unknown>> =
 const at = (ms: number): string => new Date(1.7e12 + ms).toISOString();
 
 describe("a series", () => {
-  test("has the least, the most and the mean of each slice", () => {
+  test("has the minimum, the maximum and the mean of each slice", () => {
     const series = new Series(SLICES * 10);
     for (const [ms, value] of [
       [5, 1],
@@ -42,7 +42,7 @@ describe("a series", () => {
     expect(align([series])).toEqual({ at: [0, 0.02], least: [[1, 7]], most: [[5, 7]], mean: [[3, 7]] });
   });
 
-  test("has the highest of each second, of those that are over", () => {
+  test("has the maximum of each complete second", () => {
     const series = new Series(60_000, "max");
     for (const [ms, value] of [
       [10_000, 50],
@@ -58,7 +58,7 @@ describe("a series", () => {
     expect(align([series], true).at).toEqual([11, 12, 70]);
   });
 
-  test("forgets what is older than its window, and is not told it again", () => {
+  test("drops values older than its window, and ignores late ones", () => {
     const series = new Series(SLICES);
     series.add(0, 1);
     series.add(SLICES + 5, 2);
@@ -66,21 +66,21 @@ describe("a series", () => {
     expect(align([series]).at).toEqual([(SLICES + 5) / 1000]);
   });
 
-  test("begins anew when a clock is set back for good", () => {
+  test("restarts when a clock is set back", () => {
     const series = new Series(SLICES);
     series.add(1e12, 1);
     for (let count = 0; count < 1000; count++) series.add(5, 2);
     expect(align([series]).mean).toEqual([[2]]);
   });
 
-  test("has a place for what is no number: none", () => {
+  test("ignores values that are not numbers", () => {
     const series = new Series(SLICES);
     series.add(1, Number.NaN);
     series.add(Number.NaN, 1);
     expect(align([series]).at).toEqual([]);
   });
 
-  test("is broken where something was missed", () => {
+  test("is interrupted by a gap", () => {
     const series = new Series(SLICES);
     series.add(1, 1);
     series.cut();
@@ -88,7 +88,7 @@ describe("a series", () => {
     expect(align([series])).toMatchObject({ at: [0.001, 0.0025, 0.003], mean: [[1, null, 3]] });
   });
 
-  test("beside another says nothing where it has nothing", () => {
+  test("has no value where only another series has one", () => {
     const [one, other] = [new Series(SLICES), new Series(SLICES)];
     one.add(1, 1);
     other.add(2, 2);
@@ -102,7 +102,7 @@ describe("a series", () => {
   });
 });
 
-test("a meter tells the rate of the last seconds, of more where little happens", () => {
+test("a meter measures the rate of the last seconds, over a longer span at low rates", () => {
   const calm = new Meter();
   calm.rate(0);
   for (let now = 200; now <= 10_900; now += 200) {
@@ -119,7 +119,7 @@ test("a meter tells the rate of the last seconds, of more where little happens",
   expect(meter.rate(10_000)).toBeCloseTo(50, 0);
 });
 
-test("an age is by the event's own time where its clock is this one", () => {
+test("an age uses the event's timestamp if its clock is this one", () => {
   const ages = new Ages();
   expect(ages.of(0)).toBeNull();
   ages.came(1000, Number.NaN);
@@ -151,7 +151,7 @@ describe("a feed", () => {
     expect(feed.gaps.map(({ gap }) => gap.reason)).toEqual(["slow", "epoch"]);
   });
 
-  test("charts what it held and what comes", () => {
+  test("charts the rows held and new ones", () => {
     const feed = new Feed();
     feed.take(
       batch(1, [
@@ -170,7 +170,7 @@ describe("a feed", () => {
     expect(align([highest!], true).most).toEqual([[1, 2]]);
   });
 
-  test("a chart of what it held is broken where something was missed, not where offsets jump", () => {
+  test("a chart of the rows held is interrupted by gaps, and not by holes in offsets", () => {
     const feed = new Feed();
     const one = (seconds: number) => [{ time: at(seconds * 1000), v: seconds }];
     feed.take(batch(256, one(0)), 0);
@@ -189,7 +189,7 @@ describe("a feed", () => {
     expect(feed.rows.at(4)?.offset).toBe(1536);
   });
 
-  test("knows whether offsets count events", () => {
+  test("detects holes in offsets", () => {
     const isSparse = (...batches: Received[]) => {
       const feed = new Feed();
       for (const batch of batches) feed.take(batch, 0);
@@ -204,7 +204,7 @@ describe("a feed", () => {
     expect(isSparse(batch(5, [1, 2], { offsets: [5, 256] }))).toBe(true);
   });
 
-  test("finds a member that comes late", () => {
+  test("finds a member that appears late", () => {
     const feed = new Feed();
     for (let first = 1; first < 3000; first += 500) feed.take(batch(first, new Array(500).fill({ a: 1 })), 0);
     feed.take(batch(3001, [{ a: 1, late: 2 }]), 0);
@@ -212,7 +212,7 @@ describe("a feed", () => {
   });
 });
 
-describe("before anybody has chosen", () => {
+describe("by default", () => {
   const shown = (...events: unknown[]) => {
     const [rows, columns] = [new Ring(1000), new Columns()];
     rows.push(new PublishedEvents(1, events), 1);
@@ -228,7 +228,7 @@ describe("before anybody has chosen", () => {
     expect(firstView(...shown({ a: 1 }, { a: 2 }))).toBe("table");
   });
 
-  test("a chart shows what goes up and down, and no coordinates", () => {
+  test("a chart shows numbers that rise and fall, and no coordinates", () => {
     const some = shown(...[3, 1, 2].map((n) => ({ id: n * n, cars: 100, lon: n / 7, lat: n / 9, speed: n + 0.5 })));
     expect(firstSeries(...some)).toEqual(["id", "speed"]);
     const counted = shown(...[1, 2, 3].map((n) => ({ id: n, speed: n + 0.5 })));
@@ -236,24 +236,24 @@ describe("before anybody has chosen", () => {
     expect(coordinates(...some)).toMatchObject({ x: { name: "lon" }, y: { name: "lat" } });
   });
 
-  test("of many things one column is enough", () => {
+  test("many things have one column", () => {
     const cars = shown(...[3, 1, 2].map((n) => ({ car: `c${n}`, speed: n + 0.5, fuel: n + 1.5 })));
     expect(firstSeries(...cars)).toEqual(["speed"]);
   });
 
-  test("of many things the highest is shown, of one its mean", () => {
+  test("many things have their maximum, a single one its mean", () => {
     const [, cars] = shown({ car: "c1", speed: 1.5 }, { car: "c2", speed: 2.5 });
     expect(firstAggregate(cars)).toBe("max");
     const [, figures] = shown({ time: at(0), speed_kmh: 50 }, { time: at(1000), speed_kmh: 51 });
     expect(firstAggregate(figures)).toBe("mean");
   });
 
-  test("what is no number at all has no series", () => {
+  test("columns without numbers have no series", () => {
     expect(firstSeries(...shown({ a: "x" }, { a: "y" }))).toEqual([]);
   });
 });
 
-test("a page begins where there is something to see", () => {
+test("a page starts with recent events", () => {
   const topic = { topic: "t", position: "ab.250000", events: 200_000, subscribers: 0 };
   expect(beginning(null)).toBe("earliest");
   expect(beginning({ ...topic, events: 100 })).toBe("earliest");
@@ -261,7 +261,7 @@ test("a page begins where there is something to see", () => {
   expect(beginning({ ...topic, events: 30_000 })).toBe("ab.235000");
 });
 
-test("a lag is said where positions say it", () => {
+test("a lag is known if positions determine it", () => {
   expect(between("a.5", "a.8", false)).toBe(3);
   expect(between("a.8", "a.5", false)).toBe(0);
   expect(between("a.5", "b.8", false)).toBeNull();
@@ -269,14 +269,14 @@ test("a lag is said where positions say it", () => {
   expect(between("a.512", "a.512", true)).toBe(0);
 });
 
-test("a page opens with the cars, else with what is alive", () => {
+test("a page opens with the cars, otherwise with an active topic", () => {
   const topic = (topic: string, events: number) => ({ topic, events, subscribers: 0, position: "a.0" });
   expect(opening([topic("a", 0), topic("b", 1), topic("car_live_data", 1)])).toBe("car_live_data");
   expect(opening([topic("a", 0), topic("lab/rows/1", 1), topic("query/ab", 1), topic("z", 1)])).toBe("z");
   expect(opening([topic("a", 0)])).toBeNull();
 });
 
-test("an address says what is shown", () => {
+test("an address stores the topic, the view and the query", () => {
   const all = { topic: "cars/max-speed", view: "chart", query: null } as const;
   expect(write(all)).toBe("?topic=cars/max-speed&view=chart");
   expect(read("?topic=cars/max-speed&view=chart")).toEqual(all);
@@ -286,12 +286,12 @@ test("an address says what is shown", () => {
   expect(read(write({ topic: "cars", view: "table", query }))).toEqual({ topic: null, view: "table", query });
 });
 
-test("what takes long to draw is drawn less often", () => {
+test("slow rendering happens less often", () => {
   expect(pause(200, 10)).toBe(190);
   expect(pause(200, 150)).toBe(300);
 });
 
-test("an axis has round figures, and never too many", () => {
+test("an axis has round numbers, and a limited number of them", () => {
   expect(ticks({ least: 54.119, most: 54.582 }, 5)).toEqual({
     at: [54.2, 54.3, 54.4, 54.5].map((at) => expect.closeTo(at)),
     step: 0.1,
@@ -307,7 +307,7 @@ test("an axis has round figures, and never too many", () => {
   }
 });
 
-test("figures are written alike everywhere", () => {
+test("formats of numbers", () => {
   expect([0, 5, 0.5, 999, 1234, 12_345, 4_560_000].map(brief)).toEqual([
     "0",
     "5",

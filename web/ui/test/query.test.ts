@@ -1,4 +1,4 @@
-/** Queries on the live page: where one is wrong, which there are to pick, and how their rows go on. */
+/** Queries on the live page: errors, examples, and rows. */
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { until } from "../../sdk/test/arrow-server.js";
@@ -12,28 +12,28 @@ describe("a mistake", () => {
     return found && `${found.before}[${found.word}]${found.after}`;
   };
 
-  test("is marked where the server finds it", () => {
+  test("is marked at the place that the server reports", () => {
     expect(marked("SELECT sped FROM cars", "line 1, column 8")).toBe("SELECT [sped] FROM cars");
     expect(marked("SELECT a\nFROM cars ORDER BY a", "Line 2, column 11")).toBe("FROM cars [ORDER] BY a");
     expect(marked('SELECT * FROM "a b"', "line 1, column 15")).toBe('SELECT * FROM ["a b"]');
     expect(marked("SELECT 'x", "line 1, column 8")).toBe("SELECT [']x");
     expect(marked("SELECT a !! b", "line 1, column 10")).toBe("SELECT a [!]! b");
-    // Characters, whatever JavaScript makes of them.
+    // Characters, and not UTF-16 units.
     expect(marked("SELECT '🚗', größe FROM cars", "line 1, column 13")).toBe("SELECT '🚗', [größe] FROM cars");
   });
 
-  test("may be that something is missing", () => {
+  test("may be a missing word", () => {
     expect(marked("SELECT", "line 1, column 7")).toBe("SELECT[ ]");
     expect(marked("SELECT", "line 9, column 7")).toBe("[ ]");
   });
 
-  test("is nowhere if the server does not say where", () => {
+  test("has no place if the server reports none", () => {
     expect(marked("SELECT 1", "too many")).toBeNull();
     expect(mistake("SELECT 1", "cars has no events yet")).toBeNull();
   });
 });
 
-test("examples are of the demo, or of what is shown", () => {
+test("examples use the demo's topic, or the current one", () => {
   expect(examples(["a", "car_live_data"], "a").map(({ query }) => /car_live_data/.test(query))).toEqual([
     true,
     true,
@@ -86,7 +86,7 @@ describe("rows", () => {
   const names = (): string[] | undefined => live?.feed.columns.all.map(({ name }) => name);
   const asked = (): number => world.requests.filter(({ url }) => url.pathname.startsWith("/v1/columns/")).length;
 
-  test("of a query that the server has forgotten are asked for again", async () => {
+  test("of a query that the server has forgotten are requested again", async () => {
     live = new Live("query/ab", null, "SELECT 1");
     await until(() => live?.status.state === "open");
     world.publish("query/ab", [1]);
@@ -102,7 +102,7 @@ describe("rows", () => {
     expect(live.failure).toBeNull();
   });
 
-  test("of a query that runs no more say why", async () => {
+  test("of a failed query report the reason", async () => {
     live = new Live("query/ab", null, "SELECT 1");
     await until(() => live?.status.state === "open");
     answer = () => refusal(400, "bad_query");
@@ -112,7 +112,7 @@ describe("rows", () => {
     expect(queries).toEqual(["SELECT 1"]);
   });
 
-  test("of another topic that is gone are not", async () => {
+  test("of a topic that is gone are not requested again", async () => {
     live = new Live("cars", null);
     await until(() => live?.status.state === "open");
     world.end("cars", "gone", "it is gone");
@@ -120,7 +120,7 @@ describe("rows", () => {
     expect(queries).toEqual([]);
   });
 
-  test("have the names that the server has for their columns; without, it is asked again in another epoch alone", async () => {
+  test("get the server's column names; without names the page asks again only in a new epoch", async () => {
     live = new Live("cars", null);
     await until(() => live?.status.state === "open");
     expect(asked()).toBe(0);

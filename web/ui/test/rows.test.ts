@@ -1,4 +1,4 @@
-/** What is held of a topic, and what of it is looked at. */
+/** Stored rows, and the visible part of them. */
 
 import { describe, expect, test } from "vitest";
 import { seeded } from "../../sdk/test/random.js";
@@ -18,7 +18,7 @@ const columnsOf = (...all: unknown[]) => {
 const numbers = (from: number, count: number): number[] => Array.from({ length: count }, (_, index) => from + index);
 
 describe("a ring", () => {
-  test("holds the newest rows, whatever the batches", () => {
+  test("holds the newest rows for batches of all sizes", () => {
     for (let seed = 1; seed < 40; seed++) {
       const random = seeded(seed);
       const capacity = 1 + Math.floor(random() * 300);
@@ -27,12 +27,12 @@ describe("a ring", () => {
       let offset = 1;
       for (let batch = 0; batch < 60; batch++) {
         const count = Math.floor(random() * random() * 200);
-        // Now and then some are missed.
+        // Some rows are missed.
         offset += random() < 0.2 ? 7 : 0;
         const some = numbers(offset, count);
         const isSparse = random() < 0.3;
         if (isSparse) some.forEach((_, index) => (some[index] = offset + 3 * index));
-        // They may be there where they are consecutive, too.
+        // Offsets may be given even if they are consecutive.
         ring.push(new PublishedEvents(offset, some, isSparse || random() < 0.1 ? some : undefined), count);
         all.push(...some.map((event) => ({ offset: event, event })));
         offset = (some.at(-1) ?? offset) + 1;
@@ -50,7 +50,7 @@ describe("a ring", () => {
     }
   });
 
-  test("holds no more bytes than it may", () => {
+  test("limits its size in bytes", () => {
     const ring = new Ring(1000, 500);
     for (let batch = 0; batch < 10; batch++)
       ring.push(new PublishedEvents(batch * 100, numbers(batch * 100, 100)), 200);
@@ -58,7 +58,7 @@ describe("a ring", () => {
     expect(ring.start).toBe(800);
   });
 
-  test("changes no batch that it was given", () => {
+  test("does not modify batches", () => {
     const ring = new Ring(100);
     const batch = [1, 2];
     ring.push(new PublishedEvents(1, batch), 2);
@@ -67,7 +67,7 @@ describe("a ring", () => {
     expect(events(ring)).toEqual([1, 2, 3]);
   });
 
-  test("what was is kept as it was while others come", () => {
+  test("a snapshot does not change while rows arrive", () => {
     const ring = new Ring(100);
     ring.push(new PublishedEvents(1, [1, 2, 3]), 3);
     const before = ring.snapshot();
@@ -95,7 +95,7 @@ describe("columns", () => {
     expect(kinds({ a: null }, { a: 1 }, { a: "x" }, { a: 1 })).toEqual(["a text"]);
   });
 
-  test("of arrays have the names that are known", () => {
+  test("of arrays have the known names", () => {
     const columns = new Columns();
     columns.rename(["one"]);
     columns.learn([1, 2]);
@@ -105,7 +105,7 @@ describe("columns", () => {
     ]);
   });
 
-  test("have names of their own, whatever events call their members", () => {
+  test("have unique names for all names of members", () => {
     const names = columnsOf(5, { value: 1 }, { null: 2 }).map(({ name, key }) => [name, key]);
     expect(names).toEqual([
       ["value", null],
@@ -114,7 +114,7 @@ describe("columns", () => {
     ]);
   });
 
-  test("a blank is no number", () => {
+  test("a blank is not a number", () => {
     expect(columnsOf({ a: " " }).map(({ kind }) => kind)).toEqual(["text"]);
     expect(numeric("number", "  ")).toBeNaN();
     expect(numeric("number", [])).toBeNaN();
@@ -128,12 +128,12 @@ describe("columns", () => {
     expect([null, undefined, 5, { a: 1 }].map(preview)).toEqual(["", "", "5", '{"a":1}']);
   });
 
-  test("what is nested too deeply is said to be so", () => {
+  test("deep nesting has a text instead", () => {
     const deep = JSON.parse("[".repeat(100_000) + "]".repeat(100_000)) as unknown;
-    expect([json(deep), shown(deep)]).toEqual(["nested too deeply to be shown", "nested too deeply to be shown"]);
+    expect([json(deep), shown(deep)]).toEqual(["too deeply nested to show", "too deeply nested to show"]);
   });
 
-  test("are another array when one is added, and the same when none is", () => {
+  test("are a new array only when a column is added", () => {
     const columns = new Columns();
     columns.learn({ a: 1 });
     const before = columns.all;
@@ -143,7 +143,7 @@ describe("columns", () => {
     expect(columns.all).not.toBe(before);
   });
 
-  test("cells are an event's own", () => {
+  test("cells are own members", () => {
     const [column] = columnsOf({ constructor: 1 });
     expect(cell({ constructor: 7 }, column!)).toBe(7);
     expect(cell({}, column!)).toBeUndefined();
@@ -151,7 +151,7 @@ describe("columns", () => {
     expect(cell(null, column!)).toBeUndefined();
   });
 
-  test("timestamps are read as the server reads them", () => {
+  test("timestamps have the server's syntax", () => {
     const second = Date.UTC(2022, 6, 13, 21, 4, 8);
     for (const [text, ms] of [
       ["2022-07-13T21:04:08Z", 0],
@@ -178,7 +178,7 @@ describe("columns", () => {
   });
 });
 
-describe("what is looked at", () => {
+describe("the visible rows", () => {
   const cars = [
     ["c1", 40, "2022-01-01T00:00:00Z"],
     ["c2", 90, "2022-01-02T00:00:00Z"],
@@ -198,7 +198,7 @@ describe("what is looked at", () => {
     expect(filter("  ", columns)).toBeNull();
   });
 
-  test("numbers are sorted as numbers, what is none comes last", () => {
+  test("numbers are sorted by value, other values come last", () => {
     const rows = cars.map((event, offset) => ({ offset, event }));
     const order = (index: number, isDescending: boolean): number[] =>
       sort(rows, columns[index]!, isDescending).map(({ offset }) => offset);
@@ -209,14 +209,14 @@ describe("what is looked at", () => {
 });
 
 describe("an incremental filter", () => {
-  /** Each look at it is a millisecond later. */
+  /** Each read of the clock is a millisecond later. */
   const clock = () => {
     let now = 0;
     return () => now++;
   };
   const isEven = (event: unknown): boolean => Number(event) % 2 === 0;
 
-  test("finds what a look at everything would, while rows come and make room", () => {
+  test("finds the same rows as a complete search, while rows arrive and are dropped", () => {
     for (let seed = 1; seed < 20; seed++) {
       const random = seeded(seed);
       const ring = new Ring(1000);
@@ -234,7 +234,7 @@ describe("an incremental filter", () => {
     }
   });
 
-  test("stops in time, and goes on where it was", () => {
+  test("stops in time, and resumes", () => {
     const ring = new Ring(10_000);
     ring.push(new PublishedEvents(0, numbers(0, 10_000)), 1);
     const filtered = new IncrementalFilter(ring, isEven, null, []);
@@ -247,7 +247,7 @@ describe("an incremental filter", () => {
     expect(filtered.length).toBe(5000);
   });
 
-  test("sorts, and not again before it is time", () => {
+  test("sorts at most once per interval", () => {
     const ring = new Ring(100);
     ring.push(new PublishedEvents(0, [3, 1, 2]), 1);
     const columns = columnsOf(1);

@@ -1,4 +1,4 @@
-/** Styles of one page do not reach another: all pages are one document with one bundle of styles. */
+/** Styles of one page do not affect another: all pages share one document and one bundle of styles. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 
 const PAGES = ["lab", "live", "matches", "reports"];
 
-/** The selectors of the rules that stand in no other rule. */
+/** Returns the selectors of top-level rules. */
 function outermost(css: string): string[] {
   const selectors: string[] = [];
   let depth = 0;
@@ -23,7 +23,7 @@ test.each(PAGES)("every rule of the page %s is inside of its own class", (page) 
   const css = readFileSync(join(import.meta.dirname, `../src/${page}/${page}.css`), "utf8");
   const selectors = outermost(css);
   expect(selectors).toContain(`.${page}`);
-  // Names of animations are global: they begin with the page's.
+  // Names of animations are global: they begin with the page's name.
   const isOwn = (selector: string): boolean => selector === `.${page}` || selector.startsWith(`@keyframes ${page}-`);
   expect(selectors.filter((selector) => !isOwn(selector))).toEqual([]);
 });

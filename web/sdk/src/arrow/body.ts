@@ -1,23 +1,23 @@
-/** The body of a record batch: columns as views of its bytes, each checked to be within them. Pure. */
+/** The body of a record batch: columns as views of its bytes, each checked to be within bounds. Pure. */
 
 import { type Column, type DataType, Type, utf8 } from "@uwdata/flechette";
 import { DoubleBatch, FlagBatch, FrameColumn, LongBatch, TextBatch, TextKeyBatch } from "./batches.js";
 import { type FlatTable, long, type Vector } from "./flatbuffer.js";
 
-/** Bytes of a pair of 64-bit integers: a node (rows, nulls), or a buffer's place (offset, length). */
+/** Size of a pair of 64-bit integers: a node (rows, nulls), or a buffer (offset, length). */
 const PAIR_BYTES = 16;
 
 const NONE = new Uint8Array(0);
 
-/** A kind of typed array. */
+/** The constructor of a typed array. */
 interface Kind<T> {
   readonly BYTES_PER_ELEMENT: number;
   new (buffer: ArrayBuffer, offset: number, length: number): T;
 }
 
-/** Columns are to be taken in the order of the schema. All methods throw a RangeError where one is not there. */
+/** Reads columns in the order of the schema. All methods throw a RangeError if a column is missing or out of bounds. */
 export class Body {
-  /** Rows. */
+  /** Number of rows. */
   readonly count: number;
   readonly #bytes: Uint8Array<ArrayBuffer>;
   readonly #nodes: Vector;
@@ -25,7 +25,7 @@ export class Body {
   #node = 0;
   #place = 0;
 
-  /** @param header - the `RecordBatch` that describes it. */
+  /** @param header - the `RecordBatch` that describes the bytes. */
   constructor(header: FlatTable, bytes: Uint8Array<ArrayBuffer>) {
     if (header.table(3)) throw new RangeError("a record batch is compressed");
     this.count = header.long(0);
@@ -34,11 +34,11 @@ export class Body {
     this.#places = header.vector(2, PAIR_BYTES);
   }
 
-  /** @param dictionaries - texts by the numbers of their dictionaries. */
+  /** @param dictionaries - texts of dictionaries, by dictionary id. */
   column(type: DataType, dictionaries: ReadonlyMap<number, Column<string>>): Column<unknown> {
     const { count } = this;
     if (type.typeId === Type.Null) {
-      // It has no buffers, and not even bits: whatever is not there is null.
+      // A column of nulls has no buffers and no validity bits. A missing bit counts as null.
       this.#head();
       return new FrameColumn([new FlagBatch({ type, length: count, nullCount: count, validity: NONE, values: NONE })]);
     }
@@ -61,7 +61,7 @@ export class Body {
     }
   }
 
-  /** The texts of a dictionary: its only column. */
+  /** Returns the texts of a dictionary: its only column. */
   texts(): Column<string> {
     return new FrameColumn([this.#texts({ type: utf8(), ...this.#next() })]);
   }
@@ -71,28 +71,28 @@ export class Body {
     return new TextBatch({ ...node, offsets, values: this.#array(Uint8Array) });
   }
 
-  /** What each column begins with. */
+  /** Reads the node and the validity bits of the next column. */
   #next(): Node {
     const nullCount = this.#head();
-    // Without nulls there need not be any bits.
+    // A column without nulls may have no validity bits.
     const validity = this.#array(Uint8Array, nullCount ? bits(this.count) : 0);
     return { length: this.count, nullCount, validity };
   }
 
-  /** The next column's own description: how many nulls it has. */
+  /** Reads the next column's node. Returns its number of nulls. */
   #head(): number {
     const [rows, nulls] = pair(this.#nodes, this.#node++);
-    if (rows !== this.count) throw new RangeError("a record batch has a column of another length");
+    if (rows !== this.count) throw new RangeError("a column of a record batch has a wrong length");
     return nulls;
   }
 
-  /** The next buffer. @param least - elements that it must have; those behind them are left out. */
+  /** Reads the next buffer. @param least - required number of elements; further elements are ignored. */
   #array<T>(kind: Kind<T>, least?: number): T {
     const [offset, size] = pair(this.#places, this.#place++);
     const { buffer, byteOffset, byteLength } = this.#bytes;
     const count = least ?? size / kind.BYTES_PER_ELEMENT;
     if (!(offset >= 0 && size >= count * kind.BYTES_PER_ELEMENT && offset + size <= byteLength)) {
-      throw new RangeError("a buffer of a record batch is not within it");
+      throw new RangeError("a buffer of a record batch is out of bounds");
     }
     return new kind(buffer, byteOffset + offset, count);
   }
@@ -110,7 +110,7 @@ function pair({ view, at, length }: Vector, index: number): [number, number] {
   return [long(view, place), long(view, place + 8)];
 }
 
-/** Bytes that so many bits take. */
+/** Returns the bytes that `count` bits take. */
 function bits(count: number): number {
   return Math.ceil(count / 8);
 }

@@ -1,36 +1,36 @@
 /**
- * Flatbuffers (https://flatbuffers.dev/internals/), which describe the messages of an Arrow stream.
- * Whatever the bytes are, reading them ends: nothing outside of them can be read (a `DataView` throws
- * a RangeError), and a head that refers to the same bytes again and again is given up. Pure.
+ * Flatbuffers (https://flatbuffers.dev/internals/), which describe the messages of an Arrow stream. Reading terminates
+ * for all inputs: a `DataView` throws a RangeError outside of its bytes, and a flatbuffer that refers to the same
+ * bytes again and again is rejected. Pure.
  */
 
 /** The bytes of one flatbuffer. */
 interface Head {
   readonly view: DataView;
-  /** Bytes of vectors and texts that may still be read. An honest head has no more than it is long. */
+  /** Bytes of vectors and texts that may still be read. A valid flatbuffer has no more than its own length. */
   left: number;
 }
 
-/** Elements of a vector: how many, and where the first one is. */
+/** Elements of a vector: their number, and the place of the first one. */
 export interface Vector {
   readonly view: DataView;
   readonly at: number;
   readonly length: number;
 }
 
-/** A table, and where it is referred to. The tables that are listed here have two fields at least. */
+/** A table and the place of its reference. Tables in vectors have at least two fields. */
 const TABLE_BYTES_MIN = 12;
 const REFERENCE_BYTES = 4;
 
-/** Texts of Arrow: what is there is text, a U+FEFF at its beginning too. */
+/** Decoder for texts of Arrow. A U+FEFF at the beginning is part of the text. */
 export const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** A table: fields by their numbers, each of which may be missing. */
+/** A table. Its fields have numbers, and each field may be missing. */
 export class FlatTable {
   readonly #head: Head;
   readonly #at: number;
   readonly #fields: number;
-  /** Bytes of the list of its fields. */
+  /** Size of the list of fields, bytes. */
   readonly #size: number;
 
   private constructor(head: Head, at: number) {
@@ -40,7 +40,7 @@ export class FlatTable {
     this.#size = head.view.getUint16(this.#fields, true);
   }
 
-  /** The table that these bytes are of. @throws RangeError if they are no flatbuffer; so do all others. */
+  /** Returns the root table. @throws RangeError, as all methods do, if the bytes are not a flatbuffer. */
   static root(bytes: Uint8Array): FlatTable {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     return new FlatTable({ view, left: view.byteLength }, view.getUint32(0, true));
@@ -61,7 +61,7 @@ export class FlatTable {
     return at && this.#head.view.getInt32(at, true);
   }
 
-  /** A 64-bit integer, rounded if it is beyond 2⁵³. */
+  /** Returns a 64-bit integer, rounded beyond 2⁵³. */
   long(field: number): number {
     const at = this.#find(field);
     return at && long(this.#head.view, at);
@@ -79,7 +79,7 @@ export class FlatTable {
     return decoder.decode(new Uint8Array(view.buffer, view.byteOffset + at, length));
   }
 
-  /** @param stride - bytes of each element. */
+  /** @param stride - size of an element, bytes. */
   vector(field: number, stride: number): Vector {
     return this.#vector(field, stride) ?? { view: this.#head.view, at: 0, length: 0 };
   }
@@ -91,7 +91,7 @@ export class FlatTable {
     );
   }
 
-  /** @param more - bytes elsewhere that each element has at least. */
+  /** @param more - minimum size of the data that each element refers to, bytes. */
   #vector(field: number, stride: number, more = 0): Vector | null {
     const refers = this.#find(field);
     if (!refers) return null;
@@ -100,7 +100,7 @@ export class FlatTable {
     const length = view.getUint32(at, true);
     this.#head.left -= length * (stride + more);
     if (this.#head.left < 0 || at + 4 + length * stride > view.byteLength) {
-      throw new RangeError("a flatbuffer has more in it than it is long");
+      throw new RangeError("a flatbuffer refers to the same bytes repeatedly");
     }
     return { view, at: at + 4, length };
   }
@@ -109,7 +109,7 @@ export class FlatTable {
     return new FlatTable(this.#head, refers + this.#head.view.getUint32(refers, true));
   }
 
-  /** Where the field is; 0 if it is missing. */
+  /** Returns the place of a field; 0 if it is missing. */
   #find(field: number): number {
     const entry = 4 + 2 * field;
     if (entry >= this.#size) return 0;
@@ -118,7 +118,7 @@ export class FlatTable {
   }
 }
 
-/** A 64-bit integer at a place, rounded if it is beyond 2⁵³. */
+/** Returns the 64-bit integer at a place, rounded beyond 2⁵³. */
 export function long(view: DataView, at: number): number {
   return view.getUint32(at, true) + view.getInt32(at + 4, true) * 2 ** 32;
 }

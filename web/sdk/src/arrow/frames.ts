@@ -1,9 +1,9 @@
 /**
- * Messages of one stream, taken together to frames: the newest dictionary of each column, and a
- * record batch. Each frame becomes a table of its own, whose columns are views of its bytes. Pure.
+ * Combines the messages of a stream into frames: the newest dictionary of each column, and a record batch. Each frame
+ * becomes a table of its own, whose columns are views of its bytes. Pure.
  *
- * The tables are flechette's. It would read the messages, too; but of a whole stream at once, and
- * of each frame the schema again, and it believes whatever lengths they have.
+ * The tables are flechette's. Its own reader expects a whole stream at once, would read the schema again for each
+ * frame, and does not check lengths.
  */
 
 import { Column, Table } from "@uwdata/flechette";
@@ -11,36 +11,36 @@ import { Body } from "./body.js";
 import { DICTIONARY, type IpcMessage, RECORDS, SCHEMA } from "./messages.js";
 import { type Schema, schema } from "./schema.js";
 
-/** What a record batch has come to. */
+/** A record batch as a table. */
 export interface Frame {
   readonly schema: Schema;
   readonly table: Table;
-  /** Rows. Without any it says that a subscription is confirmed, or alive. */
+  /** Number of rows. A batch without rows confirms a subscription, or shows that the connection is alive. */
   readonly count: number;
   /** Offsets of the first and the last row; 0 without rows. */
   readonly first: number;
   readonly last: number;
   /** The custom metadata of the record batch. */
   readonly metadata: ReadonlyMap<string, string>;
-  /** Of all messages since the frame before. */
+  /** Size of all messages since the frame before, bytes. */
   readonly bytes: number;
 }
 
-/** Messages go in, in order; frames come out. */
+/** Takes messages in order, and returns frames. */
 export class Frames {
   readonly #reuses: boolean;
   #schema: Schema | null = null;
   readonly #dictionaries = new Map<number, Column<string>>();
   #bytes = 0;
 
-  /** @param reuses - whether the memory of messages is used again: then dictionaries wait for theirs elsewhere. */
+  /** @param reuses - whether the memory of messages is reused. Then dictionaries are copied. */
   constructor(reuses = false) {
     this.#reuses = reuses;
   }
 
   /**
-   * @returns a frame, if this message ends one.
-   * @throws TypeError or RangeError if a stream of a Thalweg server has no such message.
+   * @returns a frame if this message completes one.
+   * @throws TypeError or RangeError if the message is not valid in a stream of a Thalweg server.
    */
   take({ kind, header, body, metadata, bytes }: IpcMessage): Frame | null {
     this.#bytes += bytes;
@@ -50,12 +50,12 @@ export class Frames {
     }
     if (kind === DICTIONARY && this.#schema) {
       const data = header.table(1);
-      if (!data || header.byte(2)) throw new TypeError("a dictionary is not a whole one");
+      if (!data || header.byte(2)) throw new TypeError("a dictionary is incomplete");
       const texts = this.#reuses ? body.slice() : body;
       this.#dictionaries.set(header.long(0), new Body(data, texts).texts());
       return null;
     }
-    if (kind !== RECORDS || !this.#schema) throw new TypeError(`a message of kind ${kind} is out of place`);
+    if (kind !== RECORDS || !this.#schema) throw new TypeError(`unexpected message of kind ${kind}`);
     const frame = this.#frame(this.#schema, new Body(header, body));
     this.#bytes = 0;
     return { ...frame, metadata };

@@ -1,46 +1,40 @@
 /**
- * An Arrow IPC stream, taken apart into its messages as bytes come
- * (https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format). Each byte is
- * copied once, and again whenever memory is full before its message is complete. Pure.
+ * Splits an Arrow IPC stream into messages as bytes arrive
+ * (https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format). Each byte is copied once, and again
+ * when the memory is full before a message is complete. Pure.
  */
 
 import { FlatTable } from "./flatbuffer.js";
 
-/** What a message is, as `MessageHeader` of Arrow's `Message.fbs` has it. */
+/** Kinds of messages, as in `MessageHeader` of Arrow's `Message.fbs`. */
 export const SCHEMA = 1;
 export const DICTIONARY = 2;
 export const RECORDS = 3;
 
-/** One message. What is in it must be read before others are asked for. */
+/** A message. Read its contents before you request the next one. */
 export interface IpcMessage {
-  /** One of the above, or a kind that is not known here. */
+  /** One of the kinds above, or an unknown kind. */
   readonly kind: number;
-  /** The table that describes it: `Schema`, `DictionaryBatch` or `RecordBatch`. */
+  /** The table that describes the message: `Schema`, `DictionaryBatch` or `RecordBatch`. */
   readonly header: FlatTable;
-  /** Begins at a multiple of 8 bytes. It stays as it is, unless memory is used again: until bytes are pushed. */
+  /** The body, aligned to 8 bytes. It does not change; if memory is reused, until the next push. */
   readonly body: Uint8Array<ArrayBuffer>;
-  /** The custom metadata of this message. */
+  /** The custom metadata of the message. */
   readonly metadata: ReadonlyMap<string, string>;
-  /** All of its bytes. */
+  /** Size of the message, bytes. */
   readonly bytes: number;
 }
 
-/**
- * A message is never larger, bytes: eight times the history that a server keeps of a topic, unless
- * it is told otherwise.
- */
+/** Largest size of a message, bytes: eight times the server's default history per topic. */
 const MESSAGE_BYTES_MAX = 64 * 1024 * 1024;
-/** Nor what describes it, bytes: a schema of thousands of columns has less. */
+/** Largest size of a message's header, bytes. A schema of thousands of columns is smaller. */
 const HEAD_BYTES_MAX = 1024 * 1024;
-/**
- * Memory that messages are put together in, bytes. Tables keep it for as long as they live: where
- * little comes it is little.
- */
+/** Smallest memory for messages, bytes. Tables keep this memory while they live, so it is small at low volume. */
 const MEMORY_BYTES_MIN = 4 * 1024;
 const MEMORY_BYTES_MAX = 256 * 1024;
-/** It has room for so many pieces like the one that did not fit. */
+/** New memory has room for this many pieces of the size that did not fit. */
 const PIECES = 8;
-/** Before each message: a mark, and the length of its head. */
+/** Size of the prefix of each message: a mark, and the length of the header. */
 const PREFIX_BYTES = 8;
 const MARK = 0xffffffff;
 
@@ -52,24 +46,24 @@ const CUSTOM_METADATA = 4;
 const KEY = 0;
 const VALUE = 1;
 
-/** Bytes go in, messages come out. */
+/** Takes bytes, and returns messages. */
 export class Messages {
   readonly #reuses: boolean;
   #memory = new Uint8Array(0);
   #view = new DataView(this.#memory.buffer);
-  /** Where the next message begins, and where the next byte goes. */
+  /** Places where the next message begins, and where the next byte is written. */
   #start = 0;
   #end = 0;
-  /** Bytes that are needed to go on with the next message. */
+  /** Number of bytes needed to continue with the next message. */
   #needed = PREFIX_BYTES;
   #isOver = false;
 
-  /** @param reuses - whether its memory is used again, once it is full of messages that were taken. */
+  /** @param reuses - whether the memory is reused once its messages were taken. */
   constructor(reuses = false) {
     this.#reuses = reuses;
   }
 
-  /** Whether the stream has said that it ends. What comes behind it is not looked at. */
+  /** Whether the stream has signalled its end. Further bytes are ignored. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -81,9 +75,9 @@ export class Messages {
   }
 
   /**
-   * The next message; `null` if it is not complete.
+   * Returns the next message; `null` if it is incomplete.
    *
-   * @throws RangeError if the bytes are no Arrow stream, or a message is too large.
+   * @throws RangeError if the bytes are not an Arrow stream, or a message is too large.
    */
   next(): IpcMessage | null {
     const start = this.#start;
@@ -104,7 +98,7 @@ export class Messages {
     this.#start += bytes;
     this.#needed = PREFIX_BYTES;
     const header = message.table(HEADER);
-    if (!header) throw new RangeError("a message of Arrow has no header");
+    if (!header) throw new RangeError("an Arrow message has no header");
     return {
       kind: message.byte(HEADER_TYPE),
       header,
@@ -116,11 +110,11 @@ export class Messages {
 
   #headLength(): number {
     const mark = this.#view.getUint32(this.#start, true);
-    if (mark !== MARK) throw new RangeError("this is no Arrow stream");
+    if (mark !== MARK) throw new RangeError("the data is not an Arrow stream");
     return check(this.#view.getInt32(this.#start + 4, true), HEAD_BYTES_MAX);
   }
 
-  /** Takes the message that has begun along. Grows with what has come, not with what is announced. */
+  /** Moves the incomplete message to new memory, whose size depends on the received bytes and not on the announced length. */
   #makeRoom(more: number): void {
     const begun = this.#memory.subarray(this.#start, this.#end);
     const needed = begun.length + more;
@@ -138,15 +132,15 @@ export class Messages {
   }
 }
 
-/** Key-value pairs of a table. */
+/** Returns the key-value pairs of a table. */
 export function metadata(table: FlatTable, field: number): Map<string, string> {
   return new Map(table.tables(field).map((pair) => [pair.text(KEY), pair.text(VALUE)]));
 }
 
-/** All lengths are multiples of 8: so everything in memory begins at one. */
+/** Checks a length. All lengths are multiples of 8, which aligns all parts. */
 function check(length: number, most: number): number {
   if (!(length >= 0 && length <= most && length % 8 === 0)) {
-    throw new RangeError(`a message of Arrow has a part of ${length} bytes`);
+    throw new RangeError(`an Arrow message has a part of ${length} bytes`);
   }
   return length;
 }

@@ -1,42 +1,32 @@
 /**
- * One topic as columns, over one connection after the other. Bytes are asked for when those before
- * them are processed: nothing waits here, and a page that is slow is a slow reader.
+ * Reads one topic as columns, over one connection after the other. The reader requests bytes only after it has
+ * processed those before: data does not queue up, and a slow page is a slow reader.
  *
- * One batch: `#read` takes a piece of the body, `Messages` and `Frames` make tables of it, `#deliver`
- * hands each to the page and waits for it. One connection that is lost: `#run` waits, or does not,
- * and asks for what comes after the last batch.
+ * The path of a batch: `#read` takes a piece of the body, `Messages` and `Frames` make tables, `#deliver` passes each
+ * table to the page and waits for it. After a lost connection, `#run` requests what follows the last batch, at once
+ * or after a delay.
  */
 
 import { backoff, retryAfter } from "../backoff.js";
-import { pieces } from "../body.js";
+import { pieces, Turns } from "../body.js";
 import { ENDED, finalError, safely, ThalwegError } from "../errors.js";
 import { type RequestSettings, requestSettings } from "../options.js";
 import { thisPage } from "../page.js";
 import type { End } from "../transports/transport.js";
-import { Turns } from "../turns.js";
-import {
-  type Close,
-  type Cursor,
-  cursorOf,
-  type Message,
-  type Position,
-  quantity,
-  reconnects,
-  topicPath,
-} from "../wire.js";
+import { type Close, type Cursor, type Message, type Position, quantity, reconnects, topicPath } from "../wire.js";
 import type { ColumnBatch, ColumnListener, ColumnOptions, ColumnStatus, ColumnStream } from "./column-stream.js";
 import { type Frame, Frames } from "./frames.js";
 import { Messages } from "./messages.js";
 import { type Silence, silence } from "./silence.js";
 import { type Start, startOf, TYPE } from "./start.js";
 
-/** Events are missing, or the next ones have other columns: another stream says which. */
+/** The close code if events are missing, or if the next events have other columns. The next stream reports which. */
 const RELOAD = 4003;
 
-/** How a connection ended, in words as well. */
+/** How a connection ended, with the reason in words. */
 interface Ended extends End {
   readonly why: string;
-  /** Whether the server, after some rows, has ended the stream in order to begin another one at the cursor. */
+  /** Whether the server ended the stream after some rows in order to begin another one at the cursor. */
   readonly isTurn?: boolean;
 }
 
@@ -50,29 +40,29 @@ export class ColumnReader implements ColumnStream {
   #status: ColumnStatus = { state: "connecting", reason: null };
   #cursor: Cursor;
   #position: Position | null = null;
-  /** Where the connection in use is. */
+  /** The start of the connection in use. */
   #at: Start | null = null;
   /** The columns of the last batch. */
   #schemaKey: string | null = null;
-  /** Ends the connection in use, or the attempt at one. */
+  /** Aborts the connection in use, or the attempt to connect. */
   #abort = new AbortController();
-  /** Ends the pause before the next attempt. */
+  /** Ends the delay before the next attempt. */
   #wake = (): void => {};
   readonly #backoff = backoff();
-  /** When the connection in use began to work; `Infinity` before. */
+  /** Time when the connection in use was established; `Infinity` before. */
   #begunAt = Infinity;
-  /** Refusals of a token since something last arrived. */
+  /** Rejected tokens since the last data. */
   #unauthorized = 0;
 
-  constructor(base: URL, topic: string, options: ColumnOptions, listener: ColumnListener) {
+  constructor(base: URL, topic: string, from: Cursor, options: ColumnOptions, listener: ColumnListener) {
     this.#topic = topic;
     this.#options = options;
     this.#url = new URL(topicPath(topic), base);
     this.#settings = requestSettings(options);
     this.#listener = listener;
-    this.#cursor = cursorOf(options.from);
+    this.#cursor = from;
     this.#unwatchPage = thisPage.watch({ woke: () => this.#wake(), hidden() {} });
-    // Not before the page has it in its hands.
+    // The page needs the stream before its first status.
     queueMicrotask(() => void this.#run());
   }
 
@@ -123,7 +113,7 @@ export class ColumnReader implements ColumnStream {
         go();
       };
     });
-    if (!this.#isOver) this.#report("connecting");
+    this.#report("connecting");
   }
 
   #end(error: ThalwegError | null): void {
@@ -142,7 +132,7 @@ export class ColumnReader implements ColumnStream {
     safely(() => this.#options.onStatus?.(this.#status));
   }
 
-  /** Opens a connection and reads it, until it ends. */
+  /** Opens a connection and reads it to its end. */
   async #connect(): Promise<Ended> {
     const abort = new AbortController();
     this.#abort = abort;
@@ -155,12 +145,12 @@ export class ColumnReader implements ColumnStream {
       const response = await fetch(this.#requestUrl(), { headers, cache: "no-store", signal: abort.signal });
       const { ok, status, body } = response;
       if (!ok || !body) {
-        // One that is not ours is of whoever stands in between.
+        // A proxy's response has no error of the server.
         const { error } = (await response.json().catch(() => ({}))) as Message;
-        return { refusal: { status, error, retryAfter: retryAfter(response) }, why: `refused with ${status}` };
+        return { refusal: { status, error, retryAfter: retryAfter(response) }, why: `rejected with ${status}` };
       }
       const start = startOf(response.headers, this.#cursor);
-      quiet.heard(idleTimeout);
+      quiet.received(idleTimeout);
       this.#begin(start);
       return await this.#read(body, quiet);
     } catch (error) {
@@ -183,7 +173,7 @@ export class ColumnReader implements ColumnStream {
     this.#at = start;
     this.#begunAt = Date.now();
     this.#report("open");
-    // What is missed is told with a batch: a connection that ends before begins where it is missed.
+    // A gap is reported with a batch. If the connection ends before that, the next one begins before the gap.
     if (!start.gap) this.#cursor = this.#position = start.position;
   }
 
@@ -198,7 +188,7 @@ export class ColumnReader implements ColumnStream {
     while (!messages.isOver) {
       const piece = await next();
       if (!piece) return { why: "cut" };
-      quiet.heard(this.#settings.idleTimeout);
+      quiet.received(this.#settings.idleTimeout);
       messages.push(piece);
       for (let message = messages.next(); message; message = messages.next()) {
         const frame = frames.take(message);
@@ -213,14 +203,14 @@ export class ColumnReader implements ColumnStream {
       }
     }
     if (close && close.code !== RELOAD) return { close, why: close.reason };
-    return { isTurn: hasCome, why: "the stream begins anew" };
+    return { isTurn: hasCome, why: "the stream restarts" };
   }
 
-  /** Hands the page what is new, if anything is. @returns what to wait for, if the page is not done with it. */
+  /** Passes a batch to the page, if there are rows or a gap. @returns a promise to await while the page is busy. */
   #deliver(frame: Frame, { epoch, offset, gap, isOtherSchema }: Start): Promise<void> | undefined {
     const { schema, table, count, first, bytes } = frame;
     if (!count && !gap) return;
-    if (count && first <= offset) throw new RangeError(`event ${first} has come before`);
+    if (count && first <= offset) throw new RangeError(`event ${first} is a repeat`);
     const last = count ? frame.last : offset;
     const position = `${epoch}.${last}`;
     const schemaChanged = isOtherSchema || (this.#schemaKey !== null && this.#schemaKey !== schema.key);
@@ -245,14 +235,14 @@ export class ColumnReader implements ColumnStream {
   }
 }
 
-/** As if nobody had waited for it. */
+/** Reports a rejection of the page's promise as an uncaught error. */
 function uncaught(error: unknown): void {
   safely(() => {
     throw error;
   });
 }
 
-/** What a server ends a connection with. @throws if it is not as docs/wire.md has it. */
+/** Returns the close message of a stream. @throws if it does not match docs/reference/columns.md. */
 function closeOf({ metadata }: Frame): Close | undefined {
   const text = metadata.get("thalweg.close");
   if (text === undefined) return undefined;

@@ -27,13 +27,13 @@ const BOOL = 6;
 const TIMESTAMP = 10;
 const DOUBLE = 2;
 
-/** What is in the columns of a stream. All of its tables have this one. */
+/** The columns of a stream. All tables of the stream have this schema. */
 export interface Schema extends FlechetteSchema {
-  /** The same for schemas of the same columns, in the same order. */
+  /** A key that is equal for schemas with the same columns in the same order. */
   readonly key: string;
 }
 
-/** @throws TypeError if a column is of a type that is not known here; RangeError if it cannot be read. */
+/** @throws TypeError if the type of a column is unknown; RangeError if the bytes cannot be read. */
 export function schema(table: FlatTable): Schema {
   const fields = table.tables(1).map(field);
   if (fields[0]?.name !== "_offset") throw new TypeError("the first column is not _offset");
@@ -48,7 +48,7 @@ function field(table: FlatTable): Field {
   const known = type && plain(table.byte(2), type);
   const isUtf8 = table.byte(2) === UTF8;
   if (!known || (encoding && !(isUtf8 && isInt(encoding.table(1), 32)))) {
-    throw new TypeError(`the column ${name} is of a type that is not known here`);
+    throw new TypeError(`the type of column ${name} is unknown`);
   }
   return {
     name,
@@ -77,7 +77,7 @@ function plain(number: number, type: FlatTable): DataType | null {
   }
 }
 
-/** Whether it is a signed integer of so many bits. */
+/** Returns whether a type is a signed integer of this many bits. */
 function isInt(type: FlatTable | null, bits: number): boolean {
   return type?.int(0) === bits && type.byte(1) === 1;
 }

@@ -1,36 +1,36 @@
-/** How long a server says nothing: it has so long, and time in which the page is waited for is not counted. */
+/** Measures the silence of a server. Time in which the reader waits for the page does not count. */
 
 /** @internal */
 export interface Silence {
-  /** It has said something, and has so long from now on, ms. */
-  heard(nextMs: number): void;
-  /** Waits for the page, and not for the server. */
+  /** Data has arrived: restarts the timer with this timeout, ms. */
+  received(nextMs: number): void;
+  /** Stops the timer while the reader waits for the page. */
   waitFor(page: Promise<void>): Promise<void>;
   stop(): void;
 }
 
-/** @param silent - called once, if nothing was said for `timeoutMs`. @internal */
+/** @param silent - called once if no data arrives for `timeoutMs`. @internal */
 export function silence(timeoutMs: number, silent: () => void): Silence {
-  /** `Infinity` while the page is waited for. */
-  let heardAt = Date.now();
+  /** `Infinity` while the reader waits for the page. */
+  let lastAt = Date.now();
   const check = (): void => {
-    const leftMs = heardAt + timeoutMs - Date.now();
+    const leftMs = lastAt + timeoutMs - Date.now();
     if (leftMs > 0) timer = setTimeout(check, Math.min(leftMs, timeoutMs));
     else silent();
   };
   let timer = setTimeout(check, timeoutMs);
   return {
-    heard(nextMs) {
-      heardAt = Date.now();
+    received(nextMs) {
+      lastAt = Date.now();
       if (nextMs === timeoutMs) return;
       timeoutMs = nextMs;
       clearTimeout(timer);
       check();
     },
     async waitFor(page) {
-      heardAt = Infinity;
+      lastAt = Infinity;
       await page;
-      heardAt = Date.now();
+      lastAt = Date.now();
     },
     stop: () => clearTimeout(timer),
   };

@@ -1,4 +1,4 @@
-/** A forever frame: a hidden document that never ends and calls the page around it. */
+/** The forever frame: a hidden document that never ends and calls the page around it. */
 
 import { type Transport, url } from "./transport.js";
 
@@ -8,13 +8,13 @@ type Page = Window & { thalweg?: Receive };
 /** The page's frames, by their windows. */
 const frames = new Map<Window, (text: string) => void>();
 
-/** The forever frame, to be given to a session; only for a server of the page's own origin. */
+/** The forever frame, for the option `transports`; only for servers of the page's own origin. */
 export const foreverFrame: Transport = {
   name: "forever-frame",
   isTwoWay: false,
   hasHeaders: false,
   hasBackpressure: false,
-  // A document of another origin may not call this one.
+  // A document of another origin cannot call this page.
   isSupported: (base) => typeof document === "object" && base.origin === location.origin,
   open(plan, handlers) {
     (window as Page).thalweg ??= (text, from) => frames.get(from)?.(text);
@@ -24,8 +24,8 @@ export const foreverFrame: Transport = {
     document.body.append(frame);
     const inside = frame.contentWindow as Window;
     frames.set(inside, handlers.text);
-    // `load` comes when the document has ended, closed or refused by the server. Of one that is
-    // cut browsers tell nothing: the session's idle timeout finds it.
+    // `load` means that the document has ended, or that the server closed or rejected it. Browsers do not report
+    // a document that is cut off: the session's idle timeout detects that.
     frame.onload = () => handlers.ended({});
     return {
       close() {

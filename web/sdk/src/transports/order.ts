@@ -1,24 +1,22 @@
-/** The transports there are, and in which order they are tried. */
+/** The transports of the core, and their orders. */
 
-import { httpStreaming } from "./http-streaming.js";
-import { longPolling } from "./long-polling.js";
+import { httpStreaming, longPolling } from "./http.js";
 import { sse } from "./sse.js";
 import type { Transport, TransportName } from "./transport.js";
 import { webSocket } from "./websocket.js";
 
-/** For most things. */
+/** The order for most sessions. */
 export const DEFAULT_ORDER: readonly Transport[] = [webSocket, httpStreaming, sse, longPolling];
 
 /**
- * For much data in one direction: a streamed `fetch` carries several times as much into
- * a tab as a browser's WebSocket or EventSource, and has backpressure, which they have
- * not.
+ * The order for high volume in one direction: a streamed `fetch` carries several times as much data into a tab as a
+ * browser's WebSocket or EventSource, and has backpressure.
  */
 export const HIGH_VOLUME_ORDER: readonly Transport[] = [httpStreaming, webSocket, sse, longPolling];
 
-/** A transport by its name; one that does not come with the core is given as it is. */
+/** Returns a transport of the core by its name; other transports are returned unchanged. @throws TypeError */
 export function transport(wanted: TransportName | Transport): Transport {
-  const found = typeof wanted === "string" ? DEFAULT_ORDER.find((it) => it.name === wanted) : wanted;
-  if (!found) throw new TypeError(`no transport is called ${wanted as string}`);
+  const found = typeof wanted === "string" ? DEFAULT_ORDER.find(({ name }) => name === wanted) : wanted;
+  if (!found) throw new TypeError(`unknown transport ${wanted as string}`);
   return found;
 }

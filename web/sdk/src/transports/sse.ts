@@ -13,8 +13,7 @@ export const sse: Transport = {
     const receive = ({ data }: MessageEvent<string>): void => handlers.text(data);
     source.onmessage = receive;
     for (const kind of ["gap", "end", "heartbeat", "close"]) source.addEventListener(kind, receive);
-    // It would come back by itself, with a ticket used up and without our timeouts: not if
-    // it is closed.
+    // An open EventSource would reconnect on its own, with a used ticket and without the session's timeouts.
     source.onerror = () => handlers.ended({});
     return { close: () => source.close() };
   },

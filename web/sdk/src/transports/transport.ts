@@ -1,69 +1,63 @@
-/**
- * What a transport is: it turns a plan into messages, and does nothing else. It neither
- * reconnects nor has timeouts; whoever opened it does.
- */
+/** The interface of transports. A transport turns a plan into messages. The session handles reconnects and timeouts. */
 
 import { type Close, type Cursor, type Refusal, topicPath } from "../wire.js";
 
-/** A topic, and where the subscription is. */
+/** A topic, and the cursor of its subscription. */
 export interface TopicCursor {
   /** The topic. */
   readonly topic: string;
-  /** After what has been received: it changes while the connection lasts. */
+  /** The cursor after the last received message. It changes while the connection lasts. */
   readonly cursor: Cursor;
 }
 
-/** What a connection is to carry. */
+/** The topics, the terms and the credentials of a connection. */
 export interface ConnectPlan {
-  /** The server's root: `v1/…` is below it. */
+  /** The server's root; `v1/…` is below it. */
   base: URL;
   /**
-   * The topics to subscribe to. A two-way transport leaves them out: the session subscribes
-   * by commands once the connection is open.
+   * The topics to subscribe to. Two-way transports ignore them: the session subscribes by commands once the
+   * connection is open.
    */
   topics: readonly TopicCursor[];
-  /** `policy` and `interval`, as parameters of the URL; of one-way transports only. */
+  /** `policy` and `interval`, as parameters of the URL; for one-way transports only. */
   terms: Readonly<Record<string, string | undefined>>;
-  /** The parameter `deltas` of the URL: whether versions of value topics may come as patches. */
+  /** The parameter `deltas` of the URL: whether the server may send patches of value topics. */
   deltas: "patch" | undefined;
-  /** For the header `Authorization: Bearer …`, if the transport has headers; `null`: none. */
+  /** For the header `Authorization: Bearer …`, if the transport has headers; `null` without a token. */
   token: string | null;
   /** For the parameter `ticket` of the URL, if the transport has no headers. */
   ticket: string | null | undefined;
-  /** To be used instead of the platform's. */
+  /** Replaces the platform's `fetch`. */
   fetch: typeof fetch;
 }
 
 /**
- * What a transport calls. In order: `opened` once, if it is two-way; `text` for each message;
- * `ended` when nothing comes any more. After {@link Link.close} `text` and `ended` do nothing.
+ * The handlers that a transport calls, in this order: `opened` once, if it is two-way; `text` for each message;
+ * `ended` after the last one. After {@link Link.close}, `text` and `ended` have no effect.
  */
 export interface TransportHandlers {
-  /** {@link Link.send} can be called from now on. Of two-way transports only. */
+  /** {@link Link.send} can be called from now on. For two-way transports only. */
   opened(): void;
-  /** A message, as JSON. Text that is not one ends the connection. */
+  /** A message, as JSON. Any other text ends the connection. */
   text(text: string): void;
-  /** Nothing comes any more. The session calls {@link Link.close} in turn. */
+  /** The connection has ended. The session then calls {@link Link.close}. */
   ended(end: End): void;
-  /** A transport with backpressure waits for it before it reads more. */
+  /** Resolves when the page has room. A transport with backpressure awaits it before it reads more. */
   drained(): Promise<void>;
 }
 
-/**
- * How a connection ended: the server closed it (`close`), refused it (`refusal`), or neither:
- * it was cut.
- */
+/** How a connection ended: closed by the server (`close`), rejected by the server (`refusal`), or broken (neither). */
 export interface End {
-  /** What the server closed it with. A `close` message that came as text need not be repeated. */
+  /** The code and reason of the server's close. Omit it for a `close` message that arrived as text. */
   close?: Close;
-  /** The HTTP response that refused it. */
+  /** The HTTP response that rejected the connection. */
   refusal?:
     | {
         /** The status of the response. */
         status: number;
-        /** What the server said; without it, it was somebody in between. */
+        /** The server's error; a proxy's response has none. */
         error?: Refusal | undefined;
-        /** How long the response asks to wait (`Retry-After`), ms. */
+        /** The delay that the response asks for (`Retry-After`), ms. */
         retryAfter?: number | undefined;
       }
     | undefined;
@@ -71,9 +65,9 @@ export interface End {
 
 /** An open connection of a transport. */
 export interface Link {
-  /** Sends a command, as JSON. Of two-way transports only. */
+  /** Sends a command, as JSON. For two-way transports only. */
   send?(text: string): void;
-  /** Closes it and releases what it holds. Also called after it has ended by itself, perhaps twice. */
+  /** Closes the connection and releases its resources. Also called after the connection has ended, possibly twice. */
   close(): void;
 }
 
@@ -81,8 +75,8 @@ export interface Link {
 export type TransportName = "websocket" | "http-streaming" | "sse" | "forever-frame" | "long-polling";
 
 /**
- * A way to receive messages from a server. The session decides when to open a connection, and
- * when to give it up; {@link ConnectOptions.transports} takes transports of a page's own.
+ * A way to receive messages from a server. The session decides when to open a connection and when to give it up.
+ * {@link ConnectOptions.transports} accepts a page's own transports.
  *
  * ```js
  * // For sessions with one topic.
@@ -103,20 +97,19 @@ export interface Transport {
   name: TransportName;
   /** Whether commands can be sent over its connections. */
   isTwoWay: boolean;
-  /** Whether its requests can have headers, and so a token; if not, they get a ticket. */
+  /** Whether its requests can have headers, and so a token. Otherwise they get a ticket. */
   hasHeaders: boolean;
-  /** Whether it waits for {@link TransportHandlers.drained}; if not, the session leaves a connection that brings more than the page can process. */
+  /** Whether it awaits {@link TransportHandlers.drained}. Otherwise the session closes a connection that brings more than the page can process. */
   hasBackpressure: boolean;
-  /** Whether it exists here, for the server at `base`. */
+  /** Returns whether it is available here, for the server at `base`. */
   isSupported(base: URL): boolean;
   /**
-   * Opens a connection. It must not call `handlers` before it has returned. If it throws, the
-   * connection counts as cut.
+   * Opens a connection. It must not call `handlers` before it returns. If it throws, the connection counts as broken.
    */
   open(plan: ConnectPlan, handlers: TransportHandlers): Link;
 }
 
-/** The URL of a plan. @internal */
+/** Returns the URL of a plan. @internal */
 export function url(plan: ConnectPlan, more: Readonly<Record<string, string>> = {}): URL {
   const { topics, terms, deltas, ticket } = plan;
   const only = topics.length === 1 ? topics[0] : undefined;

@@ -1,4 +1,4 @@
-/** WebSocket: both ways over one connection; the only transport with windows. */
+/** WebSocket: both directions over one connection. The only transport with windows. */
 
 import { reconnects } from "../wire.js";
 import { type Transport, url } from "./transport.js";
@@ -7,7 +7,7 @@ export const webSocket: Transport = {
   name: "websocket",
   isTwoWay: true,
   hasHeaders: false,
-  // A page's WebSocket has none; a window with acks stands in for it.
+  // A browser's WebSocket has no backpressure. A window with acks replaces it.
   hasBackpressure: false,
   isSupported: () => !!globalThis.WebSocket,
   open(plan, handlers) {
@@ -16,12 +16,12 @@ export const webSocket: Transport = {
     const socket = new WebSocket(to);
     socket.onopen = () => handlers.opened();
     socket.onmessage = ({ data }) => handlers.text(String(data));
-    // A close by the server comes without it. Node's own WebSocket tells nothing else where
-    // there is no server; `ws` ends the process if nobody listens to its errors.
+    // Without a server, Node's own WebSocket reports only an error, and `ws` ends the process if the error has no
+    // listener. A close by the server is not an error.
     socket.onerror = () => handlers.ended({});
     socket.onclose = ({ code, reason }) => handlers.ended({ close: { code, reason, reconnect: reconnects(code) } });
     return {
-      // A browser complains of what is sent while the socket closes. Its end is told by `ended`.
+      // Browsers log an error if data is sent while the socket closes. `ended` reports the close.
       send: (text) => socket.readyState === socket.OPEN && socket.send(text),
       close: () => socket.close(),
     };

@@ -1,4 +1,4 @@
-/** What a page may write with the types as they are shipped. Only compiled. */
+/** Code that a page may write with the published types. Only compiled. */
 
 import {
   type Batch,

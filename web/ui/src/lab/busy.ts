@@ -1,21 +1,20 @@
 /**
- * How busy the page's thread is. Probes at random times find it at work as often as it
- * is at work. Each one waits until there is nothing else to do: one that is late found it
- * busy. Tasks much shorter than a millisecond, with pauses between, are overlooked.
+ * Measures how busy the page's main thread is. Probes run at random times, with background priority: a probe that
+ * runs late found the thread busy. The probes miss tasks much shorter than a millisecond with pauses between them.
  */
 
 import type { Busy } from "./sample.js";
 
-/** A probe is late after so long, ms. */
+/** Delay from which a probe counts as late, ms. */
 const LATE_MS = 1;
-/** Between two probes, ms, and by chance up to as long again. */
+/** Shortest time between two probes, ms; the longest is twice as much. */
 const EVERY_MS = 6;
 
 interface Scheduler {
   postTask(task: () => void, options: { priority: string; delay: number }): Promise<void>;
 }
 
-/** Probes until what it returns is called. */
+/** Starts the probes. Returns a function that stops them and returns the result. */
 export function watch(): () => Busy {
   const { scheduler } = globalThis as { scheduler?: Scheduler };
   const begunMs = performance.now();
@@ -44,7 +43,7 @@ export function watch(): () => Busy {
     count(observer.takeRecords());
     observer.disconnect();
     return {
-      // Who never gets a turn is not idle.
+      // A thread on which no probe ever ran was never idle.
       share: probes ? late / probes : 1,
       longTasks: hasLongTasks ? longMs / (performance.now() - begunMs) : null,
     };

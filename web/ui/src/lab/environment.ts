@@ -1,12 +1,12 @@
-/** Where something was measured: a figure without it means little. */
+/** The environment of a measurement: figures have no meaning without it. */
 
 export interface Environment {
   readonly browser: string;
   readonly cores: number;
-  /** Of the server, as the page sees it. */
+  /** The server's origin. */
   readonly server: string;
   readonly isLoopback: boolean;
-  /** How the page itself came: `http/1.1`, `h2`. */
+  /** The protocol of the page's own request: `http/1.1`, `h2`. */
   readonly protocol: string;
   readonly isSecure: boolean;
 }
@@ -27,7 +27,7 @@ export function environment(): Environment {
   };
 }
 
-/** Whether the browser opens six connections to this server, and no more. */
+/** Returns whether the page came over HTTP/1.1, where a browser opens at most six connections to a server. */
 export function isHttp1(): boolean {
   return hop() !== "h2" && hop() !== "h3";
 }
@@ -37,7 +37,7 @@ function hop(): string {
   return page?.nextHopProtocol || "http/1.1";
 }
 
-/** `Chrome 140 on Linux`, as far as a browser says so. Pure. */
+/** Returns the browser's name and version: `Chrome 140 on Linux`. Pure. */
 export function browser({ userAgentData }: Brands, userAgent: string): string {
   const known = userAgentData?.brands.filter(({ brand }) => !/not.?a.?brand/i.test(brand));
   const one = known?.find(({ brand }) => brand !== "Chromium") ?? known?.[0];

@@ -1,4 +1,4 @@
-/** What is to be measured, chosen. */
+/** The form that sets up a run. */
 
 import { useState } from "preact/hooks";
 import type { TransportName } from "thalweg";
@@ -12,7 +12,7 @@ const CONNECTIONS: readonly number[] = [1, 5, 10, 20, 50];
 const SECONDS: readonly number[] = [1, 2, 5, 10];
 const TRIPS: readonly number[] = [100, 1000, 5000];
 const REPEATS: readonly number[] = [1, 3, 5, 9];
-/** Rows per ms that any machine can be asked for. */
+/** Highest rate that is selected by default, rows per ms: every machine can send as much. */
 const MODEST = 100;
 
 interface Props {
@@ -23,7 +23,7 @@ interface Props {
 export function Form({ offer, start }: Props) {
   const [experiment, setExperiment] = useState<Plan["experiment"]>("a1");
   const [transports, setTransports] = useState<readonly TransportName[]>(["websocket", "http-streaming", "sse"]);
-  const [batches, setBatches] = useState<readonly number[]>(() => offer.batches.filter((it) => it <= MODEST));
+  const [batches, setBatches] = useState<readonly number[]>(() => offer.batches.filter((batch) => batch <= MODEST));
   const [connections, setConnections] = useState<readonly number[]>([1]);
   const [seconds, setSeconds] = useState(2);
   const [trips, setTrips] = useState(1000);
@@ -50,15 +50,15 @@ export function Form({ offer, start }: Props) {
         <label>
           <input type="radio" name="experiment" checked={isRows} onChange={() => setExperiment("a1")} />
           <span>
-            <b>A1, a firehose</b> The server sends so many rows every millisecond. How many arrive, and what does it
-            cost this page?
+            <b>A1, firehose</b> The server sends a batch of rows every millisecond. How many rows arrive, and how busy
+            is this page?
           </span>
         </label>
         <label>
           <input type="radio" name="experiment" checked={!isRows} onChange={() => setExperiment("b")} />
           <span>
-            <b>B, round trips</b> The server sends a record, this page acks it, and only then comes the next. How long
-            do they take?
+            <b>B, round trips</b> The server sends a record, this page acks it, and the server sends the next one. How
+            long does a round trip take?
           </span>
         </label>
       </fieldset>
@@ -77,8 +77,8 @@ export function Form({ offer, start }: Props) {
       </div>
       {impossible.length > 0 && (
         <p class="note">
-          {impossible.length} of {counted(cells(plan).length, "cell")} left out: over HTTP/1.1 a browser opens six
-          connections to a server, so that at most {HTTP_1_MAX} can be measured on anything but WebSocket.
+          {impossible.length} of {counted(cells(plan).length, "cell")} left out: over HTTP/1.1 a browser opens at most
+          six connections to a server, so transports other than WebSocket can have at most {HTTP_1_MAX}.
         </p>
       )}
       <p class="go">
@@ -89,9 +89,9 @@ export function Form({ offer, start }: Props) {
           {missing
             ? "This server has no source for this experiment."
             : possible
-              ? `${counted(possible, "cell")}, ${counted(repeats, "time")} each, in mixed order: ` +
+              ? `${counted(possible, "cell")}, ${counted(repeats, "repeat")} each, in random order: ` +
                 `about ${duration(estimateMs(plan, isHttp1()))}`
-              : "Pick at least one of each."}
+              : "Select at least one option in each group."}
         </span>
       </p>
     </form>
@@ -116,8 +116,8 @@ function Several<T extends string | number>({ label, options, chosen, choose }: 
             type="checkbox"
             checked={chosen.includes(option)}
             onChange={({ currentTarget }) =>
-              // In the order of the options, whichever was picked first.
-              choose(options.filter((it) => (it === option ? currentTarget.checked : chosen.includes(it))))
+              // The order of the options, and not the order of the clicks.
+              choose(options.filter((other) => (other === option ? currentTarget.checked : chosen.includes(other))))
             }
           />
           {option.toLocaleString("en")}

@@ -1,4 +1,4 @@
-/** The lab page: measures this browser, this network and this server. */
+/** The lab page: measures this browser, the network and the server. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { brief } from "../format.js";
@@ -15,12 +15,12 @@ import { TITLES } from "./save.js";
 import { StripPlot } from "./strip-plot.js";
 import "./lab.css";
 
-/** A server that does not answer is asked again after so long, ms. */
+/** Time between two requests while the server does not answer, ms. */
 const AGAIN_MS = 5000;
 
 export function LabPage() {
   const [offer, setOffer] = useState<Offer | null>(null);
-  /** Why the server could not be asked. */
+  /** The reason why the last request to the server failed. */
   const [lost, setLost] = useState<Problem | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [running, setRunning] = useState<{ plan: Plan; progress: Progress | null } | null>(null);
@@ -80,8 +80,8 @@ export function LabPage() {
       ) : (
         <>
           <p class="about">
-            Measures this browser, the network between and this server, as they are now. Leave the tab in front and the
-            machine alone while it runs.
+            Measures this browser, the network and this server. Keep the tab in the foreground and the machine otherwise
+            idle during a run.
           </p>
           {lost && <Unreachable problem={lost} isAll={false} />}
           {offer && <Form offer={offer} start={start} />}
@@ -118,11 +118,11 @@ function Running({ plan, progress, stop }: { plan: Plan; progress: Progress | nu
         </button>
       </p>
       <p class="note now">
-        {cell ? `${cell.transport}, ${label(cell)}${figure === null ? "" : `: ${brief(figure)} ${unit}`}` : "Beginning"}
+        {cell ? `${cell.transport}, ${label(cell)}${figure === null ? "" : `: ${brief(figure)} ${unit}`}` : "Starting"}
       </p>
       <StripPlot plan={plan} samples={samples} now={cell && { cell, figure }} />
       {failures.some(({ repeat }) => repeat > 0) && (
-        <p class="problem">Could not be measured: {failures.at(-1)?.why}.</p>
+        <p class="problem">A cell cannot be measured: {failures.at(-1)?.why}.</p>
       )}
     </div>
   );
@@ -133,10 +133,10 @@ function Missing({ offer }: { offer: Offer }) {
   return (
     <div class="empty">
       <h2>This server has no source for {what}</h2>
-      <p>Start it with the demo, which has all of them:</p>
+      <p>Start the server with the demo, which has all sources:</p>
       <pre>thalweg serve --demo</pre>
-      <p>or add them to a server of your own:</p>
-      <pre>{`thalweg serve --open \\
+      <p>or add the sources to your own server:</p>
+      <pre>{`thalweg serve --token everybody,subscribe=**,publish=** \\
   --source lab/rows/100=constant,batch=100,interval=1ms \\
   --source lab/runner/0=runner`}</pre>
     </div>

@@ -1,18 +1,17 @@
-/** What the server has for the lab page. */
+/** The sources that a server has for the lab page. */
 
 import { topics } from "../live/topics.js";
 
 export interface Offer {
-  /** Rows per ms that it has sources for, ascending. */
+  /** Rows per ms of the server's sources, ascending. */
   readonly batches: readonly number[];
   readonly runners: number;
 }
 
 const ROWS = /^lab\/rows\/(\d+)$/;
-/** A Runner, and not where its acks go. */
+/** Topics of Runners, without the topics that their acks go to. */
 export const RUNNER = /^lab\/runner\/\d+$/;
 
-/** Pure. */
 export function offer(names: readonly string[]): Offer {
   const batches = names.flatMap((name) => {
     const [, batch] = ROWS.exec(name) ?? [];

@@ -1,9 +1,9 @@
-/** What the lab page is to measure: cells, in which order, for how long. Pure. */
+/** The plan of a run: its cells, their order, and its duration. Pure. */
 
 import type { TransportName } from "thalweg";
 import { counted } from "../format.js";
 
-/** One combination of what is varied. */
+/** One combination of the parameters. */
 export interface Cell {
   readonly transport: TransportName;
   /** Rows that the server sends every millisecond; `null` in experiment B. */
@@ -11,18 +11,18 @@ export interface Cell {
   readonly connections: number;
 }
 
-/** Experiment A1: how much of a firehose arrives. */
+/** Experiment A1: how many rows of a firehose arrive. */
 export interface RowsPlan {
   readonly experiment: "a1";
   readonly transports: readonly TransportName[];
   readonly batches: readonly number[];
   readonly connections: readonly number[];
-  /** How long a sample is measured, s. */
+  /** Duration of a sample, s. */
   readonly seconds: number;
   readonly repeats: number;
 }
 
-/** Experiment B: how long round trips take, one after the other. */
+/** Experiment B: the duration of round trips, one after the other. */
 export interface TripsPlan {
   readonly experiment: "b";
   readonly transports: readonly TransportName[];
@@ -32,15 +32,15 @@ export interface TripsPlan {
 
 export type Plan = RowsPlan | TripsPlan;
 
-/** Connections to one origin over HTTP/1.1 that a browser opens, one left for questions. */
+/** Connections that can be measured over HTTP/1.1: a browser opens six to an origin, and one is needed for requests. */
 export const HTTP_1_MAX = 5;
-/** WebSockets are counted apart; more than these are more than a page needs. */
+/** Browsers limit WebSockets separately. No page needs more than these. */
 export const CONNECTIONS_MAX = 100;
-/** Before a sample is measured it runs for so long, ms: what is compiled and buffered settles. */
+/** Time that a sample runs before it is measured, ms: the browser compiles code and fills buffers. */
 export const WARM_UP_MS = 500;
-/** What opening and closing takes, about, ms. */
+/** Estimated time to open and close connections, ms. */
 const AROUND_MS = 300;
-/** What a round trip takes, about, ms: for the time left before any has been made. */
+/** Estimated duration of a round trip, ms; used until one has been measured. */
 const TRIP_MS = 1.5;
 
 export function cells(plan: Plan): Cell[] {
@@ -50,20 +50,20 @@ export function cells(plan: Plan): Cell[] {
   );
 }
 
-/** Why a browser could not do this; `null` if it can. */
+/** Returns the reason why a browser cannot measure a cell; `null` if it can. */
 export function hindrance({ transport, connections }: Cell, isHttp1: boolean): string | null {
   if (connections > CONNECTIONS_MAX) return `more than ${CONNECTIONS_MAX} connections`;
   if (transport === "websocket" || !isHttp1 || connections <= HTTP_1_MAX) return null;
-  return `over HTTP/1.1 a browser opens six connections to a server: at most ${HTTP_1_MAX} can be measured`;
+  return `over HTTP/1.1 a browser opens at most six connections to a server; ${HTTP_1_MAX} of them can be measured`;
 }
 
-/** Every cell once, then every cell again, each time in another order. */
+/** Returns all cells once per repeat, each time in a random order. */
 export function turns(plan: Plan, isHttp1: boolean, random: () => number): Cell[][] {
   const possible = cells(plan).filter((cell) => !hindrance(cell, isHttp1));
   return Array.from({ length: plan.repeats }, () => shuffled(possible, random));
 }
 
-/** How long a plan takes, about, ms. */
+/** Returns the estimated duration of a plan, ms. */
 export function estimateMs(plan: Plan, isHttp1: boolean): number {
   const count = cells(plan).filter((cell) => !hindrance(cell, isHttp1)).length * plan.repeats;
   const each = plan.experiment === "a1" ? WARM_UP_MS + plan.seconds * 1000 : plan.trips * TRIP_MS;
@@ -75,7 +75,7 @@ export function label({ batch, connections }: Cell): string {
   return `${counted(batch, "row")} per ms × ${connections}`;
 }
 
-/** Those that differ in transport only, together, in the order that they are in. */
+/** Groups items whose cells differ only in transport. Groups keep the order of their first items. */
 export function shapes<T>(all: readonly T[], of: (one: T) => Cell): [name: string, group: T[]][] {
   const groups = new Map<string, T[]>();
   for (const one of all) {

@@ -1,4 +1,4 @@
-/** What a run found: in words, as a chart, as a table, and to take away. */
+/** The result of a run: findings, chart, table, and files to save. */
 
 import { brief } from "../format.js";
 import { findings, percent } from "./findings.js";
@@ -8,12 +8,12 @@ import { LIMITS } from "./sample.js";
 import { csv, download, json, markdown, TITLES } from "./save.js";
 import { StripPlot } from "./strip-plot.js";
 
-/** What one must know of how it was measured. */
+/** How an experiment is measured. */
 const NOTES: Readonly<Record<Result["plan"]["experiment"], string>> = {
   a1:
-    "WebSockets have the window that the SDK gives them: a page that does not keep up is told of gaps instead of " +
-    "drowned.",
-  b: "An ack goes over the WebSocket itself; on every other transport it is a request of its own.",
+    "Each WebSocket subscription has the SDK's default window: a page that falls behind gets larger batches or gaps " +
+    "instead of a full memory.",
+  b: "Over a WebSocket an ack is a message on the connection. Over every other transport it is a separate request.",
 };
 
 interface Props {
@@ -30,7 +30,7 @@ export function ResultView({ result, again }: Props) {
       <h2>{TITLES[plan.experiment]}</h2>
       <p class="note">
         {date} · {environment.browser} · {environment.cores} cores · {environment.server} ({environment.protocol})
-        {environment.isLoopback && ": server and browser share these cores"}
+        {environment.isLoopback && ", shared by server and browser"}
       </p>
       <ul class="findings">
         {findings(result).map((sentence) => (
@@ -52,9 +52,9 @@ export function ResultView({ result, again }: Props) {
         </section>
       )}
       <p class="note">
-        Repeats are few and the page is part of what is measured: an open developer console, another tab or a busy
-        machine changes the figures. Two transports differ here only if every repeat of one is beyond every repeat of
-        the other; otherwise it is called a tie. {NOTES[plan.experiment]}
+        The number of repeats is small and the page measures itself: an open developer console, another tab or a busy
+        machine changes the figures. Two transports count as different only if every repeat of one is beyond every
+        repeat of the other. {NOTES[plan.experiment]}
       </p>
       <p class="go">
         <button type="button" onClick={() => download(`${name}.json`, "application/json", json(result))}>
@@ -67,7 +67,7 @@ export function ResultView({ result, again }: Props) {
           Save as CSV
         </button>
         <button type="button" class="primary" onClick={again}>
-          Measure something else
+          New run
         </button>
       </p>
     </article>
@@ -75,7 +75,7 @@ export function ResultView({ result, again }: Props) {
 }
 
 function Figures({ rows, isRows }: { rows: readonly Row[]; isRows: boolean }) {
-  const times = isRows ? "later than the quickest" : "of a trip";
+  const times = isRows ? "behind the fastest" : "per trip";
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Figures">
       <table>
@@ -87,17 +87,17 @@ function Figures({ rows, isRows }: { rows: readonly Row[]; isRows: boolean }) {
                 transport
               </th>
             )}
-            <th scope="col">{isRows ? "events/s" : "ms in all"}, median</th>
+            <th scope="col">{isRows ? "events/s" : "total ms"}, median</th>
             <th scope="col">range</th>
             <th scope="col">repeats</th>
             {isRows && <th scope="col">MB/s</th>}
             <th scope="col">p50 ms {times}</th>
             <th scope="col">p99 ms {times}</th>
-            <th scope="col">page at work</th>
+            <th scope="col">page busy</th>
             {isRows && <th scope="col">missed</th>}
             {isRows && (
               <th scope="col" class="text">
-                limit
+                limited by
               </th>
             )}
           </tr>

@@ -1,4 +1,4 @@
-/** One sample of experiment A1: so many connections that take in what the server makes. */
+/** One sample of experiment A1: connections that receive the rows of a source. */
 
 import { type Batch, connect, type Session } from "thalweg";
 import { foreverFrame } from "thalweg/forever-frame";
@@ -10,20 +10,20 @@ import type { RowsSample } from "./sample.js";
 import { sleep } from "./sleep.js";
 import { quantile } from "./statistics.js";
 
-/** A connection that has brought nothing by then brings nothing, ms. */
+/** Time that a connection may take to deliver its first row, ms. */
 const TIMEOUT_MS = 10_000;
-/** How often somebody is told how it goes, ms. */
+/** Time between two progress reports, ms. */
 const TELL_MS = 200;
-/** The column of a row that says when it was due, µs of the server's own clock. */
+/** The column of a row that has its due time, µs of the server's clock. */
 const DUE = 1;
 
-/** All that the connections of a sample have received. */
+/** The total of all connections of a sample. */
 class Taken {
   events = 0;
   bytes = 0;
   batches = 0;
   missed = 0;
-  /** From being due to coming, ms; the two clocks are apart by who knows how much. */
+  /** Time from due to received, ms. The clocks of server and browser differ by an unknown constant. */
   apartMs: number[] = [];
 
   take({ events, bytes, gap }: Batch<unknown>): void {
@@ -38,8 +38,8 @@ class Taken {
 }
 
 /**
- * @param onProgress - hears the rate, events/s, a few times a second.
- * @throws Error with a sentence, if a connection brings nothing; and when the signal is given.
+ * @param onProgress - receives the rate, events/s, a few times a second.
+ * @throws Error with a sentence, if a connection delivers no row, or when the signal aborts.
  */
 export async function sampleRows(
   { transport, batch, connections }: Cell,
@@ -96,7 +96,7 @@ export async function sampleRows(
   }
 }
 
-/** How many events the server has made by now: its offsets are consecutive. */
+/** Returns the number of events that the server has sent so far: the topic's offsets are consecutive. */
 async function made(name: string): Promise<{ offset: number; atMs: number } | null> {
   const askedMs = performance.now();
   const known = await topic(name).catch(() => null);
@@ -109,7 +109,9 @@ async function inTime(begun: readonly Promise<void>[], signal: AbortSignal): Pro
   for (const one of begun) void one.then(() => (open += 1));
   const late = async (): Promise<never> => {
     await sleep(TIMEOUT_MS, signal);
-    throw new Error(`${begun.length - open} of ${begun.length} connections brought nothing in ${TIMEOUT_MS / 1000} s`);
+    throw new Error(
+      `${begun.length - open} of ${begun.length} connections received no event within ${TIMEOUT_MS / 1000} s`,
+    );
   };
   await Promise.race([Promise.all(begun), late()]);
 }

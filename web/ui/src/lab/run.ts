@@ -1,4 +1,4 @@
-/** Carries a plan out: every cell in turn, and what is known meanwhile. */
+/** Runs a plan cell by cell, and reports progress. */
 
 import { environment, isHttp1 } from "./environment.js";
 import { type Cell, cells, estimateMs, hindrance, isSame, type Plan, turns } from "./plan.js";
@@ -7,19 +7,19 @@ import { sampleRows } from "./rows.js";
 import type { Sample } from "./sample.js";
 import { sampleTrips } from "./trips.js";
 
-/** How far it is. */
+/** The progress of a run. */
 export interface Progress {
   readonly done: number;
   readonly all: number;
   readonly leftMs: number;
-  /** What is measured now, and what it has come to: events/s, or trips done. */
+  /** The cell that is measured now, and its figure so far: events/s, or trips done. */
   readonly cell: Cell | null;
   readonly figure: number | null;
   readonly samples: readonly Taken[];
   readonly failures: readonly Failure[];
 }
 
-/** @param onProgress - hears of every step. */
+/** @param onProgress - called at every step. */
 export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress: Progress) => void): Promise<Result> {
   const begun = new Date();
   const samples: Taken[] = [];
@@ -33,7 +33,7 @@ export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress
   let done = 0;
   const report = (cell: Cell | null, figure: number | null): void => {
     const tookMs = Date.now() - begun.getTime();
-    // The first few are too few to tell.
+    // Three cells are the least that allow an estimate.
     const leftMs = done < 3 ? plannedMs - tookMs : (tookMs / done) * (all - done);
     onProgress({
       done,
@@ -52,8 +52,8 @@ export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress
   for (const [round, turn] of rounds.entries()) {
     for (const cell of turn) {
       const repeat = round + 1;
-      // What could not be done once is not tried again.
-      if (!failures.some((it) => isSame(it.cell, cell))) {
+      // A cell that failed once is skipped in later rounds.
+      if (!failures.some((failure) => isSame(failure.cell, cell))) {
         try {
           report(cell, null);
           const sample = await seen(plan, cell, signal, (figure) => report(cell, figure));
@@ -70,7 +70,7 @@ export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress
   return finish();
 }
 
-/** A sample while the page is seen: a hidden tab gets little of the processor. */
+/** Measures a sample while the page is visible: a browser throttles hidden tabs. */
 async function seen(
   plan: Plan,
   cell: Cell,
@@ -89,7 +89,7 @@ async function seen(
           : await sampleTrips(cell, plan.trips, signal, onProgress);
       if (!wasHidden) return sample;
     } catch (error) {
-      // What goes wrong in a tab that is hidden need not in one that is seen.
+      // An error in a hidden tab may be due to throttling: the sample is repeated.
       if (!wasHidden || signal.aborted) throw error;
     } finally {
       document.removeEventListener("visibilitychange", look);

@@ -1,25 +1,25 @@
-/** What one measurement found. Pure. */
+/** The result of one measurement. Pure. */
 
-/** What is known of the page's own thread while it was measured. */
+/** How busy the page's main thread was during the measurement. */
 export interface Busy {
-  /** Of the looks at it, how many found it at work: 0 to 1. */
+  /** Share of probes that found the thread busy, 0 to 1. */
   readonly share: number;
-  /** Of the time, how much went into tasks of over 50 ms; `null` where the browser does not tell. */
+  /** Share of the time in tasks of over 50 ms; `null` if the browser does not report it. */
   readonly longTasks: number | null;
 }
 
 export interface RowsSample {
   readonly kind: "rows";
   readonly spanMs: number;
-  /** Over all connections. */
+  /** Sum over all connections. */
   readonly eventsPerS: number;
   readonly bytesPerS: number;
   readonly batchesPerS: number;
-  /** Events that the server made for each connection; `null` if it did not say. */
+  /** Events a second that the server sent to each connection; `null` if it did not report its position. */
   readonly madePerS: number | null;
-  /** Events that gaps left out, over all connections. */
+  /** Events lost in gaps, over all connections. */
   readonly missed: number;
-  /** How much later than the quickest the first of each batch came, ms. */
+  /** Delay of the first event of each batch, relative to the fastest batch, ms. */
   readonly laterP50Ms: number;
   readonly laterP99Ms: number;
   readonly busy: Busy;
@@ -28,7 +28,7 @@ export interface RowsSample {
 export interface TripsSample {
   readonly kind: "trips";
   readonly trips: number;
-  /** For all of them. */
+  /** The total of all trips. */
   readonly totalMs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -37,17 +37,17 @@ export interface TripsSample {
 
 export type Sample = RowsSample | TripsSample;
 
-/** What is compared: events/s, or ms for all round trips. */
+/** Returns the figure by which samples are compared: events/s, or ms for all round trips. */
 export function figure(sample: Sample): number {
   return sample.kind === "rows" ? sample.eventsPerS : sample.totalMs;
 }
 
-/** Who was the limit of a sample. */
+/** The component that limited a sample. */
 export type Limit = "plan" | "server" | "page" | "between" | "unknown";
 
-/** What is this near to what was planned counts as all of it. */
+/** Share of the planned rate that counts as all of it. */
 const NEARLY = 0.95;
-/** A thread that is found at work this often has no time left. */
+/** Share of busy probes from which the thread counts as saturated. */
 const SATURATED = 0.85;
 
 /** @param planned - events a second for each connection. */
@@ -59,11 +59,11 @@ export function limit(sample: RowsSample, planned: number, connections: number):
   return busy.share > SATURATED ? "page" : "between";
 }
 
-/** In words. */
+/** Limits in words, as they follow "Limited by". */
 export const LIMITS: Readonly<Record<Limit, string>> = {
-  plan: "nobody: all that was planned arrived",
-  server: "the server: it made fewer rows than planned, and all that it made arrived",
-  page: "this page: its thread had no time left",
-  between: "the way between: transport, browser or machine; this page had time left",
-  unknown: "not known: the server did not say what it made",
+  plan: "the plan: all planned rows arrived",
+  server: "the server: it sent fewer rows than planned, and all of them arrived",
+  page: "this page: its main thread was saturated",
+  between: "the path between: transport, browser or machine; this page was not saturated",
+  unknown: "an unknown component: the server did not report how many rows it sent",
 };

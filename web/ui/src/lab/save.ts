@@ -1,4 +1,4 @@
-/** A result as files. Pure but for {@link download}. */
+/** Exports of a result as files. Pure, except {@link download}. */
 
 import { findings, percent } from "./findings.js";
 import { cells, label } from "./plan.js";
@@ -9,7 +9,7 @@ export function json(result: Result): string {
   return `${JSON.stringify(result, null, 2)}\n`;
 }
 
-/** One line for each sample. */
+/** Returns a line for each sample. */
 export function csv({ samples, plan }: Result): string {
   const lines = samples.map(({ cell, repeat, sample }) => {
     const shared = [plan.experiment, cell.transport, cell.batch ?? "", cell.connections, repeat];
@@ -37,10 +37,10 @@ export function markdown(result: Result): string {
     const shared = [label(row.cell), row.cell.transport, figures[0], `${figures[1]} to ${figures[2]}`, count];
     return [...shared, ...times, percent(row.busy), ...(isRows ? [LIMITS[row.limit]] : [])];
   });
-  const of = isRows ? "events/s" : "ms in all";
-  const later = isRows ? "later than the quickest" : "of a trip";
-  const shared = ["cell", "transport", `${of}, median`, "range", "repeats"];
-  const head = [...shared, `p50 ms ${later}`, `p99 ms ${later}`, "page at work", ...(isRows ? ["limit"] : [])];
+  const unit = isRows ? "events/s" : "total ms";
+  const later = isRows ? "behind the fastest" : "per trip";
+  const shared = ["cell", "transport", `${unit}, median`, "range", "repeats"];
+  const head = [...shared, `p50 ms ${later}`, `p99 ms ${later}`, "page busy", ...(isRows ? ["limited by"] : [])];
   const lines = [head, head.map(() => "---"), ...table].map((line) => `| ${line.join(" | ")} |`);
   return [
     `# ${TITLES[plan.experiment]}`,
@@ -49,8 +49,8 @@ export function markdown(result: Result): string {
     "",
     ...lines,
     "",
-    `Measured ${begun} by a page in ${environment.browser}, ${environment.cores} cores, against ${environment.server}` +
-      ` (${environment.protocol}${environment.isLoopback ? ", the same machine" : ""}).`,
+    `Measured at ${begun} by a page in ${environment.browser}, ${environment.cores} cores, against ${environment.server}` +
+      ` (${environment.protocol}${environment.isLoopback ? ", same machine" : ""}).`,
     ...result.failures.map(({ cell, why }) => `\nNot measured: ${label(cell)} over ${cell.transport}: ${why}.`),
     "",
   ].join("\n");
@@ -61,14 +61,14 @@ export const TITLES: Readonly<Record<Result["plan"]["experiment"], string>> = {
   b: "Experiment B: round trips, one after the other",
 };
 
-/** Hands a file to the reader. */
+/** Saves a text as a file. */
 export function download(name: string, type: string, text: string): void {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");
   link.href = address;
   link.download = name;
   link.click();
-  // Not before the browser has begun to read it.
+  // The browser needs the URL until it has started to read it.
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 

@@ -1,6 +1,6 @@
-/** Waits, unless it is aborted. */
+/** A delay that can be aborted. */
 
-/** @throws the signal's reason, as soon as it is given. */
+/** @throws the signal's reason, when the signal aborts. */
 export function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();

@@ -1,6 +1,6 @@
-/** What repeats come to. Pure. */
+/** Statistics of repeats. Pure. */
 
-/** The middle of several, and how far they are apart. */
+/** The median and range of repeats. */
 export interface Spread {
   readonly median: number;
   readonly low: number;
@@ -12,7 +12,7 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
-/** Between neighbours it is in proportion. `NaN` of none. */
+/** Returns a quantile, interpolated between neighbours; `NaN` without values. */
 export function quantile(values: readonly number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (sorted.length - 1) * part;
@@ -20,21 +20,21 @@ export function quantile(values: readonly number[], part: number): number {
   return low + (high - low) * (at - Math.floor(at));
 }
 
-/** `null` of none. */
+/** Returns the median and range; `null` without values. */
 export function spread(values: readonly number[]): Spread | null {
   if (!values.length) return null;
   return { median: median(values), low: Math.min(...values), high: Math.max(...values), count: values.length };
 }
 
-/** Repeats that say something: two of two are apart by chance in one of three cases. */
+/** Fewest repeats for a comparison: with two each, chance alone separates them in one of three cases. */
 const ENOUGH = 3;
 
 /**
- * Whether two differ: every repeat of one is beyond every repeat of the other. Otherwise
- * it is a tie, and with fewer than three repeats nothing is said.
+ * Compares two cells. They differ if every repeat of one is beyond every repeat of the other. With too few repeats
+ * the result is `unknown`.
  */
-export function compare(one: Spread, other: Spread): "more" | "less" | "tie" | "unknown" {
+export function compare(one: Spread, other: Spread): "more" | "less" | "same" | "unknown" {
   if (one.count < ENOUGH || other.count < ENOUGH) return "unknown";
   if (one.low > other.high) return "more";
-  return one.high < other.low ? "less" : "tie";
+  return one.high < other.low ? "less" : "same";
 }

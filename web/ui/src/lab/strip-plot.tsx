@@ -1,4 +1,4 @@
-/** What was measured, as marks on a line for each cell and transport: the chart of a result, and of a run. */
+/** The chart of a run: a mark for each sample, on one line for each cell and transport. */
 
 import { brief } from "../format.js";
 import { type Cell, cells, isSame, type Plan, shapes } from "./plan.js";
@@ -6,14 +6,14 @@ import type { Taken } from "./result.js";
 import { figure } from "./sample.js";
 import { median } from "./statistics.js";
 
-/** The drawing's own units. */
+/** Units of the drawing. */
 const WIDTH = 600;
 const ROW = 22;
 
 interface Props {
   readonly plan: Plan;
   readonly samples: readonly Taken[];
-  /** What is measured now, and what it has come to. */
+  /** The cell that is measured now, and its figure so far. */
   readonly now?: { readonly cell: Cell; readonly figure: number | null } | null;
 }
 
@@ -28,14 +28,14 @@ export function StripPlot({ plan, samples, now = null }: Props) {
     <figure class="strip-plot">
       <figcaption>
         {isRows
-          ? "Events received a second, over all connections"
+          ? "Events received per second, all connections together"
           : `ms for ${plan.trips.toLocaleString("en")} round trips`}
       </figcaption>
       {groups.map(([name, group]) => (
         <section key={name} aria-label={name}>
           {groups.length > 1 && <h3>{name}</h3>}
           {group.map((cell) => {
-            const own = samples.filter((it) => isSame(it.cell, cell)).map(({ sample }) => figure(sample));
+            const own = samples.filter((taken) => isSame(taken.cell, cell)).map(({ sample }) => figure(sample));
             const isNow = now !== null && isSame(now.cell, cell);
             return (
               <div
@@ -60,7 +60,8 @@ export function StripPlot({ plan, samples, now = null }: Props) {
         </section>
       ))}
       <p class="note">
-        A bar is the median of the repeats, each line one of them. From 0 to {brief(most)} {isRows ? "events/s" : "ms"}.
+        A bar shows the median of the repeats, each line one repeat. Scale: 0 to {brief(most)}{" "}
+        {isRows ? "events/s" : "ms"}.
       </p>
     </figure>
   );

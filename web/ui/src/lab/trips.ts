@@ -1,6 +1,6 @@
 /**
- * One sample of experiment B: the server sends a Runner, the page acks it, and only then
- * comes the next. A round trip is from an ack to the Runner that follows it.
+ * One sample of experiment B: the server sends a Runner record, the page acks it, and the server sends the next one.
+ * A round trip lasts from an ack to the Runner that follows it.
  */
 
 import { type Batch, connect } from "thalweg";
@@ -14,17 +14,17 @@ import type { TripsSample } from "./sample.js";
 import { sleep } from "./sleep.js";
 import { quantile } from "./statistics.js";
 
-/** Trips before those that count. */
+/** Warm-up trips, which are not counted. */
 const WARM_UP_TRIPS = 20;
-/** A Runner that has not come by then does not come, ms. */
+/** Time that the page waits for a Runner, ms. */
 const TIMEOUT_MS = 10_000;
-/** How often a free Runner is looked for, and how long after one another, ms. */
+/** Attempts to find a free Runner, and the time between two of them, ms. */
 const ATTEMPTS_MAX = 10;
 const AGAIN_MS = 100;
 
 /**
- * @param onProgress - hears how many trips are done.
- * @throws Error with a sentence, if no Runner comes; and when the signal is given.
+ * @param onProgress - receives the number of trips done.
+ * @throws Error with a sentence, if no Runner arrives, or when the signal aborts.
  */
 export async function sampleTrips(
   { transport }: Cell,
@@ -40,41 +40,41 @@ export async function sampleTrips(
     transports: [way],
     token,
     hiddenInterval: 0,
-    // Every ack is a trip's: none is sent for a window.
+    // Each trip sends its own ack: acks for a window would distort the measurement.
     window: 0,
     onStatus: ({ state }) => state === "open" && opened(),
   });
   const each: number[] = [];
   let count = 0;
   let sentMs = Number.NaN;
-  let heardMs = performance.now();
+  let receivedMs = performance.now();
   let busy: ReturnType<typeof watch> | undefined;
   try {
     await new Promise<void>((done, fail) => {
       signal.addEventListener("abort", () => fail(signal.reason as Error), { once: true });
-      timeout(() => performance.now() - heardMs, signal).catch(() => {
+      timeout(() => performance.now() - receivedMs, signal).catch(() => {
         const { state, reason } = session.status;
-        fail(new Error(`no Runner came in ${TIMEOUT_MS / 1000} s after ${count} (${reason ?? state})`));
+        fail(new Error(`no Runner arrived within ${TIMEOUT_MS / 1000} s after ${count} Runners (${reason ?? state})`));
       });
       const subscription = session.subscribe(topic, { from: position }, ({ events, gap }: Batch<unknown>) => {
-        heardMs = performance.now();
-        if (gap) fail(new Error("a gap where one Runner follows the other: somebody else runs this experiment too"));
+        receivedMs = performance.now();
+        if (gap) fail(new Error("a gap between two Runners: another client runs this experiment too"));
         if (!events.length) return;
         count += 1;
-        if (count > WARM_UP_TRIPS + 1) each.push(heardMs - sentMs);
+        if (count > WARM_UP_TRIPS + 1) each.push(receivedMs - sentMs);
         if (count === WARM_UP_TRIPS + 1) busy = watch();
         if (each.length === trips) {
           done();
           return;
         }
         if (each.length % 50 === 0) onProgress(each.length);
-        // It counts as processed when this function is over.
+        // The batch counts as processed when this listener returns.
         queueMicrotask(() => {
           sentMs = performance.now();
           subscription.ack();
         });
       });
-      // The first Runner comes with the ack of where one is.
+      // An ack of the current position makes the server send the first Runner.
       isOpen.then(() => kick(topic, position)).catch(fail);
     });
     const totalMs = each.reduce((sum, ms) => sum + ms, 0);
@@ -92,7 +92,7 @@ export async function sampleTrips(
   }
 }
 
-/** A Runner that nobody else listens to, and where it stands. */
+/** Returns a Runner topic without subscribers, and its position. */
 async function freeRunner(signal: AbortSignal): Promise<{ topic: string; position: string }> {
   for (let attempt = 1; ; attempt++) {
     const all = (await topics("lab/runner/")).topics.filter(({ topic }) => RUNNER.test(topic));
@@ -100,7 +100,7 @@ async function freeRunner(signal: AbortSignal): Promise<{ topic: string; positio
     if (found) return found;
     if (!all.length) throw new Error("the server has no Runner");
     if (attempt === ATTEMPTS_MAX) throw new Error("every Runner is in use: close other tabs with the lab");
-    // The one of the sample before is perhaps about to be free.
+    // The Runner of the previous sample may be about to be free.
     await sleep(AGAIN_MS, signal);
   }
 }
@@ -110,7 +110,7 @@ async function kick(topic: string, position: string): Promise<void> {
   if (!response.ok) throw new Error(await errorMessage(response));
 }
 
-/** Rejects when nothing has come for too long, or nobody wants it any more. */
+/** Rejects when no Runner arrived for too long, or when the signal aborts. */
 async function timeout(silentMs: () => number, signal: AbortSignal): Promise<never> {
   for (;;) {
     await sleep(TIMEOUT_MS / 4, signal);

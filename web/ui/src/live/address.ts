@@ -1,11 +1,11 @@
-/** What of the live page is in its address: it can be shared, and loaded again. */
+/** The state of the live page that its address stores, so that readers can share and reload it. */
 
 import type { View } from "./defaults.js";
 
 export interface Address {
   readonly topic: string | null;
   readonly view: View | null;
-  /** Instead of a topic. */
+  /** Replaces `topic`. */
   readonly query: string | null;
 }
 
@@ -17,7 +17,7 @@ export function read(search: string): Address {
 }
 
 export function write({ topic, view, query }: Address): string {
-  // In a query `/` needs no escape, and people read it.
+  // `/` needs no escape in a query string, and is easier to read.
   const named = topic && `topic=${encodeURIComponent(topic).replaceAll("%2F", "/")}`;
   const asked = query && `query=${encodeURIComponent(query).replaceAll("%20", "+")}`;
   return `?${[asked ?? named, view && `view=${view}`].filter(Boolean).join("&")}`;

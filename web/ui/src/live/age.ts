@@ -1,9 +1,9 @@
 /**
- * How old the newest event is. By its own time, where it has one; where that is of a clock
- * far from this one, by how much later it came than the quickest did. Pure.
+ * The age of the newest event: the time since it happened, by the event's own timestamp. If that timestamp comes from
+ * another clock, the age is the delay relative to the fastest event. Pure.
  */
 
-/** Clocks that are further apart are not the same one, ms. */
+/** Difference from which two clocks count as different, ms. */
 const APART_MS = 24 * 3600 * 1000;
 
 export type AgeBy = "its own time" | "the quickest event" | "when it came";
@@ -16,17 +16,17 @@ export interface Age {
 export class Ages {
   #cameMs: number | null = null;
   #happenedMs = Number.NaN;
-  /** From happening to coming, of the quickest. */
+  /** Smallest time from happening to arriving. */
   #leastMs = Infinity;
 
-  /** @param happenedMs - by the event's own time; `NaN` if it has none. */
+  /** @param happenedMs - the event's timestamp; `NaN` without one. */
   came(nowMs: number, happenedMs: number): void {
     this.#cameMs = nowMs;
     this.#happenedMs = happenedMs;
     if (Number.isFinite(happenedMs)) this.#leastMs = Math.min(this.#leastMs, nowMs - happenedMs);
   }
 
-  /** `null` before the first. */
+  /** Returns the age; `null` before the first event. */
   of(nowMs: number): Age | null {
     if (this.#cameMs === null) return null;
     if (!Number.isFinite(this.#happenedMs)) return { ms: Math.max(0, nowMs - this.#cameMs), by: "when it came" };

@@ -1,23 +1,23 @@
 /**
- * Events that came as columns. The first column has their offsets; the others are what JSON would
- * have had in each: the members of objects, the elements of arrays, or the event itself. Pure.
+ * Events that arrived as columns. The first column has their offsets. Each further column has a member of the objects,
+ * an element of the arrays, or the event itself. Pure.
  */
 
 import type { Column as ArrowColumn, ColumnBatch, ColumnTable } from "thalweg/arrow";
 import { type Column, type Key, numeric } from "./columns.js";
 import { type Events, numbers, PublishedEvents, type Received } from "./events.js";
 
-/** The type of times, which JSON has as texts. */
+/** Arrow's type of timestamps, which JSON has as texts. */
 const TIMESTAMP = 10;
 
-/** A batch of columns. @param known - the columns that were found before, if any. */
+/** Converts a batch of columns. @param known - the columns found so far. */
 export function receivedColumns({ table, gap, position, bytes }: ColumnBatch, known: readonly Column[]): Received {
   const [key, ...others] = keys(table, known);
   const events = key === null && isJson(table, 1) ? parsed(table) : new ArrowEvents(table, [key as Key, ...others]);
   return { events, gap, position, bytes };
 }
 
-/** Events of all kinds: they came as JSON, after all. */
+/** Parses events of mixed types, which arrive as JSON in one column. */
 function parsed({ children: [offsets, texts], numRows }: ColumnTable): Events {
   const at = Array.from({ length: numRows }, (_, index) => offsets?.at(index) as number);
   const all = at.map((_, index) => JSON.parse((texts?.at(index) as string | null) ?? "null") as unknown);
@@ -29,7 +29,7 @@ class ArrowEvents implements Events {
   readonly #keys: readonly Key[];
   readonly #table: ColumnTable;
 
-  /** @param keys - what each column but the first is in JSON. */
+  /** @param keys - the key of each column except the first. */
   constructor(table: ColumnTable, keys: readonly Key[]) {
     this.#table = table;
     this.#columns = table.children;
@@ -54,7 +54,7 @@ class ArrowEvents implements Events {
   numbers(column: Column): ArrayLike<number> {
     const at = this.#keys.indexOf(column.key) + 1;
     const found = this.#columns[at];
-    // Of a kind that is no number none of them is one.
+    // Columns of other kinds have no numbers.
     if (!at || !found || Number.isNaN(numeric(column.kind, 0))) return new Float64Array(this.length).fill(Number.NaN);
     const all = found.toArray();
     return all instanceof Float64Array ? all : numbers(this.length, column, (index) => all[index]);
@@ -68,15 +68,15 @@ class ArrowEvents implements Events {
   }
 }
 
-/** As most servers publish times: without a fraction if there is none. */
+/** Returns a timestamp as most servers publish it: without a fraction if the fraction is 0. */
 function time(ms: number): string {
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString().replace(".000Z", "Z");
 }
 
-/** What each column but the first is in JSON: as it was before, if that is known, or as it is called. */
+/** Returns the key of each column except the first: the key found before, or one derived from the column's name. */
 function keys({ names }: ColumnTable, known: readonly Column[]): Key[] {
-  // A member that is called like the first column has a longer name there.
+  // The server prefixes a member's name with `_` if it equals the name of the first column.
   const named = names.slice(1).map((name) => name.replace(/^_(_+offset)$/, "$1"));
   if (named.length === 1 && named[0] === "value") return known.some(({ key }) => key === "value") ? named : [null];
   const before = known[0]?.key;
@@ -85,7 +85,7 @@ function keys({ names }: ColumnTable, known: readonly Column[]): Key[] {
   return isArray ? named.map((_, index) => index) : named;
 }
 
-/** Whether a column is JSON, which stands for what has no other type. */
+/** Returns whether a column contains JSON texts, the type of values without a common type. */
 function isJson({ schema }: ColumnTable, at: number): boolean {
   return schema.fields[at]?.metadata?.get("thalweg.type") === "json";
 }

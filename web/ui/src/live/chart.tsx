@@ -1,7 +1,4 @@
-/**
- * Columns over time: of each slice of time the mean, and a band from the least to the most;
- * or the highest or lowest value of each second.
- */
+/** A chart of columns over time: the mean of each time slice with its range, or the maximum or minimum of each second. */
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
@@ -16,19 +13,19 @@ interface Props {
   readonly series: readonly Series[];
   readonly aggregate: Aggregate;
   readonly windowMs: number;
-  /** Changes whenever it is to be drawn again. */
+  /** Changes when the chart has new data to draw. */
   readonly tick: number;
 }
 
-/** Pixels of a chart's height, by its width. */
+/** Returns the height of a chart for its width, px. */
 const height = (width: number): number => Math.max(240, Math.min(480, width * 0.45));
-/** How much of a colour the span from the least to the most has, in 255. */
+/** Opacity of a range, in hex. */
 const SPAN = "30";
 
 export function Chart({ columns, series, aggregate, windowMs, tick }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  /** Which of the points the pointer is at. */
+  /** Index of the point under the pointer. */
   const [at, setAt] = useState<number | null>(null);
   const isDark = useIsDark();
   const hasRange = aggregate === "mean";
@@ -64,9 +61,7 @@ export function Chart({ columns, series, aggregate, windowMs, tick }: Props) {
   }, [tick, key, windowMs, isDark]);
 
   if (!names.length) {
-    return (
-      <p class="empty">No column is picked, or no column of this topic is a number yet: there is nothing to draw.</p>
-    );
+    return <p class="empty">No data to draw: no column is selected, or this topic has no column of numbers yet.</p>;
   }
   const index = at !== null && at < times.length ? at : times.length - 1;
   return (
@@ -106,13 +101,13 @@ function settings(
   const colour = (index: number): string => series[index % series.length] as string;
   return {
     legend: { show: false },
-    // Half a time's width: the last one may stand at the edge.
+    // Half the width of a time label: the last label may stand at the edge.
     padding: [null, 28, null, null],
     cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
     hooks: { setCursor: [(plot) => pointed(plot.cursor.idx ?? null)] },
     scales: {
       x: {
-        // Always the whole window, the newest at its end.
+        // The whole window, with the newest value at the right edge.
         range: (_plot, _least, most) => [(most ?? Date.now() / 1000) - windowMs / 1000, most ?? Date.now() / 1000],
       },
     },
@@ -145,7 +140,7 @@ function settings(
   };
 }
 
-/** Pixels for what an axis says: it moves in steps, and not at each figure. */
+/** Returns the width of an axis, px. It grows in steps, so that the chart does not move with each label. */
 function room(texts: readonly string[] | null): number {
   const longest = Math.max(4, ...(texts ?? []).map((text) => text.length));
   return 22 + Math.ceil(longest / 2) * 14;
@@ -159,7 +154,7 @@ function span(least: number | null | undefined, most: number | null | undefined)
   return least === most ? "" : `${figure(least)} to ${figure(most)}`;
 }
 
-/** `21:04:08`, as the reader's clock has it. */
+/** Returns a time in the reader's time zone: `21:04:08`. */
 function clock(atS: number): string {
   return new Date(atS * 1000).toTimeString().slice(0, 8);
 }

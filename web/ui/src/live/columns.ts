@@ -1,29 +1,28 @@
 /**
- * What the columns of a topic are, found from its events: an array has a column for each
- * element, an object one for each of its members, anything else is a column by itself.
- * Pure.
+ * The columns of a topic, derived from its events: an array has a column for each element, an object one for each
+ * member, any other event is a single column. Pure.
  */
 
 import type { Rows } from "./rows.js";
 
 export type Kind = "number" | "time" | "text" | "flag" | "json";
 
-/** What of an event is in a column: an array's index or an object's member; `null`: the event itself. */
+/** The part of an event in a column: an array's index or an object's member; `null` for the event itself. */
 export type Key = string | number | null;
 
 export interface Column {
   readonly key: Key;
-  /** As people see it. */
+  /** The name that readers see. */
   readonly name: string;
   readonly kind: Kind;
 }
 
-/** Columns beyond these are left out: a table is for people. */
+/** Maximum number of columns; further columns are ignored. */
 export const COLUMNS_MAX = 64;
 
-/** A timestamp as the server reads it (docs/wire.md, "Timestamps"): date, minute, seconds, zone. */
+/** A timestamp in the server's syntax (docs/reference/columns.md, "Timestamps"): date, minute, seconds, zone. */
 const TIME = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?([Zz]|[+-]\d\d(?::?\d\d)?)?$/;
-/** From 2001 to 2096 in ms: a number in a column called like a time. */
+/** Range in which a number counts as a time, ms since 1970: from 2001 to 2096. The column's name must match too. */
 const MS_MIN = 1e12;
 const MS_MAX = 4e12;
 const TIME_NAME = /(^|_|\b)(time|ts|timestamp|date|at|due)($|_|\b)/i;
@@ -31,28 +30,28 @@ const TIME_NAME = /(^|_|\b)(time|ts|timestamp|date|at|due)($|_|\b)/i;
 export class Columns {
   #columns: readonly Column[] = [];
   readonly #index = new Map<string | null, number>();
-  /** Of the elements of arrays, where they are known. */
+  /** Names of array elements, as far as they are known. */
   #names: readonly (string | undefined)[] = [];
 
-  /** Another array whenever one is added, or is of another kind than it seemed. */
+  /** The columns. The array is replaced when a column is added or changes its kind. */
   get all(): readonly Column[] {
     return this.#columns;
   }
 
-  /** Learns from an event. Of a hundred thousand a second it must not be each. */
+  /** Updates the columns from an event. At 100,000 events a second, callers pass only a sample. */
   learn(event: unknown): void {
     if (typeof event !== "object" || event === null) this.#add(null, event);
     else if (Array.isArray(event)) event.forEach((cell, index) => this.#add(index, cell));
     else for (const [key, cell] of Object.entries(event)) this.#add(key, cell);
   }
 
-  /** Gives the elements of arrays the names that the server has for them; `column0` and the like are none. */
+  /** Sets the server's names for array elements. Names such as `column0` are ignored. */
   rename(names: readonly string[]): void {
     this.#names = names.map((name, index) => (name === `column${index}` ? this.#names[index] : name));
     for (const [index, { key, name }] of this.#columns.entries()) {
-      const wanted = typeof key === "number" && this.#names[key];
-      if (!wanted || wanted === name) continue;
-      const column = { ...(this.#columns[index] as Column), name: this.#free(wanted) };
+      const newName = typeof key === "number" && this.#names[key];
+      if (!newName || newName === name) continue;
+      const column = { ...(this.#columns[index] as Column), name: this.#free(newName) };
       this.#columns = this.#columns.with(index, column);
     }
   }
@@ -70,19 +69,19 @@ export class Columns {
     }
     const column = this.#columns[index] as Column;
     if (column.kind === "text" || column.kind === "json") return;
-    // What is of two kinds is text.
+    // A column with values of two kinds becomes text.
     if (kindOf(column.name, cell) === column.kind) return;
     this.#columns = this.#columns.with(index, { ...column, kind: "text" });
   }
 
-  /** The name, or one like it that no other column has: it is what people pick columns by. */
+  /** Returns the name, with a suffix if another column has it: readers select columns by name. */
   #free(name: string): string {
     while (this.#columns.some((column) => column.name === name)) name += "′";
     return name;
   }
 }
 
-/** Whether a text is one number, and not a blank, which JavaScript takes for 0. */
+/** Returns whether a text is a number. JavaScript converts blanks to 0; a blank is not a number here. */
 function isNumber(text: string): boolean {
   return text.trim() !== "" && Number.isFinite(Number(text));
 }
@@ -101,7 +100,7 @@ function kindOf(name: string, cell: unknown): Kind {
   }
 }
 
-/** The instant of a timestamp, in ms since 1970; `NaN` if it is none. Without a zone it is in UTC, and not in the browser's. */
+/** Returns the instant of a timestamp, ms since 1970; `NaN` for other texts. Without a zone the time is UTC. */
 export function instant(text: string): number {
   const [, date, minute, seconds = ":00", zone = "Z"] = TIME.exec(text) ?? [];
   if (date === undefined) return Number.NaN;
@@ -110,27 +109,24 @@ export function instant(text: string): number {
   return Date.parse(`${date}T${minute}${seconds.slice(0, ":00.000".length)}${offset}`);
 }
 
-/** What an event has in a column. */
+/** Returns the value of an event in a column. */
 export function cell(event: unknown, { key }: Column): unknown {
   const isOne = typeof event !== "object" || event === null;
   if (key === null) return isOne ? event : undefined;
   if (isOne) return undefined;
   const found = (event as Record<string | number, unknown>)[key];
-  // A member that every object has, called like another event's.
+  // Every object inherits methods, whose names may equal a member of another event.
   return typeof found === "function" ? undefined : found;
 }
 
-/**
- * The column that says when an event happened: the first of those that are a time and go
- * on from the oldest row to the newest.
- */
+/** Returns the column with the time of each event: the first time column whose values increase. */
 export function timeOf(rows: Rows, columns: readonly Column[]): Column | undefined {
   const [oldest, newest] = [rows.at(0)?.event, rows.at(rows.length - 1)?.event];
   const at = (event: unknown, column: Column): number => numeric("time", cell(event, column));
   return columns.find((column) => column.kind === "time" && at(newest, column) > at(oldest, column));
 }
 
-/** A cell as a number, for charts and for sorting; `NaN` if it is none. Times are in ms. */
+/** Returns a cell as a number, for charts and sorting; `NaN` for other cells. Times are in ms. */
 export function numeric(kind: Kind, cell: unknown): number {
   if (kind === "text" || kind === "json") return Number.NaN;
   switch (typeof cell) {
@@ -144,12 +140,12 @@ export function numeric(kind: Kind, cell: unknown): number {
   }
 }
 
-/** A cell in a table has no room for more, characters. */
+/** Characters of a cell that a table shows. */
 const PREVIEW_MAX = 200;
-/** What was written once need not be written again at each drawing. */
+/** Previews of objects, so that each object is serialized only once. */
 const previews = new WeakMap<object, string>();
 
-/** The beginning of a cell's text, in one line. */
+/** Returns the beginning of a cell's text, in one line. */
 export function preview(cell: unknown): string {
   if (typeof cell !== "object" || cell === null) return line(shown(cell));
   const text = previews.get(cell) ?? line(shown(cell));
@@ -162,17 +158,17 @@ function line(text: string): string {
   return begun.replace(/[\n\v\f\r\u2028\u2029]/g, "↵");
 }
 
-/** A cell as text. */
+/** Returns a cell as text. */
 export function shown(cell: unknown): string {
   if (cell === undefined || cell === null) return "";
   return typeof cell === "object" ? json(cell) : String(cell);
 }
 
-/** Whatever was published, as JSON. What is read may be nested more deeply than what is written. */
+/** Returns an event as JSON. `JSON.parse` accepts deeper nesting than `JSON.stringify`. */
 export function json(event: unknown, indent = 0): string {
   try {
     return JSON.stringify(event, null, indent);
   } catch {
-    return "nested too deeply to be shown";
+    return "too deeply nested to show";
   }
 }

@@ -1,7 +1,4 @@
-/**
- * A topic and how it is received, and a feed: over a session, or as columns of Arrow, of which one
- * goes on where the other was.
- */
+/** Connects a topic to a feed: over a session, or as Arrow columns. A switch between the two keeps the position. */
 
 import {
   type Cursor,
@@ -22,10 +19,10 @@ import { Refused, topicOf } from "./query.js";
 import { columnNames, type Topic, topic } from "./topics.js";
 import { Volume } from "./volume.js";
 
-/** How a topic comes: over a transport of a session, or as columns. */
+/** How a topic is received: over a transport of a session, or as columns. */
 export type Way = TransportName | "arrow";
 
-/** What can be chosen; `null` is the best that works: columns where much comes. */
+/** The options of the menu. `null` selects the best transport that works, and columns for high volume. */
 export const WAYS: readonly (Way | null)[] = [
   null,
   "websocket",
@@ -43,28 +40,27 @@ export interface LiveStatus extends Omit<Status, "transport"> {
 type Arrow = typeof import("thalweg/arrow");
 
 /**
- * Of what was before, so many events are asked for at most, and of more than a few at most
- * the newer half: the oldest may be gone by the time that they are asked for. Where offsets are not
- * consecutive it is fewer: so many offsets.
+ * Most past events that the page requests. From more than `SMALL_HISTORY` events it requests at most the newer half,
+ * because the oldest may be deleted before the request arrives. If offsets have holes, this limits offsets.
  */
 const BEFORE = 20_000;
-const FEW = 10_000;
+const SMALL_HISTORY = 10_000;
 
-/** A page that has fallen off the history wants what is new, not what is old. */
+/** A page that has fallen behind the history continues with the newest events. */
 const POLICY: Policy = "latest";
 
-/** The end of a query's rows, and that of a connection without another topic: the server has forgotten the query. */
+/** Error codes after which the server has forgotten a query: the topic has ended, and so has a connection without topics. */
 const FORGOTTEN = ["gone", "close_4500"];
-/** How long the page waits before it asks for the query again, ms. */
+/** Time before the page sends the query again, ms. */
 const AGAIN_MS = 1000;
 
 export class Live {
   readonly feed = new Feed();
   status: LiveStatus = { state: "connecting", transport: null, reason: null };
-  /** Why nothing comes any more, for good. */
+  /** The reason why the topic has ended for good. */
   failure: string | null = null;
   readonly #topic: string;
-  /** The query whose rows they are. */
+  /** The query whose rows the topic has. */
   readonly #query: string | null;
   readonly #session = connect(".", {
     token,
@@ -73,19 +69,19 @@ export class Live {
     },
   });
   #way: Way | null;
-  /** One of these two. */
+  /** Either this or `#columns` is set. */
   #subscription: Subscription<unknown> | null = null;
   #columns: ColumnStream | null = null;
-  /** What receives columns, once it is loaded. */
+  /** The module for columns, once it is loaded. */
   #arrow: Arrow | null = null;
-  /** Whether columns were refused: then they are asked for by hand alone. */
+  /** Whether the server refused columns. Then only the reader can select them again. */
   #isRefused = false;
   #volume = new Volume();
-  /** Where the topic was before. */
+  /** The newest position when the page opened. */
   #head: string | null = null;
-  /** Behind what has come; `null` before it is known where to begin. */
+  /** The position of the last received event; `null` before the start is known. */
   #cursor: Cursor | null = null;
-  /** Whether the server has named columns, and of which epoch it was last asked that. */
+  /** Whether the server has named columns, and the epoch of the last request for names. */
   #isNamed = false;
   #namedEpoch = "";
   #isClosed = false;
@@ -101,7 +97,7 @@ export class Live {
     );
   }
 
-  /** Changes the way while data flows. */
+  /** Switches the transport while data flows. */
   use(way: Way | null): void {
     this.#way = way;
     this.#isRefused = false;
@@ -110,7 +106,7 @@ export class Live {
     if (this.#cursor !== null) this.#receive();
   }
 
-  /** Events between here and the newest one; `null` if that cannot be known. */
+  /** Returns the number of events between this page and the newest event; `null` if it is unknown. */
   async lag(): Promise<number | null> {
     if (this.failure !== null) return null;
     const newest = (await topic(this.#topic))?.position;
@@ -118,7 +114,7 @@ export class Live {
     return newest && here ? between(here, newest, this.feed.isSparse) : null;
   }
 
-  /** Connects at once, where it waits for its next attempt. */
+  /** Connects at once, if the connection waits for its next attempt. */
   reconnect(): void {
     if (this.#columns) this.#columns.reconnect();
     else if (this.#session.status.state !== "closed") this.#session.reconnect();
@@ -134,7 +130,7 @@ export class Live {
     this.#session.use(transport === "forever-frame" ? foreverFrame : transport);
   }
 
-  /** @param head - where the topic was before. */
+  /** @param head - the newest position when the page opened. */
   #begin(from: Cursor, head: string | null): void {
     this.#cursor = from;
     this.#head = head;
@@ -153,7 +149,7 @@ export class Live {
     this.feed.take(batch, Date.now(), this.#head !== null && isBefore(batch.position, this.#head));
   }
 
-  /** Asks what the columns are called; once in each epoch, until there is something. */
+  /** Requests the names of columns, once per epoch until the server has names. */
   #name(position: string): void {
     const [epoch = ""] = position.split(".");
     if (this.#isNamed || this.#namedEpoch === epoch) return;
@@ -162,11 +158,11 @@ export class Live {
       this.#isNamed ||= names.length > 0;
       if (names.length) this.feed.columns.rename(names);
     };
-    // Without an answer they have numbers.
+    // Without an answer the columns keep numbers as names.
     columnNames(this.#topic).then(take, () => {});
   }
 
-  /** Receives over the session, from where it is. */
+  /** Receives over the session from the current position. */
   #subscribe(): void {
     this.#columns?.close();
     this.#columns = null;
@@ -175,7 +171,7 @@ export class Live {
     this.#receiveEvents().catch((error: unknown) => this.#ended(error));
   }
 
-  /** Until it is closed. @throws ThalwegError when the server, or the name, allows no more. */
+  /** Receives until the subscription is closed. @throws ThalwegError when the topic or the session ends. */
   async #receiveEvents(): Promise<void> {
     this.#subscription = this.#session.subscribe(this.#topic, { from: this.#cursor as Cursor, policy: POLICY });
     for await (const batch of this.#subscription) {
@@ -184,13 +180,13 @@ export class Live {
     }
   }
 
-  /** Whether so much comes that columns are better, and may be had. */
+  /** Returns whether the volume is high enough for columns, and columns are available. */
   #isHigh(count: number): boolean {
     const isHigh = this.#volume.came(count, Date.now());
     return isHigh && this.#way === null && !this.#isRefused && !this.feed.version;
   }
 
-  /** Changes to columns as soon as it is known how to receive them; until then the session goes on. */
+  /** Switches to columns once the module is loaded; until then the session goes on. */
   async #load(): Promise<void> {
     try {
       this.#arrow ??= await import("thalweg/arrow");
@@ -215,7 +211,7 @@ export class Live {
       if (status.state !== "closed") this.status = { ...status, transport: "arrow" };
     };
     const onError = (error: ThalwegError): void => {
-      // What was not refused has come to its end.
+      // A refusal has a status. Without one the topic has ended.
       if (error.status === null) this.#ended(error);
       else this.#refused();
     };
@@ -224,19 +220,19 @@ export class Live {
     this.status = { ...this.#columns.status, transport: "arrow" };
   }
 
-  /** Nothing more comes. */
+  /** Handles the end of the topic. */
   #ended(error: unknown): void {
     if (this.#query !== null && FORGOTTEN.includes((error as ThalwegError).code)) void this.#again(this.#query);
     else this.failure = sentence(error);
   }
 
-  /** Has the server make the query's rows again, and goes on with them. */
+  /** Sends the query again, and continues with its rows. */
   async #again(query: string): Promise<void> {
     this.#subscription = null;
     this.#columns?.close();
     this.#columns = null;
     for (;;) {
-      // Where several servers answer, another one may be asked than the one that is read.
+      // Behind a load balancer, another server than the one that streams the rows may answer.
       await new Promise((done) => setTimeout(done, AGAIN_MS));
       if (this.#isClosed) return;
       try {
@@ -251,21 +247,21 @@ export class Live {
     if (!this.#isClosed) this.#receive();
   }
 
-  /** There are no columns: of a value topic, or of this server. What else is wrong the session finds as well. */
+  /** Continues over the session after a refusal: a value topic, or a server without Arrow. The session reports other errors. */
   #refused(): void {
     this.#isRefused = true;
     this.#subscribe();
   }
 }
 
-/** Where to begin, so that there is something to see and nothing that would make room at once. */
+/** Returns the cursor to start from: recent enough that the first events are not dropped at once. */
 export function beginning(known: Topic | null): Cursor {
   const [epoch, offset] = known?.position.split(".") ?? [];
-  if (!known || known.events <= FEW) return "earliest";
+  if (!known || known.events <= SMALL_HISTORY) return "earliest";
   return `${epoch}.${Number(offset) - Math.min(BEFORE, Math.floor(known.events / 2))}`;
 }
 
-/** Events from one position to another; `null` if positions do not say it. */
+/** Returns the number of events between two positions; `null` if it cannot be derived from them. */
 export function between(from: string, to: string, isSparse: boolean): number | null {
   const [epoch, offset] = from.split(".");
   const [otherEpoch, otherOffset] = to.split(".");
@@ -273,7 +269,7 @@ export function between(from: string, to: string, isSparse: boolean): number | n
   return epoch !== otherEpoch || (isSparse && count > 0) ? null : count;
 }
 
-/** Whether a position is another or what comes before it. */
+/** Returns whether a position is before or equal to another one. */
 function isBefore(position: string, other: string): boolean {
   const [epoch, offset] = position.split(".");
   const [otherEpoch, otherOffset] = other.split(".");

@@ -1,4 +1,4 @@
-/** What can be chosen on the live page. */
+/** The controls of the live page. */
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
@@ -9,9 +9,9 @@ import type { View } from "./defaults.js";
 import type { Aggregate } from "./series.js";
 import { type Search, TopicSearch } from "./topic-search.js";
 
-/** How often the page is drawn: at most every so many ms. */
+/** Options for the shortest time between two updates of the page, ms. */
 export const PACES = [50, 100, 200, 500, 1000];
-/** What a chart may show, s. */
+/** Options for the time window of a chart, s. */
 export const WINDOWS = [10, 60, 300, 900];
 const VIEWS: readonly View[] = ["document", "table", "chart", "map"];
 const AGGREGATES: Record<Aggregate, string> = {
@@ -50,9 +50,9 @@ interface Props {
   readonly topic: string;
   readonly topics: readonly string[];
   readonly search: Search;
-  /** Whether the topic is that of a query, which is shown. */
+  /** Whether the page shows the topic of a query. */
   readonly isQuery: boolean;
-  /** Whether its text is seen, or that of another one. */
+  /** Whether the query box is open. */
   readonly isQueryOpen: boolean;
   readonly transport: Way | null;
   readonly view: View;
@@ -66,7 +66,7 @@ interface Props {
   chooseView(view: View): void;
   choosePace(paceMs: number): void;
   pause(): void;
-  /** What only this view has. */
+  /** Controls of the current view. */
   readonly children: ComponentChildren;
 }
 
@@ -80,7 +80,7 @@ export function QueryButton({ isOpen, open }: { isOpen: boolean; open(isOpen: bo
 
 export function Controls(props: Props) {
   const { topic, topics, isQuery } = props;
-  // It may have thousands of options, and the page is drawn several times a second.
+  // The menu may have thousands of options, and the page renders several times a second.
   const menu = useMemo(
     () => (
       <Select
@@ -115,7 +115,7 @@ export function Controls(props: Props) {
         ))}
       </fieldset>
       <Select
-        label="Drawn at most every"
+        label="Update at most every"
         value={props.paceMs}
         options={PACES}
         text={duration}
@@ -158,7 +158,7 @@ export function TableControls({ words, follows, canFollow, filter, follow }: Tab
 
 interface ChartControlsProps {
   readonly columns: readonly Column[];
-  /** Names of those that are drawn. */
+  /** Names of the columns in the chart. */
   readonly drawn: readonly string[];
   readonly windowS: number;
   readonly aggregate: Aggregate;
@@ -178,7 +178,7 @@ export function ChartControls({ columns, drawn, draw, ...props }: ChartControlsP
         choose={props.chooseAggregate}
       />
       <Select
-        label="Time shown"
+        label="Time window"
         value={props.windowS}
         options={WINDOWS}
         text={(s) => duration(s * 1000)}
@@ -192,7 +192,7 @@ export function ChartControls({ columns, drawn, draw, ...props }: ChartControlsP
               type="checkbox"
               checked={drawn.includes(name)}
               onChange={({ currentTarget }) =>
-                draw(currentTarget.checked ? [...drawn, name] : drawn.filter((it) => it !== name))
+                draw(currentTarget.checked ? [...drawn, name] : drawn.filter((other) => other !== name))
               }
             />
             {name}

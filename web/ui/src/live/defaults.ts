@@ -1,4 +1,4 @@
-/** How a topic is shown before anybody has chosen: found from its rows. Pure. */
+/** Default view of a topic, derived from its rows. Pure. */
 
 import { type Column, cell, numeric, timeOf } from "./columns.js";
 import type { Rows } from "./rows.js";
@@ -6,18 +6,18 @@ import type { Aggregate } from "./series.js";
 
 export type View = "document" | "table" | "chart" | "map";
 
-/** Rows that are looked at. */
+/** Rows that the defaults are derived from. */
 const ROWS = 300;
-/** A topic that says less than this is a series of figures, events/s. */
+/** Rate below which a topic counts as a series of figures, events/s. */
 const CALM_PER_S = 5;
-/** A series of figures has few columns. */
+/** Maximum number of columns of a series of figures. */
 const NARROW = 6;
-/** Series of a chart that nobody has chosen. */
+/** Series that a chart shows by default. */
 const SERIES = 2;
-/** Series whose ranges differ by more do not share an axis. */
+/** Ratio of two ranges above which series do not share an axis. */
 const ALIKE = 20;
 
-/** A chart for figures over time, a table for anything else. */
+/** Returns the default view: a chart for figures over time, otherwise a table. */
 export function firstView(rows: Rows, columns: readonly Column[]): View {
   const time = timeOf(rows, columns);
   if (!time || columns.length > NARROW || rows.length < 2) return "table";
@@ -28,7 +28,7 @@ export function firstView(rows: Rows, columns: readonly Column[]): View {
   return perS < CALM_PER_S && firstSeries(rows, columns).length > 0 ? "chart" : "table";
 }
 
-/** Which columns a chart shows: numbers that go up and down. Their names. */
+/** Returns the names of the columns that a chart shows by default: numbers that rise and fall. */
 export function firstSeries(rows: Rows, columns: readonly Column[]): string[] {
   const places = coordinates(rows, columns);
   const found: { name: string; range: number }[] = [];
@@ -50,17 +50,17 @@ export function firstSeries(rows: Rows, columns: readonly Column[]): string[] {
     .map(({ name }) => name);
 }
 
-/** The mean of many things hardly changes, and their range is all there is: the highest of them says more. */
+/** Returns the default aggregate. Over many things the mean hardly changes, so the maximum is more useful. */
 export function firstAggregate(columns: readonly Column[]): Aggregate {
   return isMany(columns) ? "max" : "mean";
 }
 
-/** Whether the rows are of many things, each with its name. */
+/** Returns whether the rows describe many things, each with a name. */
 function isMany(columns: readonly Column[]): boolean {
   return columns.some(({ kind }) => kind === "text");
 }
 
-/** From the least to the most; 0 for what only counts up. */
+/** Returns the range of a column; 0 for a column that only counts up. */
 function spread(rows: Rows, column: Column): number {
   let [least, most, before, falls] = [Infinity, -Infinity, -Infinity, 0];
   for (let index = Math.max(0, rows.length - ROWS); index < rows.length; index++) {
@@ -74,14 +74,14 @@ function spread(rows: Rows, column: Column): number {
   return falls > 0 && most > least ? most - least : 0;
 }
 
-/** What a map needs: two columns that are coordinates, and one that names a thing. */
+/** The columns of a map: two coordinates and a name. */
 export interface Coordinates {
   readonly x: Column;
   readonly y: Column;
   readonly name: Column | undefined;
 }
 
-/** Columns called so, or the first two neighbours that look like it. */
+/** Returns the columns named as coordinates, or the first two adjacent columns with plausible values. */
 export function coordinates(rows: Rows, columns: readonly Column[]): Coordinates | null {
   const named = (pattern: RegExp): Column | undefined =>
     columns.find(({ name, kind }) => kind === "number" && pattern.test(name));

@@ -1,4 +1,4 @@
-/** A value topic as a document: what of it is open, and what has just changed. */
+/** A value topic as a document tree that highlights changes. */
 
 import { useMemo, useState } from "preact/hooks";
 import { fading } from "../changing.js";
@@ -6,13 +6,13 @@ import { bytes, counted } from "../format.js";
 import { CHILDREN, type Line, lines, type Opened, ROWS_MAX, type Version } from "./document.js";
 import type { Savings } from "./savings.js";
 
-/** Listed at once by who asks for more. */
+/** Children that a click on "more" adds. */
 const MORE = 200;
 
 interface Props {
   readonly version: Version;
   readonly savings: Savings;
-  /** Whether it may not be the newest. */
+  /** Whether the server may have a newer version. */
   readonly isUnknown: boolean;
 }
 
@@ -49,7 +49,7 @@ export function DocumentView({ version, savings, isUnknown }: Props) {
 
 interface FieldProps {
   readonly line: Line;
-  /** Of the version. */
+  /** The version's number. */
   readonly number: number;
   toggle(line: Line): void;
   more(line: Line): void;
@@ -57,7 +57,7 @@ interface FieldProps {
 
 function Field({ line, number, toggle, more }: FieldProps) {
   const { pointer, name, depth, text, isOpen, isMarked, inside, hidden } = line;
-  // A class for each depth: the policy of these pages allows no style in a document.
+  // A class for each depth: the content security policy of these pages forbids inline styles.
   return (
     <tr data-pointer={pointer}>
       <th scope="row" class={`d${Math.min(depth, 9)}`}>
@@ -86,7 +86,7 @@ function Field({ line, number, toggle, more }: FieldProps) {
 
 function summary({ changed }: Version, { versions, received, whole, share }: Savings, count: number): string {
   const came = `${counted(versions, "version")} in ${bytes(received)}`;
-  const saved = share < 0.01 ? "" : `; whole they would have been ${bytes(whole)}: ${Math.floor(share * 100)} % saved`;
+  const saved = share < 0.01 ? "" : `; patches saved ${Math.floor(share * 100)} % of ${bytes(whole)}`;
   const cut = count < ROWS_MAX ? "" : ` Only ${ROWS_MAX.toLocaleString("en")} fields are shown.`;
-  return `${came}${saved}. ${counted(changed.size, "change")} in the newest.${cut}`;
+  return `Received ${came}${saved}. ${counted(changed.size, "change")} in the newest version.${cut}`;
 }

@@ -1,33 +1,30 @@
-/**
- * A value topic's newest version, where it differs from the one before, and the rows that are seen
- * of it. Pure.
- */
+/** The newest version of a value topic, its changes since the version before, and the visible lines of it. Pure. */
 
 import { counted } from "../format.js";
 import { preview } from "./columns.js";
 
-/** Differences that are looked for in two whole documents. */
+/** Maximum number of differences found when two whole documents are compared. */
 const DIFFERENCES_MAX = 2000;
-/** Children of a container that are listed before somebody asks for more. */
+/** Children of a container that are listed before the reader asks for more. */
 export const CHILDREN = 50;
-/** Rows in all: more cannot be read, and take long to draw. */
+/** Maximum number of lines: more are slow to render. */
 export const ROWS_MAX = 1000;
-/** What is open by itself: so deep, and of so many children at most. */
+/** Containers that are open by default: up to this depth, with at most this many children. */
 const OPEN_DEPTH = 2;
 const OPEN_CHILDREN = 20;
 
 /** One version. */
 export interface Version {
-  /** Counted from 1, of those that came. */
+  /** The version's number among those received, from 1. */
   readonly number: number;
   readonly document: unknown;
-  /** JSON Pointers. */
+  /** JSON Pointers of the changes. */
   readonly changed: ReadonlySet<string>;
-  /** How many of them are in a container, by its pointer. */
+  /** Number of changes in each container, by its JSON Pointer. */
   readonly within: ReadonlyMap<string, number>;
 }
 
-/** @param changed - as the SDK has it; found by comparing if it does not know. */
+/** @param changed - from the SDK; `undefined`: the documents are compared. */
 export function version(
   number: number,
   document: unknown,
@@ -46,7 +43,7 @@ export function version(
   return { number, document, changed: new Set(paths), within };
 }
 
-/** Where two documents differ, as JSON Pointers; elements by their places. What is the same object is not looked into. */
+/** Returns the differences of two documents as JSON Pointers; array elements are compared by index. Identical objects are skipped. */
 export function differences(before: unknown, after: unknown): string[] {
   const found: string[] = [];
   const compare = (before: unknown, after: unknown, path: string): void => {
@@ -68,24 +65,24 @@ export interface Line {
   readonly pointer: string;
   readonly name: string;
   readonly depth: number;
-  /** Its value, or how much is in it. */
+  /** The value, or the size of a container. */
   readonly text: string;
-  /** Whether it can be opened, and is; `null`: there is nothing in it. */
+  /** Whether the container is open; `null` for other values and empty containers. */
   readonly isOpen: boolean | null;
   readonly isMarked: boolean;
-  /** Of a container that is closed: how much has changed in it. */
+  /** Number of changes in a closed container. */
   readonly inside: number;
-  /** Children of it that are not listed. */
+  /** Number of children that are not listed. */
   readonly hidden: number;
 }
 
-/** What a reader has opened and closed, by pointer, and how many children are listed where it is not as many as at first. */
+/** Containers that the reader has opened or closed, and the number of listed children, by JSON Pointer. */
 export interface Opened {
   readonly isOpen: ReadonlyMap<string, boolean>;
   readonly listed: ReadonlyMap<string, number>;
 }
 
-/** The lines that are seen, `ROWS_MAX` at most. */
+/** Returns the visible lines, at most `ROWS_MAX`. */
 export function lines({ document, changed, within }: Version, opened: Opened): Line[] {
   const all: Line[] = [];
   const add = (pointer: string, name: string, value: unknown, depth: number): void => {
@@ -117,7 +114,7 @@ function amount(container: object, count: number): string {
   return counted(count, Array.isArray(container) ? "element" : "member");
 }
 
-/** The name of a member; of an element its number and, if it has one, its name or id. */
+/** Returns a member's name; for an array element its index, with its name or id if it has one. */
 function label(container: unknown, name: string): string {
   const element = Array.isArray(container) ? (container[Number(name)] as unknown) : null;
   if (!isContainer(element)) return name;
@@ -129,7 +126,7 @@ function isContainer(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-/** Never one of a prototype. */
+/** Returns an own member, never an inherited one. */
 function member(container: object, name: string): unknown {
   return Object.hasOwn(container, name) ? (container as Record<string, unknown>)[name] : undefined;
 }

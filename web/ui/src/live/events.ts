@@ -1,6 +1,6 @@
 /**
- * Events as they came together: as JSON, or as columns (`arrow-events`). Whoever looks at one gets it
- * as it was published; a chart reads numbers, and no event is made for it. Pure.
+ * A batch of events, received as JSON or as columns (`arrow-events`). Reading an event returns the published value;
+ * charts read numbers without creating event objects. Pure.
  */
 
 import type { Batch, Gap } from "thalweg";
@@ -8,33 +8,33 @@ import { type Column, cell, numeric } from "./columns.js";
 
 export interface Events {
   readonly length: number;
-  /** Of one of them, in its stream. */
+  /** Returns the offset of an event in its stream. */
   offset(index: number): number;
-  /** One of them, as `JSON.parse` would have it. */
+  /** Returns an event, as `JSON.parse` would. */
   event(index: number): unknown;
-  /** What all of them have in a column, as numbers; `NaN` where it is none. Times are in ms. */
+  /** Returns the values of a column as numbers; `NaN` for other values. Times are in ms. */
   numbers(column: Column): ArrayLike<number>;
 }
 
-/** A batch, however it came. */
+/** A batch, independent of the way it was received. */
 export interface Received extends Pick<Batch<unknown>, "previous" | "changed" | "position"> {
   readonly events: Events;
   readonly gap: Gap | null;
   readonly bytes: number;
 }
 
-/** A session's batch. */
+/** Converts a session's batch. */
 export function received({ first, events, offsets, ...batch }: Batch<unknown>): Received {
   return { ...batch, events: new PublishedEvents(first, events, offsets) };
 }
 
-/** Events that are there as they were published. */
+/** Events as published. */
 export class PublishedEvents implements Events {
   readonly #first: number;
   readonly #all: readonly unknown[];
   readonly #offsets: readonly number[] | undefined;
 
-  /** @param offsets - of each of them, if they are not consecutive. */
+  /** @param offsets - the offset of each event, if they are not consecutive. */
   constructor(first: number, all: readonly unknown[], offsets?: readonly number[] | undefined) {
     this.#first = first;
     this.#all = all;
@@ -58,7 +58,7 @@ export class PublishedEvents implements Events {
   }
 }
 
-/** Cells as numbers. Those of one batch often say the same: it is read once. */
+/** Converts cells to numbers. Repeated values are converted only once. */
 export function numbers(length: number, { kind }: Column, cellOf: (index: number) => unknown): Float64Array {
   const all = new Float64Array(length);
   let last: unknown = null;
@@ -74,7 +74,7 @@ export function numbers(length: number, { kind }: Column, cellOf: (index: number
   return all;
 }
 
-/** Whether there are offsets among theirs that no event has. */
+/** Returns whether the batch's offsets have holes. */
 export function isSparse(events: Events): boolean {
   return events.offset(events.length - 1) - events.offset(0) >= events.length;
 }

@@ -1,6 +1,6 @@
 /**
- * One topic, received: what the live page knows of it. Data comes as fast as it comes and
- * is put away as it is; it is drawn a few times a second.
+ * The received data of one topic. Batches are stored as they arrive, at any rate; the page draws them a few times a
+ * second.
  */
 
 import type { Gap } from "thalweg";
@@ -13,25 +13,25 @@ import { Ring } from "./ring.js";
 import { Savings } from "./savings.js";
 import { type Aggregate, Series } from "./series.js";
 
-/** Rows that are held. */
+/** Maximum number of rows held. */
 const ROWS_MAX = 100_000;
-/** And bytes that they had on the wire: where rows are large there are fewer. */
+/** Maximum size of the rows held, bytes on the wire. */
 const BYTES_MAX = 48 * 1024 * 1024;
-/** Columns are learned from so many first events; later from so many of each batch. */
+/** Events from which columns are derived: the first ones of a topic, and a few of each later batch. */
 const LEARNED_FROM = 1000;
 const LEARNED_FROM_OF_BATCH = 4;
-/** Why there is a gap where the server does not have the newest version of a value topic. */
+/** Reason of a gap: the server does not have the newest version of a value topic. */
 const UNKNOWN = "unknown";
-/** Gaps that are told one by one. */
+/** Maximum number of gaps listed. */
 const GAPS_MAX = 100;
 
-/** A gap, and when it was told. */
+/** A gap, and the time when it was reported. */
 export interface Missed {
   readonly atMs: number;
   readonly gap: Gap;
 }
 
-/** How it goes, at one moment. */
+/** Statistics at one moment. */
 export interface Stats {
   readonly eventsPerS: number;
   readonly bytesPerS: number;
@@ -44,16 +44,16 @@ export interface Stats {
 export class Feed {
   readonly rows = new Ring(ROWS_MAX, BYTES_MAX);
   readonly columns = new Columns();
-  /** The newest of them. */
+  /** The newest gaps. */
   readonly gaps: Missed[] = [];
-  /** The newest version, of a value topic. */
+  /** The newest version of a value topic. */
   version: Version | null = null;
-  /** Since when nobody knows whether it is the newest; `null` while it is. */
+  /** Time since which the newest version is unknown; `null` while it is known. */
   unknownSinceMs: number | null = null;
   readonly savings = new Savings();
-  /** Whether some offsets are no event's: then a difference of offsets is no number of events. */
+  /** Whether offsets have holes. Then a difference of offsets is not a number of events. */
   isSparse = false;
-  /** Of the columns that a chart shows, by what they are of: a name may change. */
+  /** The series of the chart, by the key of the column. Names of columns may change. */
   #series = new Map<Key, Series>();
   #windowMs = 0;
   #aggregate: Aggregate = "mean";
@@ -64,13 +64,13 @@ export class Feed {
   #gapCount = 0;
   #missed = 0;
   #isMissedKnown = true;
-  /** Numbers of rows before which something was missed, counted from the first row that ever was. */
+  /** Rows that follow a gap, numbered from the first row ever received. */
   readonly #cuts = new Set<number>();
 
   /**
-   * Takes a batch in.
+   * Adds a batch.
    *
-   * @param isOld - whether it was published before the page opened: it is no part of a rate.
+   * @param isOld - whether the batch was published before the page opened. Old batches do not count in rates.
    */
   take(batch: Received, nowMs: number, isOld = false): void {
     const { events, gap, previous, bytes } = batch;
@@ -90,10 +90,7 @@ export class Feed {
     if (this.#series.size) this.#draw(events, time, nowMs);
   }
 
-  /**
-   * The series of the columns that a chart shows, over so much time; what it has of others
-   * is forgotten.
-   */
+  /** Returns the series of these columns, and drops all other series. */
   chart(columns: readonly Column[], windowMs: number, aggregate: Aggregate = "mean"): Series[] {
     if (windowMs !== this.#windowMs || aggregate !== this.#aggregate) this.#series.clear();
     this.#windowMs = windowMs;
@@ -118,7 +115,6 @@ export class Feed {
     };
   }
 
-  /** The column that says when an event happened. */
   #findTime(): Column | undefined {
     if (!this.#time || !this.columns.all.includes(this.#time)) this.#time = timeOf(this.rows, this.columns.all);
     return this.#time;
@@ -137,7 +133,7 @@ export class Feed {
     this.gaps.push({ atMs: nowMs, gap });
     if (this.gaps.length > GAPS_MAX) this.gaps.shift();
     this.#gapCount += 1;
-    // After any gap the version that is here is of before.
+    // After a gap the version on the page may be outdated.
     if (gap.reason === UNKNOWN || this.version) this.unknownSinceMs ??= nowMs;
     for (const series of this.#series.values()) series.cut();
     for (const number of this.#cuts) {
@@ -145,7 +141,7 @@ export class Feed {
       this.#cuts.delete(number);
     }
     this.#cuts.add(this.rows.count);
-    // No version is missed: each replaces those before.
+    // Versions replace each other, so no events are missed.
     if (gap.reason === UNKNOWN) return;
     if (gap.missed === null) this.#isMissedKnown = false;
     else this.#missed += gap.missed;
@@ -156,7 +152,7 @@ export class Feed {
     for (const column of this.columns.all) this.#series.get(column.key)?.addAll(times, events.numbers(column));
   }
 
-  /** A series with what the held rows say, where they have a time. */
+  /** Returns a series with the values of the rows held, if they have a time. */
   #remembered(column: Column): Series {
     const series = new Series(this.#windowMs, this.#aggregate);
     const time = this.#time;

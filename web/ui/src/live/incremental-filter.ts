@@ -1,20 +1,20 @@
 /**
- * Filters and sorts rows while others come, a little at a time: a hundred thousand rows
- * at once would make the page stutter. Pure: the clock is given.
+ * Filters and sorts rows in small steps while more rows arrive: 100,000 rows in one step would block the page. Pure:
+ * the clock is a parameter.
  */
 
 import type { Column } from "./columns.js";
 import type { Row, Rows } from "./rows.js";
 import { type Filter, type Sorting, sort } from "./view.js";
 
-/** Rows between two looks at the clock. */
+/** Rows between two reads of the clock. */
 const STRIDE = 256;
-/** Rows are put in order again after so long, and never for more than this share of the time. */
+/** Shortest time between two sorts, and the largest share of the time that sorting may take. */
 const SORT_MS = 1000;
 const SORT_SHARE = 1 / 20;
 
 interface Found extends Row {
-  /** Counted from the first row that ever was. */
+  /** Number of the row, counted from the first row ever received. */
   readonly number: number;
 }
 
@@ -23,10 +23,10 @@ export class IncrementalFilter implements Rows {
   readonly #test: Filter | null;
   readonly #column: Column | undefined;
   readonly #isDescending: boolean;
-  /** Of the next row to look at. */
+  /** Number of the next row to test. */
   #next: number;
   #found: Found[] = [];
-  /** What was found before it has made room. */
+  /** Number of dropped rows at the beginning of `#found`. */
   #head = 0;
   #dropped = 0;
   #sorted: Row[] | null = null;
@@ -54,9 +54,9 @@ export class IncrementalFilter implements Rows {
   }
 
   /**
-   * Goes on for about so long.
+   * Continues for about `budgetMs`.
    *
-   * @returns whether everything has been looked at.
+   * @returns whether all rows have been tested.
    */
   step(clock: () => number, budgetMs: number): boolean {
     const begunMs = clock();

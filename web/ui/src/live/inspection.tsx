@@ -1,10 +1,10 @@
-/** One event, all of it: in the table there is room for its beginnings. */
+/** One event in full. The table shows only the beginning of each value. */
 
 import { useEffect, useRef } from "preact/hooks";
 import { json } from "./columns.js";
 import type { Row } from "./rows.js";
 
-/** More is for programs, characters. */
+/** Maximum number of characters shown. */
 const TEXT_MAX = 100_000;
 
 interface Props {
@@ -14,7 +14,7 @@ interface Props {
 
 export function Inspection({ row: { offset, event }, close }: Props) {
   const place = useRef<HTMLElement>(null);
-  // It is below the table, and perhaps below the screen.
+  // The section is below the table, and may be below the visible area.
   useEffect(() => place.current?.scrollIntoView({ block: "nearest" }), [offset]);
   const text = json(event, 2);
   return (

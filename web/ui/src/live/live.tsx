@@ -1,4 +1,4 @@
-/** Live: which topic, and what to do where there is none. */
+/** The live page: selects the topic, and guides the reader if there is none. */
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -8,14 +8,14 @@ import { read, write } from "./address.js";
 import type { Way } from "./connection.js";
 import { QueryButton } from "./controls.js";
 import type { View } from "./defaults.js";
-import { type Asked, examples } from "./query.js";
+import { type AdHocQuery, examples } from "./query.js";
 import { QueryBox } from "./query-box.js";
 import { PACE_MS, TopicPage } from "./topic.js";
 import type { Search } from "./topic-search.js";
 import { count, isPassing, NotListed, openingOf, PAGE, topics } from "./topics.js";
 import "./live.css";
 
-/** How often the server is asked for its topics. */
+/** Time between two requests for the list of topics, ms. */
 const ASK_MS = 5000;
 
 export function LivePage() {
@@ -24,24 +24,24 @@ export function LivePage() {
   const [view, setView] = useState(address.view);
   const [transport, setTransport] = useState<Way | null>(null);
   const [paceMs, setPaceMs] = useState(PACE_MS);
-  /** The part of the list that the menu shows: names that begin with this, and so many. */
+  /** The part of the list that the menu shows: a prefix, and a maximum number of topics. */
   const [prefix, setPrefix] = useState("");
   const [limit, setLimit] = useState(PAGE);
   const { known, total, problem, unlisted } = useTopics(prefix, limit);
-  /** What it has opened with: whatever is published later takes nobody away from there. */
+  /** The topic that the page opened with. Topics that appear later do not replace it. */
   const opened = useRef<string | null>(null);
   opened.current ??= known && known.opening;
-  /** Whether the query in the address is still to be answered: nothing else is shown before. */
+  /** Whether the query in the address is still unanswered. Until then the page shows no topic. */
   const [isAsking, setIsAsking] = useState(address.query !== null);
-  const [asked, setAsked] = useState<Asked | null>(null);
+  const [adHoc, setAdHoc] = useState<AdHocQuery | null>(null);
   const [isQueryOpen, setIsQueryOpen] = useState(isAsking);
-  const current = isAsking ? null : (asked?.topic ?? topic ?? opened.current);
+  const current = isAsking ? null : (adHoc?.topic ?? topic ?? opened.current);
 
-  const go = (topic: string | null, view: View | null, asked: Asked | null): void => {
-    history.replaceState(null, "", write({ topic, view, query: asked?.query ?? null }));
+  const go = (topic: string | null, view: View | null, adHoc: AdHocQuery | null): void => {
+    history.replaceState(null, "", write({ topic, view, query: adHoc?.query ?? null }));
     setTopic(topic);
     setView(view);
-    setAsked(asked);
+    setAdHoc(adHoc);
   };
   const names = useMemo(
     () => [...new Set([...(current ? [current] : []), ...(known?.names ?? [])])].sort(passingLast),
@@ -65,16 +65,16 @@ export function LivePage() {
       isOpen={isQueryOpen}
       first={address.query}
       examples={examples(known?.names ?? [], current)}
-      show={(asked) => {
+      show={(adHoc) => {
         setIsAsking(false);
-        // The address may name a view, too; what suited something else need not suit this.
-        go(null, isAsking ? view : null, asked);
+        // The address may name a view for this query. The view of the topic before does not apply.
+        go(null, isAsking ? view : null, adHoc);
       }}
       fail={() => setIsAsking(false)}
     />
   );
   const rest = (): JSX.Element => {
-    if (isAsking) return <h1 class="quiet">Asking for the query</h1>;
+    if (isAsking) return <h1 class="quiet">Starting the query</h1>;
     if (!current && unlisted) {
       return (
         <Unlisted why={unlisted} choose={(topic) => go(topic, null, null)}>
@@ -90,15 +90,15 @@ export function LivePage() {
         problem={problem}
         topics={names}
         search={search}
-        query={asked?.query ?? null}
+        query={adHoc?.query ?? null}
         isQueryOpen={isQueryOpen}
         view={view}
         transport={transport}
         paceMs={paceMs}
-        // What suits one topic need not suit another.
+        // The view of one topic may not suit another.
         chooseTopic={(topic) => go(topic, null, null)}
         openQuery={setIsQueryOpen}
-        chooseView={(view) => go(asked ? null : current, view, asked)}
+        chooseView={(view) => go(adHoc ? null : current, view, adHoc)}
         chooseTransport={setTransport}
         choosePace={setPaceMs}
       />
@@ -112,7 +112,7 @@ export function LivePage() {
   );
 }
 
-/** By name; those that pass come last. */
+/** Compares topics by name; temporary topics come last. */
 function passingLast(one: string, other: string): number {
   const passes = (topic: string): number => Number(isPassing(topic));
   return passes(one) - passes(other) || NAMES.compare(one, other);
@@ -120,11 +120,11 @@ function passingLast(one: string, other: string): number {
 
 const NAMES = new Intl.Collator("en", { numeric: true });
 
-/** The part of a server's topics that the menu shows. */
+/** The topics in the menu. */
 interface Known {
-  /** With the one that the page opens with, wherever in the list it is. */
+  /** The names, including the topic that the page opened with. */
   readonly names: readonly string[];
-  /** How many of the list these are. */
+  /** Number of topics from the list. */
   readonly listed: number;
   readonly isMore: boolean;
   readonly opening: string | null;
@@ -132,10 +132,10 @@ interface Known {
 
 interface Topics {
   readonly known: Known | null;
-  /** How many there are in all; `null` where the menu has all of them, or they are being counted. */
+  /** The number of all topics; `null` if the menu has all of them, or while they are counted. */
   readonly total: Search["total"];
   readonly problem: Problem | null;
-  /** Why the server does not list them to the reader. */
+  /** The reason why the server does not list topics to this reader. */
   readonly unlisted: string | null;
 }
 
@@ -157,7 +157,7 @@ function useTopics(prefix: string, limit: number): Topics {
       load().then(
         (now) => {
           if (isOver) return;
-          // What is as it was is no reason to draw.
+          // An unchanged list must not cause a render.
           setKnown((before) => (JSON.stringify(before) === JSON.stringify(now) ? before : now));
           setProblem(null);
         },
@@ -176,7 +176,7 @@ function useTopics(prefix: string, limit: number): Topics {
       clearInterval(timer);
     };
   }, [prefix, limit]);
-  // Counting takes several requests: once for each prefix.
+  // A count takes several requests, so it runs once per prefix.
   const isMore = known?.isMore ?? false;
   useEffect(() => {
     let isOver = false;
@@ -184,7 +184,7 @@ function useTopics(prefix: string, limit: number): Topics {
     const take = (all: Search["total"]): void => {
       if (!isOver) setTotal(all);
     };
-    // Without an answer there is no total; the list itself says why.
+    // Without an answer there is no total. The list itself reports the error.
     if (isMore) count(prefix).then(take, () => {});
     return () => {
       isOver = true;
@@ -203,7 +203,7 @@ function Unlisted({ why, choose, children }: UnlistedProps) {
   const [name, setName] = useState("");
   return (
     <section class="empty">
-      <h1>Which topic?</h1>
+      <h1>Open a topic</h1>
       <p>{why}.</p>
       <form
         class="controls"
@@ -217,7 +217,7 @@ function Unlisted({ why, choose, children }: UnlistedProps) {
           <input required value={name} onInput={({ currentTarget }) => setName(currentTarget.value)} />
         </label>
         <button type="submit" class="primary">
-          Show it
+          Open
         </button>
         <button type="button" onClick={askForToken}>
           Present a token
@@ -242,10 +242,10 @@ function NoTopic({ isKnown, problem }: { isKnown: boolean; problem: Problem | nu
   return (
     <section class="empty">
       <h1>No topic yet</h1>
-      <p>A topic exists as soon as somebody publishes to it. Try:</p>
+      <p>A topic exists once an event has been published to it. Publish one:</p>
       <pre>{`curl -d '{"hello":"world"}' ${serverUrl("v1/topics/greetings")}`}</pre>
       <p>
-        Or start the server with <code>--demo</code>: it has cars to look at.
+        Or start the server with <code>--demo</code>, which publishes sample data.
       </p>
     </section>
   );

@@ -1,4 +1,4 @@
-/** Positions on a map: the newest of each thing that has one, and where it came from. */
+/** A map of positions: the newest position of each thing, and its track. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { colours, useIsDark } from "../colours.js";
@@ -8,15 +8,15 @@ import type { Coordinates } from "./defaults.js";
 import type { Rows } from "./rows.js";
 import { type Extent, ticks } from "./ticks.js";
 
-/** Rows that are looked through. */
+/** Maximum number of rows drawn. */
 const ROWS = 5000;
-/** Around the map, px: room for what the axes say; on the left there is as much as that takes. */
+/** Space around the map for axis labels, px. The left margin depends on the labels. */
 const EDGE = { right: 28, top: 14, bottom: 40 };
-/** Between what an axis is called, what it says, and the map, px. */
+/** Space between axis names, labels and the map, px. */
 const GAP = 8;
-/** Lines across and up, about one every so many px. */
+/** Approximate distance between grid lines, px. */
 const EVERY = { x: 140, y: 90 };
-/** Whoever looks at figures that hardly move wants them to keep still. */
+/** Extra space around the positions, as a share, so that the axes rarely change. */
 const MARGIN = 0.04;
 
 interface Props {
@@ -51,25 +51,23 @@ export function PositionMap({ rows, at, tick }: Props) {
   if (!at) {
     return (
       <p class="empty">
-        A map needs two columns of numbers that are coordinates, for instance called longitude and latitude, or x and y.
-        This topic has none.
+        A map needs two columns of numbers as coordinates, for example named longitude and latitude, or x and y. This
+        topic has no such columns.
       </p>
     );
   }
   const what = at.name ? `each ${at.name.name}` : "the newest events";
-  return (
-    <canvas class="map" ref={canvas} role="img" aria-label={`Where ${what} is, by ${at.x.name} and ${at.y.name}`} />
-  );
+  return <canvas class="map" ref={canvas} role="img" aria-label={`Map of ${what} by ${at.x.name} and ${at.y.name}`} />;
 }
 
 interface Point {
   x: number;
   y: number;
-  /** Whether it is where its thing is now. */
+  /** Whether this is the thing's newest position. */
   isNewest: boolean;
 }
 
-/** From the oldest. */
+/** Returns the positions, the oldest first. */
 function pointsOf(rows: Rows, { x, y, name }: Coordinates): Point[] {
   const seen = new Set<string>();
   const points: Point[] = [];
@@ -85,7 +83,7 @@ function pointsOf(rows: Rows, { x, y, name }: Coordinates): Point[] {
   return points.reverse();
 }
 
-/** What holds these values and what it held before. */
+/** Returns an extent that contains these values and the previous extent. */
 function wider(before: Extent | undefined, values: readonly number[]): Extent | null {
   if (!values.length) return before ?? null;
   let [least, most] = [Infinity, -Infinity];
@@ -96,7 +94,7 @@ function wider(before: Extent | undefined, values: readonly number[]): Extent | 
   if (before && least >= before.least && most <= before.most) return before;
   least = Math.min(least, before?.least ?? Infinity);
   most = Math.max(most, before?.most ?? -Infinity);
-  // Also where all are the same, however large.
+  // A margin is also needed if all values are equal.
   const margin = (most - least || Math.abs(most) || 1) * MARGIN;
   return { least: least - margin, most: most + margin };
 }

@@ -1,14 +1,14 @@
-/** Rates over the last seconds, from totals that only grow. Pure: the time is given. */
+/** Rates over the last seconds, computed from running totals. Pure: the time is a parameter. */
 
 interface Reading {
   readonly at: number;
   readonly total: number;
 }
 
-/** A rate is taken over so long, ms; over longer where little happens, so that it keeps still. */
+/** Time span of a rate, ms. At low rates the longer span applies, so that the figure is stable. */
 const SPAN_MS = 2000;
 const SPAN_MS_MAX = 10_000;
-/** So much is enough for the shorter span. */
+/** Amount from which the shorter span applies. */
 const ENOUGH = 50;
 
 export class Meter {
@@ -23,7 +23,7 @@ export class Meter {
     this.#total += amount;
   }
 
-  /** Per second. */
+  /** Returns the rate per second. */
   rate(nowMs: number): number {
     this.#readings.push({ at: nowMs, total: this.#total });
     const isOld = (reading: Reading | undefined): boolean => reading !== undefined && nowMs - reading.at >= SPAN_MS_MAX;

@@ -1,22 +1,22 @@
-/** Where a query is written, and what the server says of it. */
+/** The form for a query, and the server's answer. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { askForToken, problemOf } from "../server.js";
 import { write } from "./address.js";
-import { type Asked, type Example, explain, type Mistake, mistake, Refused, topicOf } from "./query.js";
+import { type AdHocQuery, type Example, explain, type Mistake, mistake, Refused, topicOf } from "./query.js";
 
 interface Props {
   readonly isOpen: boolean;
-  /** What it opens with, and runs at once. */
+  /** The query that the page opens with. It runs at once. */
   readonly first: string | null;
   readonly examples: readonly Example[];
-  /** A query runs. */
-  show(asked: Asked): void;
-  /** The one that it has opened with does not. */
+  /** Called when a query runs. */
+  show(query: AdHocQuery): void;
+  /** Called when the first query fails. */
   fail(): void;
 }
 
-/** What came of the query. */
+/** The result of the last request. */
 type Answer = { readonly explained: string } | Failure;
 
 interface Failure {
@@ -30,24 +30,24 @@ export function QueryBox({ isOpen, first, examples, show, fail }: Props) {
   const [text, setText] = useState(first ?? "");
   const [answer, setAnswer] = useState<Answer | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
-  /** Whoever asks again is not told what came before. */
-  const asked = useRef(0);
+  /** Number of the last request. Answers to earlier requests are ignored. */
+  const requests = useRef(0);
 
   const ask = async (query: string, isExplained: boolean): Promise<void> => {
-    const number = ++asked.current;
+    const number = ++requests.current;
     const take = (answer: Answer | null): void => {
-      if (number === asked.current) setAnswer(answer);
+      if (number === requests.current) setAnswer(answer);
     };
     try {
       if (isExplained) return take({ explained: await explain(query) });
       const topic = await topicOf(query);
       take(null);
-      if (number === asked.current) show({ query, topic });
+      if (number === requests.current) show({ query, topic });
     } catch (error) {
       const { text } = problemOf(error);
       const isRefused = error instanceof Refused;
       take({
-        // A name stays as it is, also where a sentence begins with it.
+        // A message that begins with a name of the query keeps the name's case.
         text: isRefused && query.includes(error.message.split(" ")[0] as string) ? error.message : text,
         mistake: mistake(query, text),
         needsToken: isRefused && error.status === 401,
@@ -62,7 +62,7 @@ export function QueryBox({ isOpen, first, examples, show, fail }: Props) {
     if (first) run(first);
   }, []);
   useEffect(() => {
-    // Not when the page has opened with it: whoever follows a link wants to see what comes.
+    // The field gets the focus only when the reader opens it, and not when a link opens the page.
     if (isOpen && !wasOpen.current) field.current?.focus();
     wasOpen.current = isOpen;
   }, [isOpen]);
@@ -100,7 +100,7 @@ export function QueryBox({ isOpen, first, examples, show, fail }: Props) {
         }}
       />
       <div class="controls">
-        <button type="submit" class="primary" title="Ctrl+Enter does the same">
+        <button type="submit" class="primary" title="Shortcut: Ctrl+Enter">
           Run
         </button>
         <button type="button" disabled={!text.trim()} onClick={() => void ask(text, true)}>
@@ -128,13 +128,13 @@ export function QueryBox({ isOpen, first, examples, show, fail }: Props) {
         <Wrong
           failure={failure}
           presentToken={() => {
-            // The page begins anew with the token, and with what is in its address.
+            // The page restarts with the token and the query in its address.
             history.replaceState(null, "", write({ topic: null, view: null, query: text }));
             askForToken();
           }}
         />
       )}
-      {answer && "explained" in answer && <pre aria-label="What it does">{answer.explained}</pre>}
+      {answer && "explained" in answer && <pre aria-label="Query plan">{answer.explained}</pre>}
     </form>
   );
 }

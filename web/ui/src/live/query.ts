@@ -1,16 +1,16 @@
-/** Queries that are asked for (docs/queries.md): what the server says of one, where one is wrong, and some to pick. */
+/** Ad hoc queries (docs/reference/sql.md): requests, errors with their place in the text, and examples. */
 
 import { errorMessage, request } from "../server.js";
 
-/** A query that is shown, and the topic of its rows. */
-export interface Asked {
+/** A running query, and the topic of its rows. */
+export interface AdHocQuery {
   readonly query: string;
   readonly topic: string;
 }
 
-/** The server does not run a query. */
+/** The server rejected a query. */
 export class Refused extends Error {
-  /** Of its answer. */
+  /** The status of the response. */
   readonly status: number;
 
   constructor(message: string, status: number) {
@@ -19,12 +19,12 @@ export class Refused extends Error {
   }
 }
 
-/** The topic of a query's rows. Some seconds after nobody reads it the server has forgotten it. @throws Refused */
+/** Returns the topic of a query's rows. The server drops the query some seconds after its last reader left. @throws Refused */
 export async function topicOf(query: string): Promise<string> {
   return ((await (await ask("query", query)).json()) as { topic: string }).topic;
 }
 
-/** What a query does, in words. @throws Refused */
+/** Returns a description of a query. @throws Refused */
 export async function explain(query: string): Promise<string> {
   return (await ask("explain", query)).text();
 }
@@ -35,10 +35,10 @@ async function ask(parameter: string, query: string): Promise<Response> {
   return response;
 }
 
-/** A line of a query in which something is wrong. */
+/** A line of a query with an error. */
 export interface Mistake {
   readonly before: string;
-  /** What is wrong; a blank where something is missing. */
+  /** The wrong word; a blank if a word is missing. */
   readonly word: string;
   readonly after: string;
 }
@@ -46,11 +46,11 @@ export interface Mistake {
 const PLACE = /^line (\d+), column (\d+): /i;
 const WORD = /^(?:[\p{L}\p{N}_]+|"[^"]*"|'[^']*'|\S)/u;
 
-/** Where it is that the server finds something wrong; `null` if it does not say so. */
+/** Returns the place of an error; `null` if the message does not name one. */
 export function mistake(query: string, message: string): Mistake | null {
   const [, line, column] = PLACE.exec(message) ?? [];
   if (!line || !column) return null;
-  // The server counts characters, and not the halves of some.
+  // The server counts characters. JavaScript counts UTF-16 units, so the line is split into characters.
   const text = [...(query.split("\n")[Number(line) - 1] ?? "")];
   const before = text.slice(0, Number(column) - 1).join("");
   const rest = text.slice(Number(column) - 1).join("");
@@ -63,7 +63,7 @@ export interface Example {
   readonly query: string;
 }
 
-/** The demo's topic. */
+/** The topic of the demo. */
 const CARS = "car_live_data";
 const EXAMPLES: readonly Example[] = [
   { name: "every row", query: `select * from ${CARS}` },
@@ -80,19 +80,19 @@ const EXAMPLES: readonly Example[] = [
 ];
 
 /**
- * Queries to begin with.
+ * Returns example queries.
  *
- * @param topics - that the server lists.
- * @param current - the one that is shown.
+ * @param topics - the topics that the server lists.
+ * @param current - the topic that the page shows.
  */
 export function examples(topics: readonly string[], current: string | null): readonly Example[] {
   if (topics.includes(CARS)) return EXAMPLES;
-  // Rows of a query that somebody has asked for cannot be queried again.
+  // The rows of an ad hoc query cannot be queried.
   if (!current || current.startsWith("query/")) return [];
   return [{ name: `every event of ${current}`, query: `SELECT * FROM ${identifier(current)}` }];
 }
 
-/** A topic, as it stands behind `FROM`. */
+/** Returns a topic in the syntax of `FROM`. */
 function identifier(topic: string): string {
   return /^[a-z_]\w*$/i.test(topic) ? topic : `"${topic}"`;
 }

@@ -1,47 +1,44 @@
-/**
- * The newest rows of a topic, a bounded number: the oldest make room. Batches are kept as
- * they came; a row is made when somebody looks at it. Pure.
- */
+/** The newest rows of a topic, up to a limit. Batches are stored as received; rows are created on access. Pure. */
 
 import { type Events, isSparse, PublishedEvents } from "./events.js";
 import type { Row, Rows } from "./rows.js";
 
-/** Events as they came. */
+/** A stored batch. */
 interface Piece {
-  /** Of the first of them, counted from the first row that ever was. */
+  /** Number of the first event, counted from the first row ever received. */
   readonly number: number;
   readonly events: Events;
   bytes: number;
 }
 
-/** Events that were put together, to which others can be added. */
+/** Small batches merged into one piece that can still grow. */
 interface Gathered {
   readonly first: number;
   readonly events: unknown[];
   readonly piece: Piece;
 }
 
-/** Batches that are smaller are put together where offsets are consecutive: a piece costs about as much as ten rows. */
+/** Size below which batches are merged if their offsets are consecutive. A piece costs about as much memory as ten rows. */
 const PIECE_MIN = 64;
-/** Stands where one was that has made room, so that its events can be forgotten at once. */
+/** Replaces a dropped piece, so that its events can be freed at once. */
 const GONE: Piece = { number: 0, events: new PublishedEvents(0, []), bytes: 0 };
-/** Places of dropped pieces that are worth moving the others for. */
+/** Number of dropped pieces from which the array is compacted. */
 const SLACK = 1024;
 
 export class Ring implements Rows {
   readonly #capacity: number;
   readonly #bytesMax: number;
   #pieces: Piece[] = [];
-  /** What the newest piece is of, if others can be added. */
+  /** The newest piece, if it can still grow. */
   #gathered: Gathered | null = null;
-  /** Pieces before it have made room. */
+  /** Index of the oldest piece. */
   #head = 0;
   #count = 0;
   #bytes = 0;
 
   /**
-   * @param capacity - rows that it holds at most.
-   * @param bytesMax - and bytes that they had on the wire; one batch may be larger.
+   * @param capacity - maximum number of rows.
+   * @param bytesMax - maximum size of the rows on the wire; a single batch may be larger.
    */
   constructor(capacity: number, bytesMax = Infinity) {
     this.#capacity = capacity;
@@ -56,7 +53,7 @@ export class Ring implements Rows {
     return this.#count - this.length;
   }
 
-  /** Rows that ever were. */
+  /** Number of rows ever received. */
   get count(): number {
     return this.#count;
   }
@@ -73,7 +70,7 @@ export class Ring implements Rows {
     this.#makeRoom();
   }
 
-  /** All that are here, batch by batch, and the number of the first of each, which may have made room. */
+  /** Iterates over the batches, with the number of each batch's first row. That row may have been dropped. */
   *batches(): Generator<readonly [number: number, events: Events]> {
     for (let at = this.#head; at < this.#pieces.length; at++) {
       const { number, events } = this.#pieces[at] as Piece;
@@ -85,14 +82,14 @@ export class Ring implements Rows {
     return index < 0 || index >= this.length ? undefined : row(this.#pieces, this.#head, this.start + index);
   }
 
-  /** All that are here, as they are now; others may come meanwhile. */
+  /** Returns an unchanging view of the current rows. */
   snapshot(): Rows {
     const { length, start } = this;
     const pieces = this.#pieces.slice(this.#head);
     return { length, start, at: (index) => (index < 0 || index >= length ? undefined : row(pieces, 0, start + index)) };
   }
 
-  /** Few events are taken out of their batch: it may be much larger than they are. */
+  /** Copies events out of a small batch, which may belong to a much larger buffer. */
   #gather(few: Events, bytes: number): void {
     const isConsecutive = !isSparse(few);
     const [first, last] = [few.offset(0), this.#gathered];
@@ -126,7 +123,7 @@ export class Ring implements Rows {
   }
 }
 
-/** The row of this number, which is in one of the pieces from `low` on. */
+/** Returns the row with this number from the pieces at and after index `low`. */
 function row(pieces: readonly Piece[], low: number, number: number): Row | undefined {
   let high = pieces.length - 1;
   while (low < high) {

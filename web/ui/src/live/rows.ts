@@ -1,15 +1,15 @@
-/** Rows of a topic, as they are looked at. */
+/** Read access to the rows of a topic. */
 
-/** An event, and where it is in its stream. */
+/** An event with its offset. */
 export interface Row {
   readonly offset: number;
   readonly event: unknown;
 }
 
-/** Rows that can be looked at, from the oldest. */
+/** Rows, the oldest first. */
 export interface Rows {
   readonly length: number;
-  /** Rows that were before the first: it grows as the oldest make room. */
+  /** Number of dropped rows before the first one. It grows as old rows are dropped. */
   readonly start: number;
   at(index: number): Row | undefined;
 }

@@ -1,17 +1,17 @@
 /**
- * What a chart shows: numbers over time, thinned as they come. At 100,000 events a second
- * a chart of a minute would have six million points; it has a few hundred slices of time,
- * each with the least, the most and the mean of what happened in it. Pure.
+ * The data of a chart: numbers over time, reduced as they arrive. At 100,000 events a second, a chart of one minute
+ * would have six million points. A series has a few hundred time slices instead, each with minimum, maximum and
+ * mean. Pure.
  */
 
-/** What a chart shows of each slice of time: the mean and the range, or one of them. */
+/** The value that a chart shows of each slice: the mean with the range, the maximum, or the minimum. */
 export type Aggregate = "mean" | "max" | "min";
 
-/** Slices of a window, unless their length is given. */
+/** Slices of a window for the aggregate `mean`. */
 export const SLICES = 600;
-/** Maxima and minima are those of each second, ms. */
+/** Length of a slice for maxima and minima, ms. */
 const SECOND_MS = 1000;
-/** So many values in a row from before the window are no stragglers: a clock was set back. */
+/** Number of consecutive values before the window after which the clock counts as set back. */
 const STRAGGLERS_MAX = 1000;
 
 interface Slice {
@@ -19,29 +19,29 @@ interface Slice {
   most: number;
   sum: number;
   count: number;
-  /** Whether something was missed before it. */
+  /** Whether a gap precedes the slice. */
   readonly isAfterGap: boolean;
 }
 
 export class Series {
   #slices: (Slice | undefined)[];
   readonly #sliceMs: number;
-  /** Slices that are held. */
+  /** Maximum number of slices. */
   readonly #count: number;
   /** Number of the newest slice. */
   #newest = -1;
   #stragglers = 0;
   #isAfterGap = false;
 
-  /** @param windowMs - the time that a chart shows. */
+  /** @param windowMs - the time window of the chart. */
   constructor(windowMs: number, aggregate: Aggregate = "mean") {
     this.#sliceMs = aggregate === "mean" ? windowMs / SLICES : SECOND_MS;
-    // One more than the window at its beginning, and the newest, which is not over.
+    // Two more than the window: one at its beginning, and the newest, which is incomplete.
     this.#count = aggregate === "mean" ? SLICES : Math.ceil(windowMs / SECOND_MS) + 2;
     this.#slices = new Array(this.#count);
   }
 
-  /** Number of the oldest slice that may be held. */
+  /** Number of the oldest slice that may be stored. */
   get oldest(): number {
     return Math.max(0, this.#newest - this.#count + 1);
   }
@@ -54,12 +54,12 @@ export class Series {
     return this.#sliceMs;
   }
 
-  /** A slice that has values. */
+  /** Returns a slice; `undefined` if it has no values. */
   slice(number: number): Slice | undefined {
     return number >= this.oldest && number <= this.#newest ? this.#slices[number % this.#count] : undefined;
   }
 
-  /** A value at a time, ms. One that is older than the window is left out. */
+  /** Adds a value. Values older than the window are ignored. */
   add(atMs: number, value: number): void {
     const number = Math.floor(atMs / this.#sliceMs);
     if (!Number.isFinite(value) || !(number >= 0)) return;
@@ -82,14 +82,14 @@ export class Series {
     slice.count += 1;
   }
 
-  /** Values in order, and when each was: at one time, or at a time each. */
+  /** Adds values in order, at one time or at a time each. */
   addAll(times: number | ArrayLike<number>, values: ArrayLike<number>): void {
     for (let index = 0; index < values.length; index++) {
       this.add(typeof times === "number" ? times : (times[index] as number), values[index] as number);
     }
   }
 
-  /** Something is missed here: what comes is no continuation of what was. */
+  /** Marks a gap: the line is interrupted before the next value. */
   cut(): void {
     this.#isAfterGap = true;
   }
@@ -100,7 +100,7 @@ export class Series {
     return slice;
   }
 
-  /** Slices between the newest and this one are empty. */
+  /** Clears the slices between the newest one and this one. */
   #forget(number: number): void {
     const from = Math.max(this.#newest + 1, number - this.#count + 1);
     for (let empty = from; empty <= number; empty++) this.#slices[empty % this.#count] = undefined;
@@ -108,12 +108,12 @@ export class Series {
   }
 }
 
-/** `undefined` where a series says nothing, `null` where something was missed. */
+/** `undefined`: no value; `null`: a gap. */
 type Line = (number | null | undefined)[];
 
-/** Several series at the times that any of them has. */
+/** Several series on a common time axis. */
 export interface Aligned {
-  /** In s. */
+  /** Times, s. */
   at: number[];
   least: Line[];
   most: Line[];
@@ -121,15 +121,15 @@ export interface Aligned {
 }
 
 /**
- * Puts series of one window beside each other.
+ * Aligns series of one window.
  *
- * @param isWhole - leaves the newest slice out: it is not over.
+ * @param isWhole - omits the newest slice, which is incomplete.
  */
 export function align(all: readonly Series[], isWhole = false): Aligned {
   const aligned: Aligned = { at: [], least: all.map(() => []), most: all.map(() => []), mean: all.map(() => []) };
-  const newest = Math.max(...all.map((one) => one.newest)) - Number(isWhole);
-  for (let number = Math.max(...all.map((one) => one.oldest)); number <= newest; number++) {
-    const slices = all.map((one) => one.slice(number));
+  const newest = Math.max(...all.map((series) => series.newest)) - Number(isWhole);
+  for (let number = Math.max(...all.map((series) => series.oldest)); number <= newest; number++) {
+    const slices = all.map((series) => series.slice(number));
     if (!slices.some(Boolean)) continue;
     const { sliceMs } = all[0] as Series;
     if (aligned.at.length && slices.some((slice) => slice?.isAfterGap)) {

@@ -1,4 +1,4 @@
-/** How it goes: the figures over the data. */
+/** Status and statistics of a topic. */
 
 import type { Gap } from "thalweg";
 import { brief, bytes, counted, duration } from "../format.js";
@@ -17,24 +17,24 @@ const STATES: Record<LiveStatus["state"], string> = {
 };
 
 const AGES: Record<AgeBy, string> = {
-  "its own time": "Since the newest event happened, by its own time",
-  "the quickest event": "How much later the newest event is than the quickest was: its clock is not this one",
-  "when it came": "Since the newest event came: it has no time of its own",
+  "its own time": "Time since the newest event happened, by its own timestamp",
+  "the quickest event": "Delay of the newest event relative to the fastest one: its timestamps come from another clock",
+  "when it came": "Time since the newest event arrived: it has no timestamp",
 };
 
-/** Why events are missed, as docs/wire.md has it, in words. */
+/** Reasons of gaps (docs/reference/messages.md), in words. */
 const REASONS: Record<string, string> = {
-  slow: "this page fell behind what the server keeps",
+  slow: "this page was too slow and fell behind the server's retention",
   unknown: "the server does not have the newest version",
-  trimmed: "they were no longer kept when this page asked",
-  epoch: "the server began anew",
-  unannounced: "the server did not say why",
+  trimmed: "the events were deleted before this page requested them",
+  epoch: "the server lost its history",
+  unannounced: "the server gave no reason",
 };
 
 interface Props {
   readonly status: LiveStatus;
   readonly stats: Stats;
-  /** Of a value topic. */
+  /** Bytes saved by patches; `null` unless it is a value topic. */
   readonly savings: Savings | null;
   readonly lag: number | null;
   readonly isPaused: boolean;
@@ -43,16 +43,22 @@ interface Props {
 export function StatsBar({ status, stats, savings, lag, isPaused }: Props) {
   const { age, gaps, missed, isMissedKnown } = stats;
   const figures: [name: string, value: string, title: string][] = [
-    ["transport", status.transport ?? "–", "The transport in use; arrow: columns over HTTP streaming"],
-    ["events/s", brief(stats.eventsPerS), "Events received a second"],
-    ["bytes/s", bytes(stats.bytesPerS), "Bytes received a second"],
-    ["lag", lag === null ? "–" : `${brief(lag)}`, "Events between this page and the newest one on the server"],
-    ["age", age === null ? "–" : duration(age.ms), age === null ? "There is no event yet" : AGES[age.by]],
+    ["transport", status.transport ?? "–", "Transport in use. arrow means columns over HTTP streaming"],
+    ["events/s", brief(stats.eventsPerS), "Events received per second"],
+    ["bytes/s", bytes(stats.bytesPerS), "Bytes received per second"],
+    ["lag", lag === null ? "–" : `${brief(lag)}`, "Number of events by which this page is behind the server"],
+    ["age", age === null ? "–" : duration(age.ms), age === null ? "No event yet" : AGES[age.by]],
     ...(savings
-      ? [["saved", `${Math.floor(savings.share * 100)} %`, "Bytes that patches have saved"] as [string, string, string]]
+      ? [
+          ["saved", `${Math.floor(savings.share * 100)} %`, "Share of bytes saved by patches"] as [
+            string,
+            string,
+            string,
+          ],
+        ]
       : []),
-    ["gaps", brief(gaps), "How often the server said that events are left out"],
-    ["missed", `${isMissedKnown ? "" : "over "}${brief(missed)}`, "Events that were left out"],
+    ["gaps", brief(gaps), "Number of times that events were lost"],
+    ["missed", `${isMissedKnown ? "" : "over "}${brief(missed)}`, "Number of events that were lost"],
   ];
   return (
     <div class="stats">
@@ -79,12 +85,12 @@ function missedOf({ missed, reason }: Gap): string {
   return missed === null ? "an unknown number of events" : counted(missed, "event");
 }
 
-/** What was missed, the newest first. */
+/** The list of gaps, the newest first. */
 export function Gaps({ gaps, count }: { gaps: readonly Missed[]; count: number }) {
   if (!count) return null;
   return (
     <details class="gaps">
-      <summary>{count === 1 ? "One gap" : `${count.toLocaleString("en")} gaps`}: what was missed, and why</summary>
+      <summary>{count === 1 ? "One gap" : `${count.toLocaleString("en")} gaps`}: missed events and reasons</summary>
       <ul>
         {[...gaps].reverse().map(({ atMs, gap }, index) => (
           <li key={count - index}>
@@ -93,7 +99,7 @@ export function Gaps({ gaps, count }: { gaps: readonly Missed[]; count: number }
           </li>
         ))}
       </ul>
-      {count > gaps.length && <p class="note">Only the newest {gaps.length} are listed.</p>}
+      {count > gaps.length && <p class="note">The list shows only the newest {gaps.length}.</p>}
     </details>
   );
 }

@@ -1,7 +1,4 @@
-/**
- * The rows that are held, as many of them as fit on the screen. A row that is looked at
- * stays where it is, also while the oldest make room.
- */
+/** The visible part of the rows. A visible row keeps its place while older rows are dropped. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Column, cell, preview } from "./columns.js";
@@ -12,23 +9,23 @@ interface Props {
   readonly rows: Rows;
   readonly columns: readonly Column[];
   readonly sorting: Sorting | null;
-  /** Whether it stays at the newest row. */
+  /** Whether the table stays at the newest row. */
   readonly follows: boolean;
   onSort(sorting: Sorting | null): void;
-  /** The reader has scrolled away from the newest row, or back to it. */
+  /** Called when the reader scrolls away from the newest row, or back to it. */
   onFollow(follows: boolean): void;
-  /** Offset of the row that is looked into. */
+  /** Offset of the inspected row. */
   readonly opened: number | null;
-  /** Looks into a row; `null` while rows are on the move. */
+  /** Inspects a row; `null` while rows move. */
   readonly onOpen: ((row: Row) => void) | null;
 }
 
-/** As the style sheet has them. */
+/** Heights from the style sheet. */
 const ROW_PX = 26;
 const HEAD_PX = 32;
-/** Scrolling to the end takes so long, ms: meanwhile others come. */
+/** Time that scrolling to the end takes, ms. New rows arrive in the meantime. */
 const REACH_MS = 600;
-/** A column is never wider, characters; what is longer is cut. */
+/** Limits of a column's width, characters. Longer texts are cut. */
 const WIDTH_MAX = 44;
 const WIDTH_MIN = 5;
 
@@ -36,7 +33,7 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
   const box = useRef<HTMLDivElement>(null);
   const widths = useRef(new Map<string, number>());
   const [heightPx, setHeight] = useState(400);
-  /** The row at the top, counted from the first that ever was. */
+  /** Number of the row at the top, counted from the first row ever received. */
   const anchor = useRef(0);
   const order = useRef(sorting);
   const [, draw] = useState(0);
@@ -44,11 +41,11 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
   const fitting = Math.max(1, Math.floor((heightPx - HEAD_PX) / ROW_PX));
   const last = Math.max(0, rows.length - fitting);
   const state = useRef({ follows, start: rows.start, setPx: 0, ends: [] as { atMs: number; last: number }[] });
-  // Another order is looked at from its top, none from the newest row.
+  // A new sort order starts at its top, no sort order at the newest row.
   if (order.current !== sorting) anchor.current = sorting ? 0 : Infinity;
   order.current = sorting;
   const first = follows ? last : Math.min(Math.max(0, anchor.current - rows.start), last);
-  // Who stops following stays where that was.
+  // When the table stops following, the top row stays.
   if (follows || anchor.current === Infinity) anchor.current = rows.start + first;
   Object.assign(state.current, { follows, start: rows.start });
   const { ends } = state.current;
@@ -70,16 +67,16 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
   });
 
   const scroll = (): void => {
-    // The browser reports a scroll a frame later: the table may be gone by then.
+    // The browser reports scrolling one frame later, when the table may be gone.
     if (!box.current) return;
     const { scrollTop } = box.current;
     const { setPx, start, follows, ends } = state.current;
-    // Not the reader, but what is above.
+    // This scroll event comes from the layout effect above, not from the reader.
     if (Math.abs(scrollTop - setPx) < 1) return;
     const at = Math.round(scrollTop / ROW_PX);
     anchor.current = start + at;
     draw((times) => times + 1);
-    // Who sets out for the end arrives where the end was then.
+    // The end moves while the reader scrolls to it, so the recent ends count too.
     const isAtEnd = at >= Math.min(...ends.map(({ last }) => last)) && scrollTop > setPx;
     if (isAtEnd !== follows) onFollow(isAtEnd);
   };
@@ -110,7 +107,7 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
                   }
                   style={{ minWidth: `${widthOf(widths.current, column, visible, index)}ch` }}
                 >
-                  <button type="button" title={`${column.kind}; sorts by it`} onClick={() => turn(column)}>
+                  <button type="button" title={`Sort by this column (${column.kind})`} onClick={() => turn(column)}>
                     {column.name}
                   </button>
                 </th>
@@ -143,7 +140,7 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
   );
 }
 
-/** How wide a column is, characters: it grows with what is seen in it and never shrinks. */
+/** Returns the width of a column, characters. The width grows with the visible values and never shrinks. */
 function widthOf(
   widths: Map<string, number>,
   { name }: Column,

@@ -1,17 +1,17 @@
 /**
- * When to draw: a few times a second, in step with the screen, and less often where
- * drawing takes long. A page that falls behind its data has stopped being live.
+ * Schedules rendering: a few times a second, in step with the screen, and less often if rendering takes long. A page
+ * that falls behind its data is no longer live.
  */
 
-/** The part of the time that rendering may take. */
+/** Largest share of the time that rendering may take. */
 const SHARE = 1 / 3;
 
-/** How long to wait after drawing that took so long, ms. Pure. */
+/** Returns the pause after rendering that took `tookMs`, ms. Pure. */
 export function pause(everyMs: number, tookMs: number): number {
   return Math.max(everyMs - tookMs, tookMs / SHARE - tookMs);
 }
 
-/** Calls `draw` every `everyMs` until what it returns is called. */
+/** Calls `draw` about every `everyMs`. Returns a function that stops it. */
 export function ticker(everyMs: () => number, draw: (nowMs: number) => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let frame = 0;
@@ -20,7 +20,7 @@ export function ticker(everyMs: () => number, draw: (nowMs: number) => void): ()
     frame = requestAnimationFrame(() => {
       const begun = performance.now();
       draw(Date.now());
-      // After what drawing has set off: components render in a microtask of their own.
+      // Components render in a microtask after `draw`; the pause starts after them.
       queueMicrotask(() => {
         if (!isOver) timer = setTimeout(tick, pause(everyMs(), performance.now() - begun));
       });

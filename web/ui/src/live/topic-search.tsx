@@ -1,22 +1,22 @@
-/** Finds a topic where the menu does not have all of them. */
+/** Finds a topic in a list that is too long for the menu. */
 
 import { useEffect, useState } from "preact/hooks";
 import { counted } from "../format.js";
 import { COUNTED_MAX, PAGE } from "./topics.js";
 
-/** Typing that pauses for so long is acted on, ms. */
+/** Pause in typing after which the search starts, ms. */
 const TYPED_MS = 250;
 
-/** What is known of the list that the menu shows the beginning of. */
+/** The state of the list whose beginning the menu shows. */
 export interface Search {
-  /** The menu has topics whose names begin with this. */
+  /** Prefix of the topics in the menu. */
   readonly prefix: string;
-  /** How many topics the menu has. */
+  /** Number of topics in the menu. */
   readonly shown: number;
-  /** How many there are; `null` while they are counted. */
+  /** Number of topics on the server; `null` while they are counted. */
   readonly total: { readonly count: number; readonly isAll: boolean } | null;
   readonly isMore: boolean;
-  /** Whether the server lists its topics to the reader. */
+  /** Whether the server lists topics to this reader. */
   readonly isListed: boolean;
   narrow(prefix: string): void;
   showMore(): void;
@@ -34,7 +34,7 @@ export function TopicSearch({ search, choose }: Props) {
     const timer = setTimeout(() => narrow(text.trim()), TYPED_MS);
     return () => clearTimeout(timer);
   }, [text]);
-  // A menu that has been made longer stays as hard to search.
+  // The search field stays after "Show more".
   if (isListed && !isMore && shown <= PAGE && !prefix && !text) return null;
   return (
     <>
@@ -43,8 +43,8 @@ export function TopicSearch({ search, choose }: Props) {
         <input
           type="search"
           value={text}
-          placeholder={isListed ? "begins with, or all of it" : "all of it"}
-          title="Enter opens the topic of exactly this name"
+          placeholder={isListed ? "prefix or full name" : "full name"}
+          title="Press Enter to open the topic with exactly this name"
           onInput={({ currentTarget }) => setText(currentTarget.value)}
           onKeyDown={(event) => {
             if (event.key !== "Enter" || !text.trim()) return;
@@ -67,9 +67,9 @@ export function TopicSearch({ search, choose }: Props) {
   );
 }
 
-/** `1,000 of 23,456 topics`. */
+/** Returns `1,000 of 23,456 topics`. */
 function summary({ prefix, shown, total, isMore }: Search): string {
-  const such = prefix ? ` beginning with ${prefix}` : "";
+  const such = prefix ? ` that begin with ${prefix}` : "";
   if (!isMore) return `${counted(shown, "topic")}${such}`;
   if (!total) return `${counted(shown, "topic")}${such}, and more`;
   const all = total.isAll ? "" : "over ";

@@ -1,4 +1,4 @@
-/** One topic, live: as a table, as a chart, on a map. */
+/** One live topic: document, table, chart or map. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { counted } from "../format.js";
@@ -23,17 +23,17 @@ import type { Search } from "./topic-search.js";
 import { Unknown } from "./unknown.js";
 import { filter, type Sorting } from "./view.js";
 
-/** How often it is drawn, unless somebody wants it otherwise. */
+/** Default time between two updates of the page. */
 export const PACE_MS = 200;
 const WINDOW_S = 60;
-/** How often the server is asked for the newest offset. */
+/** Time between two requests for the newest offset. */
 const ASK_MS = 1000;
-/** Filtering and sorting goes on for so long, and then lets others do something. */
+/** Time that one step of filtering and sorting takes, and the pause after it. */
 const FILTER_MS = 8;
-/** Rows that say how a topic is best shown. */
+/** Rows from which the suggested view is final. */
 const ENOUGH = 50;
 
-/** What was seen when somebody paused. */
+/** The state of the page when the reader paused it. */
 interface Paused {
   readonly rows: Rows;
   readonly version: Version | null;
@@ -45,12 +45,12 @@ interface Props {
   readonly topic: string;
   readonly topics: readonly string[];
   readonly search: Search;
-  /** The query whose rows they are. */
+  /** The query whose rows the topic has. */
   readonly query: string | null;
   readonly isQueryOpen: boolean;
-  /** Why the server could not be asked just now. */
+  /** The reason why the last request for topics failed. */
   readonly problem: Problem | null;
-  /** The one in the address; `null` if nobody has chosen. */
+  /** The view in the address; `null` for the suggested view. */
   readonly view: View | null;
   readonly transport: Way | null;
   readonly paceMs: number;
@@ -69,7 +69,7 @@ export function TopicPage(props: Props) {
   const isLost = useLost(live.status) && live.failure === null;
   const lag = useLag(live);
   const [paused, setPaused] = useState<Paused | null>(null);
-  /** The row that is looked into. */
+  /** The inspected row. */
   const [opened, setOpened] = useState<Row | null>(null);
   const [follows, setFollows] = useState(true);
   const [words, setWords] = useState("");
@@ -186,13 +186,13 @@ export function TopicPage(props: Props) {
   );
 }
 
-/** How much of what is held is seen. */
+/** Returns how many of the rows held are visible. */
 function summary(rows: Rows, held: Rows, since: number | null): string {
   const figure = (value: number): string => value.toLocaleString("en");
   const shown = `${rows === held ? "" : `${figure(rows.length)} of `}${counted(held.length, "row")}`;
   const paused =
-    since === null ? "" : `. Paused: press an offset to see all of its event; ${figure(since)} more received since`;
-  return `${shown} held here, the newest ${held.length === 1 ? "one" : "ones"}${paused}.`;
+    since === null ? "" : `. Paused: select an offset to see the full event; ${figure(since)} more received since`;
+  return `${shown} in memory, the newest ${held.length === 1 ? "one" : "ones"}${paused}.`;
 }
 
 function Waiting({ topic, isQuery }: { topic: string; isQuery: boolean }) {
@@ -200,14 +200,17 @@ function Waiting({ topic, isQuery }: { topic: string; isQuery: boolean }) {
     return (
       <div class="empty">
         <h2>Waiting for the first row of the query</h2>
-        <p>A row appears here as soon as an event makes one; that of a window when the window is over.</p>
+        <p>
+          A row appears here as soon as the query produces one. A query with windows produces rows at the end of each
+          window.
+        </p>
       </div>
     );
   }
   return (
     <div class="empty">
       <h2>Waiting for the first event of {topic}</h2>
-      <p>It appears here as soon as somebody publishes one:</p>
+      <p>The first event appears here as soon as it is published:</p>
       <pre>{`curl -d '{"hello":"world"}' ${serverUrl(`v1/topics/${topic}`)}`}</pre>
     </div>
   );
@@ -216,16 +219,16 @@ function Waiting({ topic, isQuery }: { topic: string; isQuery: boolean }) {
 function Ended({ reason }: { reason: string }) {
   return (
     <div class="empty" role="alert">
-      <h2>Nothing more comes</h2>
+      <h2>The subscription has ended</h2>
       <p>{reason}.</p>
       <button type="button" class="primary" onClick={() => location.reload()}>
-        Connect again
+        Reconnect
       </button>
     </div>
   );
 }
 
-/** Receives a topic for as long as the component lives. */
+/** Receives a topic while the component is mounted. */
 function useLive(topic: string, transport: Way | null, query: string | null): Live {
   const live = useMemo(() => new Live(topic, transport, query), [topic]);
   const used = useRef(transport);
@@ -239,7 +242,7 @@ function useLive(topic: string, transport: Way | null, query: string | null): Li
   return live;
 }
 
-/** The time of the last look; another one when it is time to draw. */
+/** Returns the current time; it changes when it is time to render. */
 function useTicker(paceMs: number): number {
   const [now, setNow] = useState(Date.now());
   const pace = useRef(paceMs);
@@ -248,7 +251,7 @@ function useTicker(paceMs: number): number {
   return now;
 }
 
-/** As it was last told; no reason to draw before it is time to. */
+/** Returns the last known lag. A new value does not cause a render. */
 function useLag(live: Live): number | null {
   const last = useRef<number | null>(null);
   useEffect(() => {
@@ -256,7 +259,7 @@ function useLag(live: Live): number | null {
     let timer: ReturnType<typeof setTimeout>;
     const ask = async (): Promise<void> => {
       const lag = await live.lag().catch(() => null);
-      // Whoever has gone on to another topic asks no more for this one.
+      // The component may be unmounted, or show another topic.
       if (isOver) return;
       last.current = lag;
       timer = setTimeout(() => void ask(), ASK_MS);
@@ -270,7 +273,7 @@ function useLag(live: Live): number | null {
   return last.current;
 }
 
-/** What is found from the first rows, of which there are at `least` so many; it stays once there are enough, until the columns are others. */
+/** Returns a suggestion derived from at least `least` rows. It is final with `ENOUGH` rows, until the columns change. */
 function useSuggestion<T>(rows: Rows, find: () => T, columns: unknown, least = 2): T | null {
   const last = useRef<{ columns: unknown; isSure: boolean; found: T } | null>(null);
   if (rows.length < least) return null;
@@ -280,15 +283,15 @@ function useSuggestion<T>(rows: Rows, find: () => T, columns: unknown, least = 2
   return last.current.found;
 }
 
-/** What of the rows is looked at. Filtered a little at a time. */
+/** Returns the rows that match the filter, in the selected order. Works in small steps. */
 function useFiltered(rows: Rows, words: string, columns: Parameters<typeof filter>[1], sorting: Sorting | null): Rows {
   const filtered = useMemo(() => {
     const test = filter(words, columns);
     return test || sorting ? new IncrementalFilter(rows, test, sorting, columns) : null;
   }, [rows, words, columns, sorting]);
-  /** The one that somebody goes on with. */
+  /** The filter whose steps are scheduled. */
   const pumped = useRef<IncrementalFilter | null>(null);
-  // After each look: others have come meanwhile.
+  // Runs after each render, because new rows may have arrived.
   useEffect(() => {
     if (pumped.current === filtered) return;
     pumped.current = filtered;

@@ -1,38 +1,38 @@
-/** The topics that a server has. */
+/** The topics of a server. */
 
 import { askForToken, maySubscribe, refusal, request, token } from "../server.js";
 
 export interface Topic {
   readonly topic: string;
-  /** Of its newest event. */
+  /** Position of the newest event. */
   readonly position: string;
-  /** Events that the server still has. */
+  /** Number of retained events. */
   readonly events: number;
   readonly subscribers: number;
 }
 
-/** The server does not list its topics to the reader of this page. */
+/** The server does not list topics to this reader. */
 export class NotListed extends Error {}
 
-/** Topics that a menu shows at first, and that are added at a time. */
+/** Number of topics that the menu shows at first, and that "Show more" adds. */
 export const PAGE = 1000;
-/** The server lists no more in one answer. */
+/** Maximum number of topics in one answer of the server. */
 const ANSWER_MAX = 10_000;
-/** No more are counted: 20 requests, and some 20 MB. */
+/** Maximum number of topics counted: 20 requests, about 20 MB. */
 export const COUNTED_MAX = 200_000;
 
-/** The first topics of a list, by name. */
+/** The first topics of the list, by name. */
 export interface Listing {
   readonly topics: readonly Topic[];
-  /** Whether there are topics behind the last one. */
+  /** Whether the list continues. */
   readonly isMore: boolean;
 }
 
-/** Why the server does not list topics, and with which token: asked again it would say the same. */
+/** The reason why the server does not list topics, and the token of that request. Another request would fail too. */
 let refused: { readonly token: string; readonly why: string } | null = null;
 
 /**
- * The first `limit` topics whose names begin with `prefix`, in as many requests as it takes.
+ * Returns the first `limit` topics whose names begin with `prefix`, in as many requests as needed.
  *
  * @throws NotListed
  */
@@ -46,13 +46,13 @@ export async function topics(prefix = "", limit = PAGE): Promise<Listing> {
   }
 }
 
-/** How many topics have names that begin with `prefix`. @throws NotListed */
+/** Returns the number of topics whose names begin with `prefix`. @throws NotListed */
 export async function count(prefix: string): Promise<{ readonly count: number; readonly isAll: boolean }> {
   const { topics: all, isMore } = await topics(prefix, COUNTED_MAX);
   return { count: all.length, isAll: !isMore };
 }
 
-/** A piece of the list, as the server gives it (docs/wire.md, "Reading"). @throws NotListed */
+/** Returns one page of the list (docs/reference/http.md, "Reading"). @throws NotListed */
 async function page(prefix: string, limit: number, after: string): Promise<{ topics: Topic[]; more?: boolean }> {
   const shown = token();
   if (refused?.token === shown) throw new NotListed(refused.why);
@@ -61,47 +61,47 @@ async function page(prefix: string, limit: number, after: string): Promise<{ top
   if (response.ok) return (await response.json()) as { topics: Topic[]; more?: boolean };
   const { code, message } = await refusal(response);
   if (response.status === 403 && code === "forbidden") {
-    // The server takes the token, which gives other rights: topics can be subscribed to by their names.
+    // The token is valid, but grants only other rights. Topics can still be opened by name.
     refused = { token: shown, why: message };
     throw new NotListed(message);
   }
   if (response.status !== 401) throw new Error(message);
   const isSubscriber = await maySubscribe(shown);
-  // It may have been presented meanwhile.
+  // The reader may have presented another token in the meantime.
   if (isSubscriber) refused = { token: shown, why: message };
   else if (shown === token()) askForToken();
   throw new NotListed(message);
 }
 
-/** One of them; `null` if there is none of that name. */
+/** Returns a topic; `null` if it does not exist. */
 export async function topic(name: string): Promise<Topic | null> {
-  // By name: what begins like it comes after it.
+  // The list is sorted: longer names with this prefix come after the topic itself.
   const [first] = (await topics(name, 1)).topics;
   return first?.topic === name ? first : null;
 }
 
-/** What the columns of a topic are called; none where the server does not know, or does not say it. */
+/** Returns the names of a topic's columns; empty if the server does not know or does not tell them. */
 export async function columnNames(topic: string): Promise<string[]> {
   const response = await request(`v1/columns/${topic}`, { isQuiet: true });
   if (!response.ok) return [];
   return ((await response.json()) as { columns: { name: string }[] }).columns.map(({ name }) => name);
 }
 
-/** Topics that somebody has made for a moment: the lab's, and those of queries. */
+/** Returns whether a topic is temporary: a topic of the lab or of an ad hoc query. */
 export function isPassing(topic: string): boolean {
   return /^(lab|query)\//.test(topic);
 }
 
-/** The demo's topic of cars. */
+/** The topic of the demo's cars. */
 const CARS = "car_live_data";
 
-/** The topic that a page opens with: the demo's if there is one, else one where something happens. */
+/** Returns the topic that the page opens with: the demo's, or the first one with events or subscribers. */
 export function opening(all: readonly Topic[]): string | null {
   const alive = all.filter(({ topic, events, subscribers }) => events + subscribers > 0 && !isPassing(topic));
   return (alive.find(({ topic }) => topic === CARS) ?? alive[0])?.topic ?? null;
 }
 
-/** The same, of a list whose end is not here: the demo's topic may be behind it. */
+/** Returns the same for a list that continues: the demo's topic may be in the rest. */
 export async function openingOf({ topics, isMore }: Listing): Promise<string | null> {
   const cars = isMore && !topics.some(({ topic }) => topic === CARS) ? await topic(CARS) : null;
   return opening(cars ? [...topics, cars] : topics);

@@ -1,7 +1,7 @@
-/** A notice above a document that may not be the newest one. */
+/** The notice above a document that may be outdated. */
 
 interface Props {
-  /** `null`: it is the newest. */
+  /** Time since which the newest version is unknown; `null` while it is known. */
   readonly sinceMs: number | null;
   /** Whether a version is shown below. */
   readonly hasVersion: boolean;
@@ -10,13 +10,13 @@ interface Props {
 export function Unknown({ sinceMs, hasVersion }: Props) {
   if (sinceMs === null) return null;
   const since = new Date(sinceMs);
-  const shown = hasVersion ? " Below is the last one that came here." : "";
+  const shown = hasVersion ? " The page shows the last version that it received." : "";
   return (
     <p class="unknown" role="status">
       <strong>
-        Value unknown since <time dateTime={since.toISOString()}>{since.toTimeString().slice(0, 8)}</time>.
+        Newest version unknown since <time dateTime={since.toISOString()}>{since.toTimeString().slice(0, 8)}</time>.
       </strong>{" "}
-      The server does not have the newest version, for instance because it was restarted.{shown} The next one appears
+      The server does not have the newest version, for example because it was restarted.{shown} The next version appears
       here as soon as it is published.
     </p>
   );

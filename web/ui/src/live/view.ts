@@ -1,4 +1,4 @@
-/** What of the rows that are held is looked at: filtered and sorted. Pure. */
+/** Filters and sorts rows. Pure. */
 
 import { type Column, cell, instant, numeric, shown } from "./columns.js";
 import type { Row } from "./rows.js";
@@ -10,14 +10,14 @@ export interface Sorting {
 }
 
 /**
- * A filter as it is typed: words that all must be somewhere in the row, and
- * `COLUMN<NUMBER`, `COLUMN>NUMBER`, `COLUMN=TEXT`.
+ * A test made from the text of the filter: words that must all occur in the row, and the conditions
+ * `COLUMN<NUMBER`, `COLUMN>NUMBER` and `COLUMN=TEXT`.
  */
 export type Filter = (event: unknown) => boolean;
 
 const CONDITION = /^([^<>=]+)(<=|>=|<|>|=)(.*)$/;
 
-/** `null` for an empty text; a condition on a column that there is not is a word. */
+/** Returns a filter; `null` for an empty text. A condition on an unknown column counts as a word. */
 export function filter(text: string, columns: readonly Column[]): Filter | null {
   const parts = text.trim().split(/\s+/).filter(Boolean);
   if (!parts.length) return null;
@@ -26,16 +26,16 @@ export function filter(text: string, columns: readonly Column[]): Filter | null 
 }
 
 function word(text: string, columns: readonly Column[]): Filter {
-  const wanted = text.toLowerCase();
-  return (event) => columns.some((column) => shown(cell(event, column)).toLowerCase().includes(wanted));
+  const searched = text.toLowerCase();
+  return (event) => columns.some((column) => shown(cell(event, column)).toLowerCase().includes(searched));
 }
 
 function condition(text: string, columns: readonly Column[]): Filter | null {
   const [, name, sign, value = ""] = CONDITION.exec(text) ?? [];
-  const column = columns.find((it) => it.name === name);
+  const column = columns.find((candidate) => candidate.name === name);
   if (!column) return null;
   if (sign === "=") return (event) => shown(cell(event, column)) === value;
-  // A date alone is its midnight.
+  // A date without a time means midnight.
   const limit = column.kind === "time" ? instant(value.includes(":") ? value : `${value}T00:00`) : Number(value);
   const of: (event: unknown) => number = (event) => numeric(column.kind, cell(event, column));
   switch (sign) {
@@ -50,7 +50,7 @@ function condition(text: string, columns: readonly Column[]): Filter | null {
   }
 }
 
-/** Rows in another order: numbers as numbers, what is none last. */
+/** Sorts rows by a column: numbers by value, other values last. */
 export function sort(rows: readonly Row[], column: Column, isDescending: boolean): Row[] {
   const turn = isDescending ? -1 : 1;
   if (column.kind === "text" || column.kind === "json") {

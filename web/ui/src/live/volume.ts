@@ -1,18 +1,15 @@
-/** Whether so many events come that columns are worth their while. Pure: the time is given. */
+/** Measures whether the volume is high enough for columns. Pure: the time is a parameter. */
 
-/**
- * From so many events a second on columns are asked for. A page still reads several times as many
- * as JSON, but what that takes is felt.
- */
+/** Rate from which the page requests columns, events/s. JSON would work at several times this rate, but at a noticeable cost. */
 export const HIGH_PER_S = 50_000;
-/** As the mean of so long, ms. */
+/** Time span of the rate, ms. */
 const SPAN_MS = 3000;
 
 export class Volume {
   #beganMs: number | null = null;
   #count = 0;
 
-  /** @returns whether it has been high for the last while. */
+  /** @returns whether the rate was high during the last time span. */
   came(count: number, nowMs: number): boolean {
     this.#beganMs ??= nowMs;
     this.#count += count;

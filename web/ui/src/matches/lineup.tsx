@@ -1,4 +1,4 @@
-/** Who plays for a team, and how well. */
+/** A team's players, with their figures and ratings. */
 
 import { useMemo } from "preact/hooks";
 import { Changing } from "../changing.js";
@@ -10,7 +10,7 @@ interface Props {
   readonly name: "home" | "away";
 }
 
-/** What is counted of a player, in this order. */
+/** Figures of a player that the table shows, in this order. */
 const COUNTS: readonly [name: string, text: string][] = [
   ["touches", "Touches"],
   ["passes", "Passes"],
@@ -66,7 +66,7 @@ export function Lineup({ side, players, name }: Props) {
 }
 
 function Row({ player }: { player: Player }) {
-  // A player of whom nothing has changed is the same object: then nothing is drawn.
+  // A player without changes is the same object, and is not rendered again.
   return useMemo(() => {
     const { id, number, name, position, on_pitch: isOn, rating, stats } = player;
     return (

@@ -1,4 +1,4 @@
-/** All matches of a feed, each a card. */
+/** All matches of a feed, one card each. */
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
@@ -11,7 +11,7 @@ interface Props {
 }
 
 export function MatchList({ matches, link }: Props) {
-  if (!matches.length) return <p class="about">There is no match now.</p>;
+  if (!matches.length) return <p class="about">No matches at the moment.</p>;
   return (
     <ul class="cards">
       {matches.map((match) => (
@@ -22,7 +22,7 @@ export function MatchList({ matches, link }: Props) {
 }
 
 function Card({ match, link }: { match: Brief; link: Props["link"] }) {
-  // A match that has not changed is the same object: then nothing is drawn.
+  // A match without changes is the same object, and is not rendered again.
   return useMemo(
     () => (
       <li class={`card${isOn(match) ? " on" : ""}`}>

@@ -1,14 +1,14 @@
-/** One match: score, figures, what happened, and who plays. */
+/** One match: score, statistics, timeline, commentary, and line-ups. */
 
 import { useMemo, useRef } from "preact/hooks";
 import { Changing, fading } from "../changing.js";
 import { Lineup } from "./lineup.js";
 import { type Brief, clock, isOn, type Match, type Moment, objects, type Side, score } from "./match.js";
 
-/** Comments that are shown. */
+/** The number of comments shown. */
 const COMMENTS = 12;
 
-/** Figures that are compared, in this order. */
+/** Statistics that the page compares, in this order. */
 const FIGURES: readonly [name: string, text: string, unit?: string][] = [
   ["possession", "Possession", " %"],
   ["shots", "Shots"],
@@ -77,7 +77,7 @@ function TeamName({ side, name }: { side: Side; name: "home" | "away" }) {
   );
 }
 
-/** The score, said when it changes: the board itself changes each second. */
+/** The score for screen readers, announced when it changes. The board itself changes each second. */
 function Said({ match }: { match: Brief }) {
   return (
     <p class="quiet" role="status">
@@ -86,7 +86,7 @@ function Said({ match }: { match: Brief }) {
   );
 }
 
-/** Says which of these was not among those of the time before. The first are not new. */
+/** Returns a test for moments that were not in the list before. No moment of the first list is new. */
 function useIsNew(): (moments: readonly Moment[]) => (moment: Moment) => boolean {
   const known = useRef<ReadonlySet<unknown> | null>(null);
   return (moments) => {
@@ -104,7 +104,7 @@ function Timeline({ timeline, home }: { timeline: Match["timeline"]; home: Side 
     return (
       <section class="timeline" aria-labelledby="timeline">
         <h2 id="timeline">Timeline</h2>
-        {moments.length === 0 && <p class="note">Nothing yet.</p>}
+        {moments.length === 0 && <p class="note">No events yet.</p>}
         <ol reversed>
           {moments.map((moment) => (
             <li
@@ -129,12 +129,12 @@ function Figures({ home, away }: { home: Side["stats"]; away: Side["stats"] }) {
   return useMemo(
     () => (
       <section class="figures" aria-labelledby="figures">
-        <h2 id="figures">Figures</h2>
+        <h2 id="figures">Statistics</h2>
         <table>
           <thead class="quiet">
             <tr>
               <th scope="col">Home</th>
-              <th scope="col">Figure</th>
+              <th scope="col">Statistic</th>
               <th scope="col">Away</th>
             </tr>
           </thead>
@@ -164,7 +164,7 @@ function Figures({ home, away }: { home: Side["stats"]; away: Side["stats"] }) {
   );
 }
 
-/** How a figure is shared. Drawn: the policy of these pages allows no style in a document. */
+/** The share of each team. It is an SVG, because the content security policy of these pages forbids inline styles. */
 function Bar({ home, away }: { home: number; away: number }) {
   const share = home + away > 0 ? (home / (home + away)) * 100 : 50;
   return (
@@ -183,7 +183,7 @@ function Comments({ commentary }: { commentary: Match["commentary"] }) {
     return (
       <section class="comments" aria-labelledby="comments">
         <h2 id="comments">Commentary</h2>
-        {newest.length === 0 && <p class="note">Nothing yet.</p>}
+        {newest.length === 0 && <p class="note">No comments yet.</p>}
         <ol reversed>
           {newest.map((moment) => (
             <li key={moment.id} ref={isNew(moment) ? fading : null} class={isNew(moment) ? "changed" : undefined}>

@@ -1,14 +1,11 @@
-/**
- * What the documents of a match feed say. They come from elsewhere: whatever is not as it should
- * be is left out, and shown as nothing. Pure.
- */
+/** The documents of a match feed. Another program publishes them, so members with a wrong type are ignored. Pure. */
 
 export interface Clock {
   readonly minute?: number;
   readonly second?: number;
 }
 
-/** A team, as far as the list of all matches has it. */
+/** A team. The list of matches has only `id`, `name` and `score`. */
 export interface Side {
   readonly id?: string;
   readonly name?: string;
@@ -37,7 +34,7 @@ export interface Player {
   readonly stats?: Readonly<Record<string, number>>;
 }
 
-/** A match of the list. */
+/** A match in the list. */
 export interface Brief {
   readonly id: string;
   readonly home: Side;
@@ -56,37 +53,37 @@ export interface Match extends Brief {
   readonly commentary?: readonly Moment[];
 }
 
-/** Topics of the feed begin with it. */
+/** The first segment of the feed's topics. */
 const FEED = "matchesfeed";
 export const LIST_TOPIC = `${FEED}/all`;
 
-/** The topic of one match. */
+/** Returns the topic of a match. */
 export function matchTopic(id: string): string {
   return `${FEED}/${id}/matchcentre`;
 }
 
-/** Whether a topic can be made of it. */
+/** Returns whether a topic name may contain this id. */
 export function isId(id: string): boolean {
   return /^(?!\.{1,2}$)[\w.~@:|+=-]{1,64}$/.test(id);
 }
 
-/** The matches of a list; `null` if it is none. */
+/** Returns the matches of a list; `null` if the document is not a list. */
 export function briefs(document: unknown): readonly Brief[] | null {
   const list = isObject(document) ? document["matches"] : null;
   return Array.isArray(list) ? (list.filter(isBrief) as Brief[]) : null;
 }
 
-/** A match; `null` if the document is none. */
+/** Returns a match; `null` if the document is not a match. */
 export function match(document: unknown): Match | null {
   return isBrief(document) ? (document as unknown as Match) : null;
 }
 
-/** The objects of an array, and nothing else that there may be in its place. */
+/** Returns the objects of an array, and drops its other elements. */
 export function objects<T>(list: readonly T[] | undefined): readonly T[] {
-  return Array.isArray(list) ? (list as readonly T[]).filter((it) => isObject(it)) : [];
+  return Array.isArray(list) ? (list as readonly T[]).filter((item) => isObject(item)) : [];
 }
 
-/** `37:12`; before and after the match, and in between, what it is. */
+/** Returns `37:12` while the match is played, otherwise a word such as `Half-time`. */
 export function clock({ status, clock }: Brief): string {
   const said = STATUSES[status ?? ""];
   if (said) return said;
@@ -100,17 +97,17 @@ const STATUSES: Record<string, string> = {
   full_time: "Full-time",
 };
 
-/** Whether it is being played. */
+/** Returns whether the match is being played. */
 export function isOn({ status }: Brief): boolean {
   return status === "first_half" || status === "second_half";
 }
 
-/** In words, for who cannot see the score board. */
+/** Returns the score in words, for screen readers. */
 export function score({ home, away }: Brief): string {
   return `${home.name} ${home.score ?? 0}, ${away.name} ${away.score ?? 0}`;
 }
 
-/** How a rating is coloured: whoever cannot see colours reads the figure. */
+/** Returns the colour class of a rating. The figure itself is shown too. */
 export function grade(rating: number): "high" | "middle" | "low" {
   return rating >= 7 ? "high" : rating >= 6 ? "middle" : "low";
 }

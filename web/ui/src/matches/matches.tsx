@@ -1,4 +1,4 @@
-/** The match centre: all matches of a feed, or one of them, as they go on. */
+/** The match centre: all matches of a feed, or one match, live. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Status } from "thalweg";
@@ -21,7 +21,7 @@ export function MatchesPage() {
   const one = id === null ? null : match(content);
   const all = id === null ? briefs(content) : null;
   const isLost = useLost(status);
-  // Clocks of matches stand still then: they are not shown as running.
+  // Clocks stand still without live data, and must not look as if they were running.
   const stale = isLost || followed.unknownSinceMs !== null || followed.failure !== null ? "stale" : undefined;
   useEffect(() => {
     const name = one ? `${one.home.name} – ${one.away.name}` : "Matches";
@@ -64,7 +64,7 @@ export function MatchesPage() {
   );
 }
 
-/** Which match the address names; `null`: all. */
+/** Returns the match that the address names; `null` for all matches. */
 function useChosen(): [string | null, (id: string | null) => void] {
   const read = (): string | null => {
     const id = new URLSearchParams(location.search).get("match");
@@ -80,13 +80,13 @@ function useChosen(): [string | null, (id: string | null) => void] {
     history.pushState(null, "", id === null ? "matches" : `matches?match=${id}`);
     setId(id);
     scrollTo(0, 0);
-    // What had the focus is gone.
+    // The element that had the focus is no longer on the page.
     document.getElementById("main")?.focus();
   };
   return [id, choose];
 }
 
-/** A link of this page: it goes there without loading it again, unless that is asked for. */
+/** A link within this page. It does not reload the page, unless the reader opens it in a new tab or window. */
 function Link({ to, go, children }: { to: string; go(): void; children: preact.ComponentChildren }) {
   return (
     <a
@@ -106,7 +106,7 @@ function Waiting({ topic, followed: { document, failure, unknownSinceMs } }: { t
   if (failure !== null) {
     return (
       <div class="empty" role="alert">
-        <h1>Nothing more comes</h1>
+        <h1>The subscription has ended</h1>
         <p>{failure}.</p>
       </div>
     );
@@ -114,12 +114,12 @@ function Waiting({ topic, followed: { document, failure, unknownSinceMs } }: { t
   return (
     <div class="empty">
       <Unknown sinceMs={unknownSinceMs} hasVersion={false} />
-      <h1>{document === undefined ? "Waiting for the first version" : "This is no match"}</h1>
+      <h1>{document === undefined ? "Waiting for the first version" : "This document is not a match"}</h1>
       <p>
-        Of <code>{topic}</code>. The demo has a match feed:
+        This page reads the topic <code>{topic}</code>. The demo publishes a match feed:
       </p>
       <pre>thalweg serve --demo</pre>
-      <p>Any other feed of that shape will do, published to a server whose topics have the kind “value”:</p>
+      <p>To show your own feed, start a server with value topics and publish documents of the same structure:</p>
       <pre>{`thalweg serve --topic 'matchesfeed/**,kind=value'
 curl -H 'Content-Type: application/json' --data @match.json ${serverUrl(`v1/topics/${topic}`)}`}</pre>
     </div>
@@ -127,22 +127,20 @@ curl -H 'Content-Type: application/json' --data @match.json ${serverUrl(`v1/topi
 }
 
 function Foot({ status, followed: { savings, failure, unknownSinceMs } }: { status: Status; followed: Followed }) {
-  const live = unknownSinceMs === null ? "Live" : "Value unknown; connected";
+  const live = unknownSinceMs === null ? "Live" : "Newest version unknown; connected";
   const away = status.state === "closed" ? (status.reason ?? "Ended") : "Not connected";
   const state = failure ?? (status.state === "open" ? live : away);
   return (
     <p class="foot note" data-versions={savings.versions}>
       {state}
-      {status.transport && ` over ${status.transport}`}
-      {`. ${counted(savings.versions, "version")} in ${bytes(savings.received)}`}
+      {failure === null && status.transport && ` over ${status.transport}`}
+      {`. Received ${counted(savings.versions, "version")} in ${bytes(savings.received)}`}
       {saved(savings)}.
     </p>
   );
 }
 
-/** What patches have saved, in words. */
+/** Returns the text about the bytes that patches save; an empty string below 1 %. */
 function saved({ whole, share }: Savings): string {
-  return share < 0.01
-    ? ""
-    : `; whole documents would have been ${bytes(whole)}, so ${Math.floor(share * 100)} % was saved`;
+  return share < 0.01 ? "" : `; patches saved ${Math.floor(share * 100)} % of ${bytes(whole)}`;
 }

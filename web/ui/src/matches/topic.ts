@@ -1,11 +1,11 @@
-/** Value topics, as hooks: the newest version of each, and what came for it. */
+/** Hooks for value topics: a topic's newest version, and statistics of the bytes received. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { connect, type Session, type Status } from "thalweg";
 import { Savings } from "../live/savings.js";
 import { sentence, token } from "../server.js";
 
-/** A session for as long as the component lives, and its status. */
+/** Returns a session that lasts as long as the component, and its status. */
 export function useSession(): { session: Session; status: Status } {
   const [status, setStatus] = useState<Status>({ state: "connecting", transport: null, reason: null });
   const session = useMemo(() => connect(".", { token, onStatus: setStatus }), []);
@@ -13,18 +13,18 @@ export function useSession(): { session: Session; status: Status } {
   return { session, status };
 }
 
-/** A topic, as far as it has come. */
+/** The state of a topic. */
 export interface Followed {
-  /** The newest version; `undefined` before the first. */
+  /** The newest version; `undefined` before the first one. */
   readonly document: unknown;
   readonly savings: Savings;
-  /** Since when nobody knows whether the version is the newest, ms; `null` while it is. */
+  /** Time since which the newest version is unknown, ms; `null` while it is known. */
   readonly unknownSinceMs: number | null;
-  /** Why nothing comes any more; `null` while something may. */
+  /** The reason why the topic has ended; `null` while it goes on. */
   readonly failure: string | null;
 }
 
-/** Follows a value topic; none if `null`. */
+/** Subscribes to a value topic; to none if `topic` is `null`. */
 export function useTopic(session: Session, topic: string | null): Followed {
   const [followed, setFollowed] = useState<Followed & { topic: string | null }>(() => nothing(topic));
   useEffect(() => {
@@ -44,7 +44,7 @@ export function useTopic(session: Session, topic: string | null): Followed {
     );
     return () => subscription.close();
   }, [session, topic]);
-  // Until it has rendered with the other topic it has what was of this one.
+  // The state is that of the topic before until the component renders again.
   return followed.topic === topic ? followed : nothing(topic);
 }
 

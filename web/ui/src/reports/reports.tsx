@@ -1,4 +1,4 @@
-/** The reports page: runs of the lab, and the report of one. What is said in it was decided by the lab. */
+/** The reports page: the lab's runs, and the report of one run. The lab writes the reports; the page only shows them. */
 
 import { useEffect, useState } from "preact/hooks";
 import { counted } from "../format.js";
@@ -7,7 +7,7 @@ import { Unreachable } from "../unreachable.js";
 import { date, file, type Listed, list, processor, type Run } from "./runs.js";
 import "./reports.css";
 
-/** A server that does not answer is asked again after so long, ms. */
+/** Time between two requests while there is no list to show, ms. */
 const AGAIN_MS = 5000;
 
 export function ReportsPage() {
@@ -18,7 +18,7 @@ export function ReportsPage() {
     const look = (): void => {
       void list().then((found) => {
         setListed(found);
-        // The first run is listed as soon as it is there.
+        // The page keeps asking until the list has a run.
         if ("problem" in found || ("runs" in found && !found.runs.length)) timer = setTimeout(look, AGAIN_MS);
       });
     };
@@ -39,7 +39,7 @@ export function ReportsPage() {
   if (!listed.runs.length) {
     return (
       <Empty title="No run yet">
-        <p>Measure this machine; it takes about three minutes, and then the run is listed here:</p>
+        <p>Run the benchmark. It takes about three minutes; then the run appears here:</p>
         <pre>thalweg bench</pre>
       </Empty>
     );
@@ -52,16 +52,14 @@ export function ReportsPage() {
   return (
     <section class="reports">
       <h1>Reports</h1>
-      <p class="about">
-        Runs that the lab has measured, the newest first. What is to be compared is measured in one run.
-      </p>
+      <p class="about">Benchmark runs of the lab, the newest first. Compare only figures of the same run.</p>
       <Runs runs={listed.runs} picked={shown?.name ?? null} choose={choose} />
       {listed.more && (
-        <p class="note">Only the newest {counted(listed.runs.length, "run")} of the folder are listed.</p>
+        <p class="note">The list shows only the newest {counted(listed.runs.length, "run")} of the folder.</p>
       )}
       {picked !== null && !shown && (
         <p class="problem" role="alert">
-          There is no run called {picked} here: pick another.
+          This server has no run named {picked}. Select another run.
         </p>
       )}
       {shown && <Report key={shown.name} run={shown} />}
@@ -82,8 +80,8 @@ function Runs({ runs, picked, choose }: RunsProps) {
         <thead>
           <tr>
             <th scope="col">run</th>
-            <th scope="col">begun</th>
-            <th scope="col">what</th>
+            <th scope="col">started</th>
+            <th scope="col">title</th>
             <th scope="col">machine</th>
             <th scope="col">version</th>
             <th scope="col">
@@ -111,7 +109,7 @@ function Runs({ runs, picked, choose }: RunsProps) {
               <td class="text">{run.machine ? processor(run.machine) : "–"}</td>
               <td class="text">{run.version?.split(",")[0] ?? "–"}</td>
               <td class="text">
-                {run.has_report ? <ReportLink run={run} /> : run.has_summary ? "figures only" : "not finished"}
+                {run.has_report ? <ReportLink run={run} /> : run.has_summary ? "figures only" : "unfinished"}
               </td>
             </tr>
           ))}
@@ -121,7 +119,7 @@ function Runs({ runs, picked, choose }: RunsProps) {
   );
 }
 
-/** A link presents no token: where there is one, it is followed with a ticket. */
+/** A link to a report. Links cannot send a token, so the page adds a ticket to the path. */
 function ReportLink({ run }: { run: Run }) {
   const path = file(run.name, "report.html");
   const follow = async (event: Event): Promise<void> => {
@@ -131,7 +129,7 @@ function ReportLink({ run }: { run: Run }) {
   };
   return (
     <a href={path} onClick={(event) => void follow(event)}>
-      by itself
+      open alone
     </a>
   );
 }
@@ -151,13 +149,13 @@ function Report({ run }: { run: Run }) {
         address && <iframe src={address} title={title} sandbox="allow-scripts" />
       ) : run.has_summary ? (
         <div class="empty">
-          <p>This run has its figures, and no page. In the folder of the runs:</p>
+          <p>This run has figures but no report. Create the report in the folder of the runs:</p>
           <pre>
             thalweg bench export --store . --format html {run.name} --out {run.name}/report.html
           </pre>
         </div>
       ) : (
-        <p class="empty">This run has no report yet: it is still going on, or was ended before its end.</p>
+        <p class="empty">This run has no report: it is still in progress, or it was interrupted.</p>
       )}
       {problem && <p class="problem">{problem}.</p>}
     </figure>

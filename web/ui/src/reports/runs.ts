@@ -1,8 +1,8 @@
-/** The runs of the lab that a server shows. */
+/** The list of the lab's runs that a server shows. */
 
 import { errorMessage, type Problem, problemOf, request } from "../server.js";
 
-/** One of them, as `GET /runs` lists it. */
+/** A run, as `GET /runs` lists it. */
 export interface Run {
   readonly name: string;
   readonly scenario?: string;
@@ -15,7 +15,7 @@ export interface Run {
   readonly has_summary: boolean;
 }
 
-/** What a server says of its runs: some, or why it has none. */
+/** The server's answer: its runs, or the reason why it has none. */
 export type Listed =
   | { readonly runs: readonly Run[]; readonly more?: boolean }
   | { readonly none: string }
@@ -32,18 +32,18 @@ export async function list(): Promise<Listed> {
   }
 }
 
-/** A file of a run. */
+/** Returns the path of a file of a run. */
 export function file(run: string, name: "report.html"): string {
   return `runs/${encodeURIComponent(run)}/${name}`;
 }
 
-/** As it is written here; what is no time stays as it is. */
+/** Returns a date in the reader's time zone; a text that is not a date is returned unchanged. */
 export function date(text: string): string {
   const at = new Date(text);
   return Number.isNaN(at.getTime()) ? text : at.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** `Intel Xeon 2.50GHz`: without what every processor is called. Pure. */
+/** Returns a processor's name without the words that all names contain: `Intel Xeon 2.50GHz`. Pure. */
 export function processor(machine: string): string {
   return machine
     .replace(/\((R|TM)\)|\b(CPU|Processor)\b|@/gi, " ")

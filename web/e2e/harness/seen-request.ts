@@ -1,24 +1,24 @@
-/** What a request asks for, as far as whoever stands in between can tell. Pure. */
+/** The kind of a request, as a proxy sees it. Pure. */
 
 import type { IncomingMessage } from "node:http";
 
-/** A transport (docs/wire.md), columns, or something else. */
+/** A transport (docs/reference/subscribing.md), columns, or another request. */
 export type Kind = "websocket" | "http-streaming" | "sse" | "forever-frame" | "long-polling" | "arrow" | "other";
 
-/** A request that came by. */
-export interface Asked {
+/** A request that passed the proxy. */
+export interface SeenRequest {
   readonly kind: Kind;
   readonly method: string;
   readonly url: URL;
   readonly headers: IncomingMessage["headers"];
 }
 
-export function asked({ method = "GET", url = "/", headers }: IncomingMessage): Asked {
+export function seenRequest({ method = "GET", url = "/", headers }: IncomingMessage): SeenRequest {
   const to = new URL(url, "http://proxy");
   return { kind: kind(method, to, headers), method, url: to, headers };
 }
 
-/** Transports that are asked for by name. */
+/** Transports that the URL names. */
 const NAMED: readonly string[] = ["http-streaming", "sse", "forever-frame", "long-polling"];
 
 function kind(method: string, url: URL, headers: IncomingMessage["headers"]): Kind {

@@ -1,18 +1,41 @@
-/** Lines over `fetch`: what HTTP streaming and long polling have in common. */
+/** HTTP streaming and long polling: both read lines over `fetch`, with backpressure. */
 
 import { backoff, retryAfter, SHORT_MS } from "../backoff.js";
-import { pieces } from "../body.js";
-import { Turns } from "../turns.js";
+import { pieces, Turns } from "../body.js";
 import type { Message } from "../wire.js";
-import { type ConnectPlan, type End, type Link, type TransportHandlers, url } from "./transport.js";
+import { type ConnectPlan, type End, type Link, type Transport, type TransportHandlers, url } from "./transport.js";
+
+/** Longest time that the server may hold a poll. Proxies cut a response that is idle for 30 s or more. */
+const WAIT = "25s";
+
+/** A `fetch` with an endless body: the fastest transport in one direction. */
+export const httpStreaming: Transport = {
+  name: "http-streaming",
+  isTwoWay: false,
+  hasHeaders: true,
+  hasBackpressure: true,
+  isSupported: () => true,
+  open: (plan, handlers) => requests(plan, handlers, (number) => (number ? null : { transport: "http-streaming" })),
+};
+
+/** One request after the other. Each starts where the last response ended. */
+export const longPolling: Transport = {
+  name: "long-polling",
+  isTwoWay: false,
+  hasHeaders: true,
+  hasBackpressure: true,
+  isSupported: () => true,
+  // The server answers the first request at once with the position of each topic. An empty response does not come
+  // from the server.
+  open: (plan, handlers) => requests(plan, handlers, (number) => ({ wait: number ? WAIT : "0s" })),
+};
 
 /**
- * Requests, one after the other, and reads the lines of each answer as they come, until
- * one has none.
+ * Sends one request after the other and reads the lines of each response, until a response has no lines.
  *
- * @param parametersOf - a request's parameters, by its number from 0; `null`: there is no such.
+ * @param parametersOf - returns the parameters of a request, by its number from 0; `null`: there is no such request.
  */
-export function requests(
+function requests(
   plan: ConnectPlan,
   handlers: TransportHandlers,
   parametersOf: (number: number) => Record<string, string> | null,
@@ -31,24 +54,24 @@ export function requests(
       const response = await plan.fetch(url(plan, parameters), request);
       const { ok, status, body } = response;
       if (!ok || !body) {
-        // One that is not ours is of whoever stands in between.
+        // A proxy's response has no error of the server.
         const { error } = (await response.json().catch(() => ({}))) as Message;
         return { refusal: { status, error, retryAfter: retryAfter(response) } };
       }
       if (!(await read(body, handlers))) break;
-      // A poll that brings nothing takes its time: of a server, or a cache, that answers such polls at once
-      // nothing is asked in a tight loop. The first poll asks for that.
+      // A poll without events takes its time. If a server or a cache answers such polls at once, the next poll waits.
+      // The first poll requests an immediate response.
       if (!number || cursors() !== before || Date.now() - begunAt >= SHORT_MS) wait = backoff();
       else
         await new Promise((go) => {
           const timer = setTimeout(go, wait(0));
-          // Nobody waits for the end of a link that was closed.
+          // A closed link has no timer.
           signal.onabort = () => clearTimeout(timer);
         });
     }
     return {};
   };
-  // Cut, or not the wire: it makes no difference here.
+  // A broken connection and an invalid body have the same result.
   void run()
     .catch(() => ({}))
     .then(handlers.ended);
@@ -56,16 +79,15 @@ export function requests(
 }
 
 /**
- * Reads lines until the body ends. One that does not end is a connection's silence, and its
- * end.
+ * Reads lines until the body ends. The idle timeout ends an endless silent body.
  *
- * @returns how many there were.
+ * @returns the number of lines.
  */
 async function read(body: ReadableStream<Uint8Array>, handlers: TransportHandlers): Promise<number> {
   const next = pieces(body);
   const turns = new Turns();
   const decoder = new TextDecoder();
-  // Parts of a line that has not ended: joined once, however many they are.
+  // Parts of an unfinished line. They are joined once, however many there are.
   let parts: string[] = [];
   let count = 0;
   for (;;) {
