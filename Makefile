@@ -1,12 +1,12 @@
-# What a user types. Everything else is cargo's.
+# Commands for users. Everything else is cargo's.
 
 CARGO ?= cargo
 ADDRESS ?= 127.0.0.1:8080
 
-# What the tests of pages run in is Debian's, not a download.
+# Page tests run in Debian's Chromium, not in a download.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help run run-cluster nats helm bench test test-all autobahn setup
+.PHONY: help run run-cluster nats helm docs bench test test-all autobahn setup
 
 help:
 	@echo "make run          start the push server with its demo topics"
@@ -14,10 +14,11 @@ help:
 	@echo "make bench        measure it on this machine, next to what the machine can do at all"
 	@echo "make test         run everything that CI runs"
 	@echo "make helm         install Helm for the test of the chart; needs Go"
+	@echo "make docs         build the documentation, which the server has at /docs, and install mdBook for it"
 	@echo "make test-all     run the same for longer: more seeds, cases and faults"
 	@echo "make autobahn     run Autobahn's WebSocket cases; needs Python 2.7"
 
-run: toolchain pages
+run: toolchain pages book
 	$(CARGO) build --locked --release --package thalweg
 	./target/release/thalweg serve --demo --listen $(ADDRESS) $(if $(wildcard thalweg-runs/.),--runs thalweg-runs)
 
@@ -50,6 +51,30 @@ helm:
 	  GOBIN=$(patsubst %/,%,$(dir $(HELM))) go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION); \
 	fi
 
+# An optimised mdBook takes three minutes of CPU to build, one without optimisation 70 s, once; it builds the book in two.
+# `make test` and `make docs` install it. `make run` builds the book if mdBook is installed; otherwise the server says at
+# /docs how to get it.
+MDBOOK ?= $(or $(shell command -v mdbook),$(abspath target/tools)/bin/mdbook)
+MDBOOK_VERSION = 0.5.4
+DOCS_SOURCES = $(shell find docs book -type f -not -path 'book/dist/*' -not -path 'book/work/*')
+
+docs: $(MDBOOK)
+	@$(MAKE) --no-print-directory book
+
+$(abspath target/tools)/bin/mdbook: | toolchain
+	@echo "installing mdBook $(MDBOOK_VERSION) into target/tools (some minutes, once)"
+	@$(CARGO) install --quiet --root target/tools --target-dir target/tools/build mdbook --version $(MDBOOK_VERSION) --locked \
+	  --no-default-features --features search --debug --config profile.dev.debug=0
+	@rm -rf target/tools/build
+
+.PHONY: book
+book:
+	@if test -x "$(MDBOOK)" && $(HAS_NODE); then $(MAKE) --no-print-directory book/dist/index.html; \
+	else echo "The documentation at /docs needs mdBook and Node 20: make docs installs mdBook."; fi
+
+book/dist/index.html: $(DOCS_SOURCES)
+	@node book/build.mjs $(MDBOOK)
+
 bench: toolchain
 	$(CARGO) build --locked --release --package thalweg
 	./target/release/thalweg bench quick
@@ -61,7 +86,7 @@ test test-all: export THALWEG_NATS_SERVER := $(NATS_SERVER)
 test test-all: export THALWEG_SKIPPED := $(TARGET)/skipped
 test test-all: export THALWEG_STARTED := $(shell date +%s)
 test test-all: export CARGO := $(CARGO)
-# What a first build would keep for the next one takes a part of its time.
+# A first build is faster without the data that a next build would use.
 test test-all: export CARGO_INCREMENTAL ?= $(if $(wildcard $(TARGET)/debug/incremental),1,0)
 test: setup web/node_modules/.package-lock.json
 	@xtask/suites.sh
@@ -71,6 +96,7 @@ test-all: export THALWEG_SIM_SEEDS ?= 50000
 test-all: export THALWEG_SEEDS ?= 5000
 test-all: export THALWEG_QUERIES ?= 200000
 test-all: export THALWEG_FAULTS ?= 10
+test-all: export THALWEG_DOCS ?= all
 test-all: export PROPTEST_CASES ?= 20000
 test-all: setup web/node_modules/.package-lock.json
 	@xtask/suites.sh
@@ -104,7 +130,7 @@ web/node_modules/.package-lock.json: web/package-lock.json
 toolchain:
 	@command -v $(CARGO) >/dev/null || { echo "Thalweg needs a Rust toolchain: install it from https://rustup.rs and try again."; exit 1; }
 
-# The tests run curl (lines of README and docs/clients.md), a C linker, ss (kernel memory), time (another
+# The tests run curl (lines of README and docs/how-to/clients.md), a C linker, ss (kernel memory), time (another
 # opinion on CPU and memory), chromium (the lab's report, the pages), Node (SDK and pages),
 # and Python (its example, whose packages stay in target/python). Behind nginx and HAProxy
 # where root can install them; RUNLEVEL=1 keeps Debian from starting them as services.
@@ -141,13 +167,15 @@ setup: toolchain
 	@$(MAKE) --no-print-directory target/python/installed lab/subjects/socketio/node_modules/.package-lock.json \
 	  examples/node/node_modules/.package-lock.json
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory target/examples/mint
+	@test -x "$(MDBOOK)" || $(MAKE) --no-print-directory $(MDBOOK) \
+	  || echo "Without mdBook (make docs) the test of the documentation at /docs is skipped."
 
 # The lab installs it itself on demand; here it is at hand before a test takes its time.
 lab/subjects/socketio/node_modules/.package-lock.json: lab/subjects/socketio/package-lock.json
 	@cd lab/subjects/socketio && npm ci --omit=dev --no-audit --no-fund
 	@touch $@
 
-# Examples of docs/rights.md, with the libraries that they name.
+# Examples of docs/how-to/tokens.md, with the libraries that they name.
 examples/node/node_modules/.package-lock.json: examples/node/package-lock.json
 	@cd examples/node && npm ci --no-audit --no-fund
 	@touch $@

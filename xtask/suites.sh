@@ -32,7 +32,7 @@ suite() {
 # Prints the seconds of the processor of all that `times` lists: minutes and seconds, as in 1m2.5s.
 cpu() { tr ' ' '\n' | awk -Fm '{ sum += $1 * 60 + $2 } END { printf "%d", sum }'; }
 
-# What failed, so that the cause can be read: from the first failure on, if the log has such a mark.
+# Prints failures: each log from its first failure on, or all of it without such a mark.
 explain() {
   while read -r log; do
     echo
@@ -72,6 +72,9 @@ clippy_without_nats() {
   # The whole workspace, so that the dependencies have the features that they have for the docs.
   $CARGO clippy --locked --workspace --all-targets --no-default-features --quiet -- --deny warnings
 }
+
+# The book of the documentation, which the program has in it.
+book() { make --no-print-directory book; }
 
 rust_docs() {
   RUSTDOCFLAGS="-D warnings" $CARGO doc --locked --workspace --no-deps --quiet
@@ -146,6 +149,7 @@ lab='/crates/thalweg-lab test '
 echo "== build"
 suite "format" $CARGO fmt --all --check &&
   suite "pages: build, size, check" pages &&
+  suite "book" book &&
   suite "clippy and build of the tests" tests &&
   suite "docs" rust_docs &&
   suite "clippy without NATS" clippy_without_nats ||

@@ -1,5 +1,5 @@
-//! Stamps the binary with what it was built from, so that a run says what was
-//! measured; and puts the pages into it, if they are built.
+//! Adds the version and tree of the sources to the binary, so that a run names the measured program, and the
+//! pages, if they are built.
 
 use std::{
     env, fs,
@@ -10,11 +10,13 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 
-/// Where `npm run build` in `web/` leaves the pages.
+/// The output of `npm run build` in `web/`.
 const PAGES: &str = "../../web/ui/dist";
-/// The workspace, as seen from here.
+/// The output of `make docs`: the documentation as a book.
+const BOOK: &str = "../../book/dist";
+/// The path of the workspace.
 const ROOT: &str = "../..";
-/// What decides the figures of a run: the rest is docs, pages and archives.
+/// Sources that affect the figures of a run. Others are docs, pages and archives.
 const MEASURED: [&str; 3] = ["crates", "lab/subjects", "Cargo.lock"];
 
 fn main() -> io::Result<()> {
@@ -25,25 +27,25 @@ fn main() -> io::Result<()> {
     let parts = [version, &commit, &tree, &rustc];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     println!("cargo::rustc-env=THALWEG_VERSION={}", parts.join(", "));
-    // Of a linked worktree it lies elsewhere.
+    // In a linked worktree the file is elsewhere.
     watch([Path::new(&said_by("git", &["rev-parse", "--git-path", "logs/HEAD"]))]);
-    // Whether it is dirty changes with any source.
+    // The state `modified` may change with any source.
     println!("cargo::rerun-if-changed=../../crates");
-    // File by file: what a subject's build leaves beside its sources is not part of it.
+    // Files are watched one by one, because the build of a subject leaves other files beside its sources.
     for path in said_by("git", &["-C", ROOT, "ls-files", "lab/subjects", "Cargo.lock"]).lines() {
         println!("cargo::rerun-if-changed={ROOT}/{path}");
     }
-    // Of where it runs, not of where it was compiled: a target folder may be shared.
+    // The path at run time, not at compile time: a target folder may be shared.
     let here = env::var_os("CARGO_MANIFEST_DIR").ok_or(io::ErrorKind::NotFound)?;
-    let pages = PathBuf::from(here).join(PAGES);
-    // Where there are none, it is looked at where they would appear.
+    let (pages, book) = (PathBuf::from(&here).join(PAGES), PathBuf::from(here).join(BOOK));
+    // Without pages, the folders in which they would appear are watched.
     watch(pages.ancestors().take(3));
-    embed(&pages)
+    watch(book.ancestors().take(2));
+    embed(&[(&pages, "/", "THALWEG_PAGES"), (&book, "/docs/", "THALWEG_BOOK")])
 }
 
-/// What is measured, as one hash of git: `git ls-tree HEAD crates lab/subjects Cargo.lock |
-/// git hash-object --stdin`; with `modified` where the files are not those of the commit.
-/// Nothing without git.
+/// Returns the hash of the measured sources: `git ls-tree HEAD crates lab/subjects Cargo.lock | git
+/// hash-object --stdin`, with `modified` if files differ from the commit. Returns `None` without git.
 fn tree() -> Option<String> {
     let listed = |command: &[&str]| said_by("git", &[&["-C", ROOT], command, &MEASURED].concat());
     let entries = listed(&["ls-tree", "HEAD"]);
@@ -63,15 +65,15 @@ fn tree() -> Option<String> {
     Some(format!("{}{modified}", hash.get(..12)?))
 }
 
-/// Has cargo build again when the first of these that is there changes: one that is not
-/// would have it build always.
+/// Lets cargo build again when the first existing one of these changes. A missing file would trigger every
+/// build.
 fn watch<'a>(paths: impl IntoIterator<Item = &'a Path>) {
     if let Some(path) = paths.into_iter().find(|path| path.exists()) {
         println!("cargo::rerun-if-changed={}", path.display());
     }
 }
 
-/// Empty where the program is not there: a source archive has no git.
+/// Returns the output of a program, empty if it is missing: a source archive has no git.
 fn said_by(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     match output {
@@ -82,44 +84,50 @@ fn said_by(program: &str, arguments: &[&str]) -> String {
     }
 }
 
-/// Writes what `src/serve/pages.rs` includes: of each page its path in a URL, its bytes,
-/// and the same as gzip where that is smaller.
-fn embed(pages: &Path) -> io::Result<()> {
+/// Writes the file that `src/serve/pages.rs` includes: of each page its path in a URL, its bytes, and its
+/// gzip form if that is smaller. Each folder has the beginning of its URLs, and the variable that tells the tests
+/// the number of its files.
+fn embed(folders: &[(&Path, &str, &str)]) -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
-    let mut files = Vec::new();
-    // Without its document the rest is of no use: a build under way, or one that failed.
-    if pages.join("index.html").is_file() {
-        collect(pages, &mut files)?;
-    }
-    files.sort();
     let mut code = String::from("[\n");
-    for (number, path) in files.iter().enumerate() {
-        let inside = path.strip_prefix(pages).map_err(io::Error::other)?;
-        let name = inside.to_str().ok_or(io::ErrorKind::InvalidData)?;
-        let plain = fs::read(path)?;
-        // A copy: what is compiled is what was compressed, whatever is built meanwhile.
-        let plain_copy = out.join(format!("page-{number}"));
-        fs::write(&plain_copy, &plain)?;
-        let gzip = gzipped(&plain)?;
-        let gzip = match gzip.len() < plain.len() {
-            true => {
-                let gzip_copy = out.join(format!("page-{number}.gz"));
-                fs::write(&gzip_copy, &gzip)?;
-                format!("Some(include_bytes!({gzip_copy:?}).as_slice())")
-            }
-            false => "None".to_owned(),
-        };
-        let path = format!("/{name}");
-        code += &format!("    ({path:?}, include_bytes!({plain_copy:?}).as_slice(), {gzip}),\n");
+    let mut number = 0;
+    for (folder, url, variable) in folders {
+        let mut files = Vec::new();
+        // Without its document the rest is useless: a build is running, or has failed.
+        if folder.join("index.html").is_file() {
+            collect(folder, &mut files)?;
+        }
+        files.sort();
+        for path in &files {
+            let inside = path.strip_prefix(folder).map_err(io::Error::other)?;
+            let name = inside.to_str().ok_or(io::ErrorKind::InvalidData)?;
+            code += &copy(&out.join(format!("page-{number}")), path, &format!("{url}{name}"))?;
+            number += 1;
+        }
+        println!("cargo::rustc-env={variable}={}", files.len());
     }
     code += "]\n";
-    fs::write(out.join("pages.rs"), code)?;
-    // For the tests, which hold whether there are pages or not.
-    println!("cargo::rustc-env=THALWEG_PAGES={}", files.len());
-    Ok(())
+    fs::write(out.join("pages.rs"), code)
 }
 
-/// All files below `folder` that browsers ask for: nothing hidden, no source maps.
+/// Copies a file and returns its line of code. The copy keeps the page and its compressed form consistent, whatever is
+/// built meanwhile.
+fn copy(copy: &Path, path: &Path, url: &str) -> io::Result<String> {
+    let plain = fs::read(path)?;
+    fs::write(copy, &plain)?;
+    let gzip = gzipped(&plain)?;
+    let gzip = match gzip.len() < plain.len() {
+        true => {
+            let gzip_copy = copy.with_extension("gz");
+            fs::write(&gzip_copy, &gzip)?;
+            format!("Some(include_bytes!({gzip_copy:?}).as_slice())")
+        }
+        false => "None".to_owned(),
+    };
+    Ok(format!("    ({url:?}, include_bytes!({copy:?}).as_slice(), {gzip}),\n"))
+}
+
+/// Collects all files below `folder` that browsers request, without hidden files and source maps.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,4 +1,4 @@
-//! What was published are rows of columns, whatever it is, and Arrow's own reader has it from them.
+//! Any published events become rows of columns, and Arrow's own reader reads the same values back.
 
 #![no_main]
 
@@ -15,7 +15,8 @@ const EVENT_BYTES: usize = 4 << 10;
 
 fuzz_target!(|batches: Vec<Vec<&[u8]>>| {
     let (mut inferred, mut first) = (None::<Columns>, 1);
-    let declared = Columns::declared(["a:int", "b:double", "c:bool", "d:time", "e:string", "f:json"]);
+    let declared =
+        Columns::declared(["a:int", "b:double", "c:bool", "d:time", "e:string", "f:json"]);
     let declared = declared.expect("a declaration");
     for batch in &batches {
         let events: Vec<Vec<u8>> = batch.iter().filter_map(|text| event(text)).collect();
@@ -49,7 +50,7 @@ fuzz_target!(|batches: Vec<Vec<&[u8]>>| {
     }
 });
 
-/// What is published as it is kept.
+/// An event as the log keeps it.
 fn event(text: &[u8]) -> Option<Vec<u8>> {
     let mut event = Vec::new();
     push_json(text, EVENT_BYTES, &mut event).ok().map(|_| event)
@@ -63,7 +64,7 @@ fn count(stream: &[u8]) -> usize {
 
 fn check(stream: &[u8], first: u64, events: &[Vec<u8>]) {
     assert_eq!(count(stream), events.len());
-    // What serde_json does not take, numbers beyond a double, cannot be compared.
+    // serde_json rejects numbers beyond a double, which cannot be compared.
     let values = events.iter().map(|event| serde_json::from_slice(event));
     let Ok(values) = values.collect::<Result<Vec<Value>, _>>() else { return };
     let stream = reading::read(stream);

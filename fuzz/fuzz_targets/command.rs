@@ -7,13 +7,13 @@ use serde_json::{Value, value::RawValue};
 use thalweg_wire::{
     Epoch, ErrorCode, Position, Topic,
     answer::{Published, done, echo, refusal},
-    command::{Asked, Command},
+    command::{Command, ParsedCommand},
     event::{EventError, push_json},
     limits::EVENT_BYTES,
 };
 
 fuzz_target!(|text: &str| {
-    let Asked { id, command } = Asked::parse(text);
+    let ParsedCommand { id, command } = ParsedCommand::parse(text);
     match &command {
         Ok(Command::Publish { topic, events }) => {
             for event in events {
@@ -34,7 +34,9 @@ fuzz_target!(|text: &str| {
             }
         }
         // Its answer says until when the token is good, which only a server knows.
-        Ok(Command::Refresh { token }) => assert!(text.len() >= token.len(), "a token is not made up"),
+        Ok(Command::Refresh { token }) => {
+            assert!(text.len() >= token.len(), "a token is not made up")
+        }
         Ok(Command::Echo { data }) => {
             let answer = echo(id, data);
             check(id, "answer", &answer);

@@ -11,8 +11,15 @@ fuzz_target!(|published: &[u8]| {
         return;
     }
     let (Ok(topic), Some(epoch)) = ("a/b".parse(), Epoch::new(1)) else { return };
-    let envelope =
-        Envelope { topic: &topic, epoch, first: 1, last: 1, offsets: None, before: Before::Adjacent, events: &events };
+    let envelope = Envelope {
+        topic: &topic,
+        epoch,
+        first: 1,
+        last: 1,
+        offsets: None,
+        before: Before::Adjacent,
+        events: &events,
+    };
     let mut json = Vec::new();
     envelope.write(&mut json);
     let mut script = Vec::new();

@@ -11,7 +11,7 @@ use thalweg_columns::Columns;
 use thalweg_query::{Beginning, Bounds, Query, QueryError, Running, Sink, Unbroken, Waiting};
 use thalweg_wire::event::push_json;
 
-/// What a query made: rows and lost windows, with their offsets.
+/// A query's rows and lost windows, with their offsets.
 #[derive(Debug, Default, PartialEq)]
 struct Made(Vec<(u64, Option<Vec<u8>>)>);
 

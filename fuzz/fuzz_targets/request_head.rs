@@ -11,9 +11,10 @@ use std::sync::LazyLock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, request::Parts};
 use libfuzzer_sys::fuzz_target;
 use thalweg_server::{
-    config::{Config, Secret},
+    config::{Config, NamedToken},
     fuzzing::{Begun, Refused, RequestChecks},
 };
+use thalweg_token::Rights;
 use thalweg_wire::answer;
 use url::{Host, Url};
 
@@ -27,12 +28,14 @@ const ANSWERS_MAX: usize = 32;
 static CONFIGS: LazyLock<[Config; 3]> = LazyLock::new(|| {
     let default = Config::default();
     let mut guarded = Config { compression: true, ..default.clone() };
-    guarded.access.publish_token = Some(Secret::new("pub"));
-    guarded.access.subscribe_token = Some(Secret::new("sub"));
+    guarded.access.tokens = vec![
+        NamedToken::new("publisher", "pub", Rights::all()),
+        NamedToken::new("subscriber", "sub", Rights::to_subscribe()),
+    ];
     guarded.access.origins = vec!["https://app.example".into(), "null".into()];
     guarded.access.hosts = vec!["proxy.example".into()];
     let mut open = Config { listen: ([0, 0, 0, 0], 8080).into(), ..default.clone() };
-    open.access.open = true;
+    open.access.everybody = Some(Rights::all());
     open.access.origins = vec!["*".into()];
     [default, guarded, open]
 });
@@ -42,7 +45,8 @@ fuzz_target!(|input: &[u8]| {
     let which = usize::from(*form) % CONFIGS.len();
     let version = if form & 0x80 == 0 { None } else { Some(Version::HTTP_2) };
     let checks = RequestChecks::new(&CONFIGS[which]).expect("a right configuration");
-    let ticket = (which == 1).then(|| checks.issue_ticket(&checks.named("subscriber"), 0).expect("the first"));
+    let ticket = (which == 1)
+        .then(|| checks.issue_ticket(&checks.named("subscriber"), 0).expect("the first"));
     let head = with_ticket(head, ticket.as_deref());
     let Some(request) = request(&head, version) else { return };
     let Ok(admitted) = told(checks.admit(&request)) else { return };
@@ -96,7 +100,7 @@ fn request(head: &[u8], version: Option<Version>) -> Option<Parts> {
     Some(request.into_parts().0)
 }
 
-/// What is refused has a code and one sentence, also as JSON.
+/// Checks that a refusal has a code and one sentence, also as JSON.
 fn told<T>(outcome: Result<T, Refused>) -> Result<T, ()> {
     outcome.map_err(|(code, message)| {
         assert!((400..=599).contains(&code.status()), "{}", code.name());
@@ -130,7 +134,7 @@ fn check_is_own(request: &Parts) {
     };
     assert!(is_named, "a page admitted to nobody");
     let origin = origin.to_str().expect("an origin is ASCII");
-    // What no browser would say names nobody.
+    // A browser never sends another form, and the server matches none.
     let (Some(own), Ok(origin)) = (own, Url::parse(origin)) else { return };
     let name = |url: &Url| url.host_str().map(|name| name.trim_end_matches('.').to_owned());
     assert_eq!(name(&origin), name(&own), "{origin} is admitted to {own}");

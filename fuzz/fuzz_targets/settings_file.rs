@@ -3,18 +3,44 @@
 
 #![no_main]
 
-// `thalweg` is a program and no library, so its modules are compiled again here.
+// `thalweg` is a program and no library, so this target compiles its modules again.
 #[path = "../../crates/thalweg/src/serve/config.rs"]
+#[allow(dead_code, unused_imports)]
 mod config;
+#[path = "../../crates/thalweg/src/serve/document.rs"]
+#[allow(dead_code, unused_imports)]
+mod document;
 #[path = "../../crates/thalweg/src/serve/file.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod file;
+#[path = "../../crates/thalweg/src/serve/limits.rs"]
+#[allow(dead_code, unused_imports)]
+mod limits;
+#[path = "../../crates/thalweg/src/serve/merge.rs"]
+#[allow(dead_code, unused_imports)]
+mod merge;
+#[path = "../../crates/thalweg/src/serve/renamed.rs"]
+#[allow(dead_code, unused_imports)]
+mod renamed;
 #[path = "../../crates/thalweg/src/serve/settings.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod settings;
+#[path = "../../crates/thalweg/src/serve/short.rs"]
+#[allow(dead_code, unused_imports)]
+mod short;
+#[path = "../../crates/thalweg/src/serve/tables.rs"]
+#[allow(dead_code, unused_imports)]
+mod tables;
+#[path = "../../crates/thalweg/src/serve/tokens.rs"]
+#[allow(dead_code, unused_imports)]
+mod tokens;
 #[path = "../../crates/thalweg/src/serve/values.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod values;
+// `values` reads addresses as the clients do.
+#[path = "../../crates/thalweg/src/address.rs"]
+#[allow(dead_code)]
+mod address;
 
 use libfuzzer_sys::fuzz_target;
 use settings::Settings;
@@ -52,7 +78,7 @@ fn check_moved(text: &str, read: &Result<Settings, String>) {
     }
 }
 
-/// What is accepted is understood the same in other words for the same values.
+/// Checks that the same values in another spelling give the same settings.
 fn check_accepted(text: &str, settings: Settings) {
     let made = made(settings);
     // It holds no number that `Settings` take as a text, but for tokens.
@@ -63,13 +89,14 @@ fn check_accepted(text: &str, settings: Settings) {
     }
 }
 
-/// What the settings come to, or the sentence that refuses them.
+/// Returns the configuration that the settings make, or the error.
 fn made(settings: Settings) -> String {
-    // They may name any file of this machine.
-    let settings = Settings { publish_token: None, subscribe_token: None, ..settings };
+    // Secrets and keys may name any file of this machine.
+    let settings =
+        Settings { token: Vec::new(), jwt_key: Vec::new(), jwt_secret: None, ..settings };
     match config::config(settings) {
         Ok(config) => {
-            // As may these.
+            // Certificates may name any file, too.
             let checked = Config { tls: None, ..config.clone() };
             if let Err(refusal) = thalweg_server::check(&checked) {
                 check_sentence(&refusal.to_string());

@@ -55,7 +55,7 @@ fuzz_target!(|input: Input<'_>| {
     let header: serde_json::Value = serde_json::from_str(header).expect("a header");
     assert_eq!(header["alg"], "HS256", "{header}");
     assert!(granted_now.ends_s > NOW_S, "{granted_now:?}");
-    // What is behind the point of a time is cut off.
+    // The decimals of a time are cut off.
     let after_s = granted_now.ends_s.saturating_add(1);
     assert!(verify(&token, &KEYS, &expected, after_s).is_err(), "{granted_now:?}");
     // Without the signature, and with any byte of it all changed, it is nobody's.

@@ -20,7 +20,7 @@ fuzz_target!(|input: Input<'_>| {
     assert_eq!(decode(message_bytes_max, [head, &[], tail]), whole);
 });
 
-/// What the decoder says of each message, and its error.
+/// Returns the decoder's messages, and its error.
 fn decode<'a>(
     message_bytes_max: u16,
     pieces: impl IntoIterator<Item = &'a [u8]>,

@@ -1,5 +1,5 @@
-//! A client's compressed messages mean the same however they are cut, never more
-//! than the limit, and what another implementation deflates is heard.
+//! A client's compressed messages decode to the same text however they are cut, and never to more than the limit.
+//! The decoder accepts what another implementation deflates.
 
 #![no_main]
 
@@ -30,12 +30,15 @@ fuzz_target!(|input: Input<'_>| {
     check_cuts(message_bytes_max, cut, &message);
 
     let deflated = deflated(bytes, level % 10);
-    let (heard, refusal) = decode(message_bytes_max, [&*frame(&deflated)]);
+    let (received, refusal) = decode(message_bytes_max, [&*frame(&deflated)]);
     if bytes.len().max(deflated.len()) <= message_bytes_max.into() {
-        assert_eq!((heard, refusal), (vec![format!("{:?}", Message::Binary(bytes))], None));
+        assert_eq!((received, refusal), (vec![format!("{:?}", Message::Binary(bytes))], None));
     } else {
         let message_bytes_max = message_bytes_max.into();
-        assert_eq!((heard, refusal), (vec![], Some(ProtocolError::TooBig { message_bytes_max })));
+        assert_eq!(
+            (received, refusal),
+            (vec![], Some(ProtocolError::TooBig { message_bytes_max }))
+        );
     }
 });
 
@@ -76,7 +79,7 @@ fn deflated(plain: &[u8], level: u8) -> Vec<u8> {
     out.strip_suffix(&[0, 0, 0xff, 0xff]).expect("a flush").to_vec()
 }
 
-/// What the decoder says of each message, and its error.
+/// Returns the decoder's messages, and its error.
 fn decode<'a>(
     message_bytes_max: u16,
     pieces: impl IntoIterator<Item = &'a [u8]>,

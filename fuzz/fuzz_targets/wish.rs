@@ -6,7 +6,7 @@
 use libfuzzer_sys::{arbitrary, fuzz_target};
 use serde_json::{Value, value::RawValue};
 use thalweg_server::{config::Limits, fuzzing::read_command};
-use thalweg_wire::{command::Asked, event::push_json, limits::ID_BYTES_MAX};
+use thalweg_wire::{command::ParsedCommand, event::push_json, limits::ID_BYTES_MAX};
 
 #[derive(Debug, arbitrary::Arbitrary)]
 struct Input<'a> {
@@ -51,7 +51,7 @@ fn check_refusal(text: &str, answer: &[u8]) {
         assert!(!part.trim().is_empty());
     }
     // Where a name stands twice, it is no command, and none of the two is its id.
-    if let Some(id) = Asked::parse(text).id {
+    if let Some(id) = ParsedCommand::parse(text).id {
         assert!(text.trim_start().starts_with('{'), "{text:?} has no members");
         assert_eq!(error.get("id"), serde_json::from_str(id.get()).ok().as_ref());
     } else {

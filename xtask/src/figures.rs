@@ -1,19 +1,18 @@
 //! Figures in Markdown that come from archived runs.
 //!
-//! A block begins with a line that says what stands in it and of which runs:
+//! A block begins with a line that names its content and its runs:
 //!
 //! ```text
 //! <!-- figures cpu p99 from 2026-11-23-epyc-2/latency -->
 //! <!-- end of figures -->
 //! ```
 //!
-//! What lies between the two lines is written by `cargo xtask figures` from each run's
-//! `summary.json.gz` in `lab/runs`, and `cargo xtask tidy` fails where it differs. The words
-//! are metrics of the lab's comparisons (`cpu`, `p99`, `round_trip`, `throughput`, `memory`, `held`);
-//! with `pooled` before them only what a scenario comes to as a whole is told. `standings` is where each
-//! of many subjects stands, `standings 5` the first five over each transport. The word `faults` is
-//! for folders of ledgers that the cluster's tests have left (`THALWEG_LEDGERS`). All runs of a
-//! block were built from one tree, and that is said under it.
+//! `cargo xtask figures` writes the lines between these two from each run's `summary.json.gz` in `lab/runs`,
+//! and `cargo xtask tidy` fails if they differ. The words are metrics of the lab's comparisons (`cpu`, `p99`,
+//! `round_trip`, `throughput`, `memory`, `held`). `pooled` before them selects the result of a whole
+//! scenario. `standings` ranks many subjects, `standings 5` the first five over each transport, and
+//! `standings sse nchan bun` these two over SSE. The word `faults` is for folders of ledgers from the cluster
+//! tests (`THALWEG_LEDGERS`). All runs of a block were built from one tree, which the block names.
 
 mod archived;
 mod block;
@@ -29,7 +28,7 @@ use crate::tree::Tree;
 const BEGIN: &str = "<!-- figures ";
 const END: &str = "<!-- end of figures -->";
 
-/// What keeps a block from being written, or one that is not as it would be.
+/// A block that cannot be written, or that differs from its runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// From 1.
@@ -54,7 +53,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// Pages with a block that cannot be written, or is not as it would be.
+/// Returns the pages with a block that cannot be written, or that differs from its runs.
 pub(crate) fn problems(tree: &Tree) -> Vec<(&str, Problem)> {
     let problem = |(path, text)| match written(tree, path, text) {
         Ok(written) => {
@@ -71,7 +70,7 @@ fn pages(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     tree.texts().filter(|(path, text)| path.ends_with(".md") && text.contains(BEGIN))
 }
 
-/// The page with its blocks as they should be.
+/// Returns the page with up-to-date blocks.
 fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
     let mut page = String::new();
     let mut lines = (1..).zip(text.split_inclusive('\n'));
@@ -92,9 +91,10 @@ fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
     Ok(page)
 }
 
-/// What stands between the lines, after `<!-- figures `.
+/// Returns the text of a block. `words` are those after `<!-- figures `.
 fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
-    let form = "is not `[pooled] METRIC… from RUN… -->`, nor of `standings [ROWS]` or `faults`";
+    let form = "is not `[pooled] METRIC… from RUN… -->`, `standings [ROWS]`, `standings TRANSPORT SUBJECT…` \
+                or `faults`";
     let words = words.trim_end();
     let (what, of) = words
         .strip_suffix("-->")
@@ -105,7 +105,7 @@ fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
     if what == "faults" {
         return faults::text(tree, &names, &to_root);
     }
-    let kind = Kind::of(what).ok_or_else(|| format!("`{what}` {form}"))?;
+    let kind = Kind::parse(what).ok_or_else(|| format!("`{what}` {form}"))?;
     let runs: Result<Vec<Run>, String> = names.iter().map(|name| Run::read(tree, name)).collect();
     block::text(&kind, &runs?, &to_root)
 }
@@ -120,7 +120,8 @@ mod tests {
     fn check(words: &str, summary: &str, expected: Result<&str, &str>) {
         let page = format!("Before.\n\n{BEGIN}{words} -->\nold\n{END}\nAfter.\n");
         let other = SUMMARY.replace("aaaabbbbcccc", "111122223333");
-        let tree = Tree::of(&[(RUN, summary), ("lab/runs/day/other/summary.json.gz", &other)]);
+        let tree =
+            Tree::from_files(&[(RUN, summary), ("lab/runs/day/other/summary.json.gz", &other)]);
         let written = written(&tree, "docs/page.md", &page);
         let expected = expected
             .map(|text| page.replace("old\n", text))
@@ -183,6 +184,13 @@ mod tests {
         check("standings from day/latency", &summary.to_string(), Ok(&format!("{table}{FOOT}")));
         let (first, _) = table.split_once("| `drops`").expect("rows");
         check("standings 2 from day/latency", &summary.to_string(), Ok(&format!("{first}{FOOT}")));
+        let (head, rows) = table.split_once("| `limit` | 100").expect("rows");
+        let (_, row) = rows.split_once('\n').expect("more rows");
+        let (row, _) = row.split_once("| `drops`").expect("a last row");
+        let words = "standings sse thalweg from day/latency";
+        check(words, &summary.to_string(), Ok(&format!("{head}{row}{FOOT}")));
+        let what = "no run here has `nobody` over sse";
+        check("standings sse nobody from day/latency", &summary.to_string(), Err(what));
         let what = "no run here has many subjects: it has no standings";
         check("standings from day/latency", SUMMARY, Err(what));
     }
@@ -207,8 +215,7 @@ mod tests {
         check("cpu from day/none", SUMMARY, Err(what));
         let what = "no run here compares memory or round trip";
         check("memory round_trip from day/latency", SUMMARY, Err(what));
-        let what =
-            "`cost` is not `[pooled] METRIC… from RUN… -->`, nor of `standings [ROWS]` or `faults`";
+        let what = "`cost` is not `[pooled] METRIC… from RUN… -->`, `standings [ROWS]`, `standings TRANSPORT SUBJECT…` or `faults`";
         check("cost from day/latency", SUMMARY, Err(what));
         let what = "day/latency was interrupted: take it again";
         check("cpu from day/latency", &SUMMARY.replace("false", "true"), Err(what));
@@ -217,16 +224,16 @@ mod tests {
     #[test]
     fn figures_that_somebody_changed_are_found() {
         let page = format!("{BEGIN}pooled cpu from day/latency -->\n{END}\n");
-        let tree = Tree::of(&[(RUN, SUMMARY)]);
+        let tree = Tree::from_files(&[(RUN, SUMMARY)]);
         let written = written(&tree, "README.md", &page).unwrap();
         let problem = |text: &str| {
-            let tree = Tree::of(&[(RUN, SUMMARY), ("README.md", text)]);
+            let tree = Tree::from_files(&[(RUN, SUMMARY), ("README.md", text)]);
             problems(&tree).into_iter().map(|(_, problem)| problem.line).collect::<Vec<_>>()
         };
         assert!(problem(&written).is_empty());
         assert_eq!(problem(&written.replace("1.12", "1.02")), [3]);
         assert_eq!(problem(&page), [2]);
-        // Not where a page shows how a block is written.
+        // A block inside of a code block is an example.
         assert!(problem(&format!("```\n{page}```\n")).is_empty());
     }
 }

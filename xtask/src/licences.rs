@@ -1,4 +1,4 @@
-//! Whether the licence of every crate that we build with lets us pass it on.
+//! Licences of all crates that are part of the build.
 
 mod expression;
 
@@ -7,8 +7,8 @@ use std::{env, process::Command, process::ExitCode};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-/// Licences that a crate may be under (their SPDX names), and why. All ask for no more than
-/// that their text and their authors' names are passed on.
+/// Allowed licences (their SPDX names), and reasons. All of them only require that their text and the names
+/// of their authors are passed on.
 const ALLOWED: [(&str, &str); 7] = [
     ("MIT", "the licence of this project, at the user's option"),
     ("Apache-2.0", "the licence of this project, at the user's option"),
@@ -19,8 +19,8 @@ const ALLOWED: [(&str, &str); 7] = [
     ("Unicode-3.0", "as MIT, for tables made from Unicode's data"),
 ];
 
-/// Checks what `cargo metadata` lists for this platform, tests' crates included. Prints what
-/// it finds, and fails if that is anything.
+/// Checks the output of `cargo metadata` for this platform, crates of tests included. Prints the findings,
+/// and fails if there are any.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let findings = check(&metadata()?)?;
     for finding in &findings {
@@ -30,7 +30,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
 }
 
 fn metadata() -> anyhow::Result<Value> {
-    // Other platforms' crates are not built, and need not be downloaded for this.
+    // Crates of other platforms are not built, and need not be downloaded.
     let platform = format!("{}-unknown-linux-gnu", env::consts::ARCH);
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let arguments =
@@ -44,7 +44,7 @@ fn metadata() -> anyhow::Result<Value> {
     serde_json::from_slice(&output.stdout).context("cargo metadata is no JSON")
 }
 
-/// A sentence for every crate that may not be taken.
+/// Returns a sentence for every crate with a licence that is not allowed.
 fn check(metadata: &Value) -> anyhow::Result<Vec<String>> {
     let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let mut findings = Vec::new();

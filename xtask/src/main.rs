@@ -1,8 +1,9 @@
 //! The project's own checks:
 //!
-//! - `cargo xtask tidy`: the shape of the house
+//! - `cargo xtask tidy`: the rules of CONTRIBUTING.md (`tidy/circles.rs` defines cycles of files)
+//! - `cargo xtask tidy --language [PATH]`: lists sentences, words and names that break the rules of language
 //! - `cargo xtask figures`: writes figures of archived runs into Markdown
-//! - `cargo xtask licences`: whether what we build with may be passed on
+//! - `cargo xtask licences`: checks the licences of dependencies
 
 mod figures;
 mod licences;
@@ -15,6 +16,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::run(),
+        ["tidy", "--language"] => tidy::show_language(""),
+        ["tidy", "--language", path] => tidy::show_language(path),
         ["figures"] => figures::run(),
         ["licences"] => licences::run(),
         _ => anyhow::bail!(

@@ -1,13 +1,14 @@
-//! What the compiler, clippy and rustfmt do not see: the shape of the house.
+//! Rules that the compiler, clippy and rustfmt do not check.
 //!
-//! Rust is read as text, not parsed: `rust` takes comments and literals out and
-//! finds the paths in what is left. That is good enough for this code, and for
-//! code that does not set out to deceive it. It does not know macros that make
-//! paths, `use … as …` for a banned module, or `#[path]`.
+//! Rust is read as text, not parsed: `rust` removes comments and literals and finds the paths in the rest.
+//! That is sufficient for this code, and for code that is not written to deceive it. It does not know macros
+//! that create paths, `use … as …` for a banned module, or `#[path]`.
 
 mod arrows;
+mod book;
 mod circles;
 mod finding;
+mod language;
 mod links;
 mod modules;
 mod panics;
@@ -24,8 +25,7 @@ use crate::figures::{self, Problem};
 use crate::tree::Tree;
 use finding::Finding;
 
-/// Checks the working tree, prints what it finds, and fails if that is anything but
-/// advice.
+/// Checks the working tree, prints findings and advice, and fails if there are findings.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let tree = Tree::read()?;
     let mut advice = Vec::new();
@@ -44,10 +44,17 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
+/// Prints what the rules of language find in files whose path begins with `path`.
+pub(crate) fn show_language(path: &str) -> anyhow::Result<ExitCode> {
+    language::show(&Tree::read()?, path);
+    Ok(ExitCode::SUCCESS)
+}
+
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     text::check(tree, &mut findings);
     links::check(tree, &mut findings);
+    book::check(tree, &mut findings);
     runs::check(tree, &mut findings);
     modules::check(tree, &mut findings);
     arrows::check(tree, &mut findings);
@@ -55,6 +62,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     rooms::check(tree, &mut findings);
     panics::check(tree, &mut findings);
     waits::check(tree, &mut findings);
+    language::check(tree, &mut findings);
     findings.extend(figures::problems(tree).into_iter().map(|(path, Problem { line, what })| {
         Finding::new(path, line, what, "mend it, then `cargo xtask figures`")
     }));

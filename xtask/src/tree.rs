@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, ensure};
 use flate2::read::GzDecoder;
 
-/// The files git tracks or would track, by their paths from the root.
+/// The files that git tracks or would track, by their paths from the root.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     root: String,
@@ -20,13 +20,12 @@ pub(crate) struct Tree {
 #[derive(Debug)]
 struct File {
     bytes: u64,
-    /// `None`: not text.
+    /// `None` for a file that is not text.
     text: Option<String>,
 }
 
 impl Tree {
-    /// Reads the working tree around the current directory, whose root cargo
-    /// names to every task it runs.
+    /// Reads the working tree around the current directory.
     pub(crate) fn read() -> anyhow::Result<Self> {
         let listing = Command::new("git")
             .args([
@@ -46,7 +45,7 @@ impl Tree {
 
         let mut files = BTreeMap::new();
         for path in String::from_utf8(listing.stdout)?.split_terminator('\0') {
-            // What is deleted but not yet committed is listed, yet not there.
+            // A deleted file is listed until the deletion is committed.
             if let Ok(bytes) = fs::read(format!("{root}/{path}")) {
                 let (bytes, text) = (bytes.len() as u64, String::from_utf8(bytes).ok());
                 files.insert(path.to_owned(), File { bytes, text });
@@ -56,7 +55,7 @@ impl Tree {
     }
 
     #[cfg(test)]
-    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn from_files(files: &[(&str, &str)]) -> Self {
         let owned = |(path, text): &(&str, &str)| {
             let (bytes, text) = (text.len() as u64, Some((*text).to_owned()));
             ((*path).to_owned(), File { bytes, text })
@@ -64,17 +63,17 @@ impl Tree {
         Self { root: String::new(), files: files.iter().map(owned).collect() }
     }
 
-    /// Writes a file of the working tree; what is known of it here stays as it was read.
+    /// Writes a file of the working tree. The content that was read does not change.
     pub(crate) fn write(&self, path: &str, text: &str) -> io::Result<()> {
         fs::write(format!("{}/{path}", self.root), text)
     }
 
-    /// Every text file and its text.
+    /// Returns every text file and its text.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(path, file)| Some((path.as_str(), file.text.as_deref()?)))
     }
 
-    /// Every Rust file and its text.
+    /// Returns every Rust file and its text.
     pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(|(path, _)| path.ends_with(".rs"))
     }
@@ -83,15 +82,15 @@ impl Tree {
         self.files.get(path)?.text.as_deref()
     }
 
-    /// Every file whose path begins so, and its size in bytes.
+    /// Returns every file whose path begins with this text, and its size in bytes.
     pub(crate) fn sizes(&self, begin: &str) -> impl Iterator<Item = (&str, u64)> {
         let files = self.files.iter().filter(move |(path, _)| path.starts_with(begin));
         files.map(|(path, file)| (path.as_str(), file.bytes))
     }
 
-    /// The text in a file that gzip has compressed.
+    /// Returns the text in a file that gzip has compressed.
     pub(crate) fn unpacked(&self, path: &str) -> Option<String> {
-        // The trees of tests hold texts alone.
+        // The trees of tests have texts only.
         if let Some(text) = &self.files.get(path)?.text {
             return Some(text.clone());
         }

@@ -1,9 +1,9 @@
-//! The repository passes its own checks, as CI asks for.
+//! The repository passes its own checks. CI runs this test.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs `cargo xtask TASK` as it was built with the tests.
+/// Runs `cargo xtask TASK` with the binary that was built for the tests.
 fn check(task: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let ran = Command::new(env!("CARGO_BIN_EXE_xtask")).arg(task).current_dir(root).output();

@@ -1,5 +1,5 @@
-//! How long to wait before reconnecting (`docs/wire.md`, "Reconnecting"): twice as long each
-//! time, with jitter, so that clients cut off together do not come back together.
+//! Delays before reconnecting (`docs/reference/errors.md`, "Reconnecting"): exponential backoff with jitter, which
+//! spreads the reconnections of clients that lost their connections together.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,14 +12,13 @@ use crate::limits::{
 /// The delays between attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    /// Connections in a row that lived for less than [`SHORT_LIFE`].
+    /// Successive connections that lived for less than [`SHORT_LIFE`].
     failures: u32,
 }
 
 impl Backoff {
-    /// Returns the delay before the next attempt, after a connection that worked for `lived`
-    /// (zero if it was not established). `random` in 0..1 adds jitter. The delay is not shorter
-    /// than `retry_after`.
+    /// Returns the delay before the next attempt, after a connection that worked for `lived` (zero if it was not
+    /// established). `random` in 0..1 adds jitter. The delay is not shorter than `retry_after`.
     pub(crate) fn next(
         &mut self,
         lived: Duration,
@@ -43,11 +42,11 @@ impl Backoff {
     }
 }
 
-/// How long the headers of a response ask to wait (RFC 9110 §10.2.3), if they do.
+/// Returns the wait that the headers of a response ask for (RFC 9110 §10.2.3), if any.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
     let wait = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than a number has mean the longest wait.
+        // A number with too many digits means the longest wait.
         value.parse().map_or(RETRY_AFTER_MAX, Duration::from_secs)
     } else {
         httpdate::parse_http_date(value).ok()?.duration_since(now).unwrap_or_default()

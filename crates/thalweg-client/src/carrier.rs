@@ -15,9 +15,9 @@ use crate::{Error, Transport, ending::Ending, exchange::Exchange};
 #[derive(Debug)]
 pub(crate) struct Carrier {
     kind: Kind,
-    /// Silence that long is the connection's death.
+    /// A connection that is silent for this long counts as dead.
     quiet_max: Duration,
-    /// Since it is waited for something: until when.
+    /// The end of the current wait, if the carrier waits.
     deadline: Option<Instant>,
 }
 
@@ -27,19 +27,19 @@ enum Kind {
     Socket(socket::Socket),
 }
 
-/// What came.
+/// An input from the server.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// A whole message.
     Message(String),
-    /// A part of one, or a sign of life.
+    /// A part of a message, or a heartbeat.
     Something,
-    /// The end.
+    /// The end of the connection.
     Ended(Ending),
 }
 
 impl Carrier {
-    /// Asks for `path` over a transport. `wait` is a long poll's.
+    /// Requests `path` over a transport. `wait` is the timeout of a long poll.
     pub(crate) async fn open(
         exchange: &Exchange,
         transport: Transport,
@@ -54,7 +54,7 @@ impl Carrier {
         Ok(Self { kind, quiet_max, deadline: None })
     }
 
-    /// What comes next. May be dropped and called again: nothing is lost.
+    /// Returns the next input. Cancel safe: dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Received {
         loop {
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.quiet_max);
@@ -74,22 +74,21 @@ impl Carrier {
         }
     }
 
-    /// Tells the server that everything up to a position is processed; it is said
-    /// with the next [`Self::next`]. Only a WebSocket has a way to.
+    /// Acknowledges everything up to a position; the next [`Self::next`] sends the ack. Only a WebSocket has acks.
     pub(crate) fn ack(&mut self, topic: Topic, position: Position) {
         if let Kind::Socket(socket) = &mut self.kind {
             socket.ack(topic, position);
         }
     }
 
-    /// Ends the connection in good order.
+    /// Closes the connection.
     pub(crate) async fn leave(self) {
         if let Kind::Socket(socket) = self.kind {
             socket.leave().await;
         }
     }
 
-    /// A connection whose answer was read to its end is of use for the next.
+    /// Returns a connection whose answer was read to its end, for the next request.
     pub(crate) fn give_back(self, exchange: &Exchange) {
         if let Kind::Body(body) = self.kind {
             body.give_back(exchange);

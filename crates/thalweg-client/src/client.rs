@@ -1,4 +1,4 @@
-//! A server to talk to.
+//! The client of a server.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -13,11 +13,10 @@ use crate::{
     limits::HEARTBEATS_MISSED_MAX, target::Server,
 };
 
-/// A server to talk to. Cheap to clone; clones share connections.
+/// A client of a server. Cheap to clone; clones share connections.
 ///
-/// Requests ([`Self::publish`], [`Self::read`], [`Self::topics`], [`Self::command`]) share
-/// kept connections and may be made at the same time. Each subscription has a connection of
-/// its own.
+/// Requests ([`Self::publish`], [`Self::read`], [`Self::topics`], [`Self::command`]) share kept connections and may run
+/// at the same time. Each subscription has its own connection.
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(crate) exchange: Arc<Exchange>,
@@ -26,7 +25,7 @@ pub struct Client {
     options: Arc<Options>,
 }
 
-/// Idempotency keys that nobody else has.
+/// Unique idempotency keys.
 #[derive(Debug)]
 pub(crate) struct Keys {
     random: [u64; 2],
@@ -34,9 +33,9 @@ pub(crate) struct Keys {
 }
 
 impl Client {
-    /// A client of the server at `url`: `http`, `https`, `ws` or `wss`. The path may name a
-    /// topic, as in `http://127.0.0.1:8080/v1/topics/cars`, which [`Self::topic`] then gives.
-    /// It connects when there is something to ask.
+    /// Returns a client of the server at `url`: `http`, `https`, `ws` or `wss`. The path may name a topic, as in
+    /// `http://127.0.0.1:8080/v1/topics/cars`, which [`Self::topic`] then returns. The client connects with its first
+    /// request.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Topic`], [`Error::Token`], [`Error::Certificates`].
@@ -46,13 +45,12 @@ impl Client {
         Ok(Self { exchange, keys: Arc::new(Keys::new()), topic, options: Arc::new(options) })
     }
 
-    /// The topic that the URL names.
+    /// Returns the topic in the URL.
     pub fn topic(&self) -> Option<&Topic> {
         self.topic.as_ref()
     }
 
-    /// Subscribes to topics on one connection. Nothing happens before the first
-    /// [`Subscription::next`], which connects, and later connects again.
+    /// Subscribes to topics on one connection. The first [`Subscription::next`] connects, and later ones reconnect.
     ///
     /// # Errors
     /// [`Error::NoTopic`].

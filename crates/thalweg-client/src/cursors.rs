@@ -1,5 +1,5 @@
-//! Where each topic of a subscription is. Decides what of a message is new: an
-//! event never comes twice, and what is missing is always announced.
+//! The cursors of a subscription's topics. They decide which part of a message is new: no event is delivered twice, and
+//! missing events are always announced.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -22,18 +22,18 @@ pub(crate) struct Cursors {
 struct Cursor {
     topic: Topic,
     at: StartAt,
-    /// Whether the server has said on this connection where it begins.
+    /// Whether the server has confirmed the subscription on this connection.
     is_confirmed: bool,
-    /// Of a value topic: its newest version.
+    /// The newest version of a value topic.
     document: Option<Document>,
-    /// Whether it has shown that it is no value topic.
+    /// Whether the topic is known to be a log.
     is_log: bool,
-    /// Whether a patch did not apply: the server makes such as we cannot use.
+    /// Whether a patch did not apply: the server's patches are unusable.
     takes_none: bool,
 }
 
 impl Cursors {
-    /// All of them at their start.
+    /// Returns cursors at their start.
     pub(crate) fn new(topics: Vec<Topic>, from: StartAt) -> Self {
         let at_start = |topic| Cursor {
             topic,
@@ -46,44 +46,43 @@ impl Cursors {
         Self { topics: topics.into_iter().map(at_start).collect() }
     }
 
-    /// Where each topic is to be resumed.
+    /// Returns the position or word to resume each topic at.
     pub(crate) fn starts(&self) -> Vec<(Topic, StartAt)> {
         self.topics.iter().map(|cursor| (cursor.topic.clone(), cursor.at)).collect()
     }
 
-    /// Whether patches of versions are of use: not where a topic goes on after a version that is not
-    /// here.
+    /// Returns whether the client can use patches of versions. It cannot if a topic resumes after a version that the
+    /// client no longer has.
     pub(crate) fn takes_patches(&self) -> bool {
         self.topics.iter().all(|cursor| {
-            // Of offset 0 there is no version.
+            // Offset 0 has no version.
             let needs_one = matches!(cursor.at, StartAt::After(position) if position.offset > 0);
             let is_here = cursor.document.is_some() || !needs_one;
             !cursor.takes_none && (is_here || cursor.is_log)
         })
     }
 
-    /// A new connection confirms each topic again.
+    /// Forgets confirmations: a new connection confirms each topic again.
     pub(crate) fn disconnected(&mut self) {
         for cursor in &mut self.topics {
             cursor.is_confirmed = false;
         }
     }
 
-    /// Whether all topics have ended.
+    /// Returns whether all topics have ended.
     pub(crate) fn have_ended(&self) -> bool {
         self.topics.is_empty()
     }
 
-    /// Whether all topics are confirmed.
+    /// Returns whether all topics are confirmed.
     pub(crate) fn are_confirmed(&self) -> bool {
         self.topics.iter().all(|cursor| cursor.is_confirmed)
     }
 
-    /// Takes a message about a topic, `text` as it came, and appends what of it
-    /// is new. Returns any other message.
+    /// Handles a message about a topic (`text` unchanged) and appends its new parts. Returns any other message.
     ///
     /// # Errors
-    /// One clause, when the message is about a topic that was not asked for.
+    /// One clause, for a message about a topic without a subscription.
     pub(crate) fn receive(
         &mut self,
         text: String,
@@ -92,28 +91,28 @@ impl Cursors {
     ) -> Result<Option<Message>, String> {
         match Message::read(&text)? {
             Message::Version { topic, position, previous, content } => {
-                let cursor = self.of(&topic)?;
+                let cursor = self.cursor_mut(&topic)?;
                 cursor.version(text, position, previous, content, updates)?;
                 cursor.confirm(transport, updates);
             }
             Message::Events { topic, position, spans, .. } if spans.is_empty() => {
-                let cursor = self.of(&topic)?;
+                let cursor = self.cursor_mut(&topic)?;
                 cursor.is_log = true;
                 cursor.jump(position, position.offset, true, updates);
                 cursor.confirm(transport, updates);
             }
             Message::Events { topic, position, after, spans } => {
-                let cursor = self.of(&topic)?;
+                let cursor = self.cursor_mut(&topic)?;
                 cursor.events(text, position, after, spans, updates);
                 cursor.confirm(transport, updates);
             }
             Message::Gap { topic, position, gap } => {
-                let cursor = self.of(&topic)?;
+                let cursor = self.cursor_mut(&topic)?;
                 cursor.gap(position, gap, updates);
                 cursor.confirm(transport, updates);
             }
             Message::TopicEnd { topic, position, code, reason } => {
-                let topic = self.of(&topic)?.topic.clone();
+                let topic = self.cursor_mut(&topic)?.topic.clone();
                 self.topics.retain(|cursor| cursor.topic != topic);
                 updates.push_back(Update::Ended(TopicEnd { topic, position, code, reason }));
             }
@@ -122,14 +121,14 @@ impl Cursors {
         Ok(None)
     }
 
-    fn of(&mut self, topic: &str) -> Result<&mut Cursor, String> {
+    fn cursor_mut(&mut self, topic: &str) -> Result<&mut Cursor, String> {
         let found = self.topics.iter_mut().find(|cursor| cursor.topic.as_str() == topic);
-        found.ok_or_else(|| format!("the server sent {topic:?}, which was not asked for"))
+        found.ok_or_else(|| format!("the server sent {topic:?}, which is not subscribed"))
     }
 }
 
 impl Cursor {
-    /// The first word about a topic confirms its subscription.
+    /// Confirms a subscription with the first message about its topic.
     fn confirm(&mut self, transport: Transport, updates: &mut VecDeque<Update>) {
         if let StartAt::After(position) = self.at
             && !std::mem::replace(&mut self.is_confirmed, true)
@@ -139,8 +138,8 @@ impl Cursor {
         }
     }
 
-    /// Goes to `position`'s epoch, and there to `before` if that is ahead: whatever
-    /// is left out is announced, with its number if all offsets there were given.
+    /// Advances to `position`'s epoch, and there to `before` if that is ahead. Announces skipped events as a gap, with
+    /// their number if the offsets there are consecutive.
     fn jump(
         &mut self,
         position: Position,
@@ -194,7 +193,7 @@ impl Cursor {
         }
     }
 
-    /// A version replaces those before, so nothing is missing, however far it jumps.
+    /// A version replaces earlier versions, therefore a jump is no gap.
     fn version(
         &mut self,
         text: String,
@@ -208,7 +207,7 @@ impl Cursor {
             _ => None,
         };
         if matches!(content, Content::Nothing) {
-            // Of another stream, or the first word: whatever comes will come whole.
+            // Another stream, or the first message: the next version is a whole document.
             if at.is_none() {
                 self.document = None;
                 self.at = StartAt::After(position);
@@ -226,12 +225,12 @@ impl Cursor {
             }
             Content::Patch(patch) => {
                 let before = Position { epoch: position.epoch, offset: previous };
-                let document = self.document.as_mut().filter(|it| it.is_at(before));
+                let document = self.document.as_mut().filter(|document| document.is_at(before));
                 let patched = match document {
                     Some(document) => document.patch(position, &patch),
-                    None => Err("a patch of a version that was never here".to_owned()),
+                    None => Err("a patch of an unknown version".to_owned()),
                 };
-                // Without it only the whole document is of use.
+                // Without the document only a whole version is usable.
                 let document = patched.inspect_err(|_| {
                     self.document = None;
                     self.takes_none = true;
@@ -250,8 +249,7 @@ impl Cursor {
 
     fn gap(&mut self, to: Position, gap: GapFields, updates: &mut VecDeque<Update>) {
         let is_unknown = gap.reason == thalweg_wire::GapReason::Unknown;
-        // One that was announced before the connection was cut may come again. Where a value is unknown
-        // there is no version to go on from.
+        // A gap may repeat after a reconnect. A gap of an unknown value leaves no version to patch.
         let is_behind = !is_unknown
             && matches!(self.at, StartAt::After(at)
             if at.epoch == to.epoch && to.offset <= at.offset);

@@ -5,14 +5,14 @@ use thalweg_wire::Position;
 
 use crate::patch;
 
-/// A version that came, and its position.
+/// A version and its position.
 #[derive(Debug)]
 pub(crate) struct Document {
     position: Position,
     content: Content,
 }
 
-/// It is taken apart when the first patch comes.
+/// The first patch parses the text.
 #[derive(Debug)]
 enum Content {
     Text(String),
@@ -20,22 +20,22 @@ enum Content {
 }
 
 impl Document {
-    /// One that came whole.
+    /// Returns a whole version.
     pub(crate) fn new(position: Position, text: &str) -> Self {
         Self { position, content: Content::Text(text.to_owned()) }
     }
 
-    /// Whether it is the version that a patch is for.
+    /// Returns whether a patch of this position's version applies.
     pub(crate) fn is_at(&self, position: Position) -> bool {
         self.position == position
     }
 
-    /// Applies a patch (RFC 6902), which leads to `position`, and returns the document.
+    /// Applies a patch (RFC 6902) that leads to `position`; returns the document.
     ///
     /// # Errors
-    /// One clause, when it is no patch of this document. Then the document is of no use any more.
+    /// One clause, if the patch does not apply. The document is then unusable.
     pub(crate) fn patch(&mut self, position: Position, patch: &str) -> Result<String, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("a patch that does not apply: {error}");
+        let wrong = |error: &dyn std::fmt::Display| format!("a patch does not apply: {error}");
         if let Content::Text(text) = &self.content {
             let parsed = serde_json::from_str(text).map_err(|error| wrong(&error))?;
             self.content = Content::Parsed(parsed);

@@ -1,28 +1,27 @@
-//! Whether a client reconnects after a connection has ended. The table
-//! stands in `docs/wire.md`, "Close".
+//! The ends of connections, and whether the client reconnects. Table: `docs/reference/errors.md`, "Close".
 
 use thalweg_wire::close;
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The server said so.
+    /// The server closed the connection.
     Close {
         /// Close code.
         code: u16,
         /// The server's phrase.
         reason: String,
-        /// Its advice; a WebSocket's close frame has none.
+        /// The server's advice; a WebSocket's close frame has none.
         reconnect: Option<bool>,
     },
     /// A long poll's answer is complete.
     Answered,
-    /// It was cut, or fell silent, or made no sense: one clause saying which.
+    /// The connection was cut or silent, or sent invalid data: one clause with the reason.
     Cut(String),
 }
 
 impl Ending {
-    /// Whether the client reconnects after it.
+    /// Returns whether the client reconnects.
     pub(crate) fn reconnects(&self) -> bool {
         match self {
             Self::Answered | Self::Cut(_) => true,
@@ -30,7 +29,7 @@ impl Ending {
         }
     }
 
-    /// One clause saying why the connection ended.
+    /// Returns the reason as one clause.
     pub(crate) fn why(&self) -> String {
         match self {
             Self::Answered => "the poll was answered".to_owned(),
@@ -43,7 +42,7 @@ impl Ending {
     }
 }
 
-/// What a code alone says, known or not.
+/// Returns whether the client reconnects after a close code, known or not.
 fn comes_back(code: u16) -> bool {
     match close::ALL.into_iter().find(|known| known.code == code) {
         Some(known) => known.reconnect,

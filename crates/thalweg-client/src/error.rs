@@ -1,4 +1,4 @@
-//! What can go wrong: each one sentence with the remedy.
+//! The client's errors: each one sentence with the remedy.
 
 use std::time::Duration;
 
@@ -7,88 +7,81 @@ use thalweg_wire::topic::TopicError;
 
 use crate::Published;
 
-/// Why a client could not do what it was asked. Each displays as one sentence for people,
-/// with the remedy. [`Self::is_passing`] tells those where trying again may help from those
-/// where something must be changed first.
+/// The reason why a request failed. Each displays as one sentence with the remedy. [`Self::is_passing`] tells errors
+/// where a retry may help from errors where something must change first.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not the URL of a server. From [`crate::Client::new`].
-    #[error("{url:?} is no URL of a server: {why}")]
+    /// The text is not the URL of a server. From [`crate::Client::new`].
+    #[error("{url:?} is not the URL of a server: {why}")]
     Url {
-        /// As given.
+        /// The given URL.
         url: String,
-        /// What to do.
+        /// The remedy.
         why: String,
     },
-    /// The URL names something that is not a topic. From [`crate::Client::new`].
+    /// The path of the URL is not a topic. From [`crate::Client::new`].
     #[error(transparent)]
     Topic(#[from] TopicError),
-    /// A subscription to nothing. From [`crate::Client::subscribe`].
+    /// A subscription without topics. From [`crate::Client::subscribe`].
     #[error("name at least one topic to subscribe to")]
     NoTopic,
-    /// A token that cannot stand in a header. From [`crate::Client::new`].
-    #[error("a token has visible ASCII characters only: look at its quotes and line breaks")]
+    /// The token has characters that a header cannot hold. From [`crate::Client::new`].
+    #[error("a token has visible ASCII characters only: remove quotes and line breaks")]
     Token,
-    /// Certificates that cannot be read or used, of [`crate::Options::cacert`] or of the
-    /// machine. From [`crate::Client::new`].
+    /// The certificates of [`crate::Options::cacert`] or of the machine are unreadable or invalid. From
+    /// [`crate::Client::new`].
     #[error("{0}")]
     Certificates(String),
-    /// The server's certificate is not trusted. Name its authority in
-    /// [`crate::Options::cacert`].
+    /// The server's certificate is not trusted. Name its authority in [`crate::Options::cacert`].
     #[error("{0}")]
     Untrusted(String),
-    /// The server speaks no TLS, or another version of it, or nothing but TLS: the URL or
-    /// the server's settings must be changed.
+    /// The server has no TLS, no common version of TLS, or only TLS: change the URL or the server's settings.
     #[error("{0}")]
     Tls(String),
-    /// No connection, or one that ended before the answer had come: whether the request was
-    /// carried out is then not known. Trying again may help. A subscription tries again by
-    /// itself.
+    /// The connection failed, or ended before the answer; the server may have executed the request. A retry may help. A
+    /// subscription retries by itself.
     #[error("{0}")]
     Connection(String),
-    /// The server has refused the request; [`Refusal::code`] says why. Trying again may help
-    /// for some statuses, such as 503 `busy`: see [`Self::is_passing`].
+    /// The server refused the request; [`Refusal::code`] has the reason. A retry may help for some statuses, such as
+    /// 503 `busy`: see [`Self::is_passing`].
     #[error("{0}")]
     Refused(Box<Refusal>),
-    /// The WebSocket was asked for and is not to be had here: its handshake was answered
-    /// with this status, by somebody who is no Thalweg server. If no transport was asked for,
-    /// a subscription takes HTTP streaming instead.
+    /// The WebSocket handshake got this status from a server or proxy that is not Thalweg. A subscription without a
+    /// chosen transport falls back to HTTP streaming instead.
     #[error(
         "no WebSocket here (status {0}; is there a proxy between?): use another transport, such \
          as HTTP streaming"
     )]
     NoWebSocket(u16),
-    /// Something answered that does not speak Thalweg's wire.
+    /// The answer does not follow Thalweg's wire protocol.
     #[error("{0}: is this the URL of a Thalweg server?")]
-    Stranger(String),
-    /// A publish was tried for as long as it is safe to repeat it (four minutes), and nobody
-    /// knows whether it was appended. From [`crate::Client::publish`].
-    #[error("not answered in {attempts} attempts, and it may or may not be published ({last})")]
+    InvalidAnswer(String),
+    /// The client retried a publish for as long as this is safe (four minutes), and does not know whether the server
+    /// appended it. From [`crate::Client::publish`].
+    #[error("no answer in {attempts} attempts: the event may or may not be published ({last})")]
     Unanswered {
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
-        /// What the last attempt met.
+        /// The error of the last attempt.
         last: Box<Error>,
     },
-    /// [`crate::Subscription::next`] after the end.
-    #[error("the subscription has ended: make a new one")]
+    /// [`crate::Subscription::next`] was called after the end.
+    #[error("the subscription has ended: create a new one")]
     Ended,
 }
 
-/// A server's refusal, or that of a proxy before it.
+/// A refusal of the server or of a proxy.
 #[derive(Debug)]
 pub struct Refusal {
-    /// HTTP status; 0 if a WebSocket's command was refused.
+    /// HTTP status; 0 for a command over a WebSocket.
     pub status: u16,
-    /// Its name in `docs/wire.md`, "Errors", such as `no_such_topic`; `None` if no Thalweg
-    /// server answered.
+    /// The code in `docs/reference/errors.md`, "Errors", such as `no_such_topic`; `None` if the answer is not Thalweg's.
     pub code: Option<String>,
-    /// One sentence for people, with the remedy.
+    /// One sentence with the remedy.
     pub message: String,
-    /// Of [`crate::Client::publish_lines`]: what had been appended before the line that was
-    /// refused.
+    /// Events that [`crate::Client::publish_lines`] appended before the refused line.
     pub published: Option<Published>,
-    /// How long the response asks to wait before the next attempt (`Retry-After`), at most a day.
+    /// The wait that the response asks for before the next attempt (`Retry-After`), at most a day.
     pub retry_after: Option<Duration>,
 }
 
@@ -106,7 +99,7 @@ struct RefusalFields {
 }
 
 impl Error {
-    /// Whether trying the same again may help.
+    /// Returns whether a retry of the same request may help.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Connection(_) => true,
@@ -117,7 +110,7 @@ impl Error {
         }
     }
 
-    /// How long the server, or a proxy before it, asks to wait before the next attempt.
+    /// Returns the wait that the server or a proxy asks for.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(refusal) => refusal.retry_after,
@@ -125,14 +118,14 @@ impl Error {
         }
     }
 
-    /// One clause that says why, without the remedy where it is tried again anyway.
+    /// Returns a connection error with its reason, without a remedy: the client retries anyway.
     pub(crate) fn connection(what: &str, why: impl std::fmt::Display) -> Self {
         Self::Connection(format!("{what}: {why}"))
     }
 }
 
 impl Refusal {
-    /// Reads the body of an answer that is no success.
+    /// Parses the body of an answer that is no success.
     pub(crate) fn read(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice::<RefusalBody>(body) {
             Ok(RefusalBody { error, published }) => {
@@ -149,7 +142,7 @@ impl Refusal {
         }
     }
 
-    /// Reads a WebSocket's `error` object.
+    /// Parses a WebSocket's `error` object.
     pub(crate) fn of_command(error: &str) -> Self {
         let (code, message) = match serde_json::from_str::<RefusalFields>(error) {
             Ok(RefusalFields { code, message }) => (Some(code), message),

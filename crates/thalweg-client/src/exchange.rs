@@ -1,4 +1,4 @@
-//! One request, one answer, on connections that are kept for the next one.
+//! Requests and answers on kept connections.
 
 use std::{sync::Mutex, time::SystemTime};
 
@@ -21,7 +21,7 @@ use crate::{
     tls,
 };
 
-/// How to reach one server.
+/// The way to one server.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) server: Server,
@@ -39,8 +39,7 @@ pub(crate) struct Ask {
     pub(crate) path: String,
     pub(crate) headers: Vec<(HeaderName, String)>,
     pub(crate) body: Bytes,
-    /// Whether asking twice does no harm: then a kept connection may be tried, which
-    /// may have ended unnoticed.
+    /// Whether the request is idempotent and may therefore use a kept connection, which may have ended unnoticed.
     pub(crate) is_repeatable: bool,
 }
 
@@ -76,12 +75,12 @@ impl Exchange {
         Ok(Self { server, tls, http: options.http, authorization, idle: Mutex::default() })
     }
 
-    /// A connection of its own; `http` where the options' is of no use.
+    /// Opens a separate connection; `http` overrides the options.
     pub(crate) async fn open(&self, http: Option<Http>) -> Result<Link, Error> {
         Link::open(&self.server, self.tls.as_ref(), http.unwrap_or(self.http)).await
     }
 
-    /// The request with everything that all requests have.
+    /// Returns the request with the headers of all requests.
     pub(crate) fn request(
         &self,
         method: Method,
@@ -102,7 +101,7 @@ impl Exchange {
         Ok(request)
     }
 
-    /// Asks; the answer, if it is a success, and its headers.
+    /// Sends a request; returns headers and body of a successful answer.
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<(HeaderMap, Bytes), Error> {
         let asking = async {
             let (link, answer) = self.begin(ask).await?;
@@ -116,7 +115,7 @@ impl Exchange {
         timeout(ANSWER_WAIT, asking).await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Sends a request; the connection, and the head of its answer.
+    /// Sends a request; returns the connection and the head of its answer.
     pub(crate) async fn begin(&self, ask: &Ask) -> Result<(Link, Response<Incoming>), Error> {
         if ask.is_repeatable
             && let Some(mut link) = self.take()
@@ -153,7 +152,7 @@ impl Exchange {
     }
 }
 
-/// The answer itself if it is a success, otherwise the refusal in it.
+/// Returns a successful answer, or the refusal in it.
 pub(crate) async fn success(answer: Response<Incoming>) -> Result<Response<Incoming>, Error> {
     if answer.status().is_success() {
         return Ok(answer);
@@ -161,7 +160,7 @@ pub(crate) async fn success(answer: Response<Incoming>) -> Result<Response<Incom
     Err(refusal(answer).await.into())
 }
 
-/// The refusal that an answer is.
+/// Returns the refusal in an answer.
 pub(crate) async fn refusal(answer: Response<Incoming>) -> Refusal {
     let status = answer.status().as_u16();
     let retry_after = retry_after(answer.headers(), SystemTime::now());
@@ -174,7 +173,7 @@ pub(crate) async fn refusal(answer: Response<Incoming>) -> Refusal {
             bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
         }
     };
-    // Half a refusal is still one.
+    // A part of a refusal is still useful.
     let _ = timeout(ANSWER_WAIT, reading).await;
     Refusal { retry_after, ..Refusal::read(status, &bytes) }
 }

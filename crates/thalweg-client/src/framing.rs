@@ -1,13 +1,15 @@
-//! The bytes of a streaming transport → messages. Pure; pieces may be cut anywhere.
+//! Splits the bytes of a streaming transport into messages. Pure; input may be cut anywhere.
 
 mod lines;
 mod scripts;
 mod sse;
 mod unread;
 
+pub(crate) use unread::Malformed;
+
 use crate::Transport;
 
-/// Takes bytes as they come and gives messages.
+/// Splits bytes into messages.
 #[derive(Debug)]
 pub(crate) enum Deframer {
     Lines(lines::Lines),
@@ -15,19 +17,8 @@ pub(crate) enum Deframer {
     Scripts(scripts::Scripts),
 }
 
-/// Bytes that are no frame: one clause saying why not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Malformed {
-    #[error("a message has over {} MiB", crate::limits::MESSAGE_BYTES_MAX >> 20)]
-    TooLarge,
-    #[error("a message is not UTF-8")]
-    NotUtf8,
-    #[error("a script hands over no string")]
-    NoString,
-}
-
 impl Deframer {
-    /// For a transport's response body; a WebSocket has its own frames.
+    /// Returns a deframer for a transport's response body; a WebSocket has its own frames.
     pub(crate) fn new(transport: Transport) -> Self {
         match transport {
             Transport::Sse => Self::Sse(sse::Sse::default()),
@@ -36,7 +27,6 @@ impl Deframer {
         }
     }
 
-    /// Takes the next bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         match self {
             Self::Lines(lines) => lines.unread.push(bytes),
@@ -45,7 +35,7 @@ impl Deframer {
         }
     }
 
-    /// The next whole message, if all of it is there.
+    /// Returns the next whole message, if complete.
     pub(crate) fn next(&mut self) -> Result<Option<String>, Malformed> {
         match self {
             Self::Lines(lines) => lines.next(),
@@ -77,7 +67,7 @@ mod tests {
         messages
     }
 
-    /// What a server writes, in the format that the transport has.
+    /// Writes messages in the transport's format.
     fn written(format: Format, texts: &[String]) -> Vec<u8> {
         let topic: Topic = "cars".parse().unwrap();
         let position: thalweg_wire::Position = "9f.7".parse().unwrap();
@@ -116,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_server_writes_is_read_back_however_it_is_cut(
+        fn messages_survive_any_cut(
             texts in vec(".{0,20}", 0..5),
             cuts in vec(0usize..60, 0..20),
         ) {

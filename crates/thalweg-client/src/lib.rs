@@ -1,5 +1,5 @@
-//! Thalweg's client: subscribe over any transport of `docs/wire.md` and resume
-//! by itself, publish safely, read, command. Needs a tokio runtime.
+//! Thalweg's client: subscribes over any transport of `docs/reference/subscribing.md` and resumes by itself, publishes
+//! idempotently, reads history, and sends commands. Needs a tokio runtime.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), thalweg_client::Error> {
@@ -23,16 +23,16 @@
 //! ```text
 //! pure     target          URLs in and out
 //!          framing         bytes of a transport → messages
-//!          message         one message, read and owned
-//!          cursors         where each topic is; nothing twice, nothing lost in silence
+//!          message         one parsed message
+//!          cursors         each topic's cursor: nothing twice, nothing lost silently
 //!          document        the newest version of a value topic, to apply patches to
-//!          ending, backoff whether and when to come back
+//!          ending, backoff whether and when to reconnect
 //! thin     tls, link       a connection: TCP, TLS, HTTP/1.1 or HTTP/2
-//!          exchange        one request, one answer, on kept connections
+//!          exchange        requests and answers on kept connections
 //!          carrier         a transport as messages in, acks out
 //! for you  options, update, published, error
 //!          client          and its publishing, reading and commands
-//!          subscription    the loop: connect, receive, come back
+//!          subscription    the loop: connect, receive, reconnect
 //! ```
 
 mod backoff;

@@ -1,4 +1,4 @@
-//! A connection to the server that requests can be sent on.
+//! A connection to the server for requests.
 
 use std::{convert::Infallible, io, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{Error, Http, limits::CONNECT_WAIT, target::Server, tls};
 /// A request's body.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A connection. It lives as long as this and what was answered on it.
+/// A connection. It lives as long as this handle and its answers.
 #[derive(Debug)]
 pub(crate) enum Link {
     Http1(http1::SendRequest<Body>),
@@ -34,7 +34,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Connects. `tls` must be there for an https server.
+    /// Connects. An https server needs `tls`.
     pub(crate) async fn open(
         server: &Server,
         tls: Option<&ClientConfig>,
@@ -73,7 +73,10 @@ impl Link {
             .map_err(|error| tls_error(server, &error))?;
         let is_http2 = socket.get_ref().1.alpn_protocol() == Some(b"h2");
         if http == Http::Http2 && !is_http2 {
-            return Err(Error::Stranger(format!("{} does not speak HTTP/2", server.authority)));
+            return Err(Error::InvalidAnswer(format!(
+                "{} does not support HTTP/2",
+                server.authority
+            )));
         }
         Self::shake_hands(socket, is_http2).await
     }
@@ -84,7 +87,7 @@ impl Link {
     {
         let failed = |error: hyper::Error| Error::connection("no HTTP connection", error);
         let io = TokioIo::new(socket);
-        // The requests learn how a connection ended: the task need not.
+        // The requests report the end of a connection: the task need not.
         if is_http2 {
             let executor = TokioExecutor::new();
             let (sender, connection) = http2::handshake(executor, io).await.map_err(failed)?;
@@ -97,7 +100,7 @@ impl Link {
         }
     }
 
-    /// Sends a request, whose URI is a path; its answer's head.
+    /// Sends a request, whose URI is a path; returns the head of its answer.
     pub(crate) async fn send(
         &mut self,
         server: &Server,
@@ -121,8 +124,7 @@ impl Link {
         answer.map_err(|error| cut(&error))
     }
 
-    /// Whether it can be used for another request: then, another handle of it, or
-    /// itself.
+    /// Returns whether the connection takes another request.
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::Http1(sender) => !sender.is_closed(),
@@ -132,21 +134,24 @@ impl Link {
 }
 
 fn unsayable(server: &Server) -> Error {
-    Error::Url { url: server.authority.clone(), why: "no request can name it".to_owned() }
+    Error::Url {
+        url: server.authority.clone(),
+        why: "it has characters that a request cannot hold".to_owned(),
+    }
 }
 
-/// A connection that ended before its answer did.
+/// Returns the error of a connection that ended before its answer did.
 pub(crate) fn cut(error: &hyper::Error) -> Error {
     let h2 = std::error::Error::source(error).and_then(|error| error.downcast_ref::<h2::Error>());
     if h2.is_some_and(|error| error.reason() == Some(h2::Reason::INADEQUATE_SECURITY)) {
-        let message = "the server wants TLS: write https:// in place of http://";
+        let message = "the server needs TLS: write https:// instead of http://";
         return Error::Tls(message.to_owned());
     }
     let cause = std::error::Error::source(error).map(ToString::to_string);
     Error::connection("the connection was cut", cause.unwrap_or_else(|| error.to_string()))
 }
 
-/// A certificate that is not accepted will not be the next time; a connection may.
+/// An untrusted certificate stays untrusted; a connection error may pass.
 fn tls_error(server: &Server, error: &io::Error) -> Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(why)) => {

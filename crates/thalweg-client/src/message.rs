@@ -1,4 +1,4 @@
-//! One message to a subscriber, read and owned.
+//! Parsed messages to a subscriber.
 
 use std::ops::Range;
 
@@ -9,18 +9,17 @@ use thalweg_wire::{
 
 use crate::ending::Ending;
 
-/// What a message says. Spans are places of events in its text.
+/// A message. Spans are the places of events in its text.
 #[derive(Debug)]
 pub(crate) enum Message {
     Events {
         topic: String,
         position: Position,
-        /// Offset of the event before the first, if that is not the offset just before.
+        /// Offset of the event before the first, if the offsets are not consecutive.
         after: Option<Offset>,
         spans: Vec<(Offset, Range<usize>)>,
     },
-    /// A version of a value topic: a document, at its place in the text, or a patch of the one
-    /// before.
+    /// A version of a value topic: a document, at its place in the text, or a patch of the version before.
     Version {
         topic: String,
         position: Position,
@@ -32,7 +31,6 @@ pub(crate) enum Message {
         position: Position,
         gap: GapFields,
     },
-    /// The topic has ended.
     TopicEnd {
         topic: String,
         position: Position,
@@ -41,16 +39,16 @@ pub(crate) enum Message {
     },
     Heartbeat,
     Close(Ending),
-    /// A command was refused: the error object.
+    /// A refused command: the error object.
     Refused(String),
-    /// A command's answer, or something newer than this client.
+    /// A command's answer, or a message that this version does not know.
     Other,
 }
 
-/// What a version is said by.
+/// The content of a version.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// Nothing: it confirms the subscription.
+    /// None: the message confirms the subscription.
     Nothing,
     /// Its place in the text.
     Document(Range<usize>),
@@ -59,17 +57,18 @@ pub(crate) enum Content {
 }
 
 impl Message {
-    /// Reads one.
+    /// Parses a message.
     ///
     /// # Errors
-    /// One clause saying what is wrong with it.
+    /// One clause with the problem.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let incoming = Incoming::parse(text).map_err(|error| format!("no message: {error}"))?;
+        let incoming =
+            Incoming::parse(text).map_err(|error| format!("invalid message: {error}"))?;
         let about = || {
             let topic = incoming.topic.as_deref().ok_or("a message without a topic")?;
             let position = incoming.position.as_deref().unwrap_or_default();
             let position: Position =
-                position.parse().map_err(|_| "a message's position is none")?;
+                position.parse().map_err(|_| "a message has an invalid position")?;
             Ok::<_, String>((topic.to_owned(), position))
         };
         Ok(match incoming.kind() {
@@ -81,17 +80,17 @@ impl Message {
                     return Ok(Self::Version { topic, position, previous, content });
                 }
                 let [(offset, document)] = &*events else {
-                    return Err("an envelope with several versions".to_owned());
+                    return Err("an envelope has several versions".to_owned());
                 };
                 if *offset != position.offset {
-                    return Err("a version at another position than its envelope's".to_owned());
+                    return Err("a version differs from its envelope's position".to_owned());
                 }
                 let content = Content::Document(span(text, document));
                 Self::Version { topic, position, previous, content }
             }
             Kind::Patch(_, patch) => {
                 let (topic, position) = about()?;
-                let previous = incoming.previous.ok_or("a patch of nothing")?;
+                let previous = incoming.previous.ok_or("a patch has no previous version")?;
                 let content = Content::Patch(patch.to_owned());
                 Self::Version { topic, position, previous, content }
             }
@@ -123,13 +122,13 @@ impl Message {
     }
 }
 
-/// Where `part`, a slice of `text`, is in it.
+/// Returns the place of `part`, a slice of `text`.
 fn span(text: &str, part: &str) -> Range<usize> {
     let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     start..start + part.len()
 }
 
-/// Offsets rise, from the one before, up to the position.
+/// Checks that offsets rise, from the one before, up to the position.
 fn check_offsets(
     after: Option<Offset>,
     spans: &[(Offset, Range<usize>)],
@@ -162,10 +161,10 @@ mod tests {
             let said = Message::read(text).expect_err(text);
             assert!(said.contains(expected), "{text}: {said}");
         };
-        check("{", "no message");
-        check("[]", "no message");
+        check("{", "invalid message");
+        check("[]", "invalid message");
         check(r#"{"first":7,"events":[1]}"#, "without a topic");
-        check(r#"{"topic":"a","position":"1.07","first":7,"events":[1]}"#, "position is none");
+        check(r#"{"topic":"a","position":"1.07","first":7,"events":[1]}"#, "invalid position");
         check(r#"{"topic":"a","position":"1.9","first":7,"events":[1]}"#, "do not rise");
         let sinking = r#"{"topic":"a","position":"1.7","first":7,"offsets":[8,7],"events":[1,2]}"#;
         check(sinking, "do not rise");

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use thalweg_wire::StartAt;
 
-/// How a client connects, for all that it does.
+/// The options of a client's connections.
 ///
 /// ```
 /// use thalweg_client::{Http, Options};
@@ -18,24 +18,23 @@ use thalweg_wire::StartAt;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Presented as `Authorization: Bearer` with every request; visible ASCII characters
-    /// only. `None` presents nothing.
+    /// The token that every request sends as `Authorization: Bearer`; visible ASCII characters only.
     pub token: Option<String>,
     /// Certificates (PEM) to trust besides those of the machine.
     pub cacert: Option<PathBuf>,
-    /// Whether to trust any certificate: for trying things out only.
+    /// Whether to trust any certificate: for experiments only.
     pub is_insecure: bool,
-    /// Which version of HTTP to speak.
+    /// The version of HTTP.
     pub http: Http,
-    /// The server's heartbeat interval, 25 s by default there and here. A subscription's
-    /// connection that was silent for three of them counts as dead, and is made anew.
+    /// The server's heartbeat interval, by default 25 s. A subscription's connection that was silent for three of them
+    /// counts as dead, and the client reconnects.
     pub heartbeat: Duration,
 }
 
-/// Which version of HTTP to speak. A WebSocket is always HTTP/1.1.
+/// The version of HTTP. A WebSocket always uses HTTP/1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Http {
-    /// Over TLS HTTP/2 if both speak it (ALPN), otherwise HTTP/1.1; without TLS HTTP/1.1.
+    /// Over TLS, HTTP/2 if both sides support it (ALPN), otherwise HTTP/1.1; without TLS HTTP/1.1.
     #[default]
     Negotiated,
     /// HTTP/1.1.
@@ -44,14 +43,13 @@ pub enum Http {
     Http2,
 }
 
-/// The terms of a subscription, for all of its topics: the parameters of `docs/wire.md`,
-/// "Subscribing".
+/// The parameters of a subscription, for all of its topics: `docs/reference/subscribing.md`.
 ///
 /// ```
 /// use std::time::Duration;
 /// use thalweg_client::{Policy, StartAt, Subscribe};
 ///
-/// // Everything that is retained, then at most four messages a second.
+/// // All retained events, then at most four messages per second.
 /// let everything = Subscribe { from: StartAt::Earliest, ..Subscribe::default() };
 /// let calm = Subscribe {
 ///     interval: Duration::from_millis(250),
@@ -62,48 +60,46 @@ pub enum Http {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Subscribe {
-    /// Where to start. Later connections resume where the subscription is.
+    /// The start. Later connections resume from the subscription's cursor.
     pub from: StartAt,
-    /// Which transport. `None` is WebSocket, or HTTP streaming where a WebSocket is refused.
+    /// The transport. `None` means WebSocket, or HTTP streaming if a WebSocket is refused.
     pub transport: Option<Transport>,
-    /// What happens when the subscription falls behind the history.
+    /// The policy when the subscription falls behind the history.
     pub policy: Policy,
-    /// The least time between two sends of a topic; events in between come together.
-    /// Zero sends at once. At most five minutes.
+    /// The least time between two sends of a topic; events in between come together. Zero sends at once. At most five
+    /// minutes.
     pub interval: Duration,
-    /// A query whose rows are subscribed to, instead of a topic by its name; the topic is that which
-    /// [`crate::Client::explain`] gives.
+    /// A query whose rows to subscribe to; its topic comes from [`crate::Client::explain`].
     pub query: Option<String>,
-    /// WebSocket only: how many bytes the server may send ahead of what
-    /// [`crate::Subscription::next`] has given and the caller has processed; at least 1 KiB.
-    /// `None` leaves it to the socket.
+    /// WebSocket only: bytes that the server may send ahead of the events that [`crate::Subscription::next`] has
+    /// returned and the caller has processed; at least 1 KiB. `None` leaves flow control to the socket.
     pub window: Option<u64>,
 }
 
-/// A way from the server to a subscriber.
+/// A transport from the server to a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// RFC 6455.
     WebSocket,
     /// Server-sent events (WHATWG HTML §9.2).
     Sse,
-    /// One line a message.
+    /// One line per message.
     HttpStreaming,
-    /// One answer a poll.
+    /// One answer per poll.
     LongPolling,
-    /// One script a message.
+    /// One script per message.
     ForeverFrame,
 }
 
-/// What happens to a subscriber that falls behind the history.
+/// The policy for a subscriber that falls behind the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// A gap is announced, and it goes on from the middle of the history.
+    /// Announce a gap and continue from the middle of the history.
     #[default]
     Skip,
-    /// A gap is announced, and it goes on with the newest batch.
+    /// Announce a gap and continue with the newest batch.
     Latest,
-    /// The topic ends ([`crate::Update::Ended`]), because it cannot go on without a gap.
+    /// End the topic ([`crate::Update::Ended`]) instead of a gap.
     Close,
 }
 
@@ -120,11 +116,11 @@ impl Default for Options {
 }
 
 impl Transport {
-    /// All of them.
+    /// All transports.
     pub const ALL: [Self; 5] =
         [Self::WebSocket, Self::Sse, Self::HttpStreaming, Self::LongPolling, Self::ForeverFrame];
 
-    /// Its name in a query.
+    /// Returns the name in a query.
     pub fn name(self) -> &'static str {
         match self {
             Self::WebSocket => "websocket",
@@ -137,7 +133,7 @@ impl Transport {
 }
 
 impl Policy {
-    /// Its name in a query.
+    /// Returns the name in a query.
     pub fn name(self) -> &'static str {
         match self {
             Self::Skip => "skip",

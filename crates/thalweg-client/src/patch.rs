@@ -1,5 +1,5 @@
-//! JSON Patch (RFC 6902) as servers use it: `add`, `remove`, `replace` and `move`. The time that a patch takes
-//! and the depth of the document that it makes are bounded, whatever its operations are.
+//! JSON Patch (RFC 6902) as servers use it: `add`, `remove`, `replace` and `move`. The time of a patch and the depth of
+//! the resulting document are bounded for any operations.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,8 +19,8 @@ struct Operation {
 /// Applies a patch to a document.
 ///
 /// # Errors
-/// One clause: it is no patch, an operation does not apply, or it is too much work. The document is of no use
-/// then.
+/// One clause: the patch is invalid, an operation does not apply, or it is too much work. The document is then
+/// unusable.
 pub(crate) fn apply(document: &mut Value, patch: &str) -> Result<(), String> {
     let operations: Vec<Operation> =
         serde_json::from_str(patch).map_err(|error| error.to_string())?;
@@ -30,7 +30,7 @@ pub(crate) fn apply(document: &mut Value, patch: &str) -> Result<(), String> {
 
 struct Patching<'a> {
     document: &'a mut Value,
-    /// Elements that arrays have moved so far, to make room or to close gaps.
+    /// Array elements moved so far, to make room or to close gaps.
     moves: usize,
 }
 
@@ -46,13 +46,13 @@ impl Patching<'_> {
             }
             "move" => {
                 let value = self.remove(&from)?;
-                // One that goes no deeper makes the document no deeper.
+                // A value that moves no deeper makes the document no deeper.
                 if depth(&path) > depth(&from) {
                     self.check_depth(&value, depth(&path))?;
                 }
                 self.add(&path, value)
             }
-            _ => Err(format!("no operation is called {op:?}")),
+            _ => Err(format!("unknown operation {op:?}")),
         }
     }
 
@@ -79,7 +79,9 @@ impl Patching<'_> {
     }
 
     fn remove(&mut self, path: &str) -> Result<Value, String> {
-        let (parent, name) = checked(path)?.rsplit_once('/').ok_or("the document is no member")?;
+        let (parent, name) = checked(path)?
+            .rsplit_once('/')
+            .ok_or("the path must name a member, not the document")?;
         match self.document.pointer_mut(parent) {
             Some(Value::Array(elements)) => {
                 let last = elements.len().checked_sub(1).ok_or_else(|| nothing(path))?;
@@ -94,11 +96,11 @@ impl Patching<'_> {
         }
     }
 
-    /// Whether a value may stand at this depth. It is searched for that: each value in it counts as moved.
+    /// Checks that a value may stand at this depth. Each visited value counts as moved.
     fn check_depth(&mut self, value: &Value, depth: usize) -> Result<(), String> {
         count(&mut self.moves, 1)?;
         if depth > DOCUMENT_DEPTH_MAX {
-            return Err("it makes the document too deep".to_owned());
+            return Err("the patch nests the document too deep".to_owned());
         }
         match value {
             Value::Array(elements) => {
@@ -112,17 +114,17 @@ impl Patching<'_> {
     }
 }
 
-/// How deep a pointer reaches.
+/// Returns the depth of a pointer.
 fn depth(pointer: &str) -> usize {
     pointer.bytes().filter(|byte| *byte == b'/').count()
 }
 
-/// A JSON Pointer (RFC 6901) that is one, and reaches no deeper than it may.
+/// Returns a valid JSON Pointer (RFC 6901) within the limit of depth.
 fn checked(pointer: &str) -> Result<&str, String> {
     match pointer.is_empty() || pointer.starts_with('/') {
         true if depth(pointer) <= POINTER_DEPTH_MAX => Ok(pointer),
         true => Err("a pointer reaches too deep".to_owned()),
-        false => Err(format!("{pointer:?} is no pointer")),
+        false => Err(format!("{pointer:?} is not a JSON Pointer")),
     }
 }
 
@@ -130,24 +132,24 @@ fn unescaped(name: &str) -> String {
     name.replace("~1", "/").replace("~0", "~")
 }
 
-/// The number of an element, `most` at most.
+/// Returns the index of an element, at most `most`.
 fn index(name: &str, most: usize) -> Result<usize, String> {
     let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
     let is_canonical = is_number && (name == "0" || !name.starts_with('0'));
     let at = name.parse().ok().filter(|at| is_canonical && *at <= most);
-    at.ok_or_else(|| format!("there is no element {name:?}"))
+    at.ok_or_else(|| format!("no element {name:?}"))
 }
 
 fn count(moves: &mut usize, more: usize) -> Result<(), String> {
     *moves += more;
     match *moves <= PATCH_MOVES_MAX {
         true => Ok(()),
-        false => Err("it moves too many elements".to_owned()),
+        false => Err("the patch moves too many elements".to_owned()),
     }
 }
 
 fn nothing(pointer: &str) -> String {
-    format!("nothing is at {pointer:?}")
+    format!("no value at {pointer:?}")
 }
 
 #[cfg(test)]
@@ -210,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Some megabytes of a message would otherwise be minutes of work.
+    /// Some megabytes of a message would otherwise cause minutes of work.
     #[test]
     fn a_patch_that_moves_too_much_is_refused() {
         let mut document = json!(vec![0; 100_000]);
@@ -219,10 +221,10 @@ mod tests {
         let mut patched = document.clone();
         assert_eq!(apply(&mut patched, &operations(150).to_string()), Ok(()));
         let too_many = apply(&mut document, &operations(200).to_string());
-        assert_eq!(too_many, Err("it moves too many elements".to_owned()));
+        assert_eq!(too_many, Err("the patch moves too many elements".to_owned()));
     }
 
-    /// One that grows by a hundred levels with each operation would overflow the stack.
+    /// A document that grows by a hundred levels per operation would overflow the stack.
     #[test]
     fn a_document_stays_as_flat_as_recursion_allows() {
         let levels = |count: usize| "/0".repeat(count);

@@ -1,4 +1,4 @@
-//! Publishing: one event safely, or a line after the other.
+//! Publishes one event idempotently, or a stream of lines.
 
 use std::{
     convert::Infallible,
@@ -31,10 +31,10 @@ use crate::{
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: &str = "idempotency-replayed";
 
-/// A text as the JSON string that [`Client::publish`] takes.
+/// Returns a text as a JSON string for [`Client::publish`].
 pub fn text_event(text: &str) -> String {
     let mut out = Vec::new();
-    // Nothing is too large here: the server has the limit.
+    // The client has no limit of its own here: the server's applies.
     match push_text(text.as_bytes(), MESSAGE_BYTES_MAX, &mut out) {
         Ok(()) => String::from_utf8(out).unwrap_or_default(),
         Err(_) => String::new(),
@@ -42,13 +42,12 @@ pub fn text_event(text: &str) -> String {
 }
 
 impl Client {
-    /// Publishes one event, a JSON value ([`text_event`] makes one of a text). It is sent with
-    /// an idempotency key and tried again, for up to four minutes, through cuts and restarts
-    /// of the server. A server appends it once; one that has lost its memory in between may
-    /// append it again.
+    /// Publishes one event, a JSON value ([`text_event`] makes one of a text). The client sends it with an idempotency
+    /// key and retries for up to four minutes, through disconnections and restarts of the server. A server appends it
+    /// once; a server that has lost its memory in between may append it again.
     ///
     /// # Errors
-    /// A refusal that does not pass by itself, or [`Error::Unanswered`].
+    /// A refusal that a retry cannot help, or [`Error::Unanswered`].
     pub async fn publish(
         &self,
         topic: &Topic,
@@ -57,8 +56,7 @@ impl Client {
         self.publish_notify(topic, event, |_, _| {}).await
     }
 
-    /// As [`Self::publish`]; `on_retry` is called with each attempt's error, and with how
-    /// long the client waits before the next attempt.
+    /// Publishes as [`Self::publish`]. `on_retry` receives the error of each attempt, and the wait before the next one.
     ///
     /// # Errors
     /// As [`Self::publish`].
@@ -94,17 +92,16 @@ impl Client {
         Err(Error::Ended)
     }
 
-    /// Publishes lines on one long request until all senders of `lines` are dropped. Each
-    /// piece is one or several whole lines with their line breaks, each line a JSON value.
-    /// This is fast, but cannot be repeated: when the connection is cut, nobody knows which
-    /// of the last lines were appended.
+    /// Publishes lines on one long request until all senders of `lines` are dropped. Each piece is one or several whole
+    /// lines with their line breaks, each line a JSON value. This is fast but not idempotent: after a disconnection the
+    /// client does not know which of the last lines were appended.
     ///
     /// ```no_run
     /// # async fn example(client: thalweg_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let (sender, lines) = tokio::sync::mpsc::channel(16);
     /// tokio::spawn(async move {
     ///     for row in 0..1000 {
-    ///         // It waits while the server cannot keep up, and fails when the request ended.
+    ///         // Waits while the server is slower, and fails after the end of the request.
     ///         if sender.send(format!("{{\"row\":{row}}}\n").into()).await.is_err() {
     ///             return;
     ///         }
@@ -117,8 +114,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// A refusal, whose [`crate::Refusal::published`] says what was appended before it, or
-    /// the end of the connection.
+    /// A refusal, whose [`crate::Refusal::published`] has the events appended before it, or the end of the connection.
     pub async fn publish_lines(
         &self,
         topic: &Topic,
@@ -137,13 +133,13 @@ impl Client {
     }
 }
 
-/// Reads a successful answer.
+/// Parses a successful answer.
 pub(crate) fn answer<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     serde_json::from_slice(body)
-        .map_err(|error| Error::Stranger(format!("its answer makes no sense ({error})")))
+        .map_err(|error| Error::InvalidAnswer(format!("the answer is invalid ({error})")))
 }
 
-/// A body that goes on as long as there are lines.
+/// A body that continues while lines come.
 #[derive(Debug)]
 struct Lines(Receiver<Bytes>);
 

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use thalweg_wire::Offset;
 
-/// What became of a publish: the events are in the topic, in this order, from `first`
-/// to `position`. Events of other publishers may lie in between.
+/// The result of a publish: the events are in the topic, in this order, from `first` to `position`. Events of other
+/// publishers may lie in between.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Published {
     /// The topic.
@@ -13,9 +13,9 @@ pub struct Published {
     pub position: String,
     /// Offset of the first event.
     pub first: Offset,
-    /// How many events were appended; 0 if there were no lines.
+    /// Number of appended events; 0 without lines.
     pub count: u64,
-    /// Whether an earlier attempt had been appended already; this one then appended nothing.
+    /// Whether an earlier attempt had already appended the event; this attempt then appended nothing.
     #[serde(skip)]
     pub is_replayed: bool,
 }

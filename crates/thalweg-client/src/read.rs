@@ -1,4 +1,4 @@
-//! Reading history, listing topics, and commands.
+//! Reads history, lists topics, and sends commands.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,9 +8,9 @@ use crate::{
     Client, Error, exchange::Ask, limits::TOPICS_PER_PAGE, publish::answer, target::cursor_text,
 };
 
-/// A part of a topic's history, as [`Client::read`] gives it.
+/// A part of a topic's history, from [`Client::read`].
 ///
-/// There is more to read while `position` is not `head`:
+/// More events follow while `position` is not `head`:
 ///
 /// ```no_run
 /// # async fn example(client: thalweg_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -33,48 +33,48 @@ use crate::{
 pub struct Read {
     /// The topic.
     pub topic: String,
-    /// Position of the last event, or the cursor if there are no events: read on from here.
+    /// Position of the last event, or the cursor if there are no events: continue from here.
     pub position: String,
     /// Offset of the first event.
     pub first: Offset,
-    /// One offset for each event; `None` if they are consecutive from `first` on.
+    /// The offset of each event; `None` if they are consecutive from `first` on.
     pub offsets: Option<Vec<Offset>>,
-    /// Each a JSON value.
+    /// The events, each a JSON value.
     pub events: Vec<Box<RawValue>>,
     /// Position of the topic's newest event.
     pub head: String,
-    /// What is missing between the cursor and the first event; `None` if nothing is.
+    /// The missing events between the cursor and the first event, if any.
     pub gap: Option<Missing>,
 }
 
-/// Events that are not in the history any more.
+/// Events that are no longer in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Missing {
-    /// How many, where that can be known.
+    /// Their number, if known.
     pub missed: Option<Offset>,
-    /// Why.
+    /// The reason.
     pub reason: GapReason,
 }
 
-/// What a query does, as [`Client::explain`] gives it.
+/// The explanation of a query, from [`Client::explain`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The topic of its rows.
     pub topic: Topic,
-    /// A line for each part of it.
+    /// The explanation, one line per part.
     pub text: String,
 }
 
 /// A topic in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TopicSummary {
-    /// Its name.
+    /// The topic's name.
     pub topic: String,
     /// Position of its newest event.
     pub position: String,
-    /// Events retained.
+    /// Number of retained events.
     pub events: u64,
-    /// Its subscribers.
+    /// Number of subscribers.
     pub subscribers: u64,
 }
 
@@ -94,12 +94,10 @@ struct Data {
 }
 
 impl Client {
-    /// Reads up to `limit` events after a cursor, at most 10,000. There may be fewer if they
-    /// are large.
+    /// Reads up to `limit` events after a cursor, at most 10,000. Large events may come in smaller numbers.
     ///
     /// # Errors
-    /// A refusal (`no_such_topic` if nobody has used the topic), or no connection. It is
-    /// tried once.
+    /// A refusal (`no_such_topic` for an unused topic), or no connection. The client does not retry.
     pub async fn read(&self, topic: &Topic, from: StartAt, limit: usize) -> Result<Read, Error> {
         let path = self.exchange.server.topic_path(topic);
         let ask = Ask::get(format!("{path}?limit={limit}&cursor={}", cursor_text(from)));
@@ -107,7 +105,7 @@ impl Client {
         answer(&body)
     }
 
-    /// All topics there are, by name.
+    /// Returns all topics, by name.
     ///
     /// # Errors
     /// A refusal, or no connection.
@@ -117,7 +115,7 @@ impl Client {
             let mut path = self.exchange.server.path("/v1/topics");
             path += &format!("?limit={TOPICS_PER_PAGE}");
             if let Some(last) = topics.last() {
-                // A topic's characters are all a query's.
+                // A query can hold every character of a topic unescaped.
                 path += &format!("&after={}", last.topic);
             }
             let (_, body) = self.exchange.ask(&Ask::get(path)).await?;
@@ -130,39 +128,39 @@ impl Client {
         }
     }
 
-    /// What a query does, and the topic of its rows. To subscribe to them give both to [`Self::subscribe`]: this
-    /// topic, and the query as [`crate::Subscribe::query`].
+    /// Explains a query and returns the topic of its rows. To subscribe, give both to [`Self::subscribe`]: this topic,
+    /// and the query as [`crate::Subscribe::query`].
     ///
     /// # Errors
-    /// A refusal (`bad_query`, whose message has the line and column), or no connection.
+    /// A refusal (`bad_query`, whose message has line and column), or no connection.
     pub async fn explain(&self, query: &str) -> Result<Explanation, Error> {
         let path = self.exchange.server.explanation(query);
         let (_, body) = self.exchange.ask(&Ask::get(path)).await?;
         let text = String::from_utf8(body.into());
-        let text = text.map_err(|_| Error::Stranger("its answer is not UTF-8".to_owned()))?;
+        let text = text.map_err(|_| Error::InvalidAnswer("the answer is not UTF-8".to_owned()))?;
         let named = text.lines().find_map(|line| line.strip_prefix("topic "));
         let topic = named.and_then(|topic| topic.trim().parse().ok());
-        let topic =
-            topic.ok_or_else(|| Error::Stranger("it names no topic of the query".to_owned()))?;
+        let topic = topic.ok_or_else(|| {
+            Error::InvalidAnswer("the answer has no topic of the query".to_owned())
+        })?;
         Ok(Explanation { topic, text })
     }
 
-    /// Sends a command, a JSON object of `docs/wire.md`, "Commands", and gives its answer as
-    /// JSON. It is sent once. `subscribe` and `unsubscribe` do not exist here: a subscription
-    /// belongs to a connection.
+    /// Sends a command once, a JSON object of `docs/reference/http.md`, "Commands", and returns its answer as JSON.
+    /// `subscribe` and `unsubscribe` do not exist here: a subscription belongs to a connection.
     ///
     /// # Errors
-    /// A refusal, or no connection; after a connection's end nobody knows whether it
-    /// was carried out.
+    /// A refusal, or no connection. After a disconnection the client does not know whether the server executed the
+    /// command.
     pub async fn command(&self, command: &str) -> Result<String, Error> {
         let path = self.exchange.server.path("/v1/commands");
         let ask = Ask::post(path, "application/json", command.to_owned().into());
         let (_, body) = self.exchange.ask(&ask).await?;
         let body = String::from_utf8(body.into());
-        body.map_err(|_| Error::Stranger("its answer is not UTF-8".to_owned()))
+        body.map_err(|_| Error::InvalidAnswer("the answer is not UTF-8".to_owned()))
     }
 
-    /// Has the server say a JSON value back.
+    /// Makes the server echo a JSON value.
     ///
     /// # Errors
     /// As [`Self::command`].

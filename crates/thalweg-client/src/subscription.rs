@@ -1,4 +1,4 @@
-//! The loop: connect, receive, come back where it was.
+//! The loop of a subscription: connect, receive, reconnect and resume.
 
 use std::{collections::VecDeque, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -16,13 +16,11 @@ use crate::{
     update::{Closed, Disconnected, Update},
 };
 
-/// A subscription that resumes by itself, until it is dropped, closed, or ended by the
-/// server.
+/// A subscription that resumes by itself, until the caller drops or closes it or the server ends it.
 ///
-/// It has no task of its own: it connects, reads and waits only while [`Self::next`] is
-/// awaited. A caller that awaits it seldom is a slow subscriber for the server, which may cut
-/// it off or announce a gap. To do something else at the same time, select over it or give it
-/// a task:
+/// It has no task of its own: it connects, reads and waits only while the caller awaits [`Self::next`]. For the server,
+/// a caller that awaits rarely is a slow subscriber, which it may disconnect or send a gap. To do something else at the
+/// same time, select over it or spawn a task:
 ///
 /// ```no_run
 /// # async fn example(mut subscription: thalweg_client::Subscription) -> Result<(), thalweg_client::Error> {
@@ -54,13 +52,13 @@ pub struct Subscription {
     updates: VecDeque<Update>,
     state: State,
     backoff: Backoff,
-    /// The delays between polls that a server, or a cache, answers with nothing at once.
+    /// The delays between polls that a server or a cache answers at once without events.
     polls: Backoff,
-    /// When the connection in use, or the first of the polls in a row, gave its first update.
+    /// The time of the first update on the current connection, or in the current series of polls.
     worked_since: Option<Instant>,
-    /// When the connection was begun.
+    /// The start of the connection.
     begun: Instant,
-    /// Whether it has given any update.
+    /// Whether the connection has delivered an update.
     has_given: bool,
 }
 
@@ -97,15 +95,14 @@ impl Subscription {
         }
     }
 
-    /// What comes next. With a window, calling it says that everything given before is
-    /// processed. Its future may be dropped and `next` called again: nothing is lost.
+    /// Returns the next update. With a window, the call acknowledges everything returned before. Cancel safe: dropping
+    /// the future loses nothing.
     ///
     /// # Errors
-    /// What does not pass by itself: a refusal, a certificate that is not trusted, an answer
-    /// that is not a Thalweg server's. The subscription has ended then; after such an error,
-    /// and after [`Update::Closed`], it is [`Error::Ended`]. What may pass (no connection, a
-    /// server that starts again or is busy) is no error but [`Update::Disconnected`].
-    /// After the end of its last topic ([`Update::Ended`]) it is [`Error::Ended`], too.
+    /// Errors that do not pass: a refusal, an untrusted certificate, an answer that is not Thalweg's. The subscription
+    /// has then ended; after such an error, and after [`Update::Closed`], the result is [`Error::Ended`]. A passing
+    /// problem (no connection, a server that restarts or is busy) is [`Update::Disconnected`] and no error. After the
+    /// end of the last topic ([`Update::Ended`]) the result is [`Error::Ended`], too.
     pub async fn next(&mut self) -> Result<Update, Error> {
         loop {
             if let Some(update) = self.updates.pop_front() {
@@ -132,8 +129,7 @@ impl Subscription {
         }
     }
 
-    /// Ends the subscription: says so to the server, and waits until that is sent. Dropping
-    /// it ends it as well, by a connection that breaks off.
+    /// Closes the subscription and waits until the server is told. Dropping the subscription cuts the connection.
     pub async fn close(self) {
         if let State::Open(carrier) = self.state {
             carrier.leave().await;
@@ -141,7 +137,7 @@ impl Subscription {
     }
 
     fn opening(&self) -> Opening {
-        // The first poll is answered at once: it says where the cursors are.
+        // The server answers the first poll at once with the cursors.
         let wait = if self.cursors.are_confirmed() { POLL_WAIT } else { Duration::ZERO };
         let (transport, subscribe) = (self.transport, &self.subscribe);
         let starts = self.cursors.starts();
@@ -175,7 +171,7 @@ impl Subscription {
         match received {
             Ok(Some(Message::Close(ending))) => self.ended(&ending),
             Ok(Some(Message::Refused(error))) => {
-                // Of the acks, the only commands it sends: the window would stay shut.
+                // The refused command is an ack, the only command here: the window would stay closed.
                 self.state = State::Ended;
                 return Err(Refusal::of_command(&error).into());
             }
@@ -199,8 +195,8 @@ impl Subscription {
         self.come_back(None, ending.why());
     }
 
-    /// A poll that gave nothing should have taken its time: a server that answers
-    /// such polls at once is not polled in a tight loop.
+    /// A poll without events should take its time: the client does not poll a server in a tight loop that answers at
+    /// once.
     fn poll_again(&mut self) {
         let is_hasty = !self.has_given && self.begun.elapsed() < SHORT_LIFE;
         let delay = if is_hasty {
@@ -231,7 +227,7 @@ impl Subscription {
         }
     }
 
-    /// The ack goes out with the next call, when `update` has been processed.
+    /// The next call sends the ack, after the caller has processed `update`.
     fn ack_when_processed(&mut self, update: &Update) {
         let (topic, position) = match update {
             Update::Events(events) => (&events.topic, events.position),

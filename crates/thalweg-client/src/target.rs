@@ -1,4 +1,4 @@
-//! URLs: the one a client is made with, and those it asks for.
+//! URLs: the client's own, and those of its requests.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -7,24 +7,24 @@ use thalweg_wire::{StartAt, Topic};
 
 use crate::{Error, Subscribe, Transport};
 
-/// What a URL should be.
+/// The remedy for a wrong URL.
 const AS: &str = "write it as http://127.0.0.1:8080 or https://host.name";
 
-/// A server: everything in a URL before `/v1`.
+/// A server: the part of a URL before `/v1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) is_tls: bool,
     /// Without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// As it goes into `Host`.
+    /// The value of `Host`.
     pub(crate) authority: String,
-    /// What a proxy puts before `/v1`, without the last `/`.
+    /// A proxy's prefix of `/v1`, without the last `/`.
     prefix: String,
 }
 
 impl Server {
-    /// Reads a URL; the topic that its path may name.
+    /// Parses a URL; returns the topic in its path, if any.
     pub(crate) fn parse(url: &str) -> Result<(Self, Option<Topic>), Error> {
         let wrong = |why: &str| Error::Url { url: url.to_owned(), why: why.to_owned() };
         let uri: Uri = with_scheme(url).parse().map_err(|_| wrong(AS))?;
@@ -33,12 +33,12 @@ impl Server {
             Some("https" | "wss") => true,
             _ => return Err(wrong(AS)),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        let authority = uri.authority().ok_or_else(|| wrong("add a host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong("present a token instead of a user name"));
         }
         if uri.query().is_some() {
-            return Err(wrong("leave the query out and say it with options"));
+            return Err(wrong("remove the query and use options"));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
@@ -55,24 +55,24 @@ impl Server {
         Ok((Self { is_tls, host, port, authority, prefix }, topic))
     }
 
-    /// A path of the server with its proxy's prefix.
+    /// Returns a path of the server with its proxy's prefix.
     pub(crate) fn path(&self, path: &str) -> String {
         format!("{}{path}", self.prefix)
     }
 
-    /// The path of a topic.
+    /// Returns the path of a topic.
     pub(crate) fn topic_path(&self, topic: &Topic) -> String {
         self.path(&format!("/v1/topics/{}", topic.to_path()))
     }
 
-    /// What asks what a query does.
+    /// Returns the path that explains a query.
     pub(crate) fn explanation(&self, text: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.append_pair("explain", text);
         self.path(&format!("/v1/topics?{}", query.finish()))
     }
 
-    /// What to subscribe with: each topic at its cursor. `wait` is a long poll's.
+    /// Returns the path of a subscription: each topic with its cursor. `wait` is the timeout of a long poll.
     pub(crate) fn subscription(
         &self,
         topics: &[(Topic, StartAt)],
@@ -121,8 +121,8 @@ impl Server {
     }
 }
 
-/// A server on this machine needs no scheme: `localhost:8080`, `:8080`. Any other might be sent a token
-/// without TLS, and nobody would have said so.
+/// Adds the scheme for a server on this machine: `localhost:8080`, `:8080`. Another server needs a scheme: the client
+/// must not send a token without TLS by accident.
 fn with_scheme(url: &str) -> Cow<'_, str> {
     let host = url.split(['/', '?']).next().unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
@@ -133,7 +133,7 @@ fn with_scheme(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// A cursor as a query has it.
+/// Returns a cursor's text in a query.
 pub(crate) fn cursor_text(cursor: StartAt) -> String {
     let mut text = Vec::new();
     cursor.write(&mut text);
@@ -183,7 +183,7 @@ mod tests {
         check("cars", "write it as");
         check("ftp://h/", "write it as");
         check("http://me:secret@h/", "token");
-        check("http://h/v1/topics?topic=a", "leave the query out");
+        check("http://h/v1/topics?topic=a", "remove the query");
         check("http://h/v1/topics/a//b", "must not be empty");
         check("http://h/v1/topics/a%2Fb", "write / for %2F");
     }

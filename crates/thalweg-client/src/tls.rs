@@ -1,4 +1,4 @@
-//! Whom to trust, and which protocols to offer.
+//! Trusted certificates, and offered protocols.
 
 use std::{path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{
 
 use crate::{Error, Options};
 
-/// The configuration for these options, without protocols (ALPN).
+/// Returns the configuration for these options, without protocols (ALPN).
 pub(crate) fn config(options: &Options) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let wrong = |error: rustls::Error| Error::Certificates(error.to_string());
@@ -26,10 +26,10 @@ pub(crate) fn config(options: &Options) -> Result<ClientConfig, Error> {
     Ok(builder.with_root_certificates(roots(options.cacert.as_deref())?).with_no_client_auth())
 }
 
-/// The machine's authorities, and those of a file.
+/// Returns the machine's authorities and those of a file.
 fn roots(cacert: Option<&Path>) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
-    // A machine may hold certificates that are of no use: the others still are.
+    // A machine may hold unusable certificates beside usable ones.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(path) = cacert {
         let wrong = |why: String| Error::Certificates(format!("{}: {why}", path.display()));
@@ -54,14 +54,14 @@ fn roots(cacert: Option<&Path>) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// Why the certificate of `host` is not accepted, in one sentence with the remedy.
+/// Returns the reason why the certificate of `host` is rejected: one sentence with the remedy.
 pub(crate) fn untrusted(host: &str, why: &CertificateError) -> String {
     use CertificateError::{
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
         NotValidYet, NotValidYetContext, UnknownIssuer,
     };
     let why = match why {
-        // Of an authority that has the name of one that is trusted: the same to whoever reads it.
+        // An authority with the name of a trusted one looks the same in the error.
         UnknownIssuer | BadSignature => {
             "comes from nobody who is trusted here: name its authority with a CA \
                           file (--cacert), or trust anybody, for development (--insecure)"
@@ -73,34 +73,34 @@ pub(crate) fn untrusted(host: &str, why: &CertificateError) -> String {
         NotValidYet | NotValidYetContext { .. } => {
             "is not valid yet: set the clocks of both machines".to_owned()
         }
-        NotValidForName => format!("is not for {host}: ask by a name that it holds"),
+        NotValidForName => format!("is not for {host}: connect with one of its names"),
         NotValidForNameContext { presented, .. } if presented.is_empty() => format!(
             "holds no names: make one with {host} as its subject's alternative name (openssl req \
              -addext subjectAltName=DNS:{host})"
         ),
         NotValidForNameContext { presented, .. } => {
             let names: Vec<&str> = presented.iter().map(|name| plain(name)).collect();
-            format!("is for {} and not for {host}: ask by that", names.join(", "))
+            format!("is for {} and not for {host}: connect with that name", names.join(", "))
         }
-        // The verifier's own error, whose type is no dependency of ours.
+        // The verifier's own error, whose type is in no dependency of this crate.
         CertificateError::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
             "is an authority's, and a server needs one of its own: make it with openssl req -x509 \
              -addext basicConstraints=critical,CA:FALSE, or trust anybody, for development \
              (--insecure)"
                 .to_owned()
         }
-        why => format!("was not accepted ({why}): have its server present a better one"),
+        why => format!("was not accepted ({why}): replace the server's certificate"),
     };
     format!("the certificate of {host} {why}")
 }
 
-/// A name out of `DnsName("a.example")`, which is how an error names them.
+/// Returns the name in `DnsName("a.example")`, the form of names in errors.
 fn plain(name: &str) -> &str {
     let inside = name.split_once('(').and_then(|(_, inside)| inside.strip_suffix(')'));
     inside.unwrap_or(name).trim_matches('"')
 }
 
-/// Takes any certificate, but still has the server prove that it holds its key.
+/// Accepts any certificate, but makes the server prove that it holds the key.
 #[derive(Debug)]
 struct TrustAnyone {
     provider: Arc<CryptoProvider>,

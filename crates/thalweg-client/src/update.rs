@@ -1,4 +1,4 @@
-//! The updates of a subscription: events, and whatever else happens to it.
+//! The updates of a subscription: events and changes of its state.
 
 use std::{ops::Range, time::Duration};
 
@@ -6,35 +6,29 @@ use thalweg_wire::{Before, Envelope, Offset, Position, Topic};
 
 use crate::Transport;
 
-/// What [`crate::Subscription::next`] gives.
+/// An update from [`crate::Subscription::next`].
 ///
-/// For each topic, every event from its start on comes exactly once and in order, in
-/// [`Self::Events`], or is counted in a [`Self::Gap`]; connections may come and go meanwhile.
-/// Topics are independent of each other. A caller that wants only the data can leave
-/// [`Self::Connected`] and [`Self::Disconnected`] alone.
+/// For each topic, every event from its start on comes exactly once and in order, in [`Self::Events`], or is counted in
+/// a [`Self::Gap`], across any reconnections. Topics are independent of each other. A caller that only needs data can
+/// ignore [`Self::Connected`] and [`Self::Disconnected`].
 #[derive(Debug)]
 pub enum Update {
-    /// The server has confirmed a topic's subscription, on a new connection. It comes once
-    /// for each topic and connection, right after what the server first said about the
-    /// topic: that may be a gap or events. Nothing is to be done.
+    /// The server has confirmed a topic's subscription on a new connection. This comes once per topic and connection,
+    /// right after the first message about the topic, which may be a gap or events. No action is needed.
     Connected(Connected),
-    /// At least one event. Process them all; to go on later from another process, keep
-    /// [`Events::position`].
+    /// At least one event. Process all of them; to resume from another process, keep [`Events::position`].
     Events(Events),
-    /// Events that this subscription will not get. It comes before the events that follow
-    /// the gap. A caller that builds a state from events has to build it anew, for instance
-    /// with [`crate::Client::read`].
+    /// Missing events. This comes before the events that follow the gap. A caller that builds a state from events must
+    /// rebuild it, for instance with [`crate::Client::read`].
     Gap(Gap),
-    /// A topic has ended, and nothing of it comes any more; the others go on. After the last one
-    /// [`crate::Subscription::next`] is [`crate::Error::Ended`].
+    /// A topic has ended; others continue. After the last one [`crate::Subscription::next`] returns
+    /// [`crate::Error::Ended`].
     Ended(TopicEnd),
-    /// The connection has ended, or could not be made. The subscription makes another by
-    /// itself and resumes where it was. Nothing is to be done.
+    /// The connection has ended or failed. The subscription reconnects by itself and resumes. No action is needed.
     Disconnected(Disconnected),
-    /// The server has ended the subscription and advises against coming back, for instance
-    /// because it has found a protocol error. Nothing comes after it:
-    /// [`crate::Subscription::next`] is [`crate::Error::Ended`] from then on. Refusals are
-    /// errors of `next`, not this.
+    /// The server has ended the subscription and advises against reconnecting, for instance after a protocol error.
+    /// From then on [`crate::Subscription::next`] returns [`crate::Error::Ended`]. Refusals are errors of `next`
+    /// instead.
     Closed(Closed),
 }
 
@@ -43,14 +37,13 @@ pub enum Update {
 pub struct Connected {
     /// The topic.
     pub topic: Topic,
-    /// The cursor: the next event is the one after it.
+    /// The cursor: the next event follows it.
     pub position: Position,
-    /// The one in use. It may differ from connection to connection if none was asked for.
+    /// The current transport. It may differ between connections if the caller chose none.
     pub transport: Transport,
 }
 
-/// Events of one topic, at least one and none left out, as they came in one message. Of a value topic
-/// it is one, the newest version, whole.
+/// Consecutive events of one topic, at least one, from one message. For a value topic it is the newest version, whole.
 ///
 /// ```no_run
 /// # fn example(events: &thalweg_client::Events) -> Result<(), serde_json::Error> {
@@ -65,103 +58,100 @@ pub struct Connected {
 pub struct Events {
     /// The topic.
     pub topic: Topic,
-    /// Position of the last event. A later subscription with [`crate::StartAt::After`] it
-    /// goes on with the event after it, over any transport.
+    /// Position of the last event. A later subscription with [`crate::StartAt::After`] continues with the next event,
+    /// over any transport.
     pub position: Position,
-    /// Offset of the event before the first, where that is known not to be the offset just before.
+    /// Offset of the event before the first, if known not to be the offset just before.
     pub(crate) after: Option<Offset>,
-    /// What the server sent, and where in it the events are.
+    /// The server's message, and the places of its events.
     pub(crate) text: String,
     pub(crate) spans: Vec<(Offset, Range<usize>)>,
     pub(crate) patch: Option<String>,
 }
 
-/// Events that will not come.
+/// Missing events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The topic.
     pub topic: Topic,
-    /// The next event is the one after it.
+    /// The next event follows this position.
     pub position: Position,
-    /// How many events; `None` if that cannot be known ([`GapReason::Epoch`], or offsets that are
-    /// not consecutive).
+    /// Number of events; `None` if unknown ([`GapReason::Epoch`], or offsets that are not consecutive).
     pub missed: Option<Offset>,
-    /// Why they will not come.
+    /// The reason.
     pub reason: GapReason,
 }
 
-/// Why events will not come.
+/// The reason for missing events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapReason {
-    /// The subscriber fell behind the history while it was connected: read faster, ask for
-    /// an `interval`, or have the server keep more history.
+    /// The subscriber fell behind the history while connected: read faster, ask for an `interval`, or increase the
+    /// server's retention.
     Slow,
-    /// The cursor was older than the history when the subscription began or was resumed: it
-    /// was away for too long.
+    /// The cursor was older than the history when the subscription began or resumed: the client was disconnected for
+    /// too long.
     Trimmed,
-    /// The stream is another one than the cursor's: the server has lost its history, or the topic was
-    /// deleted and made again. Its offsets begin again. Everything that it still has follows.
+    /// The stream has another epoch than the cursor: the server has lost its history, or the topic was deleted and
+    /// created again. Its offsets restart. All events that the server still has follow.
     Epoch,
-    /// Of a value topic: the server does not have the newest version, for instance because it was
-    /// restarted. Nobody knows whether the version that came last is the newest, until the next one
-    /// comes.
+    /// A value topic: the server does not have the newest version, for instance after a restart. Until the next version
+    /// comes, it is unknown whether the last one is the newest.
     Unknown,
-    /// The offsets jumped, and the server said nothing. No server of this version does that.
+    /// The offsets jumped without an announcement. No server of this version does that.
     Unannounced,
 }
 
-/// The end of a topic, as the server gave it.
+/// The end of a topic, as the server sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicEnd {
     /// The topic.
     pub topic: Topic,
-    /// The last position that there was.
+    /// The last position.
     pub position: Position,
-    /// Why: `deleted`, `gone`, `slow` or `trimmed` (the policy is [`crate::Policy::Close`], and events
-    /// are missing), or a code that this version does not know (`docs/wire.md`, "End").
+    /// The reason: `deleted`, `gone`, `slow` or `trimmed` (the policy is [`crate::Policy::Close`], and events are
+    /// missing), or a code that this version does not know (`docs/reference/messages.md`, "End").
     pub code: String,
-    /// The same, as a short phrase for people.
+    /// The reason as a short phrase.
     pub reason: String,
 }
 
 /// An ended connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disconnected {
-    /// Why, as one clause for people.
+    /// The reason as one clause.
     pub why: String,
-    /// How long the subscription waits before it connects again. It waits while
-    /// [`crate::Subscription::next`] is awaited.
+    /// The wait before the next attempt, while the caller awaits [`crate::Subscription::next`].
     pub again_in: Duration,
 }
 
-/// The end, as the server gave it.
+/// The end of the subscription, as the server sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
-    /// A close code of `docs/wire.md`, "Close".
+    /// A close code of `docs/reference/errors.md`, "Close".
     pub code: u16,
-    /// Why, as a short phrase for people.
+    /// The reason as a short phrase.
     pub reason: String,
 }
 
 impl Events {
-    /// The events, each a JSON value as it was published, with their offsets, which rise.
+    /// Returns the events, each a JSON value as published, with their rising offsets.
     pub fn iter(&self) -> impl Iterator<Item = (Offset, &str)> {
         self.spans.iter().map(|(offset, span)| (*offset, &self.text[span.clone()]))
     }
 
-    /// What makes the newest version of a value topic of the one that came before: a JSON Patch
-    /// (RFC 6902). `None` if it came whole.
+    /// Returns the JSON Patch (RFC 6902) from the previous version of a value topic to the newest. `None` if the
+    /// version came whole.
     pub fn patch(&self) -> Option<&str> {
         self.patch.as_deref()
     }
 
-    /// How many: at least one.
+    /// Returns the number of events: at least one.
     pub fn count(&self) -> usize {
         self.spans.len()
     }
 
-    /// Keeps the first `count` events and drops the others. The position is then that of
-    /// the last one kept; with `count` 0 there are no events left, and the position stays.
+    /// Keeps the first `count` events and drops the others. The position becomes that of the last kept event; with
+    /// `count` 0 the position stays.
     pub fn truncate(&mut self, count: usize) {
         self.spans.truncate(count);
         if let Some((last, _)) = self.spans.last() {
@@ -169,7 +159,7 @@ impl Events {
         }
     }
 
-    /// The envelope of exactly these events, as JSON.
+    /// Returns the envelope of exactly these events as JSON.
     pub fn to_envelope(&self) -> String {
         let events: Vec<&str> = self.iter().map(|(_, event)| event).collect();
         let offsets: Vec<Offset> = self.spans.iter().map(|(offset, _)| *offset).collect();
@@ -203,14 +193,14 @@ impl From<thalweg_wire::GapReason> for GapReason {
 }
 
 impl GapReason {
-    /// One clause for people.
+    /// Returns the reason as one clause.
     pub fn text(self) -> &'static str {
         match self {
             Self::Slow => "the subscriber fell behind the history",
             Self::Trimmed => "they are older than the history",
-            Self::Epoch => "the stream has begun again",
+            Self::Epoch => "the stream has a new epoch",
             Self::Unknown => "the server does not have the newest version",
-            Self::Unannounced => "the offsets jumped and the server said nothing",
+            Self::Unannounced => "the offsets jumped without an announcement",
         }
     }
 }

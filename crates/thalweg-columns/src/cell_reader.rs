@@ -10,40 +10,40 @@ use crate::{
     unescape::unescape,
 };
 
-/// Which values of a row are looked for that inferred columns do not have.
+/// The values to report that have no inferred column yet.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Members and places that no column is for, too.
+    /// Report members and array elements without a column.
     pub has_others: bool,
-    /// Columns that no row had yet. A member is looked for that is called so but for capitals.
+    /// Columns without a value so far. A member matches such a column regardless of case.
     pub absent: Vec<usize>,
-    /// For each column, the types that it must not become. The list may be shorter.
+    /// Types that each column must not change to. The list may be shorter than the columns.
     pub refused: Vec<Vec<Kind>>,
 }
 
-/// Reads some columns of rows, one row after the other, as declared types have them. A value that does not fit a column
-/// whose type was inferred shows in [`Self::fits`].
+/// Reads some columns of rows, row by row, as their declared types. [`Self::fits`] reports a value that does not fit an
+/// inferred column.
 #[derive(Debug)]
 pub struct CellReader {
-    /// For each column of the schema, where its value goes, if it is wanted.
+    /// The index in `cells` of each column of the schema, for requested columns.
     places: Vec<Option<usize>>,
     types: Vec<ColumnType>,
-    /// Of rows that are objects: the column of each member.
+    /// The column of each member, for rows that are objects.
     by_member: HashMap<Box<[u8]>, usize>,
-    /// Behind the last one that is wanted, an array need not be read.
+    /// No requested element of an array is at or after this index.
     end: usize,
     minute: Minute,
     is_inferred: bool,
     shape: Shape,
-    /// What is looked for besides, where columns are inferred.
+    /// Values to report besides, for inferred columns.
     wanted: Wanted,
-    /// Names of absent columns.
+    /// Names of columns without a value so far.
     absent: Vec<Box<[u8]>>,
     fits: bool,
 }
 
 impl CellReader {
-    /// Reads the columns of `schema` with the indices `wanted`.
+    /// Returns a reader of the columns of `schema` with the indices `wanted`.
     pub fn new(schema: &Columns, wanted: &[usize]) -> Self {
         let mut places = vec![None; schema.columns.len()];
         for (place, column) in wanted.iter().enumerate() {
@@ -63,7 +63,7 @@ impl CellReader {
         }
     }
 
-    /// The same of columns that were inferred, and what is looked for besides.
+    /// Returns a reader of inferred columns, which also reports the values in `wanted`.
     pub fn inferred(schema: &Columns, columns: &[usize], wanted: Wanted) -> Self {
         let absent = wanted.absent.iter().filter_map(|index| schema.columns.get(*index));
         let absent = absent.map(|column| column.name.as_bytes().into()).collect();
@@ -72,15 +72,15 @@ impl CellReader {
         Self { end: reader.end.max(end), wanted, absent, ..reader }
     }
 
-    /// Whether the last row fitted. Otherwise [`Columns::changes_for`] has what makes the columns fit it.
+    /// Returns whether the last row fitted. If not, [`Columns::changes_for`] returns the changes that make the columns
+    /// fit.
     pub fn fits(&self) -> bool {
         self.fits
     }
 
-    /// Reads a row: an array with a value for each column of the schema, or an object with a member for
-    /// each. `cells` has a place for each wanted column, in the order in which they were wanted, which is
-    /// null and gets its value. A row that is anything else has no values. Returns how many could not be read as
-    /// their column's type.
+    /// Reads a row: an array with a value for each column of the schema, or an object with a member for each column. A
+    /// row of another shape has no values. `cells` has a null for each requested column, in the requested order, and
+    /// gets the values. Returns the number of values that are not of their column's type.
     pub fn read<'a>(&mut self, row: &'a [u8], cells: &mut [Cell<'a>]) -> u64 {
         let mut reader = Reader::new(row);
         self.fits = true;
@@ -129,7 +129,7 @@ impl CellReader {
                 true => unescape(name).and_then(|name| self.by_member.get(name.as_bytes())),
             };
             match column.copied().and_then(|column| Some((column, self.places[column]?))) {
-                // Of a member that comes twice the last one counts.
+                // The last of several members with the same name counts.
                 Some((column, place)) => {
                     unreadable += self.read_cell(reader, column, &mut cells[place]);
                 }
@@ -144,7 +144,7 @@ impl CellReader {
         unreadable
     }
 
-    /// Whether a member that no column is for should be one.
+    /// Returns whether a member without a column should get one.
     fn is_looked_for(&self, name: &[u8], has_escapes: bool) -> bool {
         if !self.wanted.has_others && self.absent.is_empty() {
             return false;
@@ -156,7 +156,7 @@ impl CellReader {
         self.wanted.has_others || self.absent.iter().any(|absent| is_it(absent))
     }
 
-    /// Reads a value. Returns whether it could not be read.
+    /// Reads a value. Returns whether the value is unreadable.
     #[inline(always)]
     fn read_cell<'a>(
         &mut self,
@@ -188,8 +188,8 @@ impl CellReader {
 }
 
 impl CellReader {
-    /// Reads a value as its column's type was inferred. Where that must not change it is read as if it were declared.
-    /// Not inlined, so that reading a declared one is.
+    /// Reads a value as its column's inferred type. A type that must not change reads like a declared type. Not
+    /// inlined: reading a declared type is.
     #[inline(never)]
     fn read_inferred<'a>(
         &mut self,
@@ -214,7 +214,7 @@ impl CellReader {
         let value = reader.value();
         let text = reader.since(from);
         let kind = declared.kind;
-        // A double has all integers, if need be rounded.
+        // A double column takes every integer, rounded if necessary.
         let found = match (kind, value) {
             (Kind::Double, Value::Int(number)) => Ok(Cell::Double(number as f64)),
             _ => of_type(kind, value, text),
@@ -244,8 +244,8 @@ impl CellReader {
 }
 
 impl Columns {
-    /// Whether rows are of these columns by name or by place: those that are inferred from events that
-    /// are neither objects nor arrays are not.
+    /// Returns whether the columns have names or places in the rows. Columns inferred from events that are neither
+    /// objects nor arrays have neither.
     pub fn are_named(&self) -> bool {
         self.shape != Shape::Values
     }

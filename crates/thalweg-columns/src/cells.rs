@@ -9,30 +9,30 @@ use crate::{
     unescape::unescape,
 };
 
-/// One value of a row, of its column's type or null.
+/// One value of a row: of its column's type, or null.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell<'a> {
-    /// No value, or one that could not be read as its column's type.
+    /// No value, or a value that is not of its column's type.
     Null,
-    /// Of [`Kind::Bool`].
+    /// A value of [`Kind::Bool`].
     Bool(bool),
-    /// Of [`Kind::Int`].
+    /// A value of [`Kind::Int`].
     Int(i64),
-    /// Of [`Kind::Double`].
+    /// A value of [`Kind::Double`].
     Double(f64),
-    /// Of [`Kind::Time`], in ms since 1970.
+    /// A value of [`Kind::Time`], in ms since 1970.
     Time(i64),
-    /// Of [`Kind::String`].
+    /// A value of [`Kind::String`].
     String(Cow<'a, str>),
-    /// Of [`Kind::Json`]: its text.
+    /// A value of [`Kind::Json`]: its text.
     Json(Cow<'a, str>),
 }
 
-/// A value is not of its column's type.
+/// The value is not of its column's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unreadable;
 
-/// A value as inferred types have it: only what is of the column's type. `text` is the value's JSON.
+/// Returns a value of an inferred type, without conversion. `text` is the value's JSON.
 pub(crate) fn of_type<'a>(
     kind: Kind,
     value: Value<'a>,
@@ -58,8 +58,8 @@ pub(crate) fn of_type<'a>(
     })
 }
 
-/// The same as declared types have it: a number in a string is a number, a number of a column of times counts its
-/// unit, and anything but a string is a string as JSON.
+/// Returns a value of a declared type, with conversion: a string may hold a number, a number in a time column counts
+/// the column's unit, and a string column holds other values as JSON.
 pub(crate) fn as_declared<'a>(
     declared: ColumnType,
     value: Value<'a>,
@@ -81,9 +81,9 @@ pub(crate) fn as_declared<'a>(
     })
 }
 
-/// The instant of a JSON string. Some serialisers escape the sign of its offset.
+/// Returns the instant in a JSON string. Some serializers escape the sign of its offset.
 pub(crate) fn instant(text: &[u8], has_escapes: bool) -> Option<i64> {
-    /// Bytes of an instant of which each character is escaped, with more decimals than there are.
+    /// Bytes of an instant with every character escaped and more decimals than are significant.
     const ESCAPED_BYTES_MAX: usize = 256;
     match has_escapes {
         false => time::parse_ms(text),
@@ -92,7 +92,7 @@ pub(crate) fn instant(text: &[u8], has_escapes: bool) -> Option<i64> {
     }
 }
 
-/// The instant of a value of a column that is declared as one of times. `text` is the value's JSON.
+/// Returns the instant of a value in a declared time column. `text` is the value's JSON.
 fn declared_ms(unit: TimeUnit, value: Value<'_>, text: &[u8]) -> Option<i64> {
     match value {
         Value::Int(number) => unit.ms(number),
@@ -105,19 +105,19 @@ fn declared_ms(unit: TimeUnit, value: Value<'_>, text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Events are known to be UTF-8; what is not as promised is read all the same.
+/// Events are valid UTF-8; invalid bytes are replaced.
 pub(crate) fn utf8(text: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(text)
 }
 
-/// Rust's parser reads "NaN" and "inf", too, which are no numbers of JSON.
+/// Rust's parser also accepts "NaN" and "inf", which are no JSON numbers.
 fn double(text: &[u8]) -> Result<f64, Unreadable> {
     parsed(text)
         .and_then(|number: f64| if number.is_finite() { Ok(number) } else { Err(Unreadable) })
 }
 
-/// The number of a JSON text that may have a fraction or an exponent, if it is an integer of 64 bits: as it is
-/// written, because as a double it may have been rounded to one.
+/// Returns the number in a JSON text with a fraction or an exponent if it is an integer of 64 bits. The digits decide,
+/// because a double may have been rounded to an integer.
 fn integer(text: &[u8]) -> Option<i64> {
     let text = str::from_utf8(text).ok()?;
     let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

@@ -1,5 +1,5 @@
-//! How columns that were inferred change with one more row, column by column, as a running query needs it. (A stream
-//! of columns ends with a change, so it is for whole batches: [`Columns::widened`].)
+//! Changes of inferred columns for one more row, column by column, for running queries. (A change ends a stream of
+//! columns, which therefore widens per batch: [`Columns::widened`].)
 
 use std::convert::Infallible;
 
@@ -13,20 +13,20 @@ use crate::{
     visit::{Place, Visitor, visit},
 };
 
-/// A change that makes columns fit a value of a row.
+/// A change that makes the columns fit a value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The column that changes; `None`: there is a new one behind all others.
+    /// The changed column; `None` adds a column behind all others.
     pub column: Option<usize>,
-    /// The name of the member that the value is of, or of its place in an array, where no column has it yet.
+    /// The name of the value's member or of its place in an array, if the column is new.
     pub member: Option<String>,
-    /// The least type that has this value and all before it.
+    /// The narrowest type of this value and all values before it.
     pub kind: Kind,
 }
 
 impl Columns {
-    /// The changes that make these columns fit a row, in the order of its values. There are none for a row of another
-    /// shape: it has no value for any column.
+    /// Returns the changes that make the columns fit a row, in the order of its values. A row of another shape has no
+    /// value for any column and needs no change.
     pub fn changes_for(&self, row: &[u8]) -> Vec<Change> {
         let mut found = Found { columns: self, changes: Vec::new(), is_of_shape: true };
         match visit(row, &mut found) {
@@ -34,7 +34,7 @@ impl Columns {
         }
     }
 
-    /// The same columns after changes; `None` if there would be more columns, or longer names, than there may be.
+    /// Returns the columns after the changes; `None` if they would exceed the limits of columns or names.
     pub fn changed(&self, changes: &[Change]) -> Option<Self> {
         let mut changed = self.clone();
         for Change { column, member, kind } in changes {
@@ -52,20 +52,20 @@ impl Columns {
         fits_limits(&changed.columns).then_some(changed)
     }
 
-    /// The same columns, and one of this name that no row had a value for, with its index. `None`: no member or place
-    /// of these rows is called so, or there are too many columns.
+    /// Returns the columns with an added column of this name, which no row has had a value for, and its index. `None`:
+    /// these rows cannot have such a member or place, or the columns are at their limit.
     pub fn with_absent(&self, name: &str) -> Option<(Self, usize)> {
         let mut with = self.clone();
         let index = with.add(name)?;
         fits_limits(&with.columns).then_some((with, index))
     }
 
-    /// Whether its types are inferred from rows, so that others may come.
+    /// Returns whether the types are inferred from rows, and can change.
     pub fn are_inferred(&self) -> bool {
         !self.is_declared
     }
 
-    /// Adds a column of nothing but null: that of a member, or the place of arrays that is called so, with all before it.
+    /// Adds a column of nulls for this member, or for this place of arrays and all places before it.
     fn add(&mut self, name: &str) -> Option<usize> {
         match self.shape {
             Shape::Values => None,
@@ -92,7 +92,7 @@ impl Columns {
         }
     }
 
-    /// Says which member a column is of.
+    /// Sets the member of a column.
     fn name(&mut self, index: usize, member: &str) {
         self.by_member.retain(|_, column| *column != index);
         self.by_member.insert(member.as_bytes().into(), index);
@@ -102,7 +102,7 @@ impl Columns {
     }
 }
 
-/// Changes that were found in a row.
+/// The changes found in a row.
 struct Found<'a> {
     columns: &'a Columns,
     changes: Vec<Change>,
@@ -130,7 +130,7 @@ impl Visitor for Found<'_> {
                 Some(index) => (Some(index), None),
                 None => match unescape(name) {
                     Some(member) => (None, Some(member.into_owned())),
-                    // No text, so no column's name.
+                    // The name is not valid text and cannot be a column's.
                     None => return Ok(()),
                 },
             },
@@ -156,7 +156,7 @@ mod tests {
         columns.collect::<Vec<_>>().join(" ")
     }
 
-    /// A change of the columns that a row with other values needs.
+    /// Checks the change that a row with other values needs.
     fn check(first: &str, next: &str, expected: &str) {
         let columns = Columns::infer(first.as_bytes());
         let changed = columns.changed(&columns.changes_for(next.as_bytes())).expect("columns");
@@ -171,7 +171,7 @@ mod tests {
         check(r#"{"a":1}"#, r#"{"a":2,"_offset":3,"c":null}"#, "a:int __offset:int");
         check(r#"{"a":1}"#, r#"{"b":1,"b":"x"}"#, "a:int b:json");
         check("[1]", "[null,null,true]", "column0:int column1:null column2:bool");
-        // Another shape has nothing for these columns.
+        // A row of another shape has no values for these columns.
         check("[1]", r#"{"a":1}"#, "column0:int");
         check(r#"{"a":1}"#, r#"{"\ud800":1}"#, "a:int");
     }

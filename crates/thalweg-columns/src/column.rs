@@ -7,13 +7,13 @@ use crate::{
     time::Minute,
 };
 
-/// The values of one column, as Arrow's memory has them.
+/// The values of one column in Arrow's memory layout.
 #[derive(Debug)]
 pub(crate) struct Values {
     declared: ColumnType,
     rows: usize,
     data: Data,
-    /// A bit for each row: whether it has a value. Nothing as long as all rows have one.
+    /// A bit per row: whether it has a value. Empty while all rows have one.
     validity: Vec<u8>,
     nulls: usize,
 }
@@ -21,9 +21,9 @@ pub(crate) struct Values {
 #[derive(Debug)]
 enum Data {
     Nothing,
-    /// A bit for each row.
+    /// A bit per row.
     Bits(Vec<u8>),
-    /// 64 bits for each row, little endian: integers, doubles, instants.
+    /// 64 bits per row, little endian: integers, doubles, instants.
     Ints(Vec<u8>),
     Doubles(Vec<u8>),
     Times(Vec<u8>, Minute),
@@ -36,7 +36,7 @@ enum Data {
 }
 
 impl Values {
-    /// None yet; `rows` is about how many there will be.
+    /// Returns a column without values; `rows` is the expected number of rows.
     pub(crate) fn new(declared: ColumnType, rows: usize) -> Self {
         let data = match declared.kind {
             Kind::Null => Data::Nothing,
@@ -58,7 +58,7 @@ impl Values {
         self.nulls
     }
 
-    /// The strings of a column that has a dictionary.
+    /// Returns the strings of a column with a dictionary.
     pub(crate) fn dictionary(&self) -> Option<&Dictionary> {
         match &self.data {
             Data::Dictionary(dictionary) => Some(dictionary),
@@ -66,7 +66,7 @@ impl Values {
         }
     }
 
-    /// The buffers of the column, in Arrow's order: validity, then what its type has.
+    /// Returns the column's buffers in Arrow's order: validity, then those of its type.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = &[u8]> {
         let (first, second): (Option<&[u8]>, Option<&[u8]>) = match &self.data {
             Data::Nothing => (None, None),
@@ -81,11 +81,11 @@ impl Values {
         [validity, first, second].into_iter().flatten()
     }
 
-    /// Reads a row's value and appends it. What a column's values mostly look like is looked for first,
-    /// without asking what else it could be.
+    /// Reads a row's value and appends it. The common form of the column's values is tried first, without tests for
+    /// other forms.
     ///
     /// # Errors
-    /// When it is not of the column's type. It was read all the same.
+    /// When the value is not of the column's type. The reader is past it all the same.
     #[inline(always)]
     pub(crate) fn read(
         &mut self,
@@ -118,7 +118,7 @@ impl Values {
             self.pushed();
             return Ok(());
         }
-        // A copy, so that the reader itself can stay in registers.
+        // A copy lets the reader itself stay in registers.
         let mut here = reader.clone();
         let read = self.read_any(&mut here, is_declared);
         *reader = here;
@@ -135,8 +135,7 @@ impl Values {
         }
     }
 
-    /// Appends a row's value as inferred types have it: only what is of the column's type. `text` is
-    /// the value's JSON.
+    /// Appends a row's value of an inferred type, without conversion. `text` is the value's JSON.
     fn push(&mut self, value: Value<'_>, text: &[u8]) -> Result<(), Unreadable> {
         let cell = of_type(self.declared.kind, value, text)?;
         self.push_cell(&cell);
@@ -161,7 +160,7 @@ impl Values {
         }
     }
 
-    /// Appends a row without a value.
+    /// Appends a null.
     pub(crate) fn push_null(&mut self) {
         if self.nulls == 0 && !matches!(self.data, Data::Nothing) {
             self.validity = vec![0xff; self.rows / 8];
@@ -186,7 +185,6 @@ impl Values {
         self.rows += 1;
     }
 
-    /// Removes the last row.
     pub(crate) fn pop(&mut self) {
         self.rows -= 1;
         if self.nulls > 0 && !matches!(self.data, Data::Nothing) {
@@ -250,7 +248,7 @@ impl Values {
     }
 }
 
-/// Appends what was found, if that is something.
+/// Appends `found` and returns true, if it is something.
 #[inline]
 fn push_found(words: &mut Vec<u8>, found: Option<[u8; 8]>) -> bool {
     if let Some(word) = found {
@@ -259,7 +257,6 @@ fn push_found(words: &mut Vec<u8>, found: Option<[u8; 8]>) -> bool {
     found.is_some()
 }
 
-/// Appends the bit of row `row`.
 #[inline]
 fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     if row.is_multiple_of(8) {
@@ -269,7 +266,7 @@ fn push_bit(bits: &mut Vec<u8>, row: usize, bit: bool) {
     }
 }
 
-/// Removes the bit of row `row`, the last one, and returns it.
+/// Removes the last bit, which is row `row`'s, and returns it.
 fn pop_bit(bits: &mut Vec<u8>, row: usize) -> bool {
     let Some(last) = bits.last_mut() else { return true };
     let bit = *last >> (row % 8) & 1 == 1;

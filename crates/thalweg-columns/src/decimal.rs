@@ -1,19 +1,19 @@
-//! Decimal fractions, as the nearest double.
+//! Decimal fractions as the nearest double.
 
-/// So many decimal digits never overflow 64 bits.
+/// The number of decimal digits that never overflow 64 bits.
 pub(crate) const DIGITS_MAX: usize = 19;
 
 /// Integers up to this one are exact in a double.
 pub(crate) const EXACT_MAX: u64 = 1 << 53;
 
-/// The double that is nearest to `digits` divided by ten to the power of `fraction`, which is at most
-/// [`DIGITS_MAX`]. Of two that are as near, the even one.
+/// Returns the double nearest to `digits` divided by ten to the power of `fraction`, which is at most
+/// [`DIGITS_MAX`]. If two doubles are equally near, it returns the even one.
 #[inline]
 pub(crate) fn nearest(digits: u64, fraction: usize) -> f64 {
     let divisor = &DIVISORS[fraction];
     if digits <= EXACT_MAX {
-        // Both are exact in a double, so their quotient is the nearest (Clinger, "How to read
-        // floating point numbers accurately", PLDI 1990).
+        // Both are exact in a double, which makes their quotient the nearest (Clinger, "How to read floating point
+        // numbers accurately", PLDI 1990).
         return digits as f64 / divisor.power;
     }
     divisor.divide(digits)
@@ -23,18 +23,18 @@ pub(crate) fn nearest(digits: u64, fraction: usize) -> f64 {
 #[derive(Clone, Copy)]
 struct Divisor {
     power: f64,
-    /// The same, shifted until its highest bit is set.
+    /// The power, shifted until its highest bit is set.
     shifted: u64,
     shift: u32,
-    /// 2^128 - 1, divided by `shifted`, less 2^64.
+    /// 2^128 - 1, divided by `shifted`, minus 2^64.
     reciprocal: u64,
 }
 
 const DIVISORS: [Divisor; DIGITS_MAX + 1] = {
-    let mut divisors = [Divisor::of(1); DIGITS_MAX + 1];
+    let mut divisors = [Divisor::new(1); DIGITS_MAX + 1];
     let (mut index, mut power) = (1, 10);
     while index <= DIGITS_MAX {
-        divisors[index] = Divisor::of(power);
+        divisors[index] = Divisor::new(power);
         index += 1;
         power = power.wrapping_mul(10);
     }
@@ -42,27 +42,27 @@ const DIVISORS: [Divisor; DIGITS_MAX + 1] = {
 };
 
 impl Divisor {
-    const fn of(power: u64) -> Self {
+    const fn new(power: u64) -> Self {
         let shift = power.leading_zeros();
         let shifted = power << shift;
         let reciprocal = (u128::MAX / shifted as u128 - (1 << 64)) as u64;
         Self { power: power as f64, shifted, shift, reciprocal }
     }
 
-    /// Divides integers so that the quotient has more bits than a double, and the conversion of that rounds.
+    /// Divides integers to a quotient with more bits than a double; its conversion to a double rounds.
     fn divide(&self, digits: u64) -> f64 {
         let shift = digits.leading_zeros();
-        // Between 2^125 and 2^126, so that the quotient is between 2^61 and 2^63.
+        // Between 2^125 and 2^126: the quotient is between 2^61 and 2^63.
         let dividend = u128::from(digits << shift) << 62;
         let (quotient, remainder) = self.quotient(dividend);
-        // What remains counts where the rest is half a unit of the double: it is far below that unit.
+        // The remainder, far below a unit of the double, decides if the rest is half a unit.
         let rounded = (quotient | u64::from(remainder != 0)) as i64 as f64;
         let exponent = 1023 - 62 + i64::from(self.shift) - i64::from(shift);
         rounded * f64::from_bits((exponent as u64) << 52)
     }
 
-    /// `dividend / shifted` and what remains, for dividends that are less than 2^64 times `shifted` (Möller
-    /// and Granlund, "Improved division by invariant integers", 2011, algorithm 4).
+    /// Returns `dividend / shifted` and the remainder, for dividends less than 2^64 times `shifted` (Möller and
+    /// Granlund, "Improved division by invariant integers", 2011, algorithm 4).
     fn quotient(&self, dividend: u128) -> (u64, u64) {
         let high = (dividend >> 64) as u64;
         let estimate = u128::from(self.reciprocal) * u128::from(high) + dividend;
@@ -99,8 +99,7 @@ mod tests {
                 check(EXACT_MAX - 2 + near, fraction);
                 check(u64::MAX - near, fraction);
                 check(i64::MAX as u64 - 2 + near, fraction);
-                // Half a unit of doubles from 2^53 and 2^56 on, times a power of five, so that the
-                // quotient is such a half.
+                // Half a unit of doubles from 2^53 and 2^56 on, times a power of five: the quotient is such a half.
                 let five = 5_u64.pow(fraction.min(3) as u32);
                 check(((1 << 53) + near * 2 + 1) * five, fraction.min(3));
                 check(((1 << 56) + near * 8 + 4) * five, fraction.min(3));

@@ -5,14 +5,13 @@ use std::{
 
 use crate::{json::Reader, words};
 
-/// Strings of one column, each once, in the order in which they first came; and for each row the index of
-/// its string.
+/// The distinct strings of one column, in order of their first occurrence, and the index of each row's string.
 ///
-/// What comes out depends on the rows alone. The hashes have a seed, so that nobody can choose strings
-/// that all have the same place.
+/// The output depends on the rows alone. The hashes have a seed, to prevent anybody from choosing strings that all hash
+/// to one slot.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary {
-    /// For each row, as Arrow has it: `i32`, little endian.
+    /// The key of each row in Arrow's layout: `i32`, little endian.
     pub(crate) keys: Vec<u8>,
     /// Where each string ends in `bytes`.
     ends: Vec<u32>,
@@ -20,29 +19,29 @@ pub(crate) struct Dictionary {
     /// Their number is a power of two.
     places: Vec<Place>,
     seed: RandomState,
-    /// The index that the last row got. Columns often say the same again.
+    /// The last row's index. Successive rows often have equal strings.
     last: u32,
-    /// Whether JSON says that string as it is, without escapes.
+    /// Whether JSON writes the last string without escapes.
     is_plain: bool,
 }
 
-/// A place for a string: a part of its hash, and its index and 1. 0: nothing is there.
+/// A slot for a string: a part of its hash, and its index plus 1. 0 means empty.
 #[derive(Debug, Default, Clone, Copy)]
 struct Place {
     hash: u32,
     next_index: u32,
 }
 
-/// Places at the start.
+/// Initial number of slots.
 const PLACES: usize = 64;
 
 impl Dictionary {
-    /// No rows yet; `rows` is about how many there will be.
+    /// Returns a dictionary without rows; `rows` is the expected number of rows.
     pub(crate) fn new(rows: usize) -> Self {
         Self { keys: Vec::with_capacity(rows * 4), ..Self::default() }
     }
 
-    /// Appends a row of the string that comes next, if one without escapes does. Otherwise nothing is read.
+    /// Appends the next string as a row if it has no escapes. Otherwise reads nothing.
     #[inline]
     pub(crate) fn push_next(&mut self, reader: &mut Reader<'_>) -> bool {
         if self.is_plain && reader.take_string(self.string(self.last)) {
@@ -63,7 +62,6 @@ impl Dictionary {
         true
     }
 
-    /// Appends a row.
     #[inline]
     pub(crate) fn push(&mut self, text: &[u8]) {
         if self.ends.is_empty() || !words::is_same(self.string(self.last), text) {
@@ -83,12 +81,12 @@ impl Dictionary {
         self.keys.truncate(self.keys.len() - 4);
     }
 
-    /// How many strings there are.
+    /// Returns the number of strings.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Where each string begins, and the last one ends, as Arrow has it: `i32`, little endian.
+    /// Returns where each string begins, and where the last one ends, in Arrow's layout: `i32`, little endian.
     pub(crate) fn offsets(&self) -> Vec<u8> {
         let ends = self.ends.iter().flat_map(|end| end.to_le_bytes());
         [0; 4].into_iter().chain(ends).collect()

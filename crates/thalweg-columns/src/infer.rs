@@ -12,12 +12,12 @@ use crate::{
 };
 
 impl Columns {
-    /// Columns that rows fit: JSON values joined by commas, at least one.
+    /// Returns columns that fit `rows`: at least one JSON value, joined by commas.
     ///
-    /// An integer of 64 bits is an int, another number a double, a string that is an instant ([`crate::parse_time_ms`])
-    /// a time. A column of several types is of the least type that has all of them: int and double are double, time and
-    /// string are string, anything else is JSON. So are numbers that no double holds, and strings with half a surrogate
-    /// pair, which are no text.
+    /// An integer of 64 bits is an int, another number a double, a string with an instant ([`crate::parse_time_ms`]) a
+    /// time. A column with values of several types has the narrowest type for all of them: int and double give double,
+    /// time and string give string, anything else gives JSON. JSON also holds numbers that exceed a double, and strings
+    /// with half a surrogate pair, which are no text.
     pub fn infer(rows: &[u8]) -> Self {
         let mut seen = Seen::default();
         match seen.take(rows) {
@@ -26,7 +26,7 @@ impl Columns {
         }
     }
 
-    /// About as much of `batches` of rows, the newest last, as a schema is inferred from.
+    /// Infers columns from the newest of `batches`, up to about [`INFERRED_BYTES`] of rows. The newest batch is last.
     pub fn infer_from<'a>(batches: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<Self> {
         let mut sample: Vec<&[u8]> = Vec::new();
         let mut bytes = 0;
@@ -45,9 +45,9 @@ impl Columns {
         })
     }
 
-    /// Columns that fit `rows`, and what these fit. `None` if these fit `rows`, too. (An int that becomes a
-    /// double does not fit integers beyond 2^53 any more: rather than round them, a batch of these is
-    /// widened once more.)
+    /// Returns columns that fit both `rows` and all rows that these columns fit; `None` if these columns already fit.
+    /// (An int that becomes a double no longer fits integers beyond 2^53: a batch of these is widened again instead of
+    /// rounded.)
     pub fn widened(&self, rows: &[u8]) -> Option<Self> {
         let is_json = self.shape == Shape::Values
             && self.columns.first().is_some_and(|column| column.kind == Kind::Json);
@@ -71,10 +71,10 @@ impl Columns {
     }
 }
 
-/// Rows are not all objects, or not all arrays, or have a member whose name is no text.
+/// Some rows are objects or arrays and others are not, or a member's name is no text.
 struct Mixed;
 
-/// What was seen of rows.
+/// The observed properties of rows.
 #[derive(Default)]
 struct Seen {
     shape: Option<Shape>,
@@ -85,7 +85,7 @@ struct Seen {
 
 struct SeenColumn {
     column: Column,
-    /// Whether it had an integer that a double does not hold exactly.
+    /// Whether the column has an integer that a double does not hold exactly.
     is_large: bool,
 }
 
@@ -99,7 +99,7 @@ impl Seen {
     }
 
     fn into_columns(self, changes: u32) -> Columns {
-        // Without rows there is nothing to be wrong about.
+        // Without rows every column fits.
         let Some(shape) = self.shape else { return Columns::of_json(changes) };
         let exact = |SeenColumn { column, is_large }| match column.kind {
             Kind::Double if is_large => Column { kind: Kind::Json, ..column },
@@ -115,7 +115,7 @@ impl Seen {
         }
     }
 
-    /// The column of a value; `None`: its member's name is no text, so that it cannot be a column's.
+    /// Returns the column of a value; `None` if its member's name is no text and cannot name a column.
     fn index_of(&mut self, place: Place<'_>) -> Option<usize> {
         let add = |columns: &mut Vec<SeenColumn>, name| {
             columns.push(SeenColumn { column: Column::new(name, Kind::Null), is_large: false });
@@ -157,7 +157,7 @@ impl Visitor for Seen {
     fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Mixed> {
         let index = self.index_of(place).ok_or(Mixed)?;
         if self.columns.len() > COLUMNS_MAX {
-            // It will be one column of JSON, whatever else is in it.
+            // All values go to one column of JSON.
             return Err(Mixed);
         }
         let seen = &mut self.columns[index];
@@ -171,7 +171,7 @@ impl Visitor for Seen {
 }
 
 impl Kind {
-    /// The least type that has the values of both.
+    /// Returns the narrowest type with the values of both.
     pub(crate) fn or(self, other: Self) -> Self {
         match (self, other) {
             (one, other) if one == other => one,
@@ -183,7 +183,7 @@ impl Kind {
     }
 }
 
-/// A value's own type, and whether it is an integer that a double does not hold exactly.
+/// Returns a value's own type, and whether it is an integer that a double does not hold exactly.
 pub(crate) fn kind_of(value: Value<'_>) -> (Kind, bool) {
     let kind = match value {
         Value::Null => Kind::Null,
@@ -232,13 +232,13 @@ mod tests {
         check("123456789012345678901234567890", "value:json");
         check(r#"{"a":1.5},{"a":1e400}"#, "a:json");
         check(r#"{"a":"x"},{"a":"\ud800"},{"b":"\ud83d\ude00"}"#, "a:json b:string");
-        // Names that are no text are not those of columns: two of them would be one.
+        // Names that are no text cannot name columns: two of them would be equal.
         check(r#"{"\ud800":1,"\ud801":2}"#, "value:json");
         check(
             r#"["2022-07-13 21:04:08.419123+00","2022-07-13T21:04:08\u002b00:00"]"#,
             "column0:time column1:time",
         );
-        // No year before 1 or behind 9999 is one that all readers have.
+        // Not all readers support years before 1 or after 9999.
         check(r#"["0000-07-13T21:04:08Z"]"#, "column0:string");
         check(
             r#"{"_offset":1,"__offset":2,"a\u0062":3,"ab":4}"#,
@@ -292,7 +292,7 @@ mod tests {
         let wider = columns.widened(more.as_bytes()).unwrap();
         assert_eq!(shown(&wider), "value:json");
         assert!(wider.write_rows(1, more.as_bytes(), &mut Vec::new()).is_ok());
-        // Of one column there may be any number.
+        // The limit does not apply to one column.
         let numbers = vec!["1"; CELLS_MAX + 1].join(",");
         check(&numbers, "value:int");
     }

@@ -1,5 +1,4 @@
-//! Messages of a stream (Arrow Columnar Format 1.5, "Encapsulated message format" and "IPC Streaming
-//! Format").
+//! Messages of a stream (Arrow Columnar Format 1.5, "Encapsulated message format" and "IPC Streaming Format").
 
 use crate::{
     Columns, Kind, Misfit,
@@ -9,21 +8,21 @@ use crate::{
     schema::ColumnType,
 };
 
-/// Begins every message, and the end of a stream.
+/// Begins every message and the end of a stream.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Every message and every buffer begins at a multiple of so many bytes.
+/// Every message and every buffer begins at a multiple of this many bytes.
 const ALIGNMENT: usize = 8;
 
-/// In the metadata of a batch: how many of its values could not be read as their columns are declared.
+/// The key of a batch's metadata for the number of values that are not of their declared type.
 const UNREADABLE: &str = "thalweg.unreadable";
 
-/// What is before a message's metadata: [`CONTINUATION`] and its length.
+/// The bytes before a message's metadata: [`CONTINUATION`] and the metadata's length.
 const PREFIX_BYTES: usize = 8;
 
 impl Columns {
-    /// Appends what every stream of these columns begins with: the schema with `metadata`, and for each column of strings
-    /// a dictionary without strings, because some readers want all dictionaries before any rows.
+    /// Appends the beginning of a stream of these columns: the schema with `metadata`, and an empty dictionary for each
+    /// string column, because some readers need all dictionaries before any rows.
     pub fn write_schema(&self, metadata: &[(&str, &str)], out: &mut Vec<u8>) {
         append(&message::schema(self, metadata), out);
         for (id, column) in self.iter().enumerate() {
@@ -33,12 +32,12 @@ impl Columns {
         }
     }
 
-    /// Appends rows: JSON values joined by commas, of which the first has offset `first`. The
-    /// dictionaries that they need come before them and replace those before. Returns how many values
-    /// could not be read as their columns are declared; they are null, and the batch's metadata says how many.
+    /// Appends rows: JSON values joined by commas, the first at offset `first`. Their dictionaries precede them and
+    /// replace earlier ones. Returns the number of values that are not of their column's declared type; those are null,
+    /// and the batch's metadata has their number.
     ///
     /// # Errors
-    /// When a row does not fit, with nothing appended: [`Columns::widened`] has columns that fit.
+    /// When a row does not fit; then `out` is unchanged, and [`Columns::widened`] returns columns that fit.
     pub fn write_rows(&self, first: u64, rows: &[u8], out: &mut Vec<u8>) -> Result<u64, Misfit> {
         let read = Rows::read(self, rows)?;
         for (id, values) in read.values.iter().enumerate() {
@@ -61,7 +60,7 @@ impl Columns {
         Ok(read.unreadable)
     }
 
-    /// Appends a batch without rows: it says that the stream lives, and where `metadata` is, that.
+    /// Appends a batch without rows: a heartbeat, or `metadata`.
     pub fn write_no_rows(&self, metadata: Option<(&str, &str)>, out: &mut Vec<u8>) {
         let values: Vec<Values> =
             self.iter().map(|column| Values::new(column.column_type(), 0)).collect();
@@ -73,7 +72,7 @@ impl Columns {
         body.append(0, None, metadata, out);
     }
 
-    /// Appends the end of a stream, after a batch without rows that has `metadata`, if there is some.
+    /// Appends the end of a stream, after an empty batch with `metadata`, if any.
     pub fn write_end(&self, metadata: Option<(&str, &str)>, out: &mut Vec<u8>) {
         if metadata.is_some() {
             self.write_no_rows(metadata, out);
@@ -108,7 +107,6 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Appends the message.
     fn append(
         &self,
         rows: usize,
@@ -126,7 +124,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Appends a message's metadata, with what delimits it.
+/// Appends a message's metadata with its prefix and padding.
 fn append(metadata: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&CONTINUATION);
     out.extend_from_slice(&(metadata.len().next_multiple_of(ALIGNMENT) as u32).to_le_bytes());

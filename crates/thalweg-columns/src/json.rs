@@ -1,5 +1,5 @@
-//! JSON that was checked before, value by value. It is valid and has no whitespace between tokens.
-//! What is not as promised gives a wrong value and no panic.
+//! Reads validated JSON, value by value. The JSON has no whitespace between tokens. Invalid input gives a wrong value
+//! and no panic.
 
 mod number;
 
@@ -12,19 +12,19 @@ use crate::{time::Minute, words};
 pub(crate) enum Value<'a> {
     Null,
     Bool(bool),
-    /// A number without fraction and exponent that 64 bits hold.
+    /// A number without fraction and exponent that fits 64 bits.
     Int(i64),
     /// Another number.
     Double(f64),
-    /// A number that neither of them holds: an integer of more than 64 bits, or one beyond all doubles.
+    /// A number that fits neither: an integer of more than 64 bits, or a number beyond all doubles.
     Huge,
-    /// A string, without its quotes. `true`: it has escapes.
+    /// A string without its quotes, and whether it has escapes.
     String(&'a [u8], bool),
     /// An object or array.
     Nested,
 }
 
-/// Reads values one after the other.
+/// A reader of successive values.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -36,31 +36,31 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    /// Skips the next byte if it is `byte`.
+    /// Skips the next byte if it is `byte`; returns whether it was.
     #[inline]
     pub(crate) fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
-        // A branch, because it is foreseen: what comes next need not wait for this byte.
+        // A branch, because it is predicted: the next read need not wait for this byte.
         if is_next {
             self.at += 1;
         }
         is_next
     }
 
-    /// Enters an array or object, of which `end` is the last byte. Returns whether there is something in it.
+    /// Enters an array or object whose last byte is `end`. Returns whether it has a value.
     #[inline]
     pub(crate) fn opens(&mut self, end: u8) -> bool {
         self.at = self.bytes.len().min(self.at + 1);
         self.peek().is_some() && !self.take(end)
     }
 
-    /// Takes what comes behind a value of an array or object. Returns whether another one comes.
+    /// Skips the byte after a value of an array or object. Returns whether another value follows.
     #[inline]
     pub(crate) fn goes_on(&mut self) -> bool {
         let next = self.peek();
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         next == Some(b',')
     }
 
-    /// Skips `null` if that is next.
+    /// Skips a `null`; returns whether it was next.
     #[inline]
     pub(crate) fn take_null(&mut self) -> bool {
         let is_next = self.peek() == Some(b'n');
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    /// Reads `true` or `false` if that is next.
+    /// Reads `true` or `false` if it is next.
     #[inline]
     pub(crate) fn bool(&mut self) -> Option<bool> {
         match self.peek() {
@@ -90,19 +90,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where the next byte is.
+    /// Returns the index of the next byte.
     #[inline]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// What was read since the byte at `from`.
+    /// Returns the bytes read since the index `from`.
     #[inline]
     pub(crate) fn since(&self, from: usize) -> &'a [u8] {
         &self.bytes[from..self.at]
     }
 
-    /// The next value.
+    /// Reads the next value.
     #[inline]
     pub(crate) fn value(&mut self) -> Value<'a> {
         match self.peek() {
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The string that comes next, without its quotes, and whether it has escapes.
+    /// Reads the next string; returns it without its quotes, and whether it has escapes.
     #[inline]
     pub(crate) fn string(&mut self) -> (&'a [u8], bool) {
         let start = self.bytes.len().min(self.at + 1);
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         (&self.bytes[start..], has_escapes)
     }
 
-    /// Skips the string that comes next if it is `text`, of which nothing is escaped.
+    /// Skips the next string if it is `text`, without escapes; returns whether it was.
     #[inline]
     pub(crate) fn take_string(&mut self, text: &[u8]) -> bool {
         let (first, last) = (self.at + 1, self.at + 1 + text.len());
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    /// Skips the value that comes next.
+    /// Skips the next value.
     #[inline]
     pub(crate) fn skip(&mut self) {
         match self.peek() {
@@ -189,11 +189,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The string that comes next, if it is an instant of a usual length. Otherwise nothing is read: [`Self::value`]
-    /// knows the string.
+    /// Reads the next string if it is an instant of a common length. Otherwise reads nothing:
+    /// [`Self::value`] handles the string.
     #[inline]
     pub(crate) fn time(&mut self, minute: &mut Minute) -> Option<i64> {
-        // In UTC with milliseconds, and without decimals; then with microseconds, as Java and Python write them.
+        // UTC with milliseconds, and without decimals; then with microseconds, as Java and Python write them.
         [24, 20]
             .into_iter()
             .find_map(|len| self.time_of(len, minute))
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         [27, 32, 26].into_iter().find_map(|len| self.time_of(len, minute))
     }
 
-    /// The instant that comes next, if it is one of so many bytes.
+    /// Reads the next instant if it has this many bytes.
     #[inline]
     fn time_of(&mut self, len: usize, minute: &mut Minute) -> Option<i64> {
         let ([b'"', text @ .., b'"'], _) = self.bytes.get(self.at..)?.split_at_checked(len + 2)?
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where the next quote or backslash is. Most strings are shorter than a search in large blocks is worth.
+/// Returns the index of the next quote or backslash. Most strings are too short for a search in large blocks.
 #[inline]
 fn find_special(bytes: &[u8], start: usize) -> Option<usize> {
     const NEAR: usize = 32;

@@ -1,29 +1,27 @@
-//! Events that are rows, as columns: their names and types, and the Arrow IPC stream of them. Pure:
-//! no I/O, no clock, no runtime.
+//! Rows of events as columns: names, types, and the Arrow IPC stream. Pure: no I/O, no clock, no runtime.
 //!
 //! ```text
-//! limits      every bound, with why
+//! limits      every bound, with its reason
 //! schema      names and types: declared, or inferred from rows
-//! infer       what rows are
-//! change      what one more row changes of that
-//! visit       the values of rows, of whatever type
-//! json        JSON that was checked before, value by value; json/number its numbers
+//! infer       rows → schema
+//! change      changes of a schema for one more row
+//! visit       values of rows of any type
+//! json        validated JSON, value by value; json/number its numbers
 //! words       text, eight bytes at a time
-//! decimal     decimal fractions, as the nearest double
+//! decimal     decimal fractions as the nearest double
 //! time        instants: RFC 3339, and numbers of a unit
 //! unescape    JSON strings with escapes
 //! column      the values of one column
 //! cells       one value of a row
 //! cell_reader some columns of a row, value by value
-//! dictionary  strings, each once
+//! dictionary  distinct strings
 //! rows        rows → columns
 //! message     flatbuffers of Arrow's format: Schema, DictionaryBatch, RecordBatch
 //! ipc         columns → messages of a stream
 //! ```
 //!
-//! Rows are JSON values joined by commas, without insignificant whitespace, and known to be valid:
-//! objects (a column for each member), arrays (a column for each place), or anything else (one
-//! column).
+//! Rows are valid JSON values joined by commas, without insignificant whitespace: objects (a column for each member),
+//! arrays (a column for each element), or anything else (one column).
 //!
 //! ```
 //! use thalweg_columns::Columns;
@@ -34,7 +32,7 @@
 //! columns.write_schema(&[("thalweg.epoch", "9f3c21")], &mut stream);
 //! assert!(columns.write_rows(1042, rows, &mut stream).is_ok());
 //! columns.write_end(None, &mut stream);
-//! assert!(columns.widened(br#"{"id":"seven"}"#).is_some(), "id is not a number any more");
+//! assert!(columns.widened(br#"{"id":"seven"}"#).is_some(), "id is no longer a number");
 //! ```
 
 mod cell_reader;

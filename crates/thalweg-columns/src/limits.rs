@@ -1,24 +1,22 @@
-//! Every bound of columns, with why.
+//! Every bound of columns, with its reason.
 
-/// Columns of one schema. Every stream begins with all of them, about 350 bytes each, which its server
-/// holds until its peer has taken them; and every frame has some bytes for each. Events with more
-/// members become one column of JSON.
+/// Columns of one schema. Every stream begins with all of them, about 350 bytes each, which the server holds until the
+/// client has read them; every frame has some bytes for each. Events with more members become one column of JSON.
 pub const COLUMNS_MAX: usize = 256;
 
 /// Bytes of all names of one schema, for the same reason.
 pub const NAMES_BYTES_MAX: usize = 64 << 10;
 
-/// Rows of a batch times its columns, where these are inferred: a column takes up to 8 bytes of a frame
-/// for each row, also where the row has nothing for it. So 24 kB of `{}` would be 16 MB for each reader once
-/// somebody has published an event of 256 members. Batches with more become one column of JSON. One
-/// that is as large as batches are by default, and has a value for each column, has half of this at most.
+/// Rows of a batch times its inferred columns: a column takes up to 8 bytes of a frame for each row, also for a null.
+/// Without this bound, 24 kB of `{}` would become 16 MB for each reader after an event of 256 members. Larger batches
+/// become one column of JSON. A batch of the default maximum size with a value for each column has at most half of
+/// this.
 pub const CELLS_MAX: usize = 1 << 20;
 
-/// How often the schema of a topic may change, because rows came that do not fit. Each change ends the
-/// streams of all readers, who come again. After that all events are one column of JSON, which
-/// fits everything: a publisher cannot have readers come again for ever.
+/// Changes of a topic's schema by rows that do not fit. Each change ends the streams of all readers, who reconnect.
+/// After the last change all events are one column of JSON, which fits everything: a publisher cannot make readers
+/// reconnect forever.
 pub const CHANGES_MAX: u32 = 64;
 
-/// Bytes of rows that a schema is inferred from, about: some thousand rows show what types there are,
-/// and are read in a millisecond or two.
+/// Approximate bytes of rows to infer a schema from: some thousand rows show the types, and take a millisecond or two.
 pub const INFERRED_BYTES: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! The metadata of Arrow's messages, as flatbuffers (Arrow Columnar Format 1.5, `Schema.fbs` and
-//! `Message.fbs`). Tables are written by the numbers that their fields have there.
+//! The metadata of Arrow's messages as flatbuffers (Arrow Columnar Format 1.5, `Schema.fbs` and `Message.fbs`). The
+//! numbers are those of the fields in these files.
 
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, TableFinishedWIPOffset, Vector, WIPOffset};
 
@@ -8,7 +8,7 @@ use crate::{Columns, Kind, schema::OFFSET};
 /// `MetadataVersion.V5`.
 const VERSION: i16 = 4;
 
-/// What a message has, by its number in the union `MessageHeader`.
+/// The content of a message, by its number in the union `MessageHeader`.
 #[derive(Debug, Clone, Copy)]
 enum Header {
     Schema = 1,
@@ -16,17 +16,17 @@ enum Header {
     RecordBatch = 3,
 }
 
-/// Where something is in a message's body, in bytes; or a column's rows and how many are null.
+/// An offset and a length in a message's body, in bytes; or a column's rows and nulls.
 pub(crate) type Pair = (i64, i64);
 
-/// The body of a message, without its bytes.
+/// The layout of a message's body.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
-    /// For each column its rows, and how many are null.
+    /// The rows and nulls of each column.
     pub(crate) nodes: Vec<Pair>,
     /// Each buffer's offset and length.
     pub(crate) buffers: Vec<Pair>,
-    /// All of it, in bytes.
+    /// The body's length in bytes.
     pub(crate) bytes: i64,
 }
 
@@ -34,12 +34,12 @@ type Builder = FlatBufferBuilder<'static>;
 type Table = WIPOffset<TableFinishedWIPOffset>;
 type Pairs = WIPOffset<Vector<'static, ForwardsUOffset<TableFinishedWIPOffset>>>;
 
-/// The slot of a table's field with this number.
+/// Returns the slot of the table's field with this number.
 const fn slot(field: u16) -> u16 {
     4 + 2 * field
 }
 
-/// The metadata of a schema. Dictionaries are numbered by their columns.
+/// Returns the metadata of a schema. A dictionary's number is its column's.
 pub(crate) fn schema(columns: &Columns, metadata: &[(&str, &str)]) -> Vec<u8> {
     let mut builder = Builder::new();
     let mut fields = vec![field(&mut builder, OFFSET, Kind::Int, None)];
@@ -56,14 +56,14 @@ pub(crate) fn schema(columns: &Columns, metadata: &[(&str, &str)]) -> Vec<u8> {
     message(builder, Header::Schema, schema, 0, None)
 }
 
-/// The metadata of rows; with a dictionary's number, of its strings, which replace those before.
+/// Returns the metadata of rows or, with a dictionary's number, of its strings, which replace earlier ones.
 pub(crate) fn batch(
     rows: usize,
     layout: &Layout,
     dictionary: Option<i64>,
     metadata: Option<(&str, &str)>,
 ) -> Vec<u8> {
-    // So that it need not grow: the rest is less than this.
+    // An upper bound of the size: the builder need not grow.
     let mut builder =
         Builder::with_capacity(256 + 16 * (layout.buffers.len() + layout.nodes.len()));
     let buffers = structs(&mut builder, &layout.buffers);
@@ -132,7 +132,7 @@ fn field(builder: &mut Builder, name: &str, kind: Kind, dictionary: Option<i64>)
     builder.end_table(table)
 }
 
-/// A type, and its number in the union `Type`.
+/// Returns a type and its number in the union `Type`.
 fn arrow_type(builder: &mut Builder, kind: Kind) -> (u8, Table) {
     const DOUBLE: i16 = 2;
     const MILLISECOND: i16 = 1;
@@ -168,7 +168,7 @@ fn empty(builder: &mut Builder) -> Table {
     builder.end_table(table)
 }
 
-/// A vector of `KeyValue`.
+/// Writes a vector of `KeyValue`.
 fn pairs(builder: &mut Builder, pairs: &[(&str, &str)]) -> Pairs {
     let mut tables = Vec::new();
     for (key, value) in pairs {
@@ -181,7 +181,7 @@ fn pairs(builder: &mut Builder, pairs: &[(&str, &str)]) -> Pairs {
     builder.create_vector(&tables)
 }
 
-/// A vector of structs of two integers of 64 bits: `FieldNode` or `Buffer`.
+/// Writes a vector of structs of two integers of 64 bits: `FieldNode` or `Buffer`.
 fn structs(builder: &mut Builder, pairs: &[Pair]) -> WIPOffset<Vector<'static, i64>> {
     builder.start_vector::<i64>(pairs.len() * 2);
     // A flatbuffer is written from its end.

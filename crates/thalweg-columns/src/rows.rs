@@ -9,7 +9,7 @@ use crate::{
     unescape::unescape,
 };
 
-/// Rows are not of the columns: [`Columns::widened`] has columns that they fit.
+/// The rows do not fit the columns: [`Columns::widened`] returns columns that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("rows do not fit the columns")]
 pub struct Misfit;
@@ -20,9 +20,9 @@ pub(crate) struct Rows<'a> {
     columns: &'a Columns,
     pub(crate) values: Vec<Values>,
     pub(crate) count: usize,
-    /// Of rows that are objects, the name of each column, if JSON says it as it is.
+    /// The name of each column, if rows are objects and JSON writes the name without escapes.
     names: Vec<Option<&'a [u8]>>,
-    /// Values that could not be read as declared. They are null.
+    /// Values that are not of their declared type, and are null.
     pub(crate) unreadable: u64,
 }
 
@@ -30,9 +30,9 @@ impl<'a> Rows<'a> {
     /// Reads rows.
     ///
     /// # Errors
-    /// When there is one that does not fit.
+    /// When a row does not fit.
     pub(crate) fn read(columns: &'a Columns, rows: &[u8]) -> Result<Self, Misfit> {
-        // A row of a value for each column has about so many bytes.
+        // Approximate bytes of a row with a value for each column.
         let about = rows.len() / (columns.columns.len() * 8).max(1) + 1;
         let values = columns.columns.iter().map(|column| Values::new(column.column_type(), about));
         let values = values.collect();
@@ -74,7 +74,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Reads an array: a value for each column.
+    /// Reads an array: one value per column.
     fn array(&mut self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         let is_declared = self.columns.is_declared;
         let mut here = reader.clone();
@@ -97,10 +97,10 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Reads an object: a column for each member.
+    /// Reads an object: one column per member.
     fn object(&mut self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         let is_declared = self.columns.is_declared;
-        // The column that the next member is probably of: objects of a topic have theirs in one order.
+        // The probable column of the next member: objects of a topic mostly have their members in one order.
         let mut expected = 0;
         let mut here = reader.clone();
         let mut goes_on = here.opens(b'}');
@@ -118,7 +118,7 @@ impl<'a> Rows<'a> {
                     expected = index + 1;
                     let values = &mut self.values[index];
                     if values.rows() > self.count {
-                        // The object has the member twice: the last one counts, as everywhere.
+                        // A repeated member: the last one counts.
                         values.pop();
                     }
                     if values.read(&mut here, is_declared).is_err() {
@@ -146,13 +146,13 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// Skips a value that no column is for.
+    /// Skips a value without a column.
     fn without_column(&self, reader: &mut Reader<'_>) -> Result<(), Misfit> {
         reader.value();
         if self.columns.is_declared { Ok(()) } else { Err(Misfit) }
     }
 
-    /// What the row has no values for is null.
+    /// Appends a null to each column without a value in this row.
     fn fill(&mut self) {
         for values in &mut self.values {
             if values.rows() <= self.count {
@@ -162,7 +162,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What cannot be read as declared is null.
+/// Counts a value that is not of its declared type, and is null.
 #[cold]
 fn unreadable(values: &mut Values, count: &mut u64, is_declared: bool) -> Result<(), Misfit> {
     if !is_declared {
@@ -174,7 +174,7 @@ fn unreadable(values: &mut Values, count: &mut u64, is_declared: bool) -> Result
 }
 
 impl Columns {
-    /// The column of an object's member.
+    /// Returns the column of an object's member.
     pub(crate) fn find(&self, name: &[u8], has_escapes: bool) -> Option<usize> {
         if !has_escapes {
             return self.by_member.get(name).copied();
@@ -183,8 +183,8 @@ impl Columns {
     }
 }
 
-/// A column's name, if it is that of its members and JSON says it without escapes: only then is what looks
-/// like it in JSON the same string.
+/// Returns a column's name if it equals its member's name and JSON writes it without escapes: only then do equal bytes
+/// in JSON mean the same string.
 fn plain_name(column: &Column) -> Option<&[u8]> {
     let name = column.name.as_bytes();
     let has_escapes = memchr2(b'"', b'\\', name).is_some();

@@ -5,30 +5,29 @@ use crate::{
     limits::{CELLS_MAX, COLUMNS_MAX, NAMES_BYTES_MAX},
 };
 
-/// The schema of a topic's rows: a name and a type for each column.
+/// The schema of a topic's rows: a name and a type per column.
 ///
-/// It is declared and never changes, or it is inferred from rows and may be widened by others
-/// ([`Columns::widened`]).
-/// Equal ones have the same columns, however often they were widened.
+/// A declared schema never changes; other rows may widen an inferred one ([`Columns::widened`]). Equal schemas have the
+/// same columns, regardless of the number of changes.
 #[derive(Debug, Clone)]
 pub struct Columns {
     pub(crate) shape: Shape,
     pub(crate) columns: Vec<Column>,
-    /// Of rows that are objects, the column of each member.
+    /// The column of each member, for rows that are objects.
     pub(crate) by_member: HashMap<Box<[u8]>, usize>,
     pub(crate) is_declared: bool,
-    /// How often it was widened.
+    /// Number of changes so far.
     pub(crate) changes: u32,
 }
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// The column's name.
     pub name: String,
-    /// What its values are.
+    /// The type of its values.
     pub kind: Kind,
-    /// The unit that integers of a column of times count.
+    /// The unit of integers in a time column.
     pub unit: TimeUnit,
 }
 
@@ -46,7 +45,7 @@ impl From<Kind> for ColumnType {
 }
 
 impl Column {
-    /// A column of which no unit is declared.
+    /// Returns a column with the default unit.
     pub fn new(name: String, kind: Kind) -> Self {
         Self { name, kind, unit: TimeUnit::default() }
     }
@@ -55,39 +54,39 @@ impl Column {
         ColumnType { kind: self.kind, unit: self.unit }
     }
 
-    /// The name of its type, as in a declaration: `time_us` for a column of times whose integers are microseconds.
+    /// Returns the name of the type as in a declaration: `time_us` for a time column whose integers are microseconds.
     pub fn type_name(&self) -> &'static str {
         let named = DECLARED.iter().find(|(_, declared)| *declared == self.column_type());
         named.map_or("null", |(name, _)| name)
     }
 }
 
-/// The types that can be declared, and what they are called. The first of two names of a type is that which is told.
+/// The types for declarations, with their names. The first of two names of a type is its display name.
 const DECLARED: [(&str, ColumnType); 10] = {
-    const fn of(kind: Kind) -> ColumnType {
+    const fn plain(kind: Kind) -> ColumnType {
         ColumnType { kind, unit: TimeUnit::Milliseconds }
     }
     const fn time(unit: TimeUnit) -> ColumnType {
         ColumnType { kind: Kind::Time, unit }
     }
     [
-        ("bool", of(Kind::Bool)),
-        ("int", of(Kind::Int)),
-        ("double", of(Kind::Double)),
-        ("time", of(Kind::Time)),
+        ("bool", plain(Kind::Bool)),
+        ("int", plain(Kind::Int)),
+        ("double", plain(Kind::Double)),
+        ("time", plain(Kind::Time)),
         ("time_s", time(TimeUnit::Seconds)),
         ("time_ms", time(TimeUnit::Milliseconds)),
         ("time_us", time(TimeUnit::Microseconds)),
         ("time_ns", time(TimeUnit::Nanoseconds)),
-        ("string", of(Kind::String)),
-        ("json", of(Kind::Json)),
+        ("string", plain(Kind::String)),
+        ("json", plain(Kind::Json)),
     ]
 };
 
-/// The type of a column. Each may be null.
+/// The type of a column. Every type includes null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Nothing else was seen yet.
+    /// Only nulls so far.
     Null,
     /// True or false.
     Bool,
@@ -95,42 +94,43 @@ pub enum Kind {
     Int,
     /// A double.
     Double,
-    /// An instant, in ms since 1970 (UTC). In JSON a string in RFC 3339; declared, also an integer of a [`TimeUnit`].
+    /// An instant, in ms since 1970 (UTC). In JSON a string in RFC 3339; in a declared column also an integer of a
+    /// [`TimeUnit`].
     Time,
     /// A string.
     String,
-    /// Anything, as JSON text.
+    /// Any value, as JSON text.
     Json,
 }
 
-/// What the rows are.
+/// The shape of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Objects: a column for each member.
+    /// Objects: a column per member.
     Objects,
-    /// Arrays: a column for each place.
+    /// Arrays: a column per element.
     Arrays,
-    /// One column of whatever comes.
+    /// One column for any values.
     Values,
 }
 
-/// Why columns cannot be declared so: one sentence with the remedy.
+/// The reason why a declaration of columns is invalid: one sentence with the remedy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DeclarationError {
-    /// Not `name:type`.
-    #[error("{0} is no column: write name:type, as in speed:double")]
+    /// A declaration is not `name:type`.
+    #[error("{0} is not a column: write name:type, as in speed:double")]
     NoType(String),
-    /// Not a type.
+    /// The type is unknown.
     #[error(
-        "{0} is no type of a column: it is one of bool, int, double, time, time_s, time_ms, time_us, time_ns, string and json"
+        "{0} is not a column type: write bool, int, double, time, time_s, time_ms, time_us, time_ns, string or json"
     )]
     UnknownType(String),
-    /// A name that there is already, or that the offsets have.
+    /// Two columns have the same name, or one has the name of the offset column.
     #[error(
         "two columns are named {0}: give each a name of its own (_offset is the event's offset)"
     )]
     Twice(String),
-    /// More than there may be.
+    /// The columns or their names exceed the limits.
     #[error(
         "a topic has 1 to {COLUMNS_MAX} columns, with names of {NAMES_BYTES_MAX} bytes at most"
     )]
@@ -144,12 +144,11 @@ pub(crate) const OFFSET: &str = "_offset";
 pub(crate) const VALUE: &str = "value";
 
 impl Columns {
-    /// Columns as they are declared, each `name:type`. Rows may be objects with these members or
-    /// arrays in this order. What a row has besides is left out, and what cannot be read as declared
-    /// is null.
+    /// Returns declared columns, each written `name:type`. Rows are objects with these members or arrays in this order.
+    /// The columns ignore further members; a value that is not of its declared type is null.
     ///
     /// # Errors
-    /// When one of them is not as said.
+    /// [`DeclarationError`].
     pub fn declared<'a>(
         declarations: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, DeclarationError> {
@@ -177,37 +176,37 @@ impl Columns {
         Ok(Self { shape: Shape::Objects, columns, by_member, is_declared: true, changes: 0 })
     }
 
-    /// No columns, for a stream that ends before there are any.
+    /// Returns a schema without columns, for a stream that ends before its first row.
     pub fn none() -> Self {
         let (columns, by_member) = (Vec::new(), HashMap::new());
         Self { shape: Shape::Objects, columns, by_member, is_declared: true, changes: 0 }
     }
 
-    /// One column of JSON: it fits every event.
+    /// Returns one column of JSON, which fits every event.
     pub(crate) fn of_json(changes: u32) -> Self {
         let columns = vec![Column::new(VALUE.to_owned(), Kind::Json)];
         let by_member = HashMap::new();
         Self { shape: Shape::Values, columns, by_member, is_declared: false, changes }
     }
 
-    /// Bytes that so many rows take in a frame, about: 8 for each cell, the offsets' too. A column
-    /// takes them also where a row has nothing for it. Texts, and bits, are not counted.
+    /// Returns the approximate bytes of this many rows in a frame: 8 for each cell, with the offsets and with nulls,
+    /// without texts and bits.
     pub fn cell_bytes(&self, rows: usize) -> usize {
         rows.saturating_mul((1 + self.columns.len()) * 8)
     }
 
-    /// How often it was widened.
+    /// Returns the number of changes.
     pub fn changes(&self) -> u32 {
         self.changes
     }
 
-    /// Whether they are those of objects or arrays. Events that are something else, or are not all alike, are in one
-    /// column that none of them names.
+    /// Returns whether the columns are members of objects or elements of arrays. Other events, and events of different
+    /// shapes, have a single column without a name in the rows.
     pub fn are_of_rows(&self) -> bool {
         self.shape != Shape::Values
     }
 
-    /// The columns, without that of the offsets.
+    /// Returns the columns without the offset column.
     pub fn iter(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter()
     }
@@ -215,7 +214,7 @@ impl Columns {
 
 impl PartialEq for Columns {
     fn eq(&self, other: &Self) -> bool {
-        // What members a column is of follows from its name.
+        // A column's name determines its member.
         self.shape == other.shape
             && self.is_declared == other.is_declared
             && self.columns == other.columns
@@ -224,30 +223,30 @@ impl PartialEq for Columns {
 
 impl Eq for Columns {}
 
-/// Whether there are no more columns, nor longer names, than a schema may have.
+/// Returns whether columns and their names are within the limits.
 pub(crate) fn fits_limits(columns: &[Column]) -> bool {
     let names: usize = columns.iter().map(|column| column.name.len()).sum();
     columns.len() <= COLUMNS_MAX && names <= NAMES_BYTES_MAX
 }
 
-/// Whether a batch has no more cells than it may. One column is all that there can be less.
+/// Returns whether a batch is within the limit of cells. One column always is, because it cannot be divided.
 #[inline]
 pub(crate) fn fits_cells(rows: usize, columns: usize) -> bool {
     columns <= 1 || rows.saturating_mul(columns) <= CELLS_MAX
 }
 
-/// The name of the column of an array's place.
+/// Returns the name of the column of an array's element.
 pub(crate) fn place_name(place: usize) -> String {
     format!("column{place}")
 }
 
-/// The name of the column of a member.
+/// Returns the name of the column of a member.
 pub(crate) fn member_name(member: &str) -> String {
     let offset = if is_like_offset(member.as_bytes()) { "_" } else { "" };
     format!("{offset}{member}")
 }
 
-/// Whether a member's name could be taken for the column of the offsets: underscores and `offset`.
+/// Returns whether a member's name looks like the offset column's: underscores and `offset`.
 pub(crate) fn is_like_offset(name: &[u8]) -> bool {
     name.strip_suffix(b"offset")
         .is_some_and(|before| !before.is_empty() && before.iter().all(|byte| *byte == b'_'))
@@ -280,9 +279,9 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_declaration_is_said() {
         for (declarations, says) in [
-            (&["speed"][..], "speed is no column: write name:type"),
-            (&[":int"], ":int is no column"),
-            (&["speed:float"], "float is no type of a column: it is one of bool, int"),
+            (&["speed"][..], "speed is not a column: write name:type"),
+            (&[":int"], ":int is not a column"),
+            (&["speed:float"], "float is not a column type: write bool, int"),
             (&["a:int", "a:double"], "two columns are named a"),
             (&["_offset:int"], "two columns are named _offset"),
             (&[], "a topic has 1 to 256 columns"),

@@ -1,20 +1,20 @@
-//! Instants: date and time of RFC 3339 §5.6, and numbers of a unit since 1970. Both are milliseconds here.
+//! Instants: date and time of RFC 3339 §5.6, and numbers of a unit since 1970, as milliseconds.
 
 const MS_PER_DAY: i64 = 86_400_000;
 const MS_PER_MINUTE: i64 = 60_000;
 
-/// The first instant of a column of times, in ms since 1970: the year 1. Python and others have no year before it.
+/// The first instant of a time column, in ms since 1970: the year 1. Python and others have no earlier year.
 const MS_MIN: i64 = -62_135_596_800_000;
 
-/// The last instant: the end of the year 9999, which is the last one that RFC 3339 and Python have.
+/// The last instant: the end of the year 9999, the last year of RFC 3339 and Python.
 const MS_MAX: i64 = 253_402_300_799_999;
 
-/// The unit that integers of a column of times count.
+/// The unit of integers in a time column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum TimeUnit {
     /// Seconds.
     Seconds,
-    /// Milliseconds, if nothing else is declared.
+    /// Milliseconds, the default.
     #[default]
     Milliseconds,
     /// Microseconds.
@@ -24,7 +24,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Decimal places from the unit to milliseconds.
+    /// Returns the decimal places between the unit and milliseconds.
     fn places(self) -> i32 {
         match self {
             Self::Seconds => 3,
@@ -34,7 +34,7 @@ impl TimeUnit {
         }
     }
 
-    /// The instant of an integer of this unit; `None`: no calendar year has it.
+    /// Returns the instant of an integer of this unit; `None` if it is outside the years 1 to 9999.
     pub(crate) fn ms(self, number: i64) -> Option<i64> {
         let power = 10_i64.pow(self.places().unsigned_abs());
         let ms = match self.places() >= 0 {
@@ -44,20 +44,20 @@ impl TimeUnit {
         in_range(ms)
     }
 
-    /// The instant of a number of this unit as it is written, a fraction or an exponent included. It is exact, where
-    /// a double would be a millisecond off.
+    /// Returns the instant of a number of this unit, which may have a fraction or an exponent. The result is exact; a
+    /// double would be off by a millisecond.
     pub(crate) fn ms_of_text(self, number: &[u8]) -> Option<i64> {
         in_range(floor_scaled(str::from_utf8(number).ok()?, self.places())?)
     }
 }
 
-/// The same instant, if a column of times has it.
+/// Returns `ms` if a time column can hold it.
 #[inline]
 pub fn in_range(ms: i64) -> Option<i64> {
     (MS_MIN..=MS_MAX).contains(&ms).then_some(ms)
 }
 
-/// A decimal number times ten to the power of `places`, rounded down; `None` where 64 bits do not hold it.
+/// Returns a decimal number times ten to the power of `places`, rounded down; `None` if it exceeds 64 bits.
 fn floor_scaled(text: &str, places: i32) -> Option<i64> {
     let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (is_negative, number) = match number.strip_prefix('-') {
@@ -82,15 +82,15 @@ fn floor_scaled(text: &str, places: i32) -> Option<i64> {
     Some(if is_negative { -magnitude - i64::from(is_cut) } else { magnitude })
 }
 
-/// Milliseconds since 1970 of `2022-07-13T21:04:08.419Z`, and of all that RFC 3339 §5.6 calls `date-time`:
+/// Returns the milliseconds since 1970 of `2022-07-13T21:04:08.419Z` and every `date-time` of RFC 3339 §5.6:
 ///
-/// - Letters may be small, and a space may stand for the `T`.
-/// - Decimals of a second are as many as there are; those behind the third are cut off.
-/// - Offsets are `+02:00`, or `+0200` and `+02` as Python and PostgreSQL write them. Without one it is UTC.
-/// - Seconds may be missing, as Java leaves them out where they are zero.
+/// - Letters may be lower case, and a space may replace the `T`.
+/// - A second may have any number of decimals; those after the third are cut off.
+/// - Offsets are `+02:00`, or `+0200` and `+02` as Python and PostgreSQL write them. Without an offset the time is UTC.
+/// - Seconds may be missing: Java omits them where they are zero.
 /// - A leap second, `23:59:60` (UTC) on the last day of a month, is the first second of the next day.
 ///
-/// `None` if `text` is anything else, or not in the years 1 to 9999 (UTC).
+/// `None` for any other text, and outside the years 1 to 9999 (UTC).
 #[inline]
 pub fn parse_ms(text: &[u8]) -> Option<i64> {
     let (minute, rest) = text.split_first_chunk::<16>()?;
@@ -101,7 +101,7 @@ pub fn parse_ms(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Milliseconds since 1970 of a text that is an instant, or a date, which begins at midnight (UTC).
+/// Returns the milliseconds since 1970 of a text with an instant, or with a date, which means its midnight (UTC).
 pub fn parse_instant_or_date(text: &[u8]) -> Option<i64> {
     match <&[u8; 10]>::try_from(text) {
         Ok(date) => in_range(date_days(date)? * MS_PER_DAY),
@@ -109,7 +109,7 @@ pub fn parse_instant_or_date(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Days since 1970 of `2022-07-13`.
+/// Returns the days since 1970 of `2022-07-13`.
 #[inline]
 fn date_days(text: &[u8; 10]) -> Option<i64> {
     if text[4] != b'-' || text[7] != b'-' {
@@ -122,7 +122,7 @@ fn date_days(text: &[u8; 10]) -> Option<i64> {
     Some(days_since_1970(year, month, day))
 }
 
-/// Milliseconds of `2022-07-13T21:04`, as if it were UTC.
+/// Returns the milliseconds of `2022-07-13T21:04` in UTC.
 #[inline]
 fn minute_ms(text: &[u8; 16]) -> Option<i64> {
     let (date, time) = text.split_first_chunk::<10>()?;
@@ -136,7 +136,7 @@ fn minute_ms(text: &[u8; 16]) -> Option<i64> {
     Some(date_days(date)? * MS_PER_DAY + (hour * 60 + minute) * MS_PER_MINUTE)
 }
 
-/// A minute that an instant of a column was in. The next one is probably in the same.
+/// The minute of a column's last instant. The next instant is probably in the same minute.
 #[derive(Debug)]
 pub(crate) struct Minute {
     /// As in `2022-07-13T21:04`, before its offset.
@@ -151,7 +151,7 @@ impl Default for Minute {
 }
 
 impl Minute {
-    /// The same as [`parse_ms`].
+    /// Returns the same as [`parse_ms`].
     #[inline]
     pub(crate) fn parse_ms(&mut self, text: &[u8]) -> Option<i64> {
         let (minute, rest) = text.split_first_chunk::<16>()?;
@@ -163,13 +163,13 @@ impl Minute {
         self.parse_other(minute, rest)
     }
 
-    /// The same of an instant in another minute, or with another offset.
+    /// Parses an instant in another minute, or with another offset.
     #[inline(never)]
     fn parse_other(&mut self, minute: &[u8; 16], rest: &[u8]) -> Option<i64> {
         if *minute != self.text {
             let ms = minute_ms(minute)?;
             if in_range(ms).is_none() {
-                // An offset may bring it into the range.
+                // An offset may bring the instant into the range.
                 return after_minute(ms, rest);
             }
             *self = Self { text: *minute, ms };
@@ -178,7 +178,7 @@ impl Minute {
     }
 }
 
-/// Milliseconds of `:08.419Z` or `:08Z`. Others are for [`after_minute`].
+/// Returns the milliseconds of `:08.419Z` or `:08Z`. [`after_minute`] parses other forms.
 #[inline]
 fn ms_of_minute(rest: &[u8]) -> Option<i64> {
     let (seconds, decimals) = match *rest {
@@ -190,7 +190,7 @@ fn ms_of_minute(rest: &[u8]) -> Option<i64> {
     Some(seconds * 1000 + number(&decimals)?)
 }
 
-/// The instant of a minute and what follows it: seconds, decimals and offset, as far as they are there.
+/// Returns the instant of a minute and the text after it: seconds, decimals and offset, each optional.
 #[inline(never)]
 fn after_minute(minute_ms: i64, rest: &[u8]) -> Option<i64> {
     let (second, rest) = match rest {
@@ -210,7 +210,7 @@ fn after_minute(minute_ms: i64, rest: &[u8]) -> Option<i64> {
     in_range(minute_ms + second * 1000 + ms)
 }
 
-/// Milliseconds of decimals, and what comes behind them.
+/// Returns the milliseconds of decimals, and the text after them.
 fn decimals(text: &[u8]) -> (i64, &[u8]) {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(count);
@@ -218,7 +218,7 @@ fn decimals(text: &[u8]) -> (i64, &[u8]) {
     (digit(0) * 100 + digit(1) * 10 + digit(2), rest)
 }
 
-/// Minutes of an offset from UTC.
+/// Returns the minutes of an offset from UTC.
 fn offset_minutes(text: &[u8]) -> Option<i64> {
     let (sign, hours, minutes) = match text {
         [] | [b'Z' | b'z'] => return Some(0),
@@ -236,19 +236,19 @@ fn offset_minutes(text: &[u8]) -> Option<i64> {
     Some(if *sign == b'-' { -offset } else { offset })
 }
 
-/// Whether a minute is the last one of its month (UTC), where leap seconds are (RFC 3339 §5.7).
+/// Returns whether a minute is the last of its month (UTC), where leap seconds occur (RFC 3339 §5.7).
 fn is_last_of_month(minute_ms: i64) -> bool {
     let next = minute_ms + MS_PER_MINUTE;
     next.rem_euclid(MS_PER_DAY) == 0 && date(next.div_euclid(MS_PER_DAY)).2 == 1
 }
 
-/// An instant in RFC 3339, in UTC, with milliseconds if it has some; `None`: it is not in the years 1 to 9999.
+/// Returns an instant in RFC 3339, in UTC, with milliseconds unless they are zero; `None` outside the years 1 to 9999.
 pub fn text(ms: i64) -> Option<String> {
     let (year, month, day) = date(in_range(ms)?.div_euclid(MS_PER_DAY));
     let of_day = ms.rem_euclid(MS_PER_DAY);
     let (hour, minute) = (of_day / 3_600_000, of_day / MS_PER_MINUTE % 60);
     let (second, ms) = (of_day / 1000 % 60, of_day % 1000);
-    // Digit by digit: rows of queries have many.
+    // Digit by digit, because rows of queries have many instants.
     let mut text = *b"0000-00-00T00:00:00.000Z";
     let mut put = |from: usize, digits: usize, mut number: i64| {
         for digit in text[from..from + digits].iter_mut().rev() {
@@ -288,8 +288,8 @@ fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970 of a date of the proleptic Gregorian calendar. Years begin in March here, so that the leap day is a year's
-/// last, and 400 of them are always as many days.
+/// Returns the days since 1970 of a date of the proleptic Gregorian calendar. The computation begins years in March:
+/// the leap day is a year's last, and 400 years always have as many days.
 pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let years = if month > 2 { year } else { year - 1 };
     let (era, of_era) = (years.div_euclid(400), years.rem_euclid(400));
@@ -298,7 +298,7 @@ pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era - 719_468
 }
 
-/// Year, month and day of a day since 1970: the inverse of [`days_since_1970`].
+/// Returns year, month and day of a day since 1970: the inverse of [`days_since_1970`].
 pub fn date(day: i64) -> (i64, i64, i64) {
     let day = day + 719_468;
     let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
@@ -318,7 +318,7 @@ mod tests {
 
     fn ms(text: &str) -> Option<i64> {
         let (parsed, mut minute) = (parse_ms(text.as_bytes()), Minute::default());
-        // The second time the minute is known.
+        // The second pass finds the minute cached.
         for _ in 0..2 {
             assert_eq!(minute.parse_ms(text.as_bytes()), parsed, "{text}");
         }
@@ -347,7 +347,7 @@ mod tests {
             ("2022-07-13T23:04:08+02:00", 0),
             ("2022-07-13 21:04:08.419123+00:00", 419),
             ("2022-07-13T21:04:08+0000", 0),
-            // Go: RFC3339Nano leaves zeros out.
+            // Go: RFC3339Nano omits trailing zeros.
             ("2022-07-13T21:04:08.419123456Z", 419),
             ("2022-07-13T21:04:08.4Z", 400),
             ("2022-07-13T14:04:08.419123456-07:00", 419),

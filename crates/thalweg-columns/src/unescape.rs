@@ -1,10 +1,10 @@
 use std::borrow::Cow;
 
-/// Returns the text of a JSON string (RFC 8259 §7); `text` is without its quotes. `None`: it has half a surrogate
-/// pair, which is no character, so that no text is the same.
+/// Returns the text of a JSON string (RFC 8259 §7) without its quotes. `None`: the string has half a surrogate pair,
+/// which no text can hold.
 pub(crate) fn unescape(text: &[u8]) -> Option<Cow<'_, str>> {
     let Some(first) = memchr::memchr(b'\\', text) else {
-        // Events are known to be UTF-8; other bytes are read all the same.
+        // Events are valid UTF-8; invalid bytes are replaced.
         return Some(String::from_utf8_lossy(text));
     };
     let (before, mut rest) = text.split_at(first);
@@ -20,7 +20,7 @@ pub(crate) fn unescape(text: &[u8]) -> Option<Cow<'_, str>> {
     Some(String::from_utf8_lossy(&out).into_owned().into())
 }
 
-/// The character that follows a backslash, and how many bytes name it.
+/// Returns the character that follows a backslash, and the length of its escape.
 fn escaped(rest: &[u8]) -> Option<(char, usize)> {
     let simple = match rest.first() {
         Some(b'b') => '\u{8}',

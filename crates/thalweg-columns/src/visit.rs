@@ -1,28 +1,28 @@
 use crate::{json::Reader, schema::Shape};
 
-/// Where in its row a value is.
+/// The place of a value in its row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place<'a> {
-    /// A member of an object: its name as the JSON has it. `true`: it has escapes.
+    /// A member of an object: its name as in the JSON, and whether the name has escapes.
     Member(&'a [u8], bool),
     /// An element of an array.
     Element(usize),
-    /// It is the row.
+    /// The row itself.
     Whole,
 }
 
-/// Hears of all values of rows.
+/// Receives all values of rows.
 pub(crate) trait Visitor {
-    /// Why it does not want to hear more.
+    /// The reason to stop.
     type Error;
 
-    /// A row begins.
+    /// Begins a row.
     fn begin(&mut self, shape: Shape) -> Result<(), Self::Error>;
 
-    /// A value of it, which `reader` is at and has to be read.
+    /// Receives a value of the row. The implementation must read it from `reader`.
     fn value(&mut self, place: Place<'_>, reader: &mut Reader<'_>) -> Result<(), Self::Error>;
 
-    /// The row ends.
+    /// Ends the row.
     fn end(&mut self);
 }
 

@@ -1,11 +1,11 @@
-//! Text, eight bytes at a time: a word of 64 bits, of which the lowest byte is the first. What is done with
-//! all of its bytes at once takes about as long as with one.
+//! Text, eight bytes at a time: a word of 64 bits, whose lowest byte is the first. An operation on all eight bytes
+//! takes about as long as on one.
 
 /// A one, or a high bit, in each byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = ONES << 7;
 
-/// The eight bytes at `at`. Zeros stand for what is beyond the end.
+/// Returns the eight bytes at `at`, with zeros beyond the end.
 #[inline]
 pub(crate) fn load(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..).and_then(<[u8]>::first_chunk) {
@@ -21,31 +21,31 @@ fn load_end(bytes: &[u8], at: usize) -> u64 {
     rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// The number that the digits at the start of `word` say, and how many there are.
+/// Returns the number of the digits at the start of `word`, and how many digits it has.
 #[inline]
 pub(crate) fn digits(word: u64) -> (u64, usize) {
     let values = word ^ each(b'0');
-    // A byte beyond 9 gets its high bit, and none a carry from the byte below.
+    // A byte above 9 gets its high bit, and no byte carries into the next.
     let others = ((values & !HIGH_BITS) + ONES * (0x80 - 10)) | values;
     let count = first(others & HIGH_BITS);
-    // What comes behind the digits goes, and zeros come before them.
+    // Removes the bytes after the digits, and puts zeros before the digits.
     let values = values.unbounded_shl(64 - 8 * count as u32);
-    // Each step makes one number of two beside each other.
+    // Each step joins two adjacent numbers into one.
     let pairs = (values * 10 + (values >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     ((fours * 10_000 + (fours >> 32)) & 0xffff_ffff, count)
 }
 
-/// Which byte is the first quote or backslash; 8: none is.
+/// Returns the index of the first quote or backslash; 8 if there is none.
 #[inline]
 pub(crate) fn find_special(word: u64) -> usize {
-    // Subtracting one sets the high bit of a zero. What it takes from the bytes above comes after the first.
+    // Subtracting one sets the high bit of a zero. A borrow only reaches bytes after the first hit.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
     let (quotes, backslashes) = (word ^ each(b'"'), word ^ each(b'\\'));
     first((zeros(quotes) | zeros(backslashes)) & HIGH_BITS)
 }
 
-/// The first and the last bytes of `text`, up to eight of each.
+/// Returns the first and the last bytes of `text`, up to eight of each.
 #[inline]
 pub(crate) fn ends(text: &[u8]) -> (u64, u64) {
     if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
@@ -57,7 +57,7 @@ pub(crate) fn ends(text: &[u8]) -> (u64, u64) {
     (text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0)
 }
 
-/// Whether texts are the same: short ones without a call.
+/// Returns whether two texts are equal; short ones without a call.
 #[inline]
 pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
     let len = one.len();
@@ -66,13 +66,13 @@ pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
         && (len <= 16 || one[8..len - 8] == other[8..len - 8])
 }
 
-/// A word of this byte alone.
+/// Returns a word with this byte in each place.
 #[inline]
 fn each(byte: u8) -> u64 {
     ONES * u64::from(byte)
 }
 
-/// Which byte is the first that has a bit.
+/// Returns the index of the first byte with a bit set.
 #[inline]
 fn first(bits: u64) -> usize {
     bits.trailing_zeros() as usize / 8

@@ -1,35 +1,38 @@
-//! Who gets what next. Pure: sockets are a [`Sink`], time is `now_us`.
+//! Subscribers, and the bytes that are due to each. Pure: sockets are a [`Sink`], time is `now_us`.
 //!
 //! ```text
 //! subscription    topic + cursor + policy
 //! subscriber      one connection's subscriptions and its control messages
-//! columns         streams of columns: how they begin and end
-//! ids             when several topics' cursors are named
-//! window          how far one may be sent ahead of its acks
+//! framing         the bytes that a connection adds to shared frames
+//! ids             decides which frames name the cursors of several topics
+//! window          the limit of bytes ahead of a client's acks
 //! transmit        one send: planned, sent, committed
-//! deliver         the one way out: one send after the other, up to a budget
+//! at_once         a send that is all of a visit
+//! deliver         one send after the other, up to a budget
 //! ```
 //!
-//! The owner of subscribers visits each with [`Subscriber::deliver`] when something may be due
+//! The owner of subscribers visits each with [`Subscriber::deliver`] when bytes may be due
 //! to it: when a feed that it reads has got a batch, when its sink has room again, at the time
 //! that the last visit returned, and after any other call on the subscriber.
 //!
 //! ```
 //! use std::{io::IoSlice, sync::Arc};
 //! use thalweg_core::fanout::{
-//!     Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
+//!     Budget, ConnectionFraming, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
 //! };
-//! use thalweg_core::stream::{BatchBounds, Feed, HistoryBounds, Log, Offsets, Payloads, Sequencer};
+//! use thalweg_core::stream::{BatchBounds, Feed as _, HistoryBounds, Log, Offsets, Payloads, Sequencer};
 //! use thalweg_wire::{Epoch, Format, StartAt};
 //!
 //! /// One feed is all that there is.
-//! struct One(Feed);
+//! struct One(Log);
 //!
 //! impl Feeds for One {
-//!     fn feed(&self, _: FeedKey) -> Option<&Feed> {
+//!     type Feed = Log;
+//!
+//!     fn feed(&self, _: FeedKey) -> Option<&Log> {
 //!         Some(&self.0)
 //!     }
-//!     fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Feed> {
+//!     fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Log> {
 //!         Some(&mut self.0)
 //!     }
 //! }
@@ -47,11 +50,13 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (epoch, now_us) = (Epoch::new(0x9f).ok_or("no epoch")?, 0);
 //! let history = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
-//! let mut feeds = One(Feed::Log(Log::new("cars".parse()?, epoch, 1, Offsets::Consecutive, history)));
+//! let mut feeds = One(Log::new("cars".parse()?, epoch, 1, Offsets::Consecutive, history));
 //!
 //! // Its subscriber waits for events.
 //! let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms: Terms::default() };
-//! let mut subscriber = Subscriber::new(Format::NDJSON, b"", &[subscribe], ResponseMode::Endless);
+//! let framing = ConnectionFraming::new(Format::NDJSON);
+//! let mut subscriber =
+//!     Subscriber::new(Format::NDJSON, b"", &[subscribe], ResponseMode::Endless, framing);
 //! let (mut sink, mut scratch) = (Bytes(Vec::new()), Scratch::default());
 //! let budget = Budget { socket_bytes: 1 << 20 };
 //! let delivered = subscriber.deliver(&mut feeds, &mut sink, now_us, budget, &mut scratch);
@@ -79,9 +84,9 @@
 //! ```
 
 mod at_once;
-mod columns;
 mod control;
 mod deliver;
+mod framing;
 mod ids;
 mod subscriber;
 mod subscription;
@@ -94,52 +99,53 @@ use crate::stream::Feed;
 
 pub use at_once::{AtOnce, Step};
 pub use deliver::{Delivered, Scratch};
+pub use framing::ConnectionFraming;
 pub use subscriber::{ResponseMode, Subscriber};
 pub use subscription::{Policy, Subscribe, Terms};
 
-/// A topic's place among a shard's feeds.
+/// A topic's key among a shard's feeds.
 pub type FeedKey = u32;
 
-/// The feeds that a shard's subscribers read. Within a visit a key must name the same feed, and
-/// none may go away while a subscriber reads it.
+/// The feeds that a shard's subscribers read. Within a visit a key names the same feed, and no feed goes away
+/// while a subscriber reads it.
 pub trait Feeds {
-    /// The feed of a key. `None` while it is not here yet: its subscriptions wait, and
-    /// their subscribers must be visited when it has come.
-    fn feed(&self, key: FeedKey) -> Option<&Feed>;
+    /// The type of a feed: one kind, or any.
+    type Feed: Feed;
 
-    /// The same, to pin batches.
-    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed>;
+    /// Returns the feed of a key. `None` while it is not here yet: its subscriptions wait, and their subscribers
+    /// must be visited when it comes.
+    fn feed(&self, key: FeedKey) -> Option<&Self::Feed>;
 
-    /// A sink took the last byte of events of which the oldest was published so long ago, in µs. Of a
-    /// subscription that was told to wait, or that had not had everything before, nothing is said.
+    /// Returns the feed of a key, to pin batches.
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Self::Feed>;
+
+    /// A sink took the last byte of events, the oldest of which was published `age_us` ago. This is not
+    /// called for a subscription with an interval, or one that was behind.
     fn sent(&mut self, _age_us: u64) {}
 }
 
-/// Where a subscriber's bytes go: a socket, one with TLS, a pipe.
+/// The receiver of a subscriber's bytes: a socket with or without TLS, or a pipe.
 pub trait Sink {
-    /// Takes as many bytes of `slices`, from their beginning on, as fit now, and does not
-    /// wait. The slices are shared with others and are only lent for the call. They are not
-    /// all empty.
+    /// Takes as many bytes of `slices`, from their beginning on, as fit now, and does not wait. The slices are
+    /// shared with others and lent for the call. They are not all empty.
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent;
 }
 
-/// What a sink did.
+/// The result of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It took this many bytes. If it took fewer than were offered, even 0, the sink is full:
-    /// the visit ends with [`Delivered::Full`], and the sink must report when it has room
-    /// again.
+    /// The sink took this many bytes. If it took fewer than were offered, even 0, the sink is full: the visit ends
+    /// with [`Delivered::Full`], and the sink must report when it has room again.
     Bytes(usize),
-    /// It takes no more bytes, ever: the peer is gone. The visit ends with
-    /// [`Delivered::Gone`].
+    /// The sink will take no more bytes, because the peer is gone. The visit ends with [`Delivered::Gone`].
     Gone,
 }
 
-/// What a visit may spend.
+/// The budget of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes for one subscriber in one visit. When they are sent, the visit ends with
-    /// [`Delivered::More`], so that others get their turn. The budget is checked between sends:
-    /// a visit sends at least once, and may send more than this.
+    /// Bytes for one subscriber in one visit. When they are sent, the visit ends with [`Delivered::More`], so that
+    /// others get their turn. The budget is checked between sends: a visit sends at least once, and may send more
+    /// than this.
     pub socket_bytes: usize,
 }

@@ -1,12 +1,15 @@
-//! The pure core of the push server: topics' histories, and who gets what next. No socket, no clock, no
-//! runtime: time comes in as `now_us`, sockets are a [`fanout::Sink`].
+//! The pure core of the push server. It has no socket, no clock and no runtime: the caller passes the time
+//! as `now_us`, and a socket as a [`fanout::Sink`].
 //!
 //! ```text
+//! dispatch  an enum implements a trait by its variants
 //! stream  a topic's ordered, bounded history, and the bytes of its newest part
-//! fanout  subscribers: cursors into that, and what each is due
-//! patch   the way from one JSON document to another
+//! fanout  subscribers: cursors into that, and the bytes due to each
+//! patch   patches between JSON documents
 //! ```
 
+#[macro_use]
+mod dispatch;
 pub mod fanout;
 pub mod patch;
 pub mod stream;

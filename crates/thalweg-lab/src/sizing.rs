@@ -16,8 +16,8 @@ const LOADED: f64 = 0.7;
 const ENVELOPE_BYTES: f64 = 120.0;
 /// Headers of TCP and IPv4 to a segment's 1,448 bytes of payload, acknowledgements, Ethernet.
 const HEADERS: f64 = 1.08;
-/// What the server keeps of a subscriber over TCP, at most (ARCHITECTURE.md, Invariants): where
-/// a run does not tell.
+/// Bytes that the server keeps of a subscriber over TCP, at most (ARCHITECTURE.md, Invariants), if
+/// a run has no figure for it.
 const SUBSCRIBER_BYTES: f64 = 1024.0;
 /// A TCP socket of Linux without anything in its buffers, both structures and the file.
 const SOCKET_BYTES: f64 = 4096.0;

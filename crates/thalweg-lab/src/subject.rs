@@ -28,6 +28,7 @@ mod temporary_folder;
 pub mod tls;
 
 pub use child::OwnedChild;
+use command::in_old_words;
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use install::{install, install_peers, peers};
@@ -40,14 +41,13 @@ pub use temporary_folder::TemporaryFolder;
 
 use crate::scenario::{Program, Role};
 use anyhow::{Context, bail};
-use processes::Processes;
+use processes::{Processes, READY_WITHIN};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const READY_WITHIN: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_millis(5);
 
 /// Kills every running subject, what it has started and what is beside it, because this process is
@@ -55,6 +55,13 @@ const PROBE_EVERY: Duration = Duration::from_millis(5);
 pub fn kill_all() {
     child::kill_all();
     temporary_folder::remove_all();
+}
+
+/// Whether a build has the flag `--set`: older ones have a flag for each setting.
+fn has_set(binary: &Path) -> anyhow::Result<bool> {
+    let help = Command::new(binary).args(["serve", "--help"]).stdin(Stdio::null()).output();
+    let help = help.with_context(|| format!("{} cannot be started", name_of(binary)))?;
+    Ok(String::from_utf8_lossy(&help.stdout).contains("--set <"))
 }
 
 /// A running subject, with the processes beside it. Dropped, all are killed.
@@ -80,10 +87,15 @@ impl Running {
             bail!("a subject of several processes runs on loopback: leave --under and --at out");
         }
         let shards = launch.settings.shards;
-        let mut beside =
-            Processes::start(launch.processes, program, shards, cores, processes::READY_WITHIN)?;
+        let mut beside = Processes::start(launch.processes, program, shards, cores, READY_WITHIN)?;
         let address = place.free_address()?;
-        let words = arguments(launch, address).into_iter().map(|word| beside.fill(&word, program));
+        let mut words = arguments(launch, address);
+        if let Program::Build(binary) = launch.program
+            && !has_set(binary)?
+        {
+            words = in_old_words(words);
+        }
+        let words = words.into_iter().map(|word| beside.fill(&word, program));
         let mut words = words.collect::<anyhow::Result<Vec<String>>>()?;
         let program = match launch.program {
             Program::Peer(_) => match words.remove(0) {
@@ -148,11 +160,8 @@ impl Running {
 
     fn wait_until_ready(&mut self, ready: &str, is_tls: bool) -> anyhow::Result<()> {
         // A node answers before it has what the others have.
-        let (path, within) = match self.beside.pids().next() {
-            Some(_) => ("/readyz", processes::READY_WITHIN),
-            None => (ready, READY_WITHIN),
-        };
-        let deadline = Instant::now() + within;
+        let path = if self.beside.pids().next().is_some() { "/readyz" } else { ready };
+        let deadline = Instant::now() + READY_WITHIN;
         while Instant::now() < deadline {
             if let Some(status) = self.child.ended()? {
                 bail!("the subject ended before it was ready ({status}); see subjects.log");
@@ -162,7 +171,7 @@ impl Running {
             }
             std::thread::sleep(PROBE_EVERY);
         }
-        let seconds = within.as_secs();
+        let seconds = READY_WITHIN.as_secs();
         bail!("the subject did not answer GET {path} with 200 within {seconds} s; see subjects.log")
     }
 }

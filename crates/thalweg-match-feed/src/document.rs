@@ -1,4 +1,4 @@
-//! A match as JSON, as long as it is to be.
+//! A match as JSON of a given length.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use super::{
 const DAYS: &[&str] = &["11-21", "11-28", "12-05", "12-12", "12-19", "12-26"];
 
 impl Match {
-    /// Gives players records of earlier matches, until the document is as long as it is to be. They
-    /// go as there is more of this match to tell.
+    /// Adds records of earlier matches to players until the document has its length. They are removed again as this
+    /// match has more data.
     pub(crate) fn add_records(&mut self) {
         self.write();
         let mut missing = self.size.bytes().saturating_sub(self.json.len());
@@ -27,7 +27,7 @@ impl Match {
         }
     }
 
-    /// Writes the document. What is too much goes, oldest first: records, else actions, else comments.
+    /// Writes the document. Removes the oldest surplus data: records, then actions, then comments.
     pub(crate) fn fit(&mut self) {
         self.write();
         let mut excess = self.json.len().saturating_sub(self.size.bytes());
@@ -44,7 +44,7 @@ impl Match {
         }
     }
 
-    /// Takes the oldest from the longest of the players' lists, which have the oldest first.
+    /// Removes the oldest entry of the longest of the players' lists, which have the oldest first.
     fn drop_longest(&mut self, list: fn(&mut Player) -> &mut VecDeque<String>) -> Option<String> {
         self.players.iter_mut().map(list).max_by_key(|list| list.len())?.pop_front()
     }

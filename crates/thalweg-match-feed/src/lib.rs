@@ -1,15 +1,15 @@
-//! Football matches as JSON documents, of the topics `matchesfeed/{id}/matchcentre` and
-//! `matchesfeed/all`. A match goes on by a second at a time; between two versions some 1 to 5 %
-//! of the bytes change. Pure, and the same for the same seed.
+//! Football matches as JSON documents, of the topics `matchesfeed/{id}/matchcentre` and `matchesfeed/all`. A match
+//! advances second by second; between two versions some 1 to 5 % of the bytes change. Pure, and the same for the same
+//! seed.
 //!
 //! - `lib`: a match, second by second
-//! - `document`: a match as JSON, as long as it is to be
-//! - `team`, `player`: who plays, and what is counted of them
+//! - `document`: a match as JSON of a given length
+//! - `team`, `player`: teams and players, and their statistics
 //! - `phase`: first half, half time and so on
-//! - `size`: how much detail a document has
+//! - `size`: the detail of a document
 //! - `text`: pieces of JSON
 //!
-//! Teams and players are invented ("Reds", "Reds 9"). Whoever only wants documents:
+//! Teams and players are invented ("Reds", "Reds 9"). An example:
 //!
 //! ```
 //! use thalweg_match_feed::{Match, Size};
@@ -41,10 +41,10 @@ pub struct Match {
     id: String,
     size: Size,
     random: fastrand::Rng,
-    /// How many matches these teams have played here before, one a week.
+    /// Number of earlier matches of these teams, one per week.
     round: u32,
     phase: Phase,
-    /// Seconds since the phase began.
+    /// Seconds since the start of the phase.
     second: u32,
     attendance: u32,
     /// Home and away.
@@ -53,27 +53,27 @@ pub struct Match {
     timeline: VecDeque<Event>,
     /// Texts of the newest comments, newest first.
     commentary: VecDeque<String>,
-    /// Events, comments and actions so far: their ids.
+    /// Number of events, comments and actions so far, for their ids.
     made: u32,
     json: Vec<u8>,
 }
 
-/// Something that stays in the timeline, newest first.
+/// An entry of the timeline, newest first.
 #[derive(Debug, Clone)]
 struct Event {
     is_goal: bool,
-    /// As JSON: it does not change any more.
+    /// Its final JSON.
     json: String,
 }
 
-/// Goals of a match: more would not fit into the smallest document.
+/// Goals of a match: the smallest document has no room for more.
 const GOALS_MAX: u32 = 5;
 
 impl Match {
-    /// The match of an id. It is some minutes into its first half.
+    /// Returns the match with this id, some minutes into its first half.
     ///
-    /// `seed` and `id` decide about all that happens. `id` goes into the document as it is, so it
-    /// has letters, digits, `-` and `_` alone.
+    /// `seed` and `id` determine the whole match. The document holds `id` unescaped: use letters, digits, `-` and `_`
+    /// only.
     #[must_use]
     pub fn new(seed: u64, id: &str, size: Size) -> Self {
         let number = id.parse().unwrap_or_else(|_| hash(id.as_bytes()));
@@ -96,32 +96,31 @@ impl Match {
             json: Vec::new(),
         };
         game.line_up();
-        // Some have begun earlier than others.
+        // Matches begin at different times.
         let begun = Phase::Scheduled.seconds() + game.random.u32(300..2_400);
         (0..begun).for_each(|_| game.step());
         game.fit();
         game
     }
 
-    /// One second of match time later. After the end of a match the next one of the same teams is
-    /// announced.
+    /// Advances by one second of match time. After the end of a match, the next match of the same teams is announced.
     pub fn advance(&mut self) {
         self.advance_by(1);
     }
 
-    /// So many seconds later. Documents in between are not written.
+    /// Advances by this many seconds. Documents in between are not written.
     pub fn advance_by(&mut self, seconds: u32) {
         (0..seconds).for_each(|_| self.step());
         self.fit();
     }
 
-    /// The document, `matchesfeed/{id}/matchcentre`.
+    /// Returns the document, `matchesfeed/{id}/matchcentre`.
     #[must_use]
     pub fn json(&self) -> &[u8] {
         &self.json
     }
 
-    /// The document of all matches, `matchesfeed/all`: of each its teams, score, status and clock.
+    /// Returns the document of all matches, `matchesfeed/all`: teams, score, status and clock of each.
     #[must_use]
     pub fn list_json<'a>(matches: impl IntoIterator<Item = &'a Self>) -> Vec<u8> {
         let mut out = Vec::from(r#"{"matches":["#);
@@ -157,7 +156,7 @@ impl Match {
         if self.second >= self.phase.seconds() {
             self.change_phase();
         }
-        // While play rests, statistics still come in.
+        // Statistics continue to come while play rests.
         self.count();
         if matches!(self.phase, Phase::FirstHalf | Phase::SecondHalf) {
             self.play();
@@ -193,12 +192,12 @@ impl Match {
         }
     }
 
-    /// What is counted every second.
+    /// Updates the statistics that change every second.
     fn count(&mut self) {
         let detail = self.size.detail();
         let share = if self.random.bool() { 1 } else { -1 };
         let home = (self.teams[0].possession as i32 + share).clamp(35, 65) as u32;
-        // At a bound it turns back, so that it changes every second.
+        // Reverses at a bound, which makes the value change every second.
         let home = if home == self.teams[0].possession { home.clamp(36, 64) } else { home };
         (self.teams[0].possession, self.teams[1].possession) = (home, 100 - home);
         let elapsed = self.elapsed();
@@ -226,7 +225,7 @@ impl Match {
         }
     }
 
-    /// What happens while the ball is in play.
+    /// Plays a second with the ball in play.
     fn play(&mut self) {
         let goals: u32 = self.teams.iter().map(|team| team.score).sum();
         if goals < GOALS_MAX && self.one_in(2_000) {
@@ -289,7 +288,7 @@ impl Match {
         self.enter("substitution", &text, goes);
     }
 
-    /// Enters an event of a player in timeline and commentary.
+    /// Adds an event of a player to timeline and commentary.
     fn enter(&mut self, kind: &str, what: &str, index: usize) {
         let (id, minute, player) = (self.next_id(), self.minute(), &self.players[index]);
         let (team, of, name) = (&self.teams[player.side].id, &player.id, &player.name);
@@ -301,7 +300,7 @@ impl Match {
         self.timeline.push_front(Event { is_goal: kind == "goal", json });
         let others = self.timeline.iter().filter(|event| !event.is_goal).count();
         if others > self.size.detail().other_events_max {
-            // A goal stays: the score is what the timeline says.
+            // A goal stays: the timeline must match the score.
             let oldest = self.timeline.iter().rposition(|event| !event.is_goal);
             oldest.and_then(|oldest| self.timeline.remove(oldest));
         }
@@ -323,7 +322,7 @@ impl Match {
         u32::try_from(self.elapsed() / 60).unwrap_or(0)
     }
 
-    /// Seconds on the clock. It counts on while play rests; before the kick-off it is negative.
+    /// Returns the seconds on the clock, which continues while play rests. Before the kick-off it is negative.
     fn elapsed(&self) -> i32 {
         self.second as i32
             + match self.phase {
@@ -334,12 +333,12 @@ impl Match {
             }
     }
 
-    /// A player who is on the pitch, of a position if one is named.
+    /// Returns a player on the pitch, in this position if given.
     fn on_pitch(&mut self, position: Option<&str>) -> usize {
         loop {
             let index = self.random.usize(0..self.players.len());
             let player = &self.players[index];
-            // Each team has a forward on the pitch, or one who came for him.
+            // Each team has a forward on the pitch, or his substitute.
             if player.is_on_pitch && position.is_none_or(|position| player.position == position) {
                 return index;
             }
@@ -359,10 +358,10 @@ impl Match {
     }
 }
 
-/// What players do besides passing.
+/// The actions of players besides passing.
 const OTHER_ACTIONS: &[&str] = &["carry", "duel", "pressure", "reception"];
 
-/// What may be said of a team at any time.
+/// Comments about a team at any time.
 const WORDS: &[&str] = &[
     "keep the ball in their own half",
     "press high and win it back",

@@ -1,4 +1,4 @@
-//! Where a match is in its course.
+//! The phases of a match.
 
 /// A phase of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Phase {
         }
     }
 
-    /// Breaks are shorter than they are elsewhere: who looks at a demo does not wait.
+    /// Returns the length of the phase. Breaks are shorter than in reality, for the viewers of a demo.
     pub(crate) fn seconds(self) -> u32 {
         match self {
             Self::Scheduled | Self::HalfTime | Self::FullTime => 60,

@@ -1,4 +1,4 @@
-//! A player, and what is counted of one.
+//! A player and his statistics.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,24 +27,24 @@ pub(crate) struct Player {
     tackles: u32,
     pub(crate) fouls: u32,
     track: Track,
-    /// What one did in earlier matches, as JSON, oldest first.
+    /// Records of earlier matches, as JSON, oldest first.
     pub(crate) records: VecDeque<String>,
-    /// What one did last in this match, as JSON, oldest first.
+    /// Latest actions in this match, as JSON, oldest first.
     pub(crate) actions: VecDeque<String>,
 }
 
-/// Something that a player does.
+/// An action of a player.
 #[derive(Debug)]
 pub(crate) struct Action {
     pub(crate) id: u32,
-    /// On the clock.
+    /// Seconds on the clock.
     pub(crate) second: i32,
-    /// `pass` or another.
+    /// `pass` or another action.
     pub(crate) kind: &'static str,
     pub(crate) is_good: bool,
 }
 
-/// Where a player is, and how one runs.
+/// A player's place and movement.
 #[derive(Debug, Clone, Default)]
 struct Track {
     /// Decimetres along and across the pitch.
@@ -59,7 +59,7 @@ struct Track {
 const PITCH: (i32, i32) = (1_050, 680);
 
 impl Player {
-    /// Those of a team: eleven, and its substitutes.
+    /// Returns the players of a team: eleven and its substitutes.
     pub(crate) fn of_team(team: &Team, side: usize, size: Size) -> impl Iterator<Item = Self> {
         (1..=11 + size.detail().bench).map(move |number| {
             let is_starting = number <= 11;
@@ -95,7 +95,7 @@ impl Player {
         })
     }
 
-    /// Whether one may still come on.
+    /// Returns whether the player may still come on.
     pub(crate) fn is_fresh(&self) -> bool {
         // A goalkeeper stays on the bench.
         !self.has_played && self.position != "GK"
@@ -106,7 +106,7 @@ impl Player {
         self.has_played = true;
     }
 
-    /// Tells of the match that was so many matches ago; the bytes that it takes.
+    /// Adds a record of the match `ago` matches earlier; returns its bytes.
     pub(crate) fn add_record(&mut self, ago: u32, random: &mut fastrand::Rng) -> usize {
         let (minutes, rating) = (random.u32(20..=90), random.u32(52..=88));
         let (passes, shots) = (minutes * random.u32(3..=7) / 10, random.u32(0..4));
@@ -133,7 +133,7 @@ impl Player {
         }
     }
 
-    /// Another rating, a tenth up or down.
+    /// Changes the rating by a tenth.
     pub(crate) fn rate(&mut self, random: &mut fastrand::Rng) {
         let is_better =
             if random.bool() { self.rating_tenths < 98 } else { self.rating_tenths < 52 };
@@ -141,7 +141,7 @@ impl Player {
             if is_better { self.rating_tenths + 1 } else { self.rating_tenths - 1 };
     }
 
-    /// A second of running.
+    /// Runs for a second.
     pub(crate) fn run(&mut self, random: &mut fastrand::Rng) {
         let track = &mut self.track;
         track.speed_dm_per_s = (track.speed_dm_per_s + random.i32(-12..=12)).clamp(4, 90);
@@ -183,7 +183,7 @@ impl Player {
             let Track { x, y, speed_dm_per_s: speed, distance_dm: distance, heart_rate } =
                 self.track;
             let [x, y, speed, distance] =
-                [x, y, speed, distance].map(|it| Tenths(it.unsigned_abs()));
+                [x, y, speed, distance].map(|value| Tenths(value.unsigned_abs()));
             push(
                 out,
                 format_args!(
@@ -199,8 +199,8 @@ impl Player {
     }
 }
 
-/// So many tenths, as JavaScript writes a number (ECMA-262 §6.1.6.1.20): what a program there has
-/// parsed, and writes again, are the same bytes.
+/// A number of tenths, written like JavaScript (ECMA-262 §6.1.6.1.20): a JavaScript program that parses the document
+/// writes the same bytes.
 struct Tenths(u32);
 
 impl fmt::Display for Tenths {

@@ -1,31 +1,30 @@
-//! How much detail a document has.
+//! The sizes of a document.
 
 use std::str::FromStr;
 
 /// The size of a document, within 5 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// 5,000 bytes: teams, players, what happened.
+    /// 5,000 bytes: teams, players, events.
     Small,
-    /// 10,000 bytes: also substitutes and more that is counted.
+    /// 10,000 bytes: with substitutes and more statistics.
     Medium,
-    /// 165,000 bytes: also where everybody is and what each one does.
+    /// 165,000 bytes: with the place and the actions of every player.
     Large,
 }
 
-/// What distinguishes the sizes.
+/// The details of a size.
 #[derive(Debug)]
 pub(crate) struct Detail {
     /// Substitutes of a team.
     pub(crate) bench: usize,
-    /// Things that players do in a second: one of them is a pass. That is more often than elsewhere, so
-    /// that something changes every second.
+    /// Actions per second; one of them is a pass. More than in reality: the document changes every second.
     pub(crate) actions_per_s: usize,
-    /// Whether each of them is told.
+    /// Whether the document has actions.
     pub(crate) has_actions: bool,
-    /// Whether touches, tackles and fouls of players are told.
+    /// Whether the document has touches, tackles and fouls of players.
     pub(crate) has_duels: bool,
-    /// Whether it is told where players are, and how they run.
+    /// Whether the document has the places and movements of players.
     pub(crate) is_tracked: bool,
     /// Events of the timeline, besides goals.
     pub(crate) other_events_max: usize,
@@ -36,7 +35,7 @@ impl Size {
     /// All sizes, the smallest first.
     pub const ALL: [Self; 3] = [Self::Small, Self::Medium, Self::Large];
 
-    /// Bytes that a document has, within 5 %.
+    /// Returns the bytes of a document, within 5 %.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -46,7 +45,7 @@ impl Size {
         }
     }
 
-    /// As it is written on a command line, e.g. `165KB`.
+    /// Returns the name on a command line, e.g. `165KB`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! A team, and what is counted of it.
+//! A team and its statistics.
 
 use super::text::push;
 
@@ -30,7 +30,7 @@ const GROUNDS: &[&str] = &["East Park", "Harbour Road", "Mill Lane", "The Meadow
 const FORMATIONS: &[&str] = &["4-3-3", "4-4-2", "4-2-3-1", "3-5-2"];
 
 impl Team {
-    /// The team of a number: neighbours differ.
+    /// Returns the team with this number: neighbours differ.
     pub(crate) fn new(number: u64) -> Self {
         let number = (number % NAMES.len() as u64) as usize;
         Self {
@@ -49,7 +49,7 @@ impl Team {
         }
     }
 
-    /// Before the next match.
+    /// Resets the statistics for the next match.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(self.number as u64);
     }
@@ -67,7 +67,7 @@ impl Team {
         self.passes_complete += u32::from(is_complete);
     }
 
-    /// As a list of matches has it.
+    /// Returns the entry in a list of matches.
     pub(crate) fn brief(&self) -> String {
         format!(r#"{{"id":"{}","name":"{}","score":{}}}"#, self.id, self.name, self.score)
     }

@@ -8,7 +8,7 @@ fn document(game: &Match) -> Value {
     serde_json::from_slice(game.json()).unwrap()
 }
 
-/// Every value that is neither object nor array, by its place; elements with an id by that.
+/// Collects every value that is neither object nor array, by path; the path has an element's id, if any.
 fn leaves(place: &str, value: &Value, out: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(members) => {
@@ -22,7 +22,7 @@ fn leaves(place: &str, value: &Value, out: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Bytes of the members that differ, with their names, of both versions where they are new or gone.
+/// Returns the bytes of the changed members with their names, of both versions for new and removed ones.
 fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> usize {
     let bytes = |(place, text): (&String, &String)| {
         place.len() - place.rfind('/').unwrap() + text.len() + 3
@@ -50,7 +50,7 @@ fn a_seed_and_an_id_decide() {
 
 #[test]
 fn a_document_is_as_long_as_it_says_and_a_little_of_it_changes_every_second() {
-    // Of the largest, a part: building its documents to compare them takes its time.
+    // A part of the largest: comparing all of its documents takes long.
     for (size, seconds) in [(Size::Small, 6_000), (Size::Medium, 1_000), (Size::Large, 60)] {
         let mut game = Match::new(3, "8", size);
         let (mut usual, mut before) = (0, BTreeMap::new());
@@ -105,7 +105,7 @@ fn the_score_is_what_the_timeline_says() {
     assert_eq!(statuses[..6], match_through);
 }
 
-/// However much a document is to have: nothing is counted that did not happen.
+/// For any size, the statistics match the events.
 #[test]
 fn what_is_counted_is_what_a_match_has() {
     for size in Size::ALL {
@@ -118,8 +118,9 @@ fn what_is_counted_is_what_a_match_has() {
             .sum();
         assert!(passes <= seconds + 120, "{passes} of {size:?} in {seconds} s");
         let comments = document["commentary"].as_array().unwrap();
-        let told = |text: &Value| comments.iter().filter(|it| it["text"] == *text).count();
-        let most = comments.iter().map(|it| told(&it["text"])).max().unwrap();
+        let told =
+            |text: &Value| comments.iter().filter(|comment| comment["text"] == *text).count();
+        let most = comments.iter().map(|comment| told(&comment["text"])).max().unwrap();
         assert!(most * 4 <= comments.len() + 8, "{most} of {} are one", comments.len());
     }
 }

@@ -1,4 +1,4 @@
-//! JSON, written piece by piece.
+//! Writes JSON piece by piece.
 
 pub(crate) fn push(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     // Writing to a Vec cannot fail.

@@ -1,27 +1,24 @@
-//! What a stream answers to a message that is to be stored.
+//! Answers of a stream to a message that it is asked to store (publish acknowledgements).
 
 use serde::Deserialize;
 
 use crate::api::code;
 
-/// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ack {
-    /// It is stored.
     Stored {
         sequence: u64,
-        /// Whether it was before: the stream knows a message with its id.
+        /// Whether an earlier message with the same id was stored.
         is_duplicate: bool,
     },
-    /// It is not stored, and may be a little later.
+    /// The message is not stored, and a retry may succeed soon.
     NotNow,
-    /// One with the same id is being stored, and may be or not.
+    /// A message with the same id is being stored; the outcome is open.
     InProcess,
-    /// It is not stored: another message of its subject has come.
+    /// The message is not stored, because its subject has a newer one.
     Outdated,
-    /// It is not stored, and will not be: one sentence.
+    /// The message is not stored, and a retry does not help. Holds the reason, one sentence.
     Refused(String),
-    /// The answer cannot be read.
     Unreadable,
 }
 
@@ -50,7 +47,9 @@ impl Ack {
                 | code::TOO_MANY_REQUESTS => Self::NotNow,
                 code::DUPLICATE_IN_PROCESS => Self::InProcess,
                 code::WRONG_LAST_SEQUENCE | code::WRONG_LAST_SEQUENCE_CONSTANT => Self::Outdated,
-                _ => Self::Refused(format!("NATS does not store it: {description} ({err_code})")),
+                _ => {
+                    Self::Refused(format!("NATS rejected the message: {description} ({err_code})"))
+                }
             },
             Ok(Raw { seq: 0, .. }) | Err(_) => Self::Unreadable,
             Ok(Raw { seq, duplicate, .. }) => {
@@ -82,7 +81,7 @@ mod tests {
         }
         assert_eq!((error(10071), error(10164)), (Ack::Outdated, Ack::Outdated));
         for refused in [10054, 10060, 10077, 10109, 0] {
-            let sentence = format!("NATS does not store it: so ({refused})");
+            let sentence = format!("NATS rejected the message: so ({refused})");
             assert_eq!(error(refused), Ack::Refused(sentence));
         }
         for unreadable in ["", "{}", "{\"seq\":0}", "+OK"] {

@@ -1,7 +1,6 @@
-//! JetStream's requests, as far as they are needed.
+//! Requests to JetStream's API.
 //!
-//! Configurations are JSON as the server has it: what this release does not know of a stream stays as
-//! it is when the stream is updated.
+//! Configurations are JSON as the server sends it: an update keeps fields that this release does not know.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,25 +14,23 @@ use crate::{
     requests::{Requests, Unanswered},
 };
 
-/// Between two attempts while JetStream does not answer.
+/// The pause between two attempts while JetStream does not answer.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a leader leads until it certainly knows all that was stored before.
+/// The time after which a new leader knows all messages that were stored before it led.
 const LEADER_SETTLED: Duration = Duration::from_secs(2);
 
-/// Error codes of JetStream (`err_code`).
 pub(crate) mod code {
-    /// No server has room for it, or enough of them are not there yet.
+    /// Too few servers are up or have room.
     pub(crate) const NO_PEERS: u64 = 10005;
-    /// There is no meta leader.
     pub(crate) const CLUSTER_NOT_AVAILABLE: u64 = 10008;
-    /// Whoever was asked is not the leader any more.
+    /// The server that got the request is no longer the leader.
     pub(crate) const CLUSTER_NOT_LEADER: u64 = 10009;
     pub(crate) const NO_MESSAGE_FOUND: u64 = 10037;
     pub(crate) const STREAM_NAME_IN_USE: u64 = 10058;
     pub(crate) const STREAM_NOT_FOUND: u64 = 10059;
     pub(crate) const SUBJECTS_OVERLAP: u64 = 10065;
-    /// The last message of the subject is another one.
+    /// The last message of the subject is not the expected one.
     pub(crate) const WRONG_LAST_SEQUENCE: u64 = 10071;
     pub(crate) const STREAM_OFFLINE: u64 = 10118;
     /// A message with the same id is being stored.
@@ -43,19 +40,15 @@ pub(crate) mod code {
     pub(crate) const TOO_MANY_REQUESTS: u64 = 10167;
 }
 
-/// Why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApiError {
-    /// There was no answer.
     Unanswered(Unanswered),
-    /// The answer is an error.
     Refused { code: u64, description: String },
-    /// The answer cannot be read.
     Unreadable(String),
 }
 
 impl ApiError {
-    /// Whether the same request may succeed a little later.
+    /// Returns whether a retry may succeed soon.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unanswered(Unanswered::TooLarge) | Self::Unreadable(_) => false,
@@ -71,12 +64,10 @@ impl ApiError {
         }
     }
 
-    /// Whether it says that there is no such stream.
     pub(crate) fn is_not_found(&self) -> bool {
         self.has_code(code::STREAM_NOT_FOUND)
     }
 
-    /// Whether the server gave this error.
     pub(crate) fn has_code(&self, wanted: u64) -> bool {
         matches!(self, Self::Refused { code, .. } if *code == wanted)
     }
@@ -87,7 +78,7 @@ impl std::fmt::Display for ApiError {
         match self {
             Self::Unanswered(Unanswered::NotSent) => f.write_str("there is no connection"),
             Self::Unanswered(Unanswered::NoResponders) => {
-                f.write_str("JetStream is not there (is it enabled, and has it a leader?)")
+                f.write_str("JetStream does not answer: enable it, and check that it has a leader")
             }
             Self::Unanswered(Unanswered::Lost) => f.write_str("the connection was lost"),
             Self::Unanswered(Unanswered::Timeout) => f.write_str("no answer came"),
@@ -98,21 +89,20 @@ impl std::fmt::Display for ApiError {
     }
 }
 
-/// What is known of a stream.
+/// A stream's configuration and state, as JetStream reports them.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct StreamInfo {
     pub(crate) config: Value,
     #[serde(deserialize_with = "time")]
     pub(crate) created: SystemTime,
-    pub(crate) state: StreamState,
-    /// When it was asked, by the leader's clock.
+    pub(crate) state: SequenceRange,
+    /// The time of the report, by the leader's clock.
     #[serde(default, rename = "ts", deserialize_with = "optional_time")]
-    pub(crate) asked: Option<SystemTime>,
+    pub(crate) reported: Option<SystemTime>,
     #[serde(default)]
     pub(crate) cluster: Cluster,
 }
 
-/// What is known of a stream's servers.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(crate) struct Cluster {
     /// By the leader's clock.
@@ -121,13 +111,13 @@ pub(crate) struct Cluster {
 }
 
 impl StreamInfo {
-    /// How long it has had its leader.
+    /// Returns the time for which the stream has had its leader.
     pub(crate) fn leader_age(&self) -> Option<Duration> {
-        self.asked?.duration_since(self.cluster.leader_since?).ok()
+        self.reported?.duration_since(self.cluster.leader_since?).ok()
     }
 
-    /// Whether the stream may have a message that this answer does not know of: its leader has become it
-    /// just now, and may not have gone through all that was stored.
+    /// Returns whether the stream may have a message that this report lacks: a leader that was elected just now may not
+    /// know all stored messages yet.
     pub(crate) fn may_lack(&self, sequence: u64) -> bool {
         let is_new = self.leader_age().is_some_and(|age| age < LEADER_SETTLED);
         is_new && sequence > self.state.last_seq
@@ -135,17 +125,16 @@ impl StreamInfo {
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub(crate) struct StreamState {
-    /// 0 if there never was a message.
+pub(crate) struct SequenceRange {
+    /// 0 if the stream never had a message.
     pub(crate) first_seq: u64,
     pub(crate) last_seq: u64,
 }
 
-/// What is known of a consumer.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ConsumerInfo {
     pub(crate) delivered: Delivered,
-    /// Messages that it has not delivered.
+    /// The number of messages that it has not delivered.
     pub(crate) num_pending: u64,
 }
 
@@ -154,7 +143,7 @@ pub(crate) struct Delivered {
     pub(crate) stream_seq: u64,
 }
 
-/// What an update of a stream answers, as far as it is needed: that it was done.
+/// An answer without a result that matters.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Done {}
 
@@ -169,7 +158,7 @@ fn optional_time<'de, D: serde::Deserializer<'de>>(
     time(deserializer).map(Some)
 }
 
-/// An answer is an object with the member `error`, or the result.
+/// Parses an answer: an object with the member `error`, or the result.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     #[derive(Deserialize)]
     struct Failed {
@@ -190,7 +179,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(unreadable)
 }
 
-/// Each waits for `timeout` at most.
+/// Sends requests to JetStream's API, each with a timeout.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     requests: Requests,
@@ -202,7 +191,6 @@ impl Api {
         Self { requests, timeout }
     }
 
-    /// The same, with another timeout.
     pub(crate) fn with_timeout(&self, timeout: Duration) -> Self {
         Self { requests: self.requests.clone(), timeout }
     }
@@ -211,7 +199,7 @@ impl Api {
         self.ask(format!("STREAM.INFO.{stream}"), None).await
     }
 
-    /// Creates it; done as well if it is there with the same configuration.
+    /// Creates a stream. Succeeds if the stream exists with the same configuration.
     pub(crate) async fn create_stream(
         &self,
         stream: &str,
@@ -246,7 +234,7 @@ impl Api {
         self.ask(format!("CONSUMER.DELETE.{stream}.{consumer}"), None).await
     }
 
-    /// A message, from any replica: one may not have it yet. `None` if it is not there.
+    /// Returns a message from any replica; `None` if the replica does not have it, or not yet.
     pub(crate) async fn message(
         &self,
         stream: &str,
@@ -267,14 +255,13 @@ impl Api {
         }
     }
 
-    /// Whether there is a message from `from` on, as any replica knows.
     pub(crate) async fn has_after(&self, stream: &str, from: u64) -> Result<bool, ApiError> {
         let body = json!({ "seq": from, "next_by_subj": ">" });
         Ok(self.direct_get(stream, &body).await?.is_some())
     }
 
-    /// The number of the first message of a subject from `from` on, as the leader knows, and whether it
-    /// says that the topic has ended. `None` if there is none.
+    /// Asks the leader for the first message of a subject from `from` on. Returns its sequence number, and whether it
+    /// ends its topic; `None` if there is no such message.
     pub(crate) async fn next_message(
         &self,
         stream: &str,
@@ -283,18 +270,18 @@ impl Api {
     ) -> Result<Option<(u64, bool)>, ApiError> {
         #[derive(Deserialize)]
         struct Found {
-            message: Place,
+            message: RawHeaders,
         }
         #[derive(Deserialize)]
-        struct Place {
+        struct RawHeaders {
             seq: u64,
-            /// As they were sent. Left out if there are none.
+            /// The headers in base64; absent if there are none.
             #[serde(default)]
             hdrs: String,
         }
         let body = json!({ "seq": from, "next_by_subj": subject });
         match self.ask::<Found>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
-            Ok(Found { message: Place { seq, hdrs } }) => {
+            Ok(Found { message: RawHeaders { seq, hdrs } }) => {
                 let headers = base64(&hdrs)?;
                 Ok(Some((seq, message::is_end(&headers))))
             }
@@ -303,7 +290,6 @@ impl Api {
         }
     }
 
-    /// Removes the messages of a subject that come before one.
     pub(crate) async fn purge(
         &self,
         stream: &str,
@@ -314,8 +300,7 @@ impl Api {
         self.ask(format!("STREAM.PURGE.{stream}"), Some(&body)).await
     }
 
-    /// The last message of a subject, as the leader knows: its number and its body. `None` if there
-    /// is none.
+    /// Asks the leader for the last message of a subject. Returns its sequence number and its body.
     pub(crate) async fn last_message(
         &self,
         stream: &str,
@@ -323,18 +308,18 @@ impl Api {
     ) -> Result<Option<(u64, Vec<u8>)>, ApiError> {
         #[derive(Deserialize)]
         struct Found {
-            message: Stored,
+            message: RawBody,
         }
         #[derive(Deserialize)]
-        struct Stored {
+        struct RawBody {
             seq: u64,
-            /// Left out if it is empty.
+            /// The body in base64; absent if it is empty.
             #[serde(default)]
             data: String,
         }
         let body = json!({ "last_by_subj": subject });
         match self.ask::<Found>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
-            Ok(Found { message: Stored { seq, data } }) => Ok(Some((seq, base64(&data)?))),
+            Ok(Found { message: RawBody { seq, data } }) => Ok(Some((seq, base64(&data)?))),
             Err(error) if error.has_code(code::NO_MESSAGE_FOUND) => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,4 +1,4 @@
-//! The one connection to NATS. It is made anew by itself when it is lost.
+//! The one connection to NATS, which reconnects by itself.
 
 use std::{
     error::Error,
@@ -13,34 +13,32 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::settings::Settings;
 
-/// How long a start waits for the servers: they may be starting, too.
+/// The time for which a start waits for the servers, which may be starting, too.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long it waits between two attempts.
 const START_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a connection may take to be made. A server that does not answer must not keep this one from the next.
+/// The timeout of an attempt to connect. After it, the next server is tried.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The longest pause between attempts to connect again.
 const RECONNECT_PAUSE_MS_MAX: u64 = 500;
 
-/// How long the server may say nothing before it is asked for a sign of life. The connection is lost when
-/// it says nothing three times: a machine that has gone closes no connection.
+/// The time without data after which the client pings the server. The connection is lost when three pings are not
+/// answered: a machine that fails closes no connection.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Messages that may wait in a subscription. What bounds them is flow control: JetStream leaves at most
-/// 32 MiB of a consumer unconfirmed, and a message counts there with its inbox, reply subject and
-/// headers, never less than 64 bytes. With fewer places, small messages would be dropped when who takes
-/// them stands still, and each drop costs a new consumer. So a stream that stands still may hold 32 MiB of
-/// bodies, or a third of a million tiny messages (100 MiB); one that does not, a hundredth.
+/// Maximum number of messages that wait in a subscription. Flow control bounds them earlier: JetStream leaves at most
+/// 32 MiB of a consumer unconfirmed, and a message counts there with its inbox, reply subject and headers, never less
+/// than 64 bytes. With fewer places, small messages would be dropped when the reader blocks, and each drop costs a new
+/// consumer. A blocked reader may hold 32 MiB of bodies, or a third of a million tiny messages (100 MiB); any other
+/// reader holds a hundredth.
 const SUBSCRIPTION_MESSAGES_MAX: usize = (32 << 20) / 64;
 
-/// What is read from the socket at once. The client library goes on reading, 128 times, before anybody else gets
-/// the thread: so much waits then in subscriptions.
+/// Size of the read buffer. The client library reads 128 times before another task runs, and this much then waits in
+/// subscriptions.
 const READ_BYTES: u16 = 16 << 10;
 
-/// A connection, and when it was lost. Cheap to clone.
+/// A connection, and the number of its losses. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -65,10 +63,10 @@ impl Connection {
             match error.kind() {
                 ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
                     return Err(format!(
-                        "NATS ({names}) does not let this server in: check its credentials"
+                        "NATS ({names}) rejected this server: check its credentials"
                     ));
                 }
-                kind if is_of_tls(kind, &error) => {
+                kind if is_tls_error(kind, &error) => {
                     return Err(format!(
                         "cannot connect to NATS ({names}): {error}; check the addresses, and the file of authorities for tls://"
                     ));
@@ -84,12 +82,11 @@ impl Connection {
         }
     }
 
-    /// Whether there is a connection, as far as is known.
     pub(crate) fn is_up(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
 
-    /// Changes whenever the connection is lost from now on.
+    /// Returns a receiver that changes when the connection is lost from now on.
     pub(crate) fn losses(&self) -> watch::Receiver<u64> {
         let mut losses = self.losses.clone();
         losses.mark_unchanged();
@@ -97,9 +94,8 @@ impl Connection {
     }
 }
 
-/// Whether a server cannot be talked to over TLS as it is configured. A certificate that is not trusted shows as
-/// data that is not valid.
-fn is_of_tls(kind: ConnectErrorKind, error: &dyn Error) -> bool {
+/// Returns whether TLS failed. The client library reports a certificate that is not trusted as invalid data.
+fn is_tls_error(kind: ConnectErrorKind, error: &dyn Error) -> bool {
     let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     let is_invalid = io.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
     kind == ConnectErrorKind::Tls || is_invalid
@@ -155,13 +151,13 @@ async fn options(
     Ok(options)
 }
 
-/// The client library reads them from no URL by itself.
+/// Returns user and password of an address, which the client library ignores.
 fn user_and_password(server: &ServerAddr) -> Option<(String, String)> {
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     Some((decoded(server.username()?), decoded(server.password().unwrap_or_default())))
 }
 
-/// None before the first two attempts, then longer ones: 2 ms, 4 ms and so on.
+/// Returns the pause before an attempt: none before the first two, then 2 ms, 4 ms and so on.
 fn reconnect_pause(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(1)).unwrap_or(u32::MAX);
     let pause_ms = if attempts <= 1 { 0 } else { 2u64.saturating_pow(doublings) };

@@ -1,10 +1,10 @@
-//! A stream's consumer: made, followed, and made again whenever it may have lost something.
+//! A stream's consumer, which is created again whenever messages may have been lost.
 //!
-//! It is an ephemeral push consumer without a filter: JetStream sends messages as they come, and reads
-//! each once for this server, whatever topics there are.
+//! It is an ephemeral push consumer without a filter: JetStream sends messages as they are stored, and reads each once
+//! for this server, for all topics.
 //!
-//! Consumers are made by the meta leader, and a stream may have all it needs while there is none. So
-//! as long as no consumer can be made, the stream is read by direct get.
+//! The meta leader creates consumers, and a stream may be available while there is no meta leader. The stream is read
+//! by direct get as long as no consumer can be created.
 
 use std::time::Duration;
 
@@ -12,29 +12,28 @@ use async_nats::{HeaderName, Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use thalweg_server::now_us;
+use thalweg_broker::Follower;
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
     api::{Api, ApiError, RETRY_PAUSE},
     counts::add,
-    end::Target,
-    reader::{Came, Lost, Reader},
-    reply::place_of,
+    now_us,
+    reader::{Lost, Reader, Received},
+    reply::parse_reply,
     setup,
 };
 
-/// How often a consumer that has nothing to send says so.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 
-/// A consumer that says nothing for so long is lost: three heartbeats.
+/// A consumer that sends nothing for this time, three heartbeats, is lost.
 const SILENCE: Duration = Duration::from_millis(750);
 
-/// How long JetStream keeps a consumer that nobody listens to.
+/// The time for which JetStream keeps a consumer without a subscriber.
 const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
 
-/// How long JetStream may take to answer the first attempt to make a consumer: a server that has just
-/// gone takes what it was sent with it. Later attempts have the usual time.
+/// The timeout of the first attempt to create a consumer: a server that has just failed loses the request. Later
+/// attempts have the usual timeout.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(250);
 
 const LAST_CONSUMER: HeaderName = HeaderName::from_static("Nats-Last-Consumer");
@@ -46,8 +45,8 @@ struct Consumer {
     losses: watch::Receiver<u64>,
 }
 
-impl<T: Target> Reader<T> {
-    /// Reads, for ever.
+impl<F: Follower> Reader<F> {
+    /// Reads the stream. Never returns.
     pub(crate) async fn run(mut self) {
         loop {
             let consumer = self.consumer().await;
@@ -57,23 +56,23 @@ impl<T: Target> Reader<T> {
             tracing::warn!(
                 stream = self.state.name,
                 next = self.sequence.stream_next(),
-                "lost the consumer of a stream ({lost:?}): making another"
+                "lost the consumer of a stream ({lost:?}): creating another"
             );
             self.delete(name);
             if made.elapsed() < HEARTBEAT {
-                // Whatever ends them at once must not have them made without a pause.
+                // Consumers that end at once are not created in a tight loop.
                 tokio::time::sleep(RETRY_PAUSE).await;
             }
         }
     }
 
-    /// Has a consumer deleted. Best effort: JetStream forgets it by itself.
+    /// Deletes a consumer. Best effort: JetStream removes it by itself later.
     fn delete(&self, name: String) {
         let (api, stream) = (self.api.clone(), self.state.name.clone());
         tokio::spawn(async move { api.delete_consumer(&stream, &name).await });
     }
 
-    /// Makes a consumer, with as many attempts as it takes.
+    /// Creates a consumer, with as many attempts as necessary.
     async fn consumer(&mut self) -> Consumer {
         let mut api = self.api.with_timeout(FIRST_TIMEOUT);
         loop {
@@ -97,24 +96,24 @@ impl<T: Target> Reader<T> {
                 && let Some(times) = self.notes.failed.take(1, now_us())
             {
                 let stream = &self.state.name;
-                tracing::warn!(stream, times, "cannot make a consumer: {error}; trying on");
+                tracing::warn!(stream, times, "cannot create a consumer: {error}; retrying");
             }
             self.read_until(tokio::time::sleep(RETRY_PAUSE)).await;
         }
     }
 
-    /// `None` if the stream must be looked at again before.
+    /// Tries to create a consumer; `None` if the stream must be checked again before.
     async fn try_consumer(&mut self, api: &Api) -> Result<Option<Consumer>, ApiError> {
         // Losses from here on end the consumer.
         let losses = self.connection.losses();
         let stream = self.state.name.clone();
-        let looked = api.stream_info(&stream).await;
-        if looked.as_ref().is_err_and(ApiError::is_not_found) {
-            self.make_again().await?;
+        let info = api.stream_info(&stream).await;
+        if info.as_ref().is_err_and(ApiError::is_not_found) {
+            self.create_again().await?;
         }
-        let info = looked?;
+        let info = info?;
         self.notes.missing = 0;
-        if !self.take_look(&info).await? {
+        if !self.check_epoch(&info).await? {
             return Ok(None);
         }
         let name = format!("thalweg-{:016x}", fastrand::u64(..));
@@ -134,13 +133,13 @@ impl<T: Target> Reader<T> {
             "mem_storage": true,
             "num_replicas": 1,
         });
-        // It may begin before what is read meanwhile, which is old then.
+        // The consumer may begin before messages that are read meanwhile, which are old then.
         let made = self.read_until(api.create_consumer(&stream, &name, &config)).await;
         let info = match made {
             Ok(info) => info,
             Err(error) => {
                 if matches!(error, ApiError::Unanswered(_)) {
-                    // It may be made yet.
+                    // JetStream may still create it.
                     self.delete(name);
                 }
                 return Err(error);
@@ -178,7 +177,7 @@ impl<T: Target> Reader<T> {
 
     /// Takes a heartbeat or a request of flow control.
     async fn take_control(&mut self, message: &Message) -> Result<(), Lost> {
-        self.state.health().heard(Instant::now());
+        self.state.health().received(Instant::now());
         let header = |name| message.headers.as_ref().and_then(|headers| headers.get(name));
         let stalled = header(CONSUMER_STALLED).map(|reply| reply.as_str().to_owned());
         let flow = message.reply.as_ref().map(ToString::to_string);
@@ -188,11 +187,11 @@ impl<T: Target> Reader<T> {
                 return Err(Lost::Hole);
             }
             if stalled.is_none() {
-                // It has nothing to send.
+                // The consumer has delivered all messages.
                 self.state.health().pending(0, Instant::now());
             }
         }
-        // The answer asks for more: all messages before this one were taken.
+        // The answer confirms all messages before this one, and JetStream sends more.
         if let Some(reply) = flow.or(stalled) {
             let answered = self.connection.client.publish(reply, Bytes::new()).await;
             return answered.map_err(|_| Lost::Connection);
@@ -201,16 +200,16 @@ impl<T: Target> Reader<T> {
     }
 
     async fn take(&mut self, message: &Message) -> Result<(), Lost> {
-        // A message without a consumer's numbers is not of this stream.
-        let Some(place) = message.reply.as_deref().and_then(place_of) else { return Ok(()) };
-        let step = self.sequence.take(place.stream_sequence, place.consumer_sequence);
-        let came = Came {
+        // A message without a consumer's sequence numbers is not from this stream.
+        let Some(reply) = message.reply.as_deref().and_then(parse_reply) else { return Ok(()) };
+        let step = self.sequence.take(reply.stream_sequence, reply.consumer_sequence);
+        let received = Received {
             message,
             subject: &message.subject,
-            sequence: place.stream_sequence,
-            time_ns: place.time_ns,
-            pending: place.pending,
+            sequence: reply.stream_sequence,
+            time_ns: reply.time_ns,
+            pending: reply.pending,
         };
-        self.take_step(step, came).await
+        self.take_step(step, received).await
     }
 }

@@ -1,13 +1,13 @@
-//! What is counted. Readers take any of it at any time.
+//! Metrics of this broker.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-use thalweg_server::backend::{BackendCounts, Family, FamilyValue};
+use thalweg_broker::{BrokerCounts, Family, FamilyValue};
 
-/// Upper bounds of [`Counts::ack_latency`]'s buckets, in microseconds. The last bucket has no bound.
+/// Upper bounds of the buckets of [`Counts::ack_latency`] in µs. The last bucket has no bound.
 pub const ACK_LATENCY_US_BOUNDS: [u64; 12] =
     [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000];
 
@@ -16,13 +16,13 @@ pub const ACK_LATENCY_US_BOUNDS: [u64; 12] =
 pub struct Counts {
     /// Messages read from streams, those skipped included.
     pub messages: AtomicU64,
-    /// Messages skipped: no topic's, or not one to 256 events.
+    /// Messages skipped, because they have no valid topic, or not 1 to 256 events.
     pub skipped: AtomicU64,
-    /// Messages of those that were read while no consumer could be made.
+    /// Messages read without a consumer, while none could be created.
     pub messages_direct: AtomicU64,
-    /// Consumers made anew, after a hole, silence, or a lost connection.
+    /// Consumers created again, after a hole, silence, or a lost connection.
     pub recreations: AtomicU64,
-    /// Streams that were found to be another one, or to have lost messages.
+    /// Streams that have another epoch, or have lost messages.
     pub restarts: AtomicU64,
     /// Times that messages in the middle of a stream were removed before they were read.
     pub removed: AtomicU64,
@@ -30,13 +30,13 @@ pub struct Counts {
     pub regressions: AtomicU64,
     /// Messages that were stored.
     pub stored: AtomicU64,
-    /// Attempts to store again because the stream had no leader, or was too busy.
+    /// Retries because the stream had no leader, or was too busy.
     pub retries_unavailable: AtomicU64,
-    /// Attempts to store again because the answer did not come (only with a key).
+    /// Retries because no answer came (only with a key).
     pub retries_unanswered: AtomicU64,
-    /// Pages of older messages that were asked for.
+    /// Pages of older messages that were requested.
     pub pages: AtomicU64,
-    /// Those of them that could not be read.
+    /// Pages that could not be read.
     pub pages_failed: AtomicU64,
     /// Ended topics whose events were not removed.
     pub purges_omitted: AtomicU64,
@@ -44,27 +44,27 @@ pub struct Counts {
     pub tickets_kept: AtomicU64,
     /// Tickets that were redeemed.
     pub tickets_redeemed: AtomicU64,
-    /// Tickets that were presented and are not known, used or expired.
+    /// Tickets presented that are unknown, redeemed or expired.
     pub tickets_void: AtomicU64,
-    /// Requests about tickets that were answered by an error.
+    /// Requests about tickets that failed.
     pub tickets_failed: AtomicU64,
-    /// Times that the bucket of tickets was deleted, and made again here.
-    pub buckets_made_anew: AtomicU64,
-    /// Stores answered by "unknown".
+    /// Times that the bucket of tickets was deleted, and created again here.
+    pub buckets_recreated: AtomicU64,
+    /// Appends whose outcome is unknown.
     pub unknown: AtomicU64,
-    /// Messages that the streams have and this server has not read, as of the newest it has read.
+    /// Messages of the streams that this server has not read, as of the newest that it has read.
     pub lag: AtomicU64,
-    /// How long ago the newest message was stored that this server has read, in microseconds; 0 if there is
-    /// none that it has not read. Of several streams the largest.
+    /// Age of the newest message that this server has read, in µs, the largest of all streams; 0 if it has read all
+    /// messages.
     pub lag_us: AtomicU64,
-    /// From the first attempt to the stream's answer: how many in each bucket of
-    /// [`ACK_LATENCY_US_BOUNDS`], and how many above.
+    /// Time from the first attempt to the stream's answer: appends in each bucket of [`ACK_LATENCY_US_BOUNDS`], and
+    /// above.
     pub ack_latency: [AtomicU64; ACK_LATENCY_US_BOUNDS.len() + 1],
-    /// The sum of those, in microseconds.
+    /// The sum of these times in µs.
     pub ack_latency_us_sum: AtomicU64,
 }
 
-impl BackendCounts for Counts {
+impl BrokerCounts for Counts {
     fn families(&self) -> Vec<Family> {
         let counter = |name, help, counter: &AtomicU64| {
             let value = FamilyValue::Counter(counter.load(Relaxed));
@@ -81,7 +81,7 @@ impl BackendCounts for Counts {
             counter("nats_messages", "Messages read from streams.", &self.messages),
             counter(
                 "nats_messages_direct",
-                "Messages read without a consumer, while none could be made.",
+                "Messages read without a consumer, while none could be created.",
                 &self.messages_direct,
             ),
             counter("nats_skipped", "Messages that no topic can have.", &self.skipped),
@@ -91,8 +91,8 @@ impl BackendCounts for Counts {
                 "Age of the newest message that was read, if there are newer ones.",
                 seconds(self.lag_us.load(Relaxed)),
             ),
-            counter("nats_consumers_made_anew", "Consumers made anew.", &self.recreations),
-            counter("nats_restarts", "Streams that became other ones.", &self.restarts),
+            counter("nats_consumers_made_anew", "Consumers created again.", &self.recreations),
+            counter("nats_restarts", "Streams that got another epoch.", &self.restarts),
             counter(
                 "nats_removed",
                 "Times that messages in the middle were removed before they were read.",
@@ -105,25 +105,25 @@ impl BackendCounts for Counts {
             ),
             counter(
                 "nats_retries_unavailable",
-                "Stores tried again, because nothing could have been stored.",
+                "Retries of appends that were certainly not stored.",
                 &self.retries_unavailable,
             ),
             counter(
                 "nats_retries_unanswered",
-                "Stores with a key tried again, because no answer came.",
+                "Retries of appends with a key, because no answer came.",
                 &self.retries_unanswered,
             ),
-            counter("nats_unknown", "Stores of which nobody knows.", &self.unknown),
+            counter("nats_unknown", "Appends whose outcome is unknown.", &self.unknown),
             counter(
                 "nats_purges_omitted",
-                "Ended topics whose events stay until they are old.",
+                "Ended topics whose events were not removed.",
                 &self.purges_omitted,
             ),
             counter("nats_tickets_kept", "Tickets issued here.", &self.tickets_kept),
             counter("nats_tickets_redeemed", "Tickets redeemed here.", &self.tickets_redeemed),
             counter(
                 "nats_tickets_void",
-                "Tickets presented here that are not known, used or expired.",
+                "Tickets presented here that are unknown, redeemed or expired.",
                 &self.tickets_void,
             ),
             counter(
@@ -133,10 +133,10 @@ impl BackendCounts for Counts {
             ),
             counter(
                 "nats_tickets_restarts",
-                "Times that the bucket of tickets was deleted, and made again here.",
-                &self.buckets_made_anew,
+                "Times that the bucket of tickets was deleted, and created again here.",
+                &self.buckets_recreated,
             ),
-            counter("nats_pages", "Pages of older messages asked for.", &self.pages),
+            counter("nats_pages", "Pages of older messages requested.", &self.pages),
             counter("nats_pages_failed", "Pages that could not be read.", &self.pages_failed),
             Family {
                 name: "nats_ack_seconds",
@@ -148,7 +148,7 @@ impl BackendCounts for Counts {
 }
 
 impl Counts {
-    /// Takes in a message stored so long after its first attempt.
+    /// Counts a stored message, and the time since its first attempt.
     pub(crate) fn take_stored(&self, latency: Duration) {
         let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         let bucket = ACK_LATENCY_US_BOUNDS.partition_point(|bound| *bound < us);
@@ -158,7 +158,6 @@ impl Counts {
     }
 }
 
-/// One more.
 pub(crate) fn add(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }

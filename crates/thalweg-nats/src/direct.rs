@@ -1,7 +1,7 @@
 //! Direct gets: any replica of a stream answers them, from what it has stored.
 //!
-//! A replica has messages in the order of the stream, but may lack the newest, and no consumer is
-//! needed. So a stream can be read on while none can be made.
+//! A replica has messages in the order of the stream, but may lack the newest. Direct gets need no consumer, so they
+//! read a stream while no consumer can be created.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,16 +17,16 @@ use crate::{
     stream_state::StreamState,
 };
 
-/// What a page has at most: at forty pages a second more than a stream usually gets.
+/// Limits of a page: at forty pages a second more than a stream usually gets.
 const PAGE_MESSAGES: usize = 1024;
 const PAGE_BYTES: usize = 1 << 20;
 
-/// How long any answer may take that a page needs. It takes a few milliseconds from a server that is
-/// there; another one may be there the next time.
+/// The timeout of each answer that a page needs. A server that is up answers within a few milliseconds; the next
+/// attempt may reach another server.
 const DIRECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a page is filled that has messages: so that it is there before it is given up for another
-/// attempt to make a consumer, also where the leader must be asked often.
+/// The time for which a page that has messages is filled. The page is complete before the next attempt to create a
+/// consumer drops it, also if the leader must be asked often.
 const FILL: Duration = Duration::from_millis(100);
 
 /// The status of the answer after the last message of a batch.
@@ -36,11 +36,9 @@ const SEQUENCE: HeaderName = HeaderName::from_static("Nats-Sequence");
 const SUBJECT: HeaderName = HeaderName::from_static("Nats-Subject");
 const TIME: HeaderName = HeaderName::from_static("Nats-Time-Stamp");
 
-/// Answers to a request for several messages.
 pub(crate) struct Batch(Subscriber);
 
 impl Batch {
-    /// Asks for the messages that `request` means.
     pub(crate) async fn ask(
         connection: &Connection,
         stream: &str,
@@ -56,7 +54,7 @@ impl Batch {
         Ok(Self(answers))
     }
 
-    /// The next message. `None` after the last, or if there is none.
+    /// Returns the next message; `None` after the last one.
     pub(crate) async fn next(&mut self, deadline: Instant) -> Result<Option<Message>, ApiError> {
         let answer = timeout_at(deadline, self.0.next()).await;
         let message = answer.map_err(|_| unreadable(&"no answer came in time"))?;
@@ -70,29 +68,28 @@ impl Batch {
     }
 }
 
-/// The number of a message that a direct get brought.
+/// Returns the sequence number of a message from a direct get.
 pub(crate) fn sequence_of(message: &Message) -> Option<u64> {
     header(message, SEQUENCE)?.parse().ok()
 }
 
-/// When a message that a direct get brought was stored, in ns since the Unix epoch.
+/// Returns when a message from a direct get was stored, in ns since 1970.
 pub(crate) fn time_ns_of(message: &Message) -> Option<u64> {
     let time = humantime::parse_rfc3339(header(message, TIME)?).ok()?;
     u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
 }
 
-/// Messages of all subjects, with none left out between them that the stream has.
+/// Messages of all subjects without a hole.
 pub(crate) struct Page {
-    pub(crate) messages: Vec<Found>,
-    /// The stream's last one, as its leader knows.
+    pub(crate) messages: Vec<DirectMessage>,
+    /// The last sequence number of the stream, from its leader.
     pub(crate) last_sequence: u64,
 }
 
-/// One of them.
-pub(crate) struct Found {
+pub(crate) struct DirectMessage {
     pub(crate) subject: String,
     pub(crate) sequence: u64,
-    /// When it was stored, in ns since the Unix epoch.
+    /// When it was stored, in ns since 1970.
     pub(crate) time_ns: u64,
     pub(crate) message: Message,
 }
@@ -100,8 +97,7 @@ pub(crate) struct Found {
 /// Reads a stream from `next` on, as far as the replica that answers has it.
 ///
 /// # Errors
-/// When that cannot be read, or it is not known to be of the stream that is read: its leader is asked,
-/// after the messages came.
+/// If the messages cannot be read, or the leader does not confirm afterwards that the stream is still the same.
 pub(crate) async fn page(
     connection: &Connection,
     api: &Api,
@@ -116,12 +112,12 @@ pub(crate) async fn page(
     let info = api.stream_info(&state.name).await?;
     if setup::epoch(&info) != Some(state.epoch()) {
         state.suspect.notify_one();
-        return Err(unreadable(&"the stream is another one"));
+        return Err(unreadable(&"the stream has another epoch"));
     }
     let read_to = messages.last().map_or(next, |last| last.sequence + 1);
     let last_sequence = info.state.last_seq;
     if last_sequence + 1 < read_to {
-        return Err(unreadable(&"whoever leads the stream has not got it all"));
+        return Err(unreadable(&"the leader of the stream lacks messages"));
     }
     Ok(Page { messages, last_sequence })
 }
@@ -131,8 +127,8 @@ async fn messages(
     api: &Api,
     stream: &str,
     mut next: u64,
-) -> Result<Vec<Found>, ApiError> {
-    // Without a subject they are those of all subjects.
+) -> Result<Vec<DirectMessage>, ApiError> {
+    // Without a subject, the answer has messages of all subjects.
     let request = json!({ "seq": next, "batch": PAGE_MESSAGES, "max_bytes": PAGE_BYTES });
     let mut batch = Batch::ask(connection, stream, &request).await?;
     let (begun, mut deadline) = (Instant::now(), Instant::now() + DIRECT_TIMEOUT);
@@ -142,7 +138,7 @@ async fn messages(
             Ok(Some(message)) => message,
             Ok(None) => return Ok(messages),
             Err(error) if messages.is_empty() => return Err(error),
-            // What came is good.
+            // The messages so far are valid.
             Err(_) => return Ok(messages),
         };
         let Some(found) = found(message) else { return Ok(messages) };
@@ -159,21 +155,21 @@ async fn messages(
     Ok(messages)
 }
 
-/// Whether there are no messages from `next` up to `sequence`, as the leader knows: whoever answered may
-/// lack them, or they were lost on the way.
+/// Asks the leader whether the stream has no messages from `next` up to `sequence`: the replica may lack them, or they
+/// were lost on the way.
 async fn is_removed(api: &Api, stream: &str, next: u64, sequence: u64) -> Result<bool, ApiError> {
-    let there = api.next_message(stream, next, ">").await?.map(|(sequence, _)| sequence);
-    Ok(there.is_some_and(|there| there >= sequence))
+    let found = api.next_message(stream, next, ">").await?.map(|(sequence, _)| sequence);
+    Ok(found.is_some_and(|found| found >= sequence))
 }
 
-fn found(message: Message) -> Option<Found> {
+fn found(message: Message) -> Option<DirectMessage> {
     let sequence = sequence_of(&message)?;
     let subject = header(&message, SUBJECT)?.to_owned();
     let time_ns = time_ns_of(&message)?;
-    Some(Found { subject, sequence, time_ns, message })
+    Some(DirectMessage { subject, sequence, time_ns, message })
 }
 
-/// The server's headers come after those of whoever stored the message.
+/// Returns a header of the NATS server, which comes after those of the publisher.
 fn header(message: &Message, name: HeaderName) -> Option<&str> {
     Some(message.headers.as_ref()?.get_last(name)?.as_str())
 }

@@ -1,26 +1,26 @@
-//! A stream that is read without a consumer, as long as none can be made.
+//! Reading a stream without a consumer, as long as none can be created.
 
 use std::{future::Future, pin::pin, time::Duration};
 
+use thalweg_broker::Follower;
 use tokio::time::Instant;
 
 use crate::{
     counts::add,
     direct::{self, Page},
-    end::Target,
-    reader::{Came, Reader},
+    reader::{Reader, Received},
     sequence::Step,
 };
 
-/// How long making a consumer may take before the stream is read without one: most take less.
+/// The time after which the stream is read without a consumer. Most consumers are created faster.
 const DIRECT_AFTER: Duration = Duration::from_millis(50);
 
-/// Between two pages that are read without a consumer, and after one that brought nothing.
+/// The pauses between two pages, and after an empty page.
 const DIRECT_PAUSE: Duration = Duration::from_millis(25);
 const DIRECT_PAUSE_EMPTY: Duration = Duration::from_millis(100);
 
-impl<T: Target> Reader<T> {
-    /// Reads by direct get until something is done.
+impl<F: Follower> Reader<F> {
+    /// Reads by direct get until a future completes.
     pub(crate) async fn read_until<O>(&mut self, done: impl Future<Output = O>) -> O {
         let mut done = pin!(done);
         let mut pause = if self.notes.is_direct { Duration::ZERO } else { DIRECT_AFTER };
@@ -30,7 +30,7 @@ impl<T: Target> Reader<T> {
                 tokio::time::sleep(pause).await;
                 direct::page(&self.connection, &self.api, &self.state, next).await
             };
-            // A page that is given up has changed nothing.
+            // A page that is dropped has no effect.
             let page = tokio::select! {
                 biased;
                 output = &mut done => return output,
@@ -47,7 +47,7 @@ impl<T: Target> Reader<T> {
         }
     }
 
-    /// Passes on what was read by direct get. Says whether there were messages, and all were taken.
+    /// Delivers a page. Returns whether it had messages, and all were delivered.
     async fn take_page(&mut self, page: Page) -> bool {
         if !std::mem::replace(&mut self.notes.is_direct, true) {
             let (stream, next) = (&self.state.name, self.sequence.stream_next());
@@ -55,24 +55,24 @@ impl<T: Target> Reader<T> {
         }
         for found in &page.messages {
             let step = self.sequence.take_in_order(found.sequence);
-            let came = Came {
+            let received = Received {
                 message: &found.message,
                 subject: &found.subject,
                 sequence: found.sequence,
                 time_ns: found.time_ns,
                 pending: page.last_sequence.saturating_sub(found.sequence),
             };
-            // Before the message is counted: it is never one that a consumer brought.
+            // Counted before `messages`, so that it is never the larger one.
             if matches!(step, Step::Next | Step::Removed(_)) {
                 add(&self.counts.messages_direct);
             }
-            if self.take_step(step, came).await.is_err() {
+            if self.take_step(step, received).await.is_err() {
                 return false;
             }
         }
-        // A node that reads everything is as ready as with a consumer.
+        // A server that has read all messages is as ready as with a consumer.
         let (mut health, now) = (self.state.health(), Instant::now());
-        health.heard(now);
+        health.received(now);
         let pending = (page.last_sequence + 1).saturating_sub(self.sequence.stream_next());
         health.pending(pending, now);
         !page.messages.is_empty()

@@ -1,43 +1,39 @@
-//! Whether this server has caught up with a stream. Pure: time comes in.
+//! Whether this server has caught up with a stream. Pure: callers pass the time.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long nothing may be heard of a stream, neither a message nor a heartbeat, before this server says
-/// that it is not ready: others may hear something. A lost consumer is noticed within a second, and then
-/// the stream is read without one, as long as any replica answers.
-pub(crate) const UNHEARD_MAX: Duration = Duration::from_secs(5);
+/// The time without a message or heartbeat of a stream after which this server is not ready: other servers may receive
+/// some. The loss of a consumer is noticed within a second, and then the stream is read without one, as long as any
+/// replica answers.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// How long too much may be unread before that.
+/// The time for which this server may be too many messages behind before it is not ready.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
 
-/// So many messages behind are what a busy stream has under way.
+/// The number of unread messages that a busy stream usually has.
 const BEHIND_MESSAGES: u64 = 4096;
 
-/// One stream's.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// Whether everything was read once.
     has_caught_up: bool,
-    /// When something of it came last: a message, a heartbeat, or a page that was read without a
-    /// consumer.
-    heard: Instant,
-    /// Since when too much is unread.
+    /// When the last message, heartbeat or page of direct gets came.
+    last_received: Instant,
     behind_since: Option<Instant>,
     pending: u64,
-    /// When the newest message that was read was stored, in ns since the Unix epoch.
+    /// When the newest message that was read was stored, in ns since 1970.
     newest_ns: u64,
-    /// Messages are stored, and do not come.
+    /// Whether the stream stores messages that do not arrive.
     is_stalled: bool,
 }
 
 impl Health {
-    /// Of a stream of which nothing was read.
+    /// Returns the state of a stream of which no message was read.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             has_caught_up: false,
-            heard: now,
+            last_received: now,
             behind_since: None,
             pending: 0,
             newest_ns: 0,
@@ -45,23 +41,21 @@ impl Health {
         }
     }
 
-    /// Something of it has come. That a consumer was made says nothing about that.
-    pub(crate) fn heard(&mut self, now: Instant) {
-        self.heard = now;
+    /// Notes a message, a heartbeat, or a page. A new consumer alone does not count.
+    pub(crate) fn received(&mut self, now: Instant) {
+        self.last_received = now;
     }
 
-    /// Whether something has come in the last second.
-    pub(crate) fn is_heard(&self, now: Instant) -> bool {
-        now - self.heard <= Duration::from_secs(1)
+    /// Returns whether a message, heartbeat or page came in the last second.
+    pub(crate) fn is_receiving(&self, now: Instant) -> bool {
+        now - self.last_received <= Duration::from_secs(1)
     }
 
-    /// It is another stream from now on.
     pub(crate) fn restarted(&mut self) {
         self.has_caught_up = false;
         self.is_stalled = false;
     }
 
-    /// So many messages are left.
     pub(crate) fn pending(&mut self, messages: u64, now: Instant) {
         self.pending = messages;
         self.has_caught_up |= messages == 0;
@@ -72,41 +66,43 @@ impl Health {
         }
     }
 
-    /// A message was read that was stored at this time.
+    /// Notes that a message was read, and when it was stored.
     pub(crate) fn read(&mut self, time_ns: u64) {
         self.newest_ns = time_ns;
         self.is_stalled = false;
     }
 
-    /// Messages are stored, and do not come, whatever its consumer says.
+    /// Notes that the stream stores messages that do not arrive, although the consumer sends heartbeats.
     pub(crate) fn stalled(&mut self) {
         self.is_stalled = true;
     }
 
-    /// No replica has more than was read: the messages were removed, if they have not come.
+    /// Notes that no replica has more messages: those that did not arrive were removed.
     pub(crate) fn has_all(&mut self) {
         self.is_stalled = false;
     }
 
-    /// When the newest message that was read was stored, in ns since the Unix epoch; 0 if none was.
+    /// Returns when the newest message that was read was stored, in ns since 1970; 0 if none was read.
     pub(crate) fn newest_ns(&self) -> u64 {
         self.newest_ns
     }
 
-    /// How much older than `now_ns` the newest message is that was read, in ns; 0 if none is left.
+    /// Returns the age of the newest message that was read, in ns; 0 if all messages were read.
     pub(crate) fn lag_ns(&self, now_ns: u64) -> u64 {
         if self.pending == 0 { 0 } else { now_ns.saturating_sub(self.newest_ns) }
     }
 
-    /// Messages that were left when it was last known.
+    /// Returns the number of unread messages, as last known.
     pub(crate) fn lag(&self) -> u64 {
         self.pending
     }
 
-    /// Whether subscribers get what there is.
     pub(crate) fn is_ready(&self, now: Instant) -> bool {
         let is_behind = self.behind_since.is_some_and(|since| now - since > BEHIND_MAX);
-        self.has_caught_up && !self.is_stalled && now - self.heard <= UNHEARD_MAX && !is_behind
+        self.has_caught_up
+            && !self.is_stalled
+            && now - self.last_received <= SILENCE_MAX
+            && !is_behind
     }
 }
 
@@ -117,7 +113,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn ready_is_who_has_read_everything_once() {
+    fn a_server_that_has_read_all_messages_once_is_ready() {
         let now = Instant::now();
         let mut health = Health::new(now);
         health.pending(10, now);
@@ -125,7 +121,7 @@ mod tests {
         health.pending(0, now);
         assert!(health.is_ready(now));
         health.pending(10, now);
-        assert!(health.is_ready(now), "what is under way does not count");
+        assert!(health.is_ready(now), "a few unread messages do not count");
         health.restarted();
         assert!(!health.is_ready(now));
     }
@@ -135,29 +131,29 @@ mod tests {
         let now = Instant::now();
         let mut health = Health::new(now);
         health.pending(0, now);
-        health.heard(now + SECOND);
-        assert!(health.is_ready(now + SECOND + UNHEARD_MAX));
-        let later = now + 2 * SECOND + UNHEARD_MAX;
+        health.received(now + SECOND);
+        assert!(health.is_ready(now + SECOND + SILENCE_MAX));
+        let later = now + 2 * SECOND + SILENCE_MAX;
         assert!(!health.is_ready(later));
-        // A consumer that can be made, and of which nothing comes, changes nothing.
+        // A new consumer without a message or heartbeat has no effect.
         health.pending(0, later);
         assert!(!health.is_ready(later));
-        health.heard(later);
+        health.received(later);
         assert!(health.is_ready(later));
     }
 
     #[test]
-    fn heartbeats_are_not_believed_while_stored_messages_do_not_come() {
+    fn heartbeats_do_not_count_while_stored_messages_do_not_arrive() {
         let now = Instant::now();
         let mut health = Health::new(now);
         health.pending(0, now);
         health.stalled();
-        health.heard(now);
+        health.received(now);
         health.pending(0, now);
         assert!(!health.is_ready(now));
         health.read(1);
         assert!(health.is_ready(now));
-        // Messages that were removed, or whose stream is another one now, never come.
+        // Messages that were removed, or belong to another epoch, never arrive.
         health.stalled();
         health.has_all();
         assert!(health.is_ready(now));
@@ -174,7 +170,7 @@ mod tests {
         health.pending(0, now);
         health.pending(BEHIND_MESSAGES + 1, now);
         assert!(health.is_ready(now + 5 * SECOND));
-        health.heard(now + 5 * SECOND);
+        health.received(now + 5 * SECOND);
         health.pending(BEHIND_MESSAGES + 2, now + 5 * SECOND);
         assert!(!health.is_ready(now + 6 * SECOND));
         health.pending(BEHIND_MESSAGES, now + 6 * SECOND);

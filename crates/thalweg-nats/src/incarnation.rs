@@ -1,9 +1,9 @@
-//! Which stream it is.
+//! Epochs of streams.
 //!
-//! Sequence numbers mean something within one incarnation of a stream. A stream that was deleted and
-//! made again has another time of creation. One that lost messages that were read already (an older
-//! backup was restored, or all replicas lost their newest writes) gives their numbers again, to other
-//! messages: whoever sees that raises the **generation**, a number in the stream's metadata.
+//! Sequence numbers are valid within one incarnation of a stream. A stream that was deleted and created again has
+//! another time of creation. A stream that lost messages that were read (an older backup was restored, or all replicas
+//! lost their newest writes) gives their sequence numbers to other messages: the server that notices this raises the
+//! **generation**, a number in the stream's metadata.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,26 +12,26 @@ use thalweg_wire::Epoch;
 /// Generations in one millisecond of creation.
 const GENERATIONS: u64 = 256;
 
-/// The epoch of a stream, by its time of creation and its generation. `None` before 1970.
+/// Returns the epoch of a stream from its time of creation and its generation; `None` before 1970.
 pub(crate) fn epoch_of(created: SystemTime, generation: u64) -> Option<Epoch> {
     let created_ms = created.duration_since(UNIX_EPOCH).ok()?.as_millis();
     let created_ms = u64::try_from(created_ms).ok()?;
     Epoch::new(created_ms.checked_mul(GENERATIONS)? + generation % GENERATIONS)
 }
 
-/// What a look at a stream says.
+/// The result of a check of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is the one that is being read.
+    /// The stream is the one that is being read.
     Same,
-    /// It is another one.
+    /// The stream has another epoch.
     Other,
-    /// It is the same one by its epoch, and has fewer messages than were read.
+    /// The stream has the same epoch, and fewer messages than were read.
     WentBack,
 }
 
-/// Compares what is being read with what there is. `next` is the first sequence number that was not
-/// read. Messages that were removed do not make the last sequence number smaller.
+/// Compares the stream that is being read with the one that was found. `next` is the first sequence number that was not
+/// read. The removal of messages does not lower the last sequence number.
 pub(crate) fn judge(reading: Epoch, next: u64, found: Epoch, last_sequence: u64) -> Verdict {
     if found != reading {
         Verdict::Other
@@ -42,40 +42,39 @@ pub(crate) fn judge(reading: Epoch, next: u64, found: Epoch, last_sequence: u64)
     }
 }
 
-/// Looks in a row, four a second, that must say that a stream went back. A server that has just become the leader may
-/// not have all messages in its store yet; raising a generation costs all subscribers of all servers a gap.
-pub(crate) const WENT_BACK_LOOKS: u32 = 20;
+/// Consecutive checks, four a second, after which a stream has lost messages. A new leader may not have all messages in
+/// its store yet; raising a generation costs all subscribers of all servers a gap.
+pub(crate) const WENT_BACK_CHECKS: u32 = 20;
 
-/// Counts those looks.
 #[derive(Debug, Default)]
 pub(crate) struct Suspicion(u32);
 
 impl Suspicion {
-    /// Takes in a look. Says whether the stream did go back.
+    /// Adds a check. Returns whether the stream has lost messages.
     pub(crate) fn is_confirmed(&mut self, verdict: Verdict) -> bool {
         self.0 = if verdict == Verdict::WentBack { self.0 + 1 } else { 0 };
-        self.0 >= WENT_BACK_LOOKS
+        self.0 >= WENT_BACK_CHECKS
     }
 }
 
-/// Looks in a row, one a second, in which nothing has come, and a replica had more.
-const STALL_LOOKS: u32 = 3;
+/// Checks, one a second, in which no message arrived and a replica had more, after which a stream is stalled.
+const STALL_CHECKS: u32 = 3;
 
-/// Looks in a row that must find no more before the stall is over: any replica answers, and one may be behind.
-const NOT_STALLED_LOOKS: u32 = 10;
+/// Consecutive checks without more messages after which a stall is over: any replica answers, and one may be behind.
+const NOT_STALLED_CHECKS: u32 = 10;
 
-/// Whether messages do not come although they are stored.
+/// Whether a stream stores messages that do not arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Stall {
-    /// The first sequence number that was not read at the last look.
+    /// The first sequence number that was not read at the last check.
     next: u64,
     ahead: u32,
-    /// Looks since a replica had more.
+    /// Checks since a replica had more.
     not_ahead: u32,
 }
 
 impl Stall {
-    /// Takes in how far was read. Says whether nothing has come since the look before.
+    /// Sets the first sequence number that was not read. Returns whether it is the same as at the last check.
     pub(crate) fn may_be(&mut self, next: u64) -> bool {
         if next != self.next {
             *self = Self { next, ..Self::default() };
@@ -84,21 +83,21 @@ impl Stall {
         true
     }
 
-    /// Takes in whether a replica has more. One that has not may be behind itself, and says nothing. Says whether the
-    /// messages do not come: once for so many looks.
+    /// Adds whether a replica has more messages; a replica without more may be behind itself. Returns whether the
+    /// stream is stalled, once for [`STALL_CHECKS`] checks.
     pub(crate) fn is_confirmed(&mut self, is_ahead: bool) -> bool {
         self.ahead += u32::from(is_ahead);
         self.not_ahead = if is_ahead { 0 } else { self.not_ahead + 1 };
-        let is_confirmed = self.ahead >= STALL_LOOKS;
+        let is_confirmed = self.ahead >= STALL_CHECKS;
         if is_confirmed {
             self.ahead = 0;
         }
         is_confirmed
     }
 
-    /// Whether no replica has more.
+    /// Returns whether no replica has more.
     pub(crate) fn is_over(&self) -> bool {
-        self.not_ahead >= NOT_STALLED_LOOKS
+        self.not_ahead >= NOT_STALLED_CHECKS
     }
 }
 
@@ -128,21 +127,21 @@ mod tests {
         assert_eq!(judge(a, 11, a, 12), Verdict::Same);
         assert_eq!(judge(a, 11, a, 9), Verdict::WentBack);
         assert_eq!(judge(a, 11, b, 10), Verdict::Other);
-        assert_eq!(judge(a, 11, b, 9), Verdict::Other, "somebody else has raised it");
-        assert_eq!(judge(a, 1, a, 0), Verdict::Same, "nothing was read of an empty one");
+        assert_eq!(judge(a, 11, b, 9), Verdict::Other, "another server has raised it");
+        assert_eq!(judge(a, 1, a, 0), Verdict::Same, "an empty stream");
     }
 
     #[test]
-    fn a_stall_is_nothing_that_comes_while_there_is_more() {
+    fn a_stall_is_silence_while_there_is_more() {
         let mut stall = Stall::default();
-        assert!(!stall.may_be(7), "the first look says nothing");
+        assert!(!stall.may_be(7), "the first check proves nothing");
         let looks = [true, false, true, true, true, true, true];
         let confirmed = looks.map(|is_ahead| stall.may_be(7) && stall.is_confirmed(is_ahead));
         assert_eq!(confirmed, [false, false, false, true, false, false, true]);
         assert!(!stall.is_over());
-        assert!((0..NOT_STALLED_LOOKS).all(|_| !stall.is_confirmed(false)));
+        assert!((0..NOT_STALLED_CHECKS).all(|_| !stall.is_confirmed(false)));
         assert!(stall.is_over());
-        assert!(!stall.may_be(8) && !stall.is_over(), "something has come");
+        assert!(!stall.may_be(8) && !stall.is_over(), "a message has arrived");
         assert!(stall.may_be(8) && !stall.is_confirmed(true));
     }
 
@@ -152,7 +151,7 @@ mod tests {
         for verdict in [Verdict::WentBack, Verdict::WentBack, Verdict::WentBack, Verdict::Same] {
             assert!(!suspicion.is_confirmed(verdict));
         }
-        let mut seen = (0..WENT_BACK_LOOKS).map(|_| suspicion.is_confirmed(Verdict::WentBack));
-        assert_eq!(seen.position(|is_confirmed| is_confirmed), Some(WENT_BACK_LOOKS as usize - 1));
+        let mut seen = (0..WENT_BACK_CHECKS).map(|_| suspicion.is_confirmed(Verdict::WentBack));
+        assert_eq!(seen.position(|is_confirmed| is_confirmed), Some(WENT_BACK_CHECKS as usize - 1));
     }
 }

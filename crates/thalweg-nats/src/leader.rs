@@ -1,7 +1,7 @@
-//! Whether a message may have gone to a leader that leads no more: then nobody answers it.
+//! Whether a message may have gone to a former leader, which does not answer.
 //!
-//! A stream's leader that is replaced forgets what it was sent and has not stored. So as long as
-//! messages are unanswered, the stream is asked since when it has its leader.
+//! A leader that is replaced loses messages that it has not stored. As long as messages are unanswered, this server
+//! asks the stream since when it has its leader.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,16 +9,16 @@ use tokio::time::Instant;
 
 use crate::{api::Api, stream_state::StreamState};
 
-/// How long an answer takes at most while nothing is wrong.
+/// The longest time that an answer usually takes.
 const USUAL: Duration = Duration::from_millis(250);
 
-/// A new leader answers what the one before has handed on, in this time.
+/// The time in which a new leader answers messages that the former one has passed on.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// What is sent so soon after a change may still go to the leader before.
+/// A message that is sent within this time after a change may still go to the former leader.
 const MARGIN: Duration = Duration::from_millis(250);
 
-/// Asks while somebody waits. For ever.
+/// Asks for the leader while an append waits. Never returns.
 pub(crate) async fn watch(api: Api, state: Arc<StreamState>) {
     loop {
         state.unanswered.notified().await;
@@ -31,7 +31,7 @@ pub(crate) async fn watch(api: Api, state: Arc<StreamState>) {
     }
 }
 
-/// Returns when a message that was sent at this time, and has no answer, will not get any.
+/// Returns when a message that was sent at this time will not be answered.
 pub(crate) async fn changed(state: &StreamState, sent: Instant) {
     loop {
         tokio::time::sleep(USUAL).await;

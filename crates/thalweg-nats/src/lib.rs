@@ -1,57 +1,56 @@
 //! Topics kept by NATS JetStream: several servers with the same order and history.
 //!
-//! A topic's events are messages of a JetStream stream, under the subject `thalweg.` and the topic's
-//! image. What a server stores it reads back like everybody else's, so all servers have one order.
+//! A topic's events are messages of a JetStream stream, under the subject `thalweg.` and the topic in NATS's form. All
+//! servers read all messages from the stream, also their own, so all have one order.
 //!
 //! ```text
-//! Store ─► store ─► requests ─► NATS ─► reader ─► message ─► Shards
+//! append ─► store ─► requests ─► NATS ─► reader ─► message ─► follower
 //!
-//! settings     what a user may set
-//! backend      opened streams; the server's Backend
-//! connection   the one connection, and when it was lost
+//! settings     the settings
+//! broker       opened streams; the contract of a broker
+//! offsets      sequence numbers as offsets                                   (pure)
+//! connection   the one connection, and its losses
 //! requests     requests, each with a deadline
-//! api          JetStream's requests, as far as they are needed
-//! setup        streams are created, or checked, and made again
-//! incarnation  which stream it is: epochs, and when there is another         (pure)
-//! end          the server's end, as reader and store see it
-//! reader       a stream as it is read: its messages are passed on
-//! consumer     a stream's consumer: made, followed, made again
-//! direct_reads a stream that is read without a consumer
-//! looks        whether it is still the stream that was read
-//! reply        where a message was in its stream                             (pure)
+//! api          requests to JetStream's API
+//! setup        creation and checks of streams
+//! incarnation  epochs of streams                                             (pure)
+//! reader       reading a stream, and delivering its messages
+//! consumer     a stream's consumer, which is created again when it is lost
+//! direct_reads reading a stream without a consumer
+//! checks       whether the stream still has its epoch
+//! reply        sequence numbers of a delivered message                       (pure)
 //! sequence     whether a message is missing                                  (pure)
-//! message      what a message says: topic and events                         (pure)
-//! direct       messages from any replica, without a consumer
-//! pages        older messages of one topic, read again
+//! message      a message as a record of its topic                            (pure)
+//! direct       direct gets, which any replica answers
+//! pages        older messages of one topic
 //! health       whether this server has caught up                             (pure)
-//! store        storing, with retries
-//! leader       whether a leader that was sent a message leads no more
-//! bucket       the bucket of tickets is created, or checked, and made again
-//! tickets      keeping tickets, and redeeming each once
-//! ack          what the stream answers to a message that is to be stored     (pure)
-//! stream_state what reader, store and readiness share
-//! counts       what is counted
+//! store        appends, with retries
+//! leader       whether a message may have gone to a former leader
+//! bucket       the bucket of tickets: creation and checks
+//! tickets      keeping and redeeming tickets
+//! ack          publish acknowledgements                                      (pure)
+//! stream_state the state of a stream, for reader, store and readiness
+//! counts       metrics
 //! ```
 //!
-//! **Who may publish** to the subjects is trusted: a message with the header `Thalweg: 1` is taken as
-//! it is. A message without it is one event a line, and is checked.
+//! **Publishers** to these subjects are trusted: a message with the header `Thalweg: 1` is taken as it is. A message
+//! without it has one event per line, and is checked.
 
 mod ack;
 mod api;
-mod backend;
+mod broker;
 mod bucket;
+mod checks;
 mod connection;
 mod consumer;
 mod counts;
 mod direct;
 mod direct_reads;
-#[doc(hidden)]
-pub mod end;
 mod health;
 mod incarnation;
 mod leader;
-mod looks;
 mod message;
+mod offsets;
 mod pages;
 mod reader;
 mod reply;
@@ -63,8 +62,18 @@ mod store;
 mod stream_state;
 mod tickets;
 
-pub use backend::{Nats, open};
+use std::{sync::LazyLock, time::Instant};
+
+pub use broker::{Nats, open};
 pub use counts::{ACK_LATENCY_US_BOUNDS, Counts};
+#[doc(hidden)]
+pub use offsets::{offset_of, sequence_of};
 pub use settings::{Settings, StreamSettings, TicketSettings};
 #[doc(hidden)]
 pub use setup::config_of;
+
+/// Returns the time since the first call, in µs, by a monotonic clock.
+fn now_us() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

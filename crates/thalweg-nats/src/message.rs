@@ -1,44 +1,45 @@
-//! What a message says of its topic: events, that it has paused, or that it has ended.
+//! A message as a record of its topic: events, a pause, or an end.
 
 use std::fmt;
 
 use async_nats::{HeaderMap, HeaderName};
+use thalweg_broker::Content;
 use thalweg_core::stream::Payloads;
-use thalweg_server::backend::{Content, EVENTS_MAX, SEQUENCE_MAX};
 use thalweg_wire::{
     EndCode, Topic,
     event::{EventError, push_json},
     topic::TopicError,
 };
 
-use crate::settings::topic_of;
+use crate::{
+    offsets::{EVENTS_MAX, SEQUENCE_MAX},
+    settings::topic_of,
+};
 
-/// Marks what Thalweg stored: its lines are events already, and are taken as they are.
+/// Marks a message that Thalweg stored: its lines are valid events, and are taken as they are.
 pub(crate) const MARK: HeaderName = HeaderName::from_static("Thalweg");
 
-/// The value of [`MARK`]: how such a message is made.
+/// The value of [`MARK`]: the version of the layout.
 pub(crate) const MARK_VALUE: &str = "1";
 
-/// Says that the topic has ended: an [`EndCode`]'s name. Such a message has no body, and has [`MARK`].
+/// Ends the topic: an [`EndCode`]'s name. Such a message has no body, and has [`MARK`].
 pub(crate) const END: HeaderName = HeaderName::from_static("Thalweg-End");
 
-/// Says that the topic has had no events for so many ms. Such a message has no body, and has [`MARK`].
+/// The ms for which the topic has had no events. Such a message has no body, and has [`MARK`].
 pub(crate) const PAUSED: HeaderName = HeaderName::from_static("Thalweg-Paused");
 
-/// Why a message is skipped.
 #[derive(Debug)]
 pub(crate) enum Skipped {
     Topic(TopicError),
     Event(EventError),
-    /// No event, or more than a message may have.
+    /// No event, or too many.
     Count,
-    /// It is empty, or has an empty line.
     EmptyLine,
-    /// It says that its topic has ended in a way that this release does not know.
+    /// An end with an unknown code.
     End,
-    /// It says that its topic has paused, and not for how long.
+    /// A pause without a number of ms.
     Paused,
-    /// Its sequence number is too large for an offset.
+    /// A sequence number too large for an offset.
     Sequence,
 }
 
@@ -48,15 +49,15 @@ impl fmt::Display for Skipped {
             Self::Topic(error) => error.fmt(f),
             Self::Event(error) => error.fmt(f),
             Self::Count => write!(f, "a message has 1 to {EVENTS_MAX} lines, each an event"),
-            Self::End => write!(f, "its {END} is none that this release knows"),
-            Self::Paused => write!(f, "its {PAUSED} is no number of ms"),
+            Self::End => write!(f, "its {END} is unknown to this release"),
+            Self::Paused => write!(f, "its {PAUSED} is not a number of ms"),
             Self::EmptyLine => f.write_str("a line is empty: each line must be an event"),
             Self::Sequence => write!(f, "sequence numbers go up to {SEQUENCE_MAX}"),
         }
     }
 }
 
-/// Reads a message; an event of others may have up to `event_bytes_max`.
+/// Parses a message. An event from other publishers has at most `event_bytes_max`.
 pub(crate) fn read(
     subject: &str,
     sequence: u64,
@@ -78,7 +79,7 @@ pub(crate) fn read(
             let ms = paused.as_str().parse().map_err(|_| Skipped::Paused)?;
             return Ok((topic, Content::Paused(ms)));
         }
-        // The one copy: the body is a part of what was read from the socket.
+        // The one copy: the body is a slice of the read buffer.
         Payloads::from_lines(body.to_vec()).ok_or(Skipped::EmptyLine)?
     } else {
         checked(body, event_bytes_max)?
@@ -90,7 +91,7 @@ pub(crate) fn read(
     }
 }
 
-/// Whether a message with these headers, as they are sent, says that its topic has ended.
+/// Returns whether a message with these raw headers ends its topic.
 pub(crate) fn is_end(headers: &[u8]) -> bool {
     let name = END.to_string();
     headers
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_thalweg_stored_is_taken_as_it_is() {
+    fn messages_of_thalweg_are_taken_as_they_are() {
         assert_eq!(joined(of_thalweg("1\n{\"a\": 2}")), "1,{\"a\": 2}");
         assert!(matches!(of_thalweg(""), Err(Skipped::EmptyLine)));
         assert!(matches!(of_thalweg("1\n"), Err(Skipped::EmptyLine)));
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_stored_is_checked() {
+    fn messages_of_others_are_checked() {
         assert_eq!(joined(of_others(" 1\r\n{\"a\": 2}\n")), "1,{\"a\":2}");
         for empty in ["", "\n", "1\n\n2", "1\n \n"] {
             assert!(matches!(of_others(empty), Err(Skipped::EmptyLine)), "{empty:?}");
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_topic_or_no_offset_is_skipped() {
+    fn a_message_without_topic_or_offset_is_skipped() {
         assert!(matches!(read("thalweg.a$", 1, None, b"1", 9), Err(Skipped::Topic(_))));
         let last = read("thalweg.a", SEQUENCE_MAX, None, b"1", 9);
         assert!(last.is_ok());

@@ -1,89 +1,90 @@
-//! A stream as it is read: its messages are passed on to the server, each once and in order.
+//! Reading a stream: its messages are delivered to the server, each once and in order.
 //!
-//! A consumer brings them, or direct reads as long as none can be made.
+//! They come from a consumer, or from direct gets while no consumer can be created.
 
 use std::{sync::Arc, time::Duration};
 
 use async_nats::Message;
 use serde_json::Value;
-use thalweg_server::{LogThrottle, now_us};
+use thalweg_broker::{Delivery, Follower, LogThrottle};
 use tokio::time::Instant;
 
 use crate::{
     api::Api,
     connection::Connection,
     counts::{Counts, add},
-    end::Target,
     incarnation::Suspicion,
-    message,
+    message, now_us,
+    offsets::offset_of,
     sequence::{Sequence, Step},
     stream_state::StreamState,
 };
 
-/// Reads a stream.
 #[derive(Debug)]
-pub(crate) struct Reader<T> {
+pub(crate) struct Reader<F> {
     /// The index of the stream.
     pub(crate) index: usize,
     pub(crate) state: Arc<StreamState>,
-    /// As it is created.
+    /// The configuration with which the stream is created again.
     pub(crate) config: Value,
-    /// How far back a stream is read that has become another one.
+    /// The age from which on a stream with a new epoch is read.
     pub(crate) warm: Duration,
-    /// Bytes that an event of others may have.
+    /// Maximum size of an event from other publishers.
     pub(crate) event_bytes_max: usize,
     pub(crate) api: Api,
     pub(crate) connection: Connection,
-    pub(crate) target: T,
+    pub(crate) follower: F,
     pub(crate) counts: Arc<Counts>,
     pub(crate) notes: Notes,
     pub(crate) sequence: Sequence,
 }
 
-/// What a reader has to remember beside.
+/// Notes of a reader for checks and logs.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) suspicion: Suspicion,
-    /// Looks in a row that have found no stream.
+    /// Consecutive checks that have found no stream.
     pub(crate) missing: u32,
     pub(crate) skipped: LogThrottle,
     pub(crate) failed: LogThrottle,
-    /// Whether the stream was read without a consumer since the last one.
+    /// Whether the stream was read without a consumer since the last consumer.
     pub(crate) is_direct: bool,
 }
 
-/// A message of the stream, by a consumer or without one.
-pub(crate) struct Came<'a> {
+/// A message of the stream, from a consumer or a direct get.
+pub(crate) struct Received<'a> {
     pub(crate) message: &'a Message,
     pub(crate) subject: &'a str,
     pub(crate) sequence: u64,
-    /// When it was stored, in ns since the Unix epoch.
+    /// When it was stored, in ns since 1970.
     pub(crate) time_ns: u64,
-    /// Messages that come after it.
     pub(crate) pending: u64,
 }
 
-/// Why a consumer is not followed any more.
 #[derive(Debug)]
 pub(crate) enum Lost {
     Connection,
     Silence,
     Hole,
-    /// JetStream says that it ended.
+    /// JetStream has ended it.
     Ended,
-    /// The stream has become another one.
+    /// The stream has another epoch.
     Changed,
 }
 
-impl<T: Target> Reader<T> {
-    /// Takes a message that is so to the ones before.
-    pub(crate) async fn take_step(&mut self, step: Step, came: Came<'_>) -> Result<(), Lost> {
-        let Came { message, subject, sequence, .. } = came;
+impl<F: Follower> Reader<F> {
+    /// Delivers a message, unless it is old or comes behind a hole.
+    pub(crate) async fn take_step(
+        &mut self,
+        step: Step,
+        received: Received<'_>,
+    ) -> Result<(), Lost> {
+        let Received { message, subject, sequence, .. } = received;
         match step {
             Step::Next => {}
             Step::Old => return Ok(()),
             Step::Hole => return Err(Lost::Hole),
-            // Of value topics only the newest message is kept.
+            // The stream keeps only the newest message of a value topic.
             Step::Removed(_) if self.state.has_values => {}
             Step::Removed(messages) => self.take_removed(messages, sequence).await?,
         }
@@ -91,8 +92,9 @@ impl<T: Target> Reader<T> {
         let (headers, body) = (message.headers.as_ref(), &message.payload);
         match message::read(subject, sequence, headers, body, self.event_bytes_max) {
             Ok((topic, content)) => {
-                let content = content.stored_at(came.time_ns);
-                self.target.message(self.index, sequence, topic, content).await;
+                let content = content.stored_at(received.time_ns);
+                let (stream, first) = (self.index, offset_of(sequence));
+                self.follower.deliver(Delivery { stream, first, topic, content }).await;
             }
             Err(why) => {
                 add(&self.counts.skipped);
@@ -104,20 +106,19 @@ impl<T: Target> Reader<T> {
         }
         self.state.set_next(self.sequence.stream_next());
         let (mut health, now) = (self.state.health(), Instant::now());
-        health.heard(now);
-        health.read(came.time_ns);
-        health.pending(came.pending, now);
+        health.received(now);
+        health.read(received.time_ns);
+        health.pending(received.pending, now);
         Ok(())
     }
 
-    /// So many messages before `sequence` were removed before they were read. If the stream begins
-    /// after them, it has dropped its oldest, which other servers may have read: subscribers are told
-    /// of a gap. If it begins before them, somebody has removed just these: those of a topic that has
-    /// ended, or what is not to be read by anybody.
+    /// Handles messages before `sequence` that were removed before they were read. If the stream begins behind them, it
+    /// has trimmed its oldest messages, which other servers may have read: subscribers get a gap. If it begins before
+    /// them, only these were removed: messages of an ended topic, or messages that an operator removed.
     async fn take_removed(&mut self, messages: u64, sequence: u64) -> Result<(), Lost> {
         let stream = &self.state.name;
         let Ok(info) = self.api.stream_info(stream).await else {
-            // The next consumer begins before them again.
+            // The next consumer begins before them.
             self.sequence.take_back(sequence - messages);
             return Err(Lost::Hole);
         };
@@ -128,7 +129,8 @@ impl<T: Target> Reader<T> {
         }
         add(&self.counts.restarts);
         tracing::error!(stream, messages, sequence, "messages were removed before they were read");
-        self.target.restarted(self.index, self.state.epoch(), sequence).await;
+        let from = offset_of(sequence);
+        self.follower.restarted(self.index, self.state.epoch(), from).await;
         Ok(())
     }
 }

@@ -1,27 +1,26 @@
-//! The reply subject of a message that a consumer delivers: it says where the message is.
+//! The reply subject of a message that a consumer delivers: it has the sequence numbers of the message.
 
-/// Where a message is.
+/// The sequence numbers and time of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Its number in the stream, from 1.
+pub(crate) struct ReplySubject {
+    /// The sequence number in the stream, from 1.
     pub(crate) stream_sequence: u64,
-    /// Which delivery of this consumer it is, from 1.
+    /// The sequence number of the delivery by this consumer, from 1.
     pub(crate) consumer_sequence: u64,
-    /// When it was stored, in ns since the Unix epoch, by the stream's clock.
+    /// When it was stored, in ns since 1970, by the stream's clock.
     pub(crate) time_ns: u64,
-    /// Messages of the stream that come after it.
     pub(crate) pending: u64,
 }
 
-/// Reads either form:
+/// Parses either form:
 ///
 /// ```text
 /// $JS.ACK.                       <stream>.<consumer>.<delivered>.<stream sequence>.<consumer sequence>.<time>.<pending>
 /// $JS.ACK.<domain>.<account hash>.<stream>.<consumer>.<delivered>.<stream sequence>.<consumer sequence>.<time>.<pending>
 /// ```
 ///
-/// The second may have further tokens at its end. `None` if it is neither.
-pub(crate) fn place_of(subject: &str) -> Option<Place> {
+/// The second form may have further tokens at its end.
+pub(crate) fn parse_reply(subject: &str) -> Option<ReplySubject> {
     let tokens = subject.strip_prefix("$JS.ACK.")?;
     let count = tokens.bytes().filter(|byte| *byte == b'.').count() + 1;
     let skipped = match count {
@@ -35,10 +34,10 @@ pub(crate) fn place_of(subject: &str) -> Option<Place> {
     let stream_sequence = number()?;
     let consumer_sequence = number()?;
     let time_ns = number()?;
-    Some(Place { stream_sequence, consumer_sequence, time_ns, pending: number()? })
+    Some(ReplySubject { stream_sequence, consumer_sequence, time_ns, pending: number()? })
 }
 
-/// Tokens after the prefix, in each form.
+/// The number of tokens behind the prefix, in each form.
 const SHORT: usize = 7;
 const LONG: usize = 9;
 /// The stream and the consumer.
@@ -51,13 +50,13 @@ mod tests {
     #[test]
     fn both_forms_are_read() {
         let time_ns = 1_700_000_000_000_000_000;
-        let place = Place { stream_sequence: 42, consumer_sequence: 7, time_ns, pending: 3 };
+        let reply = ReplySubject { stream_sequence: 42, consumer_sequence: 7, time_ns, pending: 3 };
         for subject in [
             "$JS.ACK.thalweg-a.c1.1.42.7.1700000000000000000.3",
             "$JS.ACK._.hash.thalweg-a.c1.1.42.7.1700000000000000000.3",
             "$JS.ACK.hub.hash.thalweg-a.c1.1.42.7.1700000000000000000.3.random",
         ] {
-            assert_eq!(place_of(subject), Some(place), "{subject}");
+            assert_eq!(parse_reply(subject), Some(reply), "{subject}");
         }
     }
 
@@ -73,7 +72,7 @@ mod tests {
             "$JS.ACK.s.c.1.-42.7.1700000000000000000.3",
             "$JS.FC.s.c.abc",
         ] {
-            assert_eq!(place_of(subject), None, "{subject}");
+            assert_eq!(parse_reply(subject), None, "{subject}");
         }
     }
 }

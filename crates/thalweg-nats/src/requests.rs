@@ -1,8 +1,7 @@
 //! Requests, each with a deadline.
 //!
-//! The client library's own requests keep a place for an answer that never comes, for ever. While
-//! nothing answers, publishers that go on trying would fill the memory. Here a request that ends for
-//! whatever reason leaves nothing behind.
+//! The client library's own requests keep memory for an answer that never comes. While no server answers, publishers
+//! that retry would fill the memory. A request of this module frees its memory when it ends.
 
 use std::{
     collections::HashMap,
@@ -23,12 +22,11 @@ use tokio::{
 
 use crate::connection::Connection;
 
-/// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unanswered {
-    /// It was not sent, because there is no connection.
+    /// The request was not sent, because there is no connection.
     NotSent,
-    /// It was sent, and nobody takes such requests now.
+    /// It was sent, and no server takes such requests now.
     NoResponders,
     /// It was sent, and the connection was lost since.
     Lost,
@@ -46,7 +44,7 @@ pub(crate) struct Requests {
     waiting: Arc<Waiting>,
 }
 
-/// Who waits for an answer, by the last token of its subject.
+/// The requests that wait for an answer, by the last token of its subject.
 #[derive(Debug, Default)]
 struct Waiting {
     next: AtomicU64,
@@ -54,20 +52,19 @@ struct Waiting {
 }
 
 impl Requests {
-    /// Subscribes to answers, and passes them on as long as there is a `Requests`.
+    /// Subscribes to answers, and forwards them as long as there is a `Requests`.
     ///
     /// # Errors
-    /// When there is no connection any more.
+    /// If there is no connection.
     pub(crate) async fn new(connection: Connection) -> Result<Self, String> {
         let inbox: Arc<str> = connection.client.new_inbox().into();
         let answers = connection.client.subscribe(format!("{inbox}.*")).await;
         let answers = answers.map_err(|error| format!("cannot subscribe to answers: {error}"))?;
         let waiting = Arc::<Waiting>::default();
-        tokio::spawn(pass_on(answers, connection.clone(), Arc::downgrade(&waiting)));
+        tokio::spawn(forward(answers, connection.clone(), Arc::downgrade(&waiting)));
         Ok(Self { connection, inbox, waiting })
     }
 
-    /// The connection they take.
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -75,7 +72,7 @@ impl Requests {
     /// Sends a request and waits for the answer, for `timeout` at most.
     ///
     /// # Errors
-    /// When there is none. Whether the request was sent, [`Unanswered`] says.
+    /// The reason why there is no answer.
     pub(crate) async fn send(
         &self,
         subject: String,
@@ -88,12 +85,12 @@ impl Requests {
         }
         let deadline = Instant::now() + timeout;
         let (sender, receiver) = oneshot::channel();
-        let place = self.waiting.enter(sender);
-        let reply = format!("{}.{}", self.inbox, place.token);
+        let pending = self.waiting.enter(sender);
+        let reply = format!("{}.{}", self.inbox, pending.token);
         let client = &self.connection.client;
         let sent = client.publish_with_reply_and_headers(subject, reply, headers, body);
         match timeout_at(deadline, sent).await {
-            // What waits for room with the client library is not with it.
+            // A message that waits for room in the client library is not sent.
             Err(_) => return Err(Unanswered::NotSent),
             Ok(Err(error)) => return Err(not_sent(error.kind())),
             Ok(Ok(())) => {}
@@ -112,13 +109,13 @@ impl Requests {
 fn not_sent(kind: PublishErrorKind) -> Unanswered {
     match kind {
         PublishErrorKind::MaxPayloadExceeded => Unanswered::TooLarge,
-        // A topic makes no invalid subject, so that only the connection is left.
+        // The subject of a topic is valid: only the connection can fail.
         PublishErrorKind::Send | PublishErrorKind::InvalidSubject => Unanswered::NotSent,
     }
 }
 
-/// Passes answers to whom they are for. A lost connection ends all waiting.
-async fn pass_on(
+/// Forwards answers to their requests. A lost connection ends all requests.
+async fn forward(
     mut answers: Subscriber,
     connection: Connection,
     waiting: std::sync::Weak<Waiting>,
@@ -137,32 +134,32 @@ async fn pass_on(
         let (Some(answer), Some(waiting)) = (answer, waiting.upgrade()) else { return };
         let token = answer.subject.rsplit('.').next().and_then(|token| token.parse().ok());
         if let Some(sender) = token.and_then(|token: u64| waiting.lock().remove(&token)) {
-            // Who does not wait any more needs no answer.
+            // The request may have ended.
             let _ = sender.send(answer);
         }
     }
 }
 
 impl Waiting {
-    fn enter(self: &Arc<Self>, sender: oneshot::Sender<Message>) -> Place {
+    fn enter(self: &Arc<Self>, sender: oneshot::Sender<Message>) -> Pending {
         let token = self.next.fetch_add(1, Relaxed);
         self.lock().insert(token, sender);
-        Place { token, waiting: self.clone() }
+        Pending { token, waiting: self.clone() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Message>>> {
-        // Nothing that is done with it can be left half done.
+        // A panic leaves no change half done.
         self.by_token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place among those who wait, left when it is dropped.
-struct Place {
+/// A request that waits, until it is dropped.
+struct Pending {
     token: u64,
     waiting: Arc<Waiting>,
 }
 
-impl Drop for Place {
+impl Drop for Pending {
     fn drop(&mut self) {
         self.waiting.lock().remove(&self.token);
     }
@@ -173,11 +170,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_wait_any_more_leaves_nothing() {
+    fn a_request_that_ends_frees_its_memory() {
         let waiting = Arc::<Waiting>::default();
-        let places: Vec<_> = (0..3).map(|_| waiting.enter(oneshot::channel().0)).collect();
+        let pending: Vec<_> = (0..3).map(|_| waiting.enter(oneshot::channel().0)).collect();
         assert_eq!(waiting.lock().len(), 3);
-        drop(places);
+        drop(pending);
         assert!(waiting.lock().is_empty());
     }
 }

@@ -1,68 +1,68 @@
-//! What a user may set, and how it is called in NATS.
+//! Settings, and names in NATS.
 
 use std::{path::PathBuf, time::Duration};
 
 use thalweg_wire::{Pattern, Topic, topic::TopicError};
 
-/// How far back the stream recognises a message that is sent again. A publisher's retry may come as late.
+/// The time for which the stream recognises repeated messages: as late as a publisher's retry may come.
 pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(5 * 60);
 
-/// What all subjects begin with.
+/// The prefix of all subjects.
 const SUBJECT_PREFIX: &str = "thalweg.";
 
-/// What all names of JetStream streams begin with.
+/// The prefix of all names of streams.
 const STREAM_PREFIX: &str = "thalweg-";
 
 /// Longest [`StreamSettings::name`]: JetStream makes folders and subjects of it.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Where NATS is, and the streams.
+/// The addresses of NATS, and the streams.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Servers of one cluster: `nats://host:port`, or `tls://host:port`; with `user:password@` before
-    /// the host where they ask for that.
+    /// Servers of one cluster: `nats://host:port` or `tls://host:port`, with `user:password@` before the host if they
+    /// require it.
     pub servers: Vec<String>,
     /// A credentials file of `nsc`: a JWT, and the seed that signs for it.
     pub credentials: Option<PathBuf>,
-    /// A PEM file of the authorities that the servers' certificates are checked by, in place of those of the system.
+    /// A PEM file of the certificate authorities of the servers, instead of those of the system.
     pub ca_file: Option<PathBuf>,
-    /// The streams. No two may have patterns that mean the same topic: JetStream refuses it.
+    /// The streams. Patterns of two streams must not match the same topic: JetStream refuses it.
     pub streams: Vec<StreamSettings>,
     /// The tickets; `None` if the server needs none.
     pub tickets: Option<TicketSettings>,
 }
 
-/// The bucket of tickets: as it is created, and as it must be if it is there.
+/// The bucket of tickets, as it is created, and as it must be if it exists.
 #[derive(Debug, Clone, Copy)]
 pub struct TicketSettings {
-    /// On how many servers each ticket is: 1, 3 or 5.
+    /// Number of servers that store each ticket: 1, 3 or 5.
     pub replicas: usize,
-    /// How long one is kept.
+    /// The time for which a ticket is kept.
     pub life: Duration,
 }
 
-/// A stream: as it is created, and as it must be if it is there.
+/// A stream, as it is created, and as it must be if it exists.
 #[derive(Debug, Clone)]
 pub struct StreamSettings {
     /// Its name, which operators see: letters, digits, `-` and `_`.
     pub name: String,
-    /// The topics in it.
+    /// The pattern of its topics.
     pub pattern: Pattern,
-    /// Whether they are value topics: then the newest message of each is kept, for ever.
+    /// Whether its topics are value topics. The stream keeps the newest message of a value topic until it ends.
     pub has_values: bool,
-    /// On how many servers each message is: 1, 3 or 5.
+    /// Number of servers that store each message: 1, 3 or 5.
     pub replicas: usize,
-    /// How long messages are kept that are not of value topics; at least 5 minutes.
+    /// Retention of messages, except for value topics; at least 5 minutes.
     pub age: Duration,
-    /// How many bytes are kept at most, on each replica. Above that the oldest messages go; of value
-    /// topics no more are taken.
+    /// Maximum number of bytes on each replica. Beyond it, the stream removes the oldest messages; a stream of value
+    /// topics refuses new ones.
     pub bytes: Option<u64>,
-    /// How far back reading begins: the age of this server's own history.
+    /// The age from which on messages are delivered at the start: that of this server's own history.
     pub warm: Duration,
 }
 
 impl Settings {
-    /// Checks what can be checked without a server.
+    /// Checks the settings without a server.
     ///
     /// # Errors
     /// One sentence with the remedy.
@@ -75,7 +75,7 @@ impl Settings {
         self.streams.iter().try_for_each(StreamSettings::check)
     }
 
-    /// The servers as messages name them: without passwords.
+    /// Returns the servers without passwords, for messages.
     pub(crate) fn server_names(&self) -> String {
         let name = |url: &String| match (url.find("://"), url.rfind('@')) {
             (Some(scheme), Some(at)) if at > scheme => {
@@ -110,12 +110,10 @@ impl StreamSettings {
         Ok(())
     }
 
-    /// What JetStream calls it.
     pub(crate) fn stream_name(&self) -> String {
         format!("{STREAM_PREFIX}{}", self.name)
     }
 
-    /// The subjects of its topics: the image of the pattern.
     pub(crate) fn subject(&self) -> String {
         let tokens = self.pattern.as_str().split('/').map(|segment| match segment {
             "**" => ">".to_owned(),
@@ -125,15 +123,14 @@ impl StreamSettings {
     }
 }
 
-/// The subject of a topic.
 pub(crate) fn subject_of(topic: &Topic) -> String {
     format!("{SUBJECT_PREFIX}{}", topic.to_nats_subject())
 }
 
-/// The topic of a subject.
+/// Returns the topic of a subject.
 ///
 /// # Errors
-/// When no topic has it.
+/// If no topic has the subject.
 pub(crate) fn topic_of(subject: &str) -> Result<Topic, TopicError> {
     Topic::from_nats_subject(subject.strip_prefix(SUBJECT_PREFIX).unwrap_or_default())
 }
@@ -155,12 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_has_an_image() {
+    fn a_pattern_has_subjects() {
         for (pattern, subject) in [
             ("cars", "thalweg.cars"),
             ("**", "thalweg.>"),
             ("*", "thalweg.*"),
-            ("users/*/mail", "thalweg.users.*.mail"),
+            ("users/*/inbox", "thalweg.users.*.inbox"),
             ("cars/v1.2/**", "thalweg.cars.v1/2.>"),
         ] {
             assert_eq!(stream("s", pattern).subject(), subject);
@@ -191,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn invalid_settings_are_reported() {
         assert!(stream("matches-1_a", "**").check().is_ok());
         for name in ["", "a.b", "a b", "a/b", "a>"] {
             assert!(stream(name, "**").check().unwrap_err().contains("letters, digits"), "{name}");

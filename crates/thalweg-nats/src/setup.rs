@@ -1,39 +1,39 @@
-//! Streams are created, or checked.
+//! Creation and checks of streams.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use thalweg_server::backend::SEQUENCE_MAX;
 use thalweg_wire::Epoch;
 use tokio::time::Instant;
 
 use crate::{
     api::{Api, ApiError, RETRY_PAUSE, StreamInfo, code},
     incarnation::epoch_of,
+    offsets::SEQUENCE_MAX,
     settings::{DUPLICATE_WINDOW, StreamSettings},
 };
 
-/// The oldest NATS server that streams are kept by.
+/// The oldest supported version of NATS servers.
 pub(crate) const VERSION_MIN: (u64, u64) = (2, 15);
 
-/// Metadata of a stream: how its messages are made.
+/// Metadata of a stream: the layout of its messages.
 pub(crate) const LAYOUT: &str = "thalweg";
 pub(crate) const LAYOUT_VALUE: &str = "1";
 
 /// Metadata of a stream: see `incarnation`.
 const GENERATION: &str = "generation";
 
-/// How often a stream is looked at without a reason: it may have been deleted, or become another one.
-pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+/// The interval of checks of a stream: it may have been deleted, or created again.
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Looks in a row that must find no stream before it is made again: an administrator who has deleted it may be about to
-/// make it with another configuration, or restore it.
-pub(crate) const MISSING_LOOKS: u32 = 8;
+/// Consecutive checks without a stream before it is created again: an administrator who has deleted it may create it
+/// with another configuration, or restore it.
+pub(crate) const MISSING_CHECKS: u32 = 8;
 
-/// A consumer that is only asked where it would begin is forgotten after this, if it cannot be deleted.
+/// The time after which JetStream removes a consumer that was created only to find its first message.
 const PROBE_THRESHOLD: Duration = Duration::from_secs(5);
 
-/// Whether a server's version is new enough.
+/// Checks that a server's version is new enough.
 pub(crate) fn check_version(version: &str) -> Result<(), String> {
     let (major, minor) = VERSION_MIN;
     let mut numbers = version.split('.').map(|number| number.parse::<u64>().ok());
@@ -45,7 +45,7 @@ pub(crate) fn check_version(version: &str) -> Result<(), String> {
     }
 }
 
-/// Creates a stream if there is none, or checks it. Waits until `deadline` for JetStream.
+/// Creates a stream, or checks an existing one. Waits until `deadline` for JetStream.
 ///
 /// # Errors
 /// One sentence with the remedy.
@@ -62,8 +62,8 @@ pub(crate) async fn open_stream(
     Ok(info)
 }
 
-/// What is known of a stream, which is created with this configuration if there is none. Waits until
-/// `deadline` for JetStream.
+/// Returns the state of a stream, which is created with this configuration if it does not exist. Waits until `deadline`
+/// for JetStream.
 pub(crate) async fn find_or_create(
     api: &Api,
     name: &str,
@@ -75,8 +75,8 @@ pub(crate) async fn find_or_create(
             Ok(info) => return Ok(info),
             Err(error) if error.is_not_found() => {
                 match api.create_stream(name, config).await {
-                    // Another server may have created it meanwhile, even with another
-                    // configuration. What there is then is looked at in the next round.
+                    // Another server may have created it meanwhile, even with another configuration, which the next
+                    // round reads.
                     Ok(_) => continue,
                     Err(error) if error.has_code(code::STREAM_NAME_IN_USE) => continue,
                     Err(error) => error,
@@ -99,15 +99,14 @@ fn sentence(settings: &StreamSettings, error: &ApiError) -> String {
         );
     }
     format!(
-        "stream {name} can neither be read nor created ({error}): see that NATS has JetStream, a majority of its servers, and {} servers for replicas",
+        "stream {name} can neither be read nor created ({error}): check that NATS has JetStream, a majority of its servers, and {} servers for replicas",
         settings.replicas
     )
 }
 
-/// A stream as it is created. Public for the lab's bare consumer, whose stream is to be the same.
+/// Returns the configuration with which a stream is created. Public for the lab's bare consumer, which uses the same.
 pub fn config_of(settings: &StreamSettings) -> Value {
-    // A version is kept until there is another, or its topic ends: none goes because it is old, or to make
-    // room.
+    // A value stays until there is a newer one, or its topic ends: it is never removed for age or room.
     let (discard, age, of_subject) = match settings.has_values {
         true => ("new", Duration::ZERO, 1),
         false => ("old", settings.age, -1),
@@ -131,7 +130,7 @@ pub fn config_of(settings: &StreamSettings) -> Value {
     })
 }
 
-/// Says what of a stream is not as it must be.
+/// Checks a stream against its settings.
 pub(crate) fn check(
     settings: &StreamSettings,
     info: &StreamInfo,
@@ -170,21 +169,21 @@ fn check_maker(settings: &StreamSettings, info: &StreamInfo) -> Result<(), Strin
 fn check_config(settings: &StreamSettings, config: &Value) -> Result<(), String> {
     let (name, subjects) = (settings.stream_name(), json!([settings.subject()]));
     if config["subjects"] != subjects {
-        let is = format!("the subjects {}, and {subjects} are wanted", config["subjects"]);
+        let is = format!("the subjects {}, and {subjects} are required", config["subjects"]);
         return wrong(settings, &is, &format!("--subjects '{}'", settings.subject()));
     }
     let replicas = settings.replicas;
     if config["num_replicas"] != replicas {
-        let is = format!("{} replicas, and {replicas} are wanted", config["num_replicas"]);
+        let is = format!("{} replicas, and {replicas} are required", config["num_replicas"]);
         return wrong(settings, &is, &format!("--replicas {replicas}"));
     }
     if config["storage"] != "file" {
         return Err(format!(
-            "stream {name} is kept in memory, and would be lost with its servers: delete it, and it is created with file storage"
+            "stream {name} is kept in memory, and would be lost with its servers: delete it, and Thalweg creates it with file storage"
         ));
     }
     if config["allow_direct"] != true {
-        return wrong(settings, "no direct access, which is wanted", "--allow-direct");
+        return wrong(settings, "no direct access, which is required", "--allow-direct");
     }
     for key in ["mirror", "sources", "subject_transform"] {
         if !config[key].is_null() {
@@ -206,29 +205,33 @@ fn check_limits(
     if window < nanos(DUPLICATE_WINDOW) {
         let window = Duration::from_nanos(u64::try_from(window).unwrap_or_default());
         let window = humantime::format_duration(window);
-        let is = format!("a duplicate window of {window}, and 5m or more is wanted");
+        let is = format!("a duplicate window of {window}, and 5m or more is required");
         return wrong(settings, &is, "--dupe-window 5m");
     }
-    // All is -1, or 0.
+    // -1 and 0 mean all.
     let of_subject = number("max_msgs_per_subject").max(0);
     if settings.has_values && of_subject != 1 {
         return Err(format!(
-            "stream {} has no value topics, and they are wanted: take values out of the settings, or choose another name",
+            "stream {} has no value topics, and the settings require them: remove values from the settings, or choose another name",
             settings.stream_name()
         ));
     }
-    // Of others it would take messages out of the middle, before all servers have read them.
+    // Other streams would lose messages in the middle before all servers have read them.
     if !settings.has_values && of_subject > 0 {
-        let is = format!("{of_subject} messages of each subject, and all are wanted");
+        let is = format!("{of_subject} messages of each subject, and all are required");
         return wrong(settings, &is, "--max-msgs-per-subject=-1");
     }
     if settings.has_values && number("max_age") > 0 {
-        return wrong(settings, "an age, after which values would be gone", "--max-age=0");
+        return wrong(
+            settings,
+            "a maximum age, after which values would be removed",
+            "--max-age=0",
+        );
     }
     let message = number("max_msg_size");
     if message > 0 && usize::try_from(message).is_ok_and(|bytes| bytes < payload_bytes_max) {
         let is = format!(
-            "a max_msg_size of {message}, and none is wanted, or that of the servers ({payload_bytes_max})"
+            "a max_msg_size of {message}, and no limit is required, or that of the servers ({payload_bytes_max})"
         );
         return wrong(settings, &is, "--max-msg-size=-1");
     }
@@ -242,27 +245,25 @@ fn wrong(settings: &StreamSettings, is: &str, edit: &str) -> Result<(), String> 
     ))
 }
 
-/// What the stream keeps is its own business: it is only said.
+/// Logs limits that differ from the settings: the stream's are valid.
 fn warn_of_other_limits(settings: &StreamSettings, config: &Value) {
-    let wanted = config_of(settings);
+    let expected = config_of(settings);
     for key in ["max_age", "max_bytes", "discard"] {
-        if config[key] != wanted[key] {
+        if config[key] != expected[key] {
             tracing::warn!(
                 stream = settings.stream_name(),
-                "{key} of the stream is {}, and the settings say {}: the stream's holds; change it with nats stream edit",
+                "{key} of the stream is {}, and the settings say {}: the stream's applies; change it with nats stream edit",
                 config[key],
-                wanted[key]
+                expected[key]
             );
         }
     }
 }
 
-/// The epoch of a stream. `None` if it has no generation.
 pub(crate) fn epoch(info: &StreamInfo) -> Option<Epoch> {
     epoch_of(info.created, generation_of(&info.config)?)
 }
 
-/// The configuration of a stream with the next generation.
 pub(crate) fn with_next_generation(mut config: Value) -> Option<Value> {
     let generation = generation_of(&config)?;
     config["metadata"][GENERATION] = (generation + 1).to_string().into();
@@ -277,7 +278,7 @@ pub(crate) fn metadata<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
     config["metadata"][key].as_str()
 }
 
-/// The first sequence number at or after a time that is `warm` ago; the next one to come if there is none.
+/// Returns the first sequence number at or after a time that is `warm` ago; the next one if there is none.
 pub(crate) async fn sequence_ago(
     api: &Api,
     stream: &str,
@@ -300,15 +301,14 @@ pub(crate) async fn sequence_ago(
         "num_replicas": 1,
     });
     let consumer = api.create_consumer(stream, &name, &config).await?;
-    // A consumer stands before the first message that it will deliver. It may be with a replica that
-    // lacks the newest messages. Then this is too early, never too late.
+    // A consumer stands before the first message that it will deliver. Its replica may lack the newest messages: then
+    // this is too early, never too late.
     let sequence = consumer.delivered.stream_seq + 1;
-    // If that fails, JetStream forgets it by itself.
+    // If this fails, JetStream removes it by itself.
     let _ = api.delete_consumer(stream, &name).await;
     Ok(sequence.max(first))
 }
 
-/// As JetStream writes durations.
 pub(crate) fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

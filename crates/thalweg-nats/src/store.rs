@@ -1,111 +1,80 @@
-//! Storing, with retries.
+//! Appends, with retries.
 //!
-//! A message without a key is sent again only while it is certain that no attempt was stored. One with a key
-//! can always be sent again: the stream knows it by its id.
+//! A message without a key is sent again only while certainly no attempt was stored. A message with a key can always be
+//! sent again: the stream recognises its id.
 
 use std::{sync::Arc, time::Duration};
 
 use async_nats::{HeaderMap, HeaderName, Message};
 use bytes::Bytes;
 use ring::digest::{Context, Digest, SHA256, digest};
-use thalweg_server::{
-    backend::{Content, StoreError, Stored},
-    now_us,
-};
-use tokio::{
-    sync::{Semaphore, mpsc},
-    task::JoinSet,
-    time::Instant,
-};
+use thalweg_broker::{Append, AppendError, Content, Stored};
+use thalweg_wire::{Epoch, Offset};
+use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
     ack::Ack,
     api::Api,
     counts::{Counts, add},
-    end::{Answer, Work},
     leader,
     message::{END, MARK, MARK_VALUE, PAUSED},
+    offsets::{offset_of, sequence_of},
     requests::{Requests, Unanswered},
     settings::subject_of,
+    setup,
     stream_state::StreamState,
 };
 
-/// How long an answer of the stream may take. A change of leader takes less.
+/// The timeout of the stream's answer. A change of leader takes less.
 const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long is tried altogether, from the arrival of what is stored on: what has waited for the messages of
-/// its topic before has less.
+/// The time for all attempts, from the arrival of the publish on: a message that has waited for earlier messages of its
+/// topic has less.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An attempt gets at least so long, however late.
+/// The minimum timeout of an attempt, however late.
 const ACK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// Pauses before attempts: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// How long the events of a topic stay that has ended.
+/// The time for which the events of an ended topic stay.
 const PURGE_DELAY: Duration = Duration::from_secs(10);
 
-/// Ended topics whose events are about to be removed. Of more at a time they stay.
+/// Maximum number of ended topics whose events wait for removal. Events of further topics stay.
 pub(crate) const PURGES_MAX: usize = 4096;
 
-/// Messages being stored at once. Their answers must find room in a subscription; many more
-/// would make the leader slower, not faster.
-const STORES_MAX: usize = 4096;
+/// The number of attempts to read a message that the stream reports as stored.
+const REPETITION_READS: u32 = 8;
 
-/// How often a message is looked for that the stream says it has.
-const REPETITION_LOOKS: u32 = 8;
+/// Maximum number of such reads at a time. Each reads the whole message.
+pub(crate) const REPETITIONS_MAX: usize = 16;
 
-/// With which the server refuses to store in another stream.
+/// Makes the server refuse to store the message in another stream.
 pub(crate) const EXPECTED_STREAM: HeaderName = HeaderName::from_static("Nats-Expected-Stream");
-/// By which the stream knows a message that is sent again.
+/// The id by which the stream recognises a repeated message.
 const MESSAGE_ID: HeaderName = HeaderName::from_static("Nats-Msg-Id");
-/// With which the server stores only after this message of the subject.
+/// Makes the server store the message only behind this message of the subject.
 pub(crate) const EXPECTED_LAST: HeaderName =
     HeaderName::from_static("Nats-Expected-Last-Subject-Sequence");
-/// By which another body with the same id is known.
+/// The digest of the body, by which another body with the same id is recognised.
 const BODY: HeaderName = HeaderName::from_static("Thalweg-Body");
 
-/// What storing takes. Cheap to clone.
+/// Appends messages. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Storing {
+pub(crate) struct Store {
     pub(crate) streams: Arc<[Arc<StreamState>]>,
     pub(crate) requests: Requests,
     pub(crate) api: Api,
     pub(crate) counts: Arc<Counts>,
-    /// [`PURGES_MAX`] places.
+    /// [`PURGES_MAX`] permits.
     pub(crate) purges: Arc<Semaphore>,
+    /// [`REPETITIONS_MAX`] permits.
+    pub(crate) repetitions: Arc<Semaphore>,
 }
 
-/// Stores what comes, until nothing more can come and all is answered.
-pub(crate) async fn run<S, A: Answer>(
-    storing: Storing,
-    mut stores: mpsc::Receiver<S>,
-    split: impl Fn(S) -> (Work, A),
-) {
-    let mut under_way = JoinSet::new();
-    loop {
-        tokio::select! {
-            store = stores.recv(), if under_way.len() < STORES_MAX => {
-                let Some(store) = store else { break };
-                let (work, answer) = split(store);
-                let storing = storing.clone();
-                under_way.spawn(async move {
-                    let result = storing.store(work).await;
-                    if result == Err(StoreError::Unknown) {
-                        add(&storing.counts.unknown);
-                    }
-                    answer.send(result);
-                });
-            }
-            Some(_) = under_way.join_next() => {}
-        }
-    }
-    while under_way.join_next().await.is_some() {}
-}
-
-/// A message as it is sent, with every attempt.
+/// A message, as each attempt sends it.
 struct Attempt {
     subject: String,
     headers: HeaderMap,
@@ -115,13 +84,13 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(stream: &str, work: Work) -> Self {
-        let Work { topic, content, key, after, .. } = work;
+    fn new(stream: &str, append: Append, after: Option<Offset>) -> Self {
+        let Append { topic, content, key, .. } = append;
         let mut headers = HeaderMap::new();
         headers.insert(MARK, MARK_VALUE);
         headers.insert(EXPECTED_STREAM, stream);
         if let Some(after) = after {
-            headers.insert(EXPECTED_LAST, after.to_string());
+            headers.insert(EXPECTED_LAST, sequence_of(after).to_string());
         }
         let body = match content {
             Content::Events(payloads) => Bytes::from(payloads.into_lines()),
@@ -145,7 +114,7 @@ impl Attempt {
     }
 }
 
-/// The same for the same topic and key, on every server.
+/// Returns the id of a topic and key, the same on every server.
 fn message_id(topic: &str, key: &[u8]) -> String {
     let mut context = Context::new(&SHA256);
     context.update(topic.as_bytes());
@@ -158,26 +127,40 @@ fn hex(digest: &Digest) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What an attempt came to.
 enum Outcome {
-    Done(Result<Stored, StoreError>),
-    /// It was not stored.
+    Done(Result<Stored, AppendError>),
     Not,
-    /// It may have been stored.
     Maybe,
 }
 
-impl Storing {
-    async fn store(&self, work: Work) -> Result<Stored, StoreError> {
-        let Some(state) = self.streams.get(work.stream).cloned() else {
-            return Err(StoreError::Refused("there is no such stream".to_owned()));
-        };
-        let is_end = matches!(work.content, Content::End(_));
-        let waited = Duration::from_micros(now_us().saturating_sub(work.arrived_us));
-        if waited >= STORE_TIMEOUT {
-            return Err(StoreError::Unavailable);
+impl Store {
+    /// Appends a record; with `after`, only if that is the topic's newest record.
+    pub(crate) async fn append(
+        &self,
+        append: Append,
+        after: Option<Offset>,
+    ) -> Result<Stored, AppendError> {
+        let result = self.try_append(append, after).await;
+        if result == Err(AppendError::Unknown) {
+            add(&self.counts.unknown);
         }
-        let attempt = Attempt::new(&state.name, work);
+        result
+    }
+
+    async fn try_append(
+        &self,
+        append: Append,
+        after: Option<Offset>,
+    ) -> Result<Stored, AppendError> {
+        let Some(state) = self.streams.get(append.stream).cloned() else {
+            return Err(AppendError::Refused("there is no such stream".to_owned()));
+        };
+        let is_end = matches!(append.content, Content::End(_));
+        let waited = append.waited;
+        if waited >= STORE_TIMEOUT {
+            return Err(AppendError::Unavailable);
+        }
+        let attempt = Attempt::new(&state.name, append, after);
         let begun = Instant::now();
         let start = begun.checked_sub(waited).unwrap_or(begun);
         let (mut pause, mut is_uncertain) = (PAUSE_MIN, false);
@@ -185,36 +168,36 @@ impl Storing {
             let left = STORE_TIMEOUT.saturating_sub(start.elapsed());
             let timeout = left.clamp(ACK_TIMEOUT_MIN, ACK_TIMEOUT);
             match self.attempt(&state, &attempt, timeout).await {
-                Outcome::Done(Err(StoreError::Refused(_))) if is_uncertain => {
-                    return Err(StoreError::Unknown);
+                Outcome::Done(Err(AppendError::Refused(_))) if is_uncertain => {
+                    return Err(AppendError::Unknown);
                 }
                 Outcome::Done(result) => {
-                    if let Ok(Stored { sequence, .. }) = result {
+                    if let Ok(Stored { first, .. }) = result {
                         self.counts.take_stored(begun.elapsed());
                         if is_end && !state.has_values {
-                            self.purge(&state.name, &attempt.subject, sequence);
+                            self.purge(&state.name, &attempt.subject, sequence_of(first));
                         }
                     }
                     return result;
                 }
                 Outcome::Not => {}
-                Outcome::Maybe if attempt.digest.is_none() => return Err(StoreError::Unknown),
+                Outcome::Maybe if attempt.digest.is_none() => return Err(AppendError::Unknown),
                 Outcome::Maybe => is_uncertain = true,
             }
             if start.elapsed() + pause >= STORE_TIMEOUT {
-                let unavailable = StoreError::Unavailable;
-                return Err(if is_uncertain { StoreError::Unknown } else { unavailable });
+                let unavailable = AppendError::Unavailable;
+                return Err(if is_uncertain { AppendError::Unknown } else { unavailable });
             }
             let retries = [&self.counts.retries_unavailable, &self.counts.retries_unanswered];
             add(retries[usize::from(is_uncertain)]);
-            // Spread: all topics are refused at the same moment when a leader goes.
+            // Jitter: all topics are refused at the same moment when a leader fails.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    /// Removes what a topic that has ended had before the message that says so. If that fails, it
-    /// stays as long as it may: nobody reads it.
+    /// Removes the messages of an ended topic before its end. If this fails, they stay until retention removes them: no
+    /// server reads them.
     fn purge(&self, stream: &str, subject: &str, before: u64) {
         let (api, stream, subject) = (self.api.clone(), stream.to_owned(), subject.to_owned());
         let counts = self.counts.clone();
@@ -222,11 +205,11 @@ impl Storing {
             return add(&counts.purges_omitted);
         };
         tokio::spawn(async move {
-            // Servers that are a little behind get them before: a hole tells them less.
+            // Servers that are a little behind still read them instead of a hole.
             tokio::time::sleep(PURGE_DELAY).await;
             if let Err(error) = api.purge(&stream, &subject, before).await {
                 add(&counts.purges_omitted);
-                tracing::debug!(stream, subject, "an ended topic's events stay: {error}");
+                tracing::debug!(stream, subject, "cannot remove an ended topic's events: {error}");
             }
             drop(place);
         });
@@ -236,7 +219,7 @@ impl Storing {
         let Attempt { subject, headers, body, digest } = attempt;
         let (epoch, next) = (state.epoch(), state.next());
         let sent = self.requests.send(subject.clone(), headers.clone(), body.clone(), timeout);
-        // Who waits for a leader that leads no more waits in vain, and all of its topic with it.
+        // A former leader does not answer, and the whole topic would wait.
         let answer = tokio::select! {
             answer = sent => answer,
             () = leader::changed(state, Instant::now()) => Err(Unanswered::Timeout),
@@ -247,7 +230,7 @@ impl Storing {
             Err(Unanswered::Lost | Unanswered::Timeout) => return Outcome::Maybe,
             Err(Unanswered::TooLarge) => {
                 let why = "the message is larger than the NATS server takes (max_payload)";
-                return Outcome::Done(Err(StoreError::Refused(why.to_owned())));
+                return Outcome::Done(Err(AppendError::Refused(why.to_owned())));
             }
         };
         let (sequence, is_repetition) = match Ack::read(&answer.payload) {
@@ -256,30 +239,40 @@ impl Storing {
             Ack::InProcess | Ack::Unreadable => return Outcome::Maybe,
             Ack::Outdated => {
                 let newest = self.api.last_message(&state.name, subject).await;
-                let newest = newest.ok().map(|found| found.map_or(0, |(sequence, _)| sequence));
-                return Outcome::Done(Err(StoreError::Outdated(newest)));
+                let newest =
+                    newest.ok().map(|found| found.map_or(0, |(sequence, _)| offset_of(sequence)));
+                return Outcome::Done(Err(AppendError::Outdated(newest)));
             }
-            Ack::Refused(why) => return Outcome::Done(Err(StoreError::Refused(why))),
+            Ack::Refused(why) => return Outcome::Done(Err(AppendError::Refused(why))),
         };
+        let stored = Stored { epoch, first: offset_of(sequence), is_repetition };
         if is_repetition {
             return match self.is_other_body(&state.name, sequence, digest.as_deref()).await {
-                Some(true) => Outcome::Done(Err(StoreError::KeyReused)),
-                Some(false) => Outcome::Done(Ok(Stored { epoch, sequence, is_repetition })),
-                None => Outcome::Maybe,
+                Some(true) => Outcome::Done(Err(AppendError::KeyReused)),
+                Some(false) if self.has_epoch(state, epoch).await => Outcome::Done(Ok(stored)),
+                Some(false) | None => Outcome::Maybe,
             };
         }
         if sequence < next {
-            // This number was read already, before the message was sent: the stream is another one,
-            // of which nothing is known yet.
+            // A message with this number was read before: the stream was created again.
             state.suspect.notify_one();
             return Outcome::Maybe;
         }
-        Outcome::Done(Ok(Stored { epoch, sequence, is_repetition }))
+        Outcome::Done(Ok(stored))
     }
 
-    /// Whether a message that is stored has another body. A replica may not have it yet; one that none has for
-    /// long was removed since, and a repetition is likelier than anything else. `None` if nobody
-    /// answers.
+    /// Asks the leader whether a stream still has an epoch: one that was created again may know the key, too.
+    async fn has_epoch(&self, state: &StreamState, epoch: Epoch) -> bool {
+        let info = self.api.stream_info(&state.name).await.ok();
+        let found = info.as_ref().and_then(setup::epoch);
+        if found.is_some_and(|found| found != epoch) {
+            state.suspect.notify_one();
+        }
+        found == Some(epoch)
+    }
+
+    /// Returns whether a stored message has another body; `None` if no replica answers. A replica may not have it yet;
+    /// a message that no replica has for long was removed since, and is taken for a repetition.
     async fn is_other_body(
         &self,
         stream: &str,
@@ -288,8 +281,11 @@ impl Storing {
     ) -> Option<bool> {
         let mut has_answered = false;
         let mut pause = PAUSE_MIN;
-        for _ in 0..REPETITION_LOOKS {
-            match self.api.message(stream, sequence).await {
+        for _ in 0..REPETITION_READS {
+            let place = self.repetitions.acquire().await.ok()?;
+            let found = self.api.message(stream, sequence).await;
+            drop(place);
+            match found {
                 Ok(Some(message)) => return Some(body_of(&message) != digest),
                 Ok(None) => has_answered = true,
                 Err(_) => {}
@@ -312,17 +308,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_of_topic_and_key() {
+    fn an_id_depends_on_topic_and_key() {
         let id = message_id("a", b"k");
         assert_eq!(id.len(), 64);
         assert_eq!(id, message_id("a", b"k"));
         assert_ne!(id, message_id("b", b"k"));
-        assert_ne!(message_id("a", b"bc"), message_id("ab", b"c"), "what divides them counts");
+        assert_ne!(message_id("a", b"bc"), message_id("ab", b"c"), "the separator counts");
     }
 
     #[test]
-    fn what_has_a_key_says_its_body() {
-        let work = |key: Option<&[u8]>| {
+    fn a_message_with_a_key_has_the_digest_of_its_body() {
+        let append = |key: Option<&[u8]>| {
             let mut payloads = thalweg_core::stream::Payloads::default();
             for event in ["1", "22"] {
                 let write = |out: &mut Vec<u8>| {
@@ -332,30 +328,23 @@ mod tests {
                 payloads.push(write).unwrap();
             }
             let (topic, key) = ("a/b.c".parse().unwrap(), key.map(Into::into));
-            Work {
-                stream: 0,
-                topic,
-                content: Content::Events(payloads),
-                key,
-                after: None,
-                arrived_us: 0,
-            }
+            let content = Content::Events(payloads);
+            Append { stream: 0, topic, content, key, waited: Duration::ZERO }
         };
-        let plain = Attempt::new("thalweg-s", work(None));
+        let plain = Attempt::new("thalweg-s", append(None), None);
         assert_eq!((plain.subject.as_str(), &plain.body[..]), ("thalweg.a.b/c", &b"1\n22"[..]));
         assert_eq!(plain.headers.get(EXPECTED_STREAM).unwrap().as_str(), "thalweg-s");
         assert!(plain.headers.get(MESSAGE_ID).is_none() && plain.digest.is_none());
-        let keyed = Attempt::new("thalweg-s", work(Some(b"k")));
+        let keyed = Attempt::new("thalweg-s", append(Some(b"k")), None);
         assert_eq!(keyed.headers.get(BODY).unwrap().as_str(), keyed.digest.unwrap());
         assert_eq!(keyed.headers.get(MESSAGE_ID).unwrap().as_str(), message_id("a/b.c", b"k"));
     }
 
     #[test]
-    fn an_end_has_no_body_and_says_what_it_comes_after() {
+    fn an_end_has_no_body_and_a_condition() {
         let (topic, content) = ("a".parse().unwrap(), Content::End(EndCode::Gone));
-        let after = Some(7);
-        let end = Work { stream: 0, topic, content, key: None, after, arrived_us: 0 };
-        let end = Attempt::new("s", end);
+        let end = Append { stream: 0, topic, content, key: None, waited: Duration::ZERO };
+        let end = Attempt::new("s", end, Some(7 * 256));
         let header = |name| end.headers.get(name).map(|value| value.as_str());
         assert_eq!((header(END), header(EXPECTED_LAST)), (Some("gone"), Some("7")));
         assert_eq!((header(MARK), end.body.len()), (Some(MARK_VALUE), 0));

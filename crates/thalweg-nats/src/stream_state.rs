@@ -1,4 +1,4 @@
-//! What reader, store and readiness share of a stream.
+//! The state of a stream, for reader, store and readiness.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -10,29 +10,25 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::health::Health;
 
-/// One stream's.
 #[derive(Debug)]
 pub(crate) struct StreamState {
-    /// What JetStream calls it.
     pub(crate) name: String,
     /// Whether its topics are value topics.
     pub(crate) has_values: bool,
-    /// Its incarnation.
     epoch: Mutex<Epoch>,
-    /// The first sequence number that was not read.
     next: AtomicU64,
-    /// It may be another stream than the one that is read: look at it now.
+    /// Starts a check: the stream may have another epoch.
     pub(crate) suspect: Notify,
-    /// It is another one: read it anew.
+    /// Ends the consumer, because the stream has another epoch or is stalled.
     pub(crate) changed: Notify,
-    /// Somebody waits for an answer longer than usual.
+    /// Wakes the watch of the leader: an append waits longer than usual for its answer.
     pub(crate) unanswered: Notify,
     leader_since: Mutex<Option<Instant>>,
     health: Mutex<Health>,
 }
 
 impl StreamState {
-    /// A stream of which nothing was read.
+    /// Returns the state of a stream of which no message was read.
     pub(crate) fn new(name: String, has_values: bool, epoch: Epoch, next: u64) -> Self {
         Self {
             name,
@@ -51,24 +47,22 @@ impl StreamState {
         *self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first sequence number that was not read.
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Relaxed)
     }
 
-    /// All before `next` was read.
     pub(crate) fn set_next(&self, next: u64) {
         self.next.store(next, Relaxed);
     }
 
-    /// It is another stream.
+    /// Sets the new epoch, and the first sequence number that was not read.
     pub(crate) fn restart(&self, epoch: Epoch, next: u64) {
         *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = epoch;
         self.set_next(next);
         self.health().restarted();
     }
 
-    /// Since when it has its leader, as far as is known.
+    /// Returns since when the stream has its leader, as far as is known.
     pub(crate) fn leader_since(&self) -> Option<Instant> {
         *self.leader_since.lock().unwrap_or_else(PoisonError::into_inner)
     }

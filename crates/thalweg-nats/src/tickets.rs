@@ -1,131 +1,90 @@
-//! Tickets: kept in a bucket, and used up there. Of all who redeem a ticket, on all servers, one gets
-//! it: the one whose message replaces the ticket's under the condition that this is still the last one
-//! of its subject. That is checked by the stream's leader, which is also asked for the ticket before:
-//! a replica may not have one that was issued just now.
+//! Tickets in a bucket. One of all callers that redeem a ticket, on all servers, gets it: its message replaces the
+//! ticket's message under the condition that this is still the last one of its subject. The stream's leader checks the
+//! condition. The leader also answers the read before: a replica may lack a ticket that was issued just now.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_nats::{HeaderMap, HeaderName};
 use bytes::Bytes;
-use thalweg_server::{
-    LogThrottle,
-    backend::{TicketDigest, TicketError, TicketReply, TicketRequest},
-    now_us,
-};
-use tokio::{sync::mpsc, task::JoinSet};
+use thalweg_broker::{BoxFuture, LogThrottle, TicketDigest, TicketError, Tickets};
 
 use crate::{
     ack::Ack,
     api::{Api, ApiError},
     bucket::{self, Bucket, subject_of},
     counts::{Counts, add},
+    now_us,
     requests::{Requests, Unanswered},
     store::{EXPECTED_LAST, EXPECTED_STREAM},
 };
 
-/// How long a ticket may take to be stored, or replaced: its client waits for it, and asks again.
+/// The timeout of storing or replacing a ticket: its client waits, and retries.
 const TICKET_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// By which clients of the bucket know that there is nothing more under a key.
+/// Tells clients of the bucket that a key was deleted.
 const OPERATION: HeaderName = HeaderName::from_static("KV-Operation");
 const DELETED: &str = "DEL";
 
-/// What it takes to keep tickets. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct Keeping {
+#[derive(Debug)]
+pub(crate) struct TicketStore {
     pub(crate) requests: Requests,
     pub(crate) api: Api,
     pub(crate) counts: Arc<Counts>,
-    /// Where they are. `None` if the server needs none.
-    pub(crate) bucket: Option<Bucket>,
+    /// The bucket of the tickets.
+    pub(crate) bucket: Bucket,
+    pub(crate) failures: Mutex<LogThrottle>,
 }
 
-/// Why something is not known of a ticket, in words.
 struct Failed {
     error: TicketError,
     why: String,
 }
 
-/// Answers what is asked, until nothing more can be. Who asks bounds how much is under way.
-pub(crate) async fn run(keeping: Keeping, mut asked: mpsc::Receiver<TicketRequest>) {
-    if let Some(bucket) = &keeping.bucket {
-        tokio::spawn(bucket.clone().watch(Arc::clone(&keeping.counts)));
+impl Tickets for TicketStore {
+    fn keep(&self, ticket: TicketDigest, holder: String) -> BoxFuture<'_, Result<(), TicketError>> {
+        Box::pin(async move { self.answer(self.try_keep(ticket, &holder).await) })
     }
-    let mut under_way = JoinSet::new();
-    let mut failed = LogThrottle::default();
-    loop {
-        tokio::select! {
-            request = asked.recv() => {
-                let Some(request) = request else { break };
-                let keeping = keeping.clone();
-                under_way.spawn(async move { keeping.answer(request).await });
-            }
-            Some(answered) = under_way.join_next() => {
-                if let Ok(Err(why)) = answered
-                    && let Some(times) = failed.take(1, now_us())
-                {
-                    tracing::warn!(times, "cannot keep or redeem a ticket: {why}");
-                }
-            }
-        }
+
+    fn redeem(&self, ticket: TicketDigest) -> BoxFuture<'_, Result<Option<String>, TicketError>> {
+        Box::pin(async move { self.answer(self.try_redeem(ticket).await) })
     }
 }
 
-impl Keeping {
-    /// Answers one request.
-    ///
-    /// # Errors
-    /// In words, if it is answered with an error.
-    async fn answer(&self, request: TicketRequest) -> Result<(), String> {
-        match request {
-            TicketRequest::Keep { ticket, holder, reply } if reply.is_awaited() => {
-                let kept = self.keep(ticket, &holder).await;
-                self.give(reply, kept)
+impl TicketStore {
+    fn answer<T>(&self, result: Result<T, Failed>) -> Result<T, TicketError> {
+        result.map_err(|Failed { error, why }| {
+            add(&self.counts.tickets_failed);
+            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(times) = failures.take(1, now_us()) {
+                tracing::warn!(times, "cannot keep or redeem a ticket: {why}");
             }
-            TicketRequest::Redeem { ticket, reply } if reply.is_awaited() => {
-                let holder = self.redeem(ticket).await;
-                self.give(reply, holder)
-            }
-            // Nobody waits for the answer any more.
-            _ => Ok(()),
-        }
+            error
+        })
     }
 
-    fn give<T>(&self, reply: TicketReply<T>, result: Result<T, Failed>) -> Result<(), String> {
-        match result {
-            Ok(it) => {
-                reply.send(Ok(it));
-                Ok(())
-            }
-            Err(Failed { error, why }) => {
-                add(&self.counts.tickets_failed);
-                reply.send(Err(error));
-                Err(why)
-            }
-        }
-    }
-
-    async fn keep(&self, ticket: TicketDigest, holder: &str) -> Result<(), Failed> {
+    async fn try_keep(&self, ticket: TicketDigest, holder: &str) -> Result<(), Failed> {
         let body = Bytes::copy_from_slice(holder.as_bytes());
         match self.store(ticket, HeaderMap::new(), body).await? {
             Ack::Stored { .. } => {
                 add(&self.counts.tickets_kept);
                 Ok(())
             }
-            other => Err(Failed::by(&other)),
+            other => Err(Failed::from_ack(&other)),
         }
     }
 
-    async fn redeem(&self, ticket: TicketDigest) -> Result<Option<String>, Failed> {
-        let Some(bucket) = &self.bucket else { return Err(Failed::without_a_bucket()) };
+    async fn try_redeem(&self, ticket: TicketDigest) -> Result<Option<String>, Failed> {
         let found = self.api.last_message(bucket::STREAM, &subject_of(ticket)).await;
         let found = found.map_err(|error| {
             if error.is_not_found() {
-                bucket.suspect();
+                self.bucket.suspect();
             }
             Failed { error: TicketError::Unavailable, why: error.to_string() }
         })?;
-        // What has replaced a ticket is empty.
+        // The message that replaces a ticket is empty.
         let Some((sequence, holder)) = found.filter(|(_, holder)| !holder.is_empty()) else {
             add(&self.counts.tickets_void);
             return Ok(None);
@@ -138,12 +97,12 @@ impl Keeping {
                 add(&self.counts.tickets_redeemed);
                 Ok(Some(String::from_utf8_lossy(&holder).into_owned()))
             }
-            // Somebody else was first, or it has expired meanwhile.
+            // Another caller was first, or the ticket has expired meanwhile.
             Ack::Outdated => {
                 add(&self.counts.tickets_void);
                 Ok(None)
             }
-            other => Err(Failed::by(&other)),
+            other => Err(Failed::from_ack(&other)),
         }
     }
 
@@ -153,12 +112,11 @@ impl Keeping {
         mut headers: HeaderMap,
         body: Bytes,
     ) -> Result<Ack, Failed> {
-        let Some(bucket) = &self.bucket else { return Err(Failed::without_a_bucket()) };
         headers.insert(EXPECTED_STREAM, bucket::STREAM);
         let sent = self.requests.send(subject_of(ticket), headers, body, TICKET_TIMEOUT).await;
         let answer = sent.map_err(|unanswered| {
             if unanswered == Unanswered::NoResponders {
-                bucket.suspect();
+                self.bucket.suspect();
             }
             let error = match unanswered {
                 Unanswered::NotSent | Unanswered::NoResponders | Unanswered::TooLarge => {
@@ -173,18 +131,12 @@ impl Keeping {
 }
 
 impl Failed {
-    /// An answer that was not expected.
-    fn by(ack: &Ack) -> Self {
+    fn from_ack(ack: &Ack) -> Self {
         let (error, why) = match ack {
             Ack::NotNow => (TicketError::Unavailable, "the bucket has no leader now"),
             Ack::Refused(why) => (TicketError::Unavailable, why.as_str()),
-            _ => (TicketError::Unknown, "the answer cannot be read"),
+            _ => (TicketError::Unknown, "the answer is not valid"),
         };
         Self { error, why: why.to_owned() }
-    }
-
-    fn without_a_bucket() -> Self {
-        let why = "there is no bucket, because none was asked for at the start".to_owned();
-        Self { error: TicketError::Unavailable, why }
     }
 }

@@ -1,6 +1,5 @@
-//! How many rows a second one core takes through a query, decoding included:
-//! `cargo run --release -p thalweg-query --example rate`. Prints the best of nine runs of each, by the CPU time
-//! that they took (`/proc/self/schedstat`).
+//! Measures how many rows per second one core takes through a query, decoding included: `cargo run --release -p
+//! thalweg-query --example rate`. Prints the best of nine runs by CPU time (`/proc/self/schedstat`).
 
 use std::{fs, sync::Arc};
 
@@ -32,7 +31,7 @@ const QUERIES: [&str; 5] = [
 
 const ROWS: usize = 1_000_000;
 
-/// Counts bytes, so that nothing is left out.
+/// Counts bytes, which keeps the optimizer from removing work.
 #[derive(Default)]
 struct Bytes(usize);
 
@@ -46,10 +45,10 @@ impl Sink for Bytes {
     fn lost(&mut self, _offset: u64) {}
 }
 
-/// When all rows were published, in ms since 1970.
+/// The time of all rows' publication, in ms since 1970.
 const PUBLISHED_MS: i64 = 1_657_746_248_000;
 
-/// The CPU time of this thread, in seconds: what others run beside it does not count.
+/// Returns this thread's CPU time in seconds, which excludes other processes.
 fn cpu_seconds() -> f64 {
     let schedstat = fs::read_to_string("/proc/self/schedstat").expect("Linux");
     let ns = schedstat.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
@@ -58,7 +57,7 @@ fn cpu_seconds() -> f64 {
 
 fn main() {
     let columns = Arc::new(Columns::declared(COLUMNS).expect("columns"));
-    // A hundred cars, each with ten rows a second.
+    // A hundred cars, each with ten rows per second.
     let row = |index: usize| {
         let (car, ms) = (index % 100, index as u64 / 1000 * 1000 + index as u64 % 1000);
         let time = thalweg_columns::time_text(1_657_746_248_000 + ms as i64).expect("a time");

@@ -1,6 +1,6 @@
-//! How long a step takes, of each operator and function that reads texts, of groups, and of rows:
-//! `cargo run --release -p thalweg-query --example steps`. Prints the ns of a step, the steps of an event and its ns, with what
-//! the same query takes without the expression taken off: the least of nine runs of each, because others only make it longer.
+//! Measures the duration of a step of each operator and function on texts, of groups, and of rows: `cargo run --release
+//! -p thalweg-query --example steps`. Prints the ns of a step, and the steps and ns of an event, minus those of the
+//! same query without the expression. Each is the minimum of nine runs, because other processes can only prolong a run.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,7 +10,7 @@ use thalweg_query::{Beginning, Bounds, Query, Running, Sink, Unbroken};
 const COLUMNS: [&str; 7] =
     ["t:time", "s:string", "r:string", "i:int", "d:double", "b:bool", "n:string"];
 
-/// Expressions over a text in `s`, of which `r` is a short one, and `n` a number in one.
+/// Expressions over a text in `s`, a short text in `r` and a number in `n`.
 const EXPRESSIONS: [&str; 39] = [
     "i",
     "s = r",
@@ -76,12 +76,12 @@ impl Sink for Nothing {
     fn lost(&mut self, _offset: u64) {}
 }
 
-/// When all rows were published, in ms since 1970.
+/// The time of all rows' publication, in ms since 1970.
 const PUBLISHED_MS: i64 = 1_657_746_248_000;
 
 const RUNS: usize = 9;
 
-/// The least time of an event, in ns, and its steps.
+/// Returns the minimum ns of an event, and its steps.
 fn cost(query: &str, event: &str, events: u64) -> Option<(f64, f64)> {
     let columns = Arc::new(Columns::declared(COLUMNS).expect("columns"));
     let plan = Query::parse(query).and_then(|query| query.plan(&columns));
@@ -121,9 +121,9 @@ fn main() {
         );
         let events = (4_000_000 / (bytes + 400)) as u64;
         println!("{letter} × {}", bytes / letter.len());
-        // The event is read as much, and nothing is written.
+        // Both queries read the event, and write nothing.
         for expression in EXPRESSIONS {
-            // Columns are read in both.
+            // Both queries read these columns.
             let read: Vec<&str> = ["s", "r", "t", "d", "b", "n"]
                 .into_iter()
                 .filter(|name| names(expression).any(|named| named == *name))
@@ -149,13 +149,13 @@ fn main() {
     close();
 }
 
-/// The words of an expression that are not in quotes.
+/// Returns the words of an expression outside of quotes.
 fn names(expression: &str) -> impl Iterator<Item = &str> {
     let outside = expression.split('\'').step_by(2);
     outside.flat_map(|text| text.split(|letter: char| !letter.is_alphanumeric() && letter != '_'))
 }
 
-/// Windows with many groups, closed.
+/// Closes windows with many groups.
 fn close() {
     let columns = Arc::new(Columns::declared(COLUMNS).expect("columns"));
     for query in [

@@ -1,4 +1,4 @@
-//! What becomes of the values of a group.
+//! Aggregates of the values of a group.
 
 use std::cmp::Ordering;
 
@@ -15,11 +15,11 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Aggregate {
     pub(crate) function: AggregateFunction,
-    /// Of what; `None`: of rows.
+    /// The argument; `None` aggregates rows.
     pub(crate) argument: Option<Expr>,
-    /// The type of its argument.
+    /// The type of the argument.
     pub(crate) kind: Kind,
-    /// Only rows for which it holds count.
+    /// The FILTER condition: other rows do not count.
     pub(crate) filter: Option<Expr>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum AggregateFunction {
     Last,
 }
 
-/// All aggregates: their names in small letters, how they are called, and what they are.
+/// All aggregates: their names in lower case, usage and meaning.
 pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
     (&["count"], "count(*), count(value)", "how many rows, or how many values that are not NULL"),
     (&["sum"], "sum(number)", "the sum; NULL if there is none, or 64 bits do not hold it"),
@@ -60,17 +60,17 @@ impl AggregateFunction {
         Some(Self::ALL[AGGREGATES.iter().position(is_it)?])
     }
 
-    /// Whether what it does depends on the type of its argument.
+    /// Returns whether the result depends on the argument's type.
     pub(crate) fn has_type(self) -> bool {
         self != Self::Count
     }
 
-    /// How it is called.
+    /// Returns the usage.
     pub(crate) fn usage(self) -> &'static str {
         AGGREGATES[self as usize].1
     }
 
-    /// The type of its result for an argument of this type; `None` if it takes no such.
+    /// Returns the type of the result for an argument of this type; `None` if the aggregate does not accept it.
     pub(crate) fn result(self, kind: Kind) -> Option<Kind> {
         let is_number = matches!(kind, Kind::Int | Kind::Double | Kind::Null);
         match self {
@@ -83,13 +83,13 @@ impl AggregateFunction {
     }
 }
 
-/// The values of a group so far. NULL counts for nothing, but for the first and the last.
+/// The accumulated values of a group. NULL does not count, except for `first` and `last`.
 #[derive(Debug, Clone)]
 pub(crate) enum Accumulator {
     Count(i64),
     SumInt(i128, bool),
     SumDouble(f64, bool),
-    /// The sum and how many.
+    /// The sum and the number of values.
     MeanInt(i128, u64),
     MeanDouble(f64, u64),
     Min(Cell<'static>),
@@ -113,8 +113,8 @@ impl Aggregate {
         }
     }
 
-    /// Takes a row in. `room`: by how many bytes the texts that are held may grow. Returns by how many they have grown;
-    /// `None` if there was no room, and the row does not count.
+    /// Adds a row. `room` is the number of bytes by which held texts may grow. Returns their growth in bytes; `None` if
+    /// it exceeds `room`, and the row does not count.
     #[inline]
     pub(crate) fn take(&self, row: &Row<'_>, into: &mut Accumulator, room: usize) -> Option<isize> {
         if !row.meter.spend(1)
@@ -123,7 +123,7 @@ impl Aggregate {
             return Some(0);
         }
         let cell = match &self.argument {
-            // It is not read.
+            // COUNT does not read the value.
             Some(argument) if self.function == AggregateFunction::Count => argument.eval_whole(row),
             Some(argument) => argument.eval(row),
             None => Cell::Bool(true),
@@ -170,7 +170,7 @@ impl Accumulator {
         Some(0)
     }
 
-    /// It has had nothing but NULL, and goes on with values of this type.
+    /// Continues with values of this type after only NULLs.
     pub(crate) fn begin_with(&mut self, kind: Kind) {
         match self {
             Self::SumDouble(..) if kind == Kind::Int => *self = Self::SumInt(0, false),
@@ -179,7 +179,7 @@ impl Accumulator {
         }
     }
 
-    /// Its values were ints, and go on as doubles.
+    /// Converts ints to doubles.
     pub(crate) fn make_double(&mut self) {
         match self {
             Self::SumInt(sum, is_any) => *self = Self::SumDouble(*sum as f64, *is_any),
@@ -193,7 +193,7 @@ impl Accumulator {
         }
     }
 
-    /// `None`: its values have no result, because 64 bits do not hold their sum.
+    /// Returns the result; `None` if the sum exceeds 64 bits.
     pub(crate) fn result(self) -> Option<Cell<'static>> {
         Some(match self {
             Self::Count(count) => Cell::Int(count),
@@ -208,7 +208,7 @@ impl Accumulator {
         })
     }
 
-    /// Bytes of the text that it holds.
+    /// Returns the bytes of the held text.
     pub(crate) fn text_bytes(&self) -> isize {
         match self {
             Self::Min(cell) | Self::Max(cell) | Self::Last(cell) | Self::First(Some(cell)) => {
@@ -219,7 +219,7 @@ impl Accumulator {
     }
 }
 
-/// Keeps a value instead of the one before, if it is less or greater, as `wanted`, and there is room for it.
+/// Replaces the held value if the new one compares as `wanted` and there is room for it.
 #[inline]
 fn keep(
     before: &mut Cell<'static>,
@@ -229,7 +229,7 @@ fn keep(
     meter: &Meter,
 ) -> Option<isize> {
     let is_kept = match (&mut *before, &cell) {
-        // Most are numbers, which are no allocations.
+        // Most values are numbers, which need no allocation.
         (Cell::Double(before), Cell::Double(number)) => {
             if number.partial_cmp(before) == Some(wanted) {
                 *before = *number;
@@ -242,7 +242,7 @@ fn keep(
     if is_kept { replace(before, cell, room, meter) } else { Some(0) }
 }
 
-/// Keeps a value instead of the one before, if there is room for it. Returns by how many bytes it is longer.
+/// Replaces the held value if there is room. Returns the growth in bytes.
 fn replace(
     before: &mut Cell<'static>,
     cell: Cell<'_>,
@@ -261,7 +261,7 @@ fn replace(
     Some(grown)
 }
 
-/// Memory of a text that is kept.
+/// Returns the memory of a held text.
 fn text_bytes(cell: &Cell<'_>) -> isize {
     match cell {
         Cell::String(text) | Cell::Json(text) if text.is_empty() => 0,

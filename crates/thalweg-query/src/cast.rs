@@ -1,4 +1,4 @@
-//! `CAST`: what a value is as one of another type. A value that the type does not have is NULL.
+//! `CAST`: converts a value to another type. A value outside of that type becomes NULL.
 
 use thalweg_columns::Cell;
 
@@ -9,23 +9,23 @@ use crate::{
     value::{finite, text_of, time},
 };
 
-/// The type to which a value is cast.
+/// The target type of a cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Bool,
-    /// An integer of so many bits.
+    /// An integer of this many bits.
     Int(u8),
-    /// A double that 32 bits hold, too.
+    /// A double that also fits 32 bits.
     Real,
     Double,
     Time,
-    /// The beginning of a day in UTC.
+    /// The start of a day in UTC.
     Date,
     String,
 }
 
 impl Target {
-    /// Returns a value as this type. `None` if the type has no such value, or there are no steps left to find it.
+    /// Converts a value to this type. `None` if the type has no such value, or the meter has no steps left.
     pub(crate) fn cast<'r>(self, cell: Cell<'r>, meter: &Meter) -> Option<Cell<'r>> {
         let cell = match cell {
             Cell::Json(text) => Cell::String(text),
@@ -100,14 +100,14 @@ fn instant(cell: &Cell<'_>) -> Option<i64> {
     }
 }
 
-/// The nearest integer, halves to the even one, if 64 bits hold it.
+/// Returns the nearest integer, halves to even, if it fits 64 bits.
 fn nearest(number: f64) -> Option<i64> {
     let whole = number.round_ties_even();
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole);
     fits.then_some(whole as i64)
 }
 
-/// The integer that is nearest to a decimal number, halves away from zero, if 64 bits hold it: `12`, `-1.5`, `2e3`.
+/// Returns the integer nearest to a decimal number, halves away from zero, if it fits 64 bits: `12`, `-1.5`, `2e3`.
 fn parsed(text: &str) -> Option<i64> {
     if let Ok(number) = text.parse() {
         return Some(number);
@@ -122,7 +122,7 @@ fn parsed(text: &str) -> Option<i64> {
     if digits().next().is_none() || !digits().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    // Digits before the decimal point, without zeros at the beginning.
+    // Digits before the decimal point, without leading zeros.
     let zeros = digits().take_while(|digit| *digit == b'0').count() as i64;
     let places = whole.len() as i64 + exponent - zeros;
     if places < 0 || digits().count() as i64 == zeros {
@@ -138,7 +138,7 @@ fn parsed(text: &str) -> Option<i64> {
     i64::try_from(if number.starts_with('-') { -nearest } else { nearest }).ok()
 }
 
-/// The exponent of `1e5`. It is cut at what no text of this length can make up for.
+/// Returns the exponent of `1e5`, clamped to what a text of this length can balance.
 fn power_of_ten(exponent: &str) -> Option<i64> {
     let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {

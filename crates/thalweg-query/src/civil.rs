@@ -5,7 +5,7 @@ const MINUTE: i64 = 60_000;
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 86_400_000;
 
-/// Parts that `extract` knows.
+/// The parts of `extract`.
 pub(crate) const PARTS: [&str; 14] = [
     "millisecond",
     "second",
@@ -23,14 +23,14 @@ pub(crate) const PARTS: [&str; 14] = [
     EPOCH,
 ];
 
-/// The only part that is no whole number: seconds since 1970.
+/// The only part that is no integer: seconds since 1970.
 pub(crate) const EPOCH: &str = "epoch";
 
-/// Units that `date_trunc` knows.
+/// The units of `date_trunc`.
 pub(crate) const UNITS: [&str; 8] =
     ["second", "minute", "hour", "day", "week", "month", "quarter", "year"];
 
-/// A part of an instant, which is in ms since 1970. Milliseconds are those of the minute.
+/// Returns a part of an instant in ms since 1970. The part of milliseconds counts from the minute.
 pub(crate) fn part(part: &str, ms: i64) -> Option<i64> {
     if !is_in_calendar(ms) {
         return None;
@@ -48,7 +48,7 @@ pub(crate) fn part(part: &str, ms: i64) -> Option<i64> {
         // 1970 began on a Thursday.
         "dow" => (ms.div_euclid(DAY) + 4).rem_euclid(7),
         "isodow" => (ms.div_euclid(DAY) + 3).rem_euclid(7) + 1,
-        // A week is of the year that its Thursday is in.
+        // A week belongs to the year of its Thursday.
         "isoyear" => date(thursday(ms)).0,
         "week" => (day_of_year(thursday(ms)) - 1) / 7 + 1,
         "doy" => day_of_year(ms),
@@ -56,17 +56,17 @@ pub(crate) fn part(part: &str, ms: i64) -> Option<i64> {
     })
 }
 
-/// Seconds since 1970.
+/// Returns seconds since 1970.
 pub(crate) fn epoch(ms: i64) -> f64 {
     ms as f64 / SECOND as f64
 }
 
-/// The beginning of the day that an instant is in.
+/// Returns the start of an instant's day.
 pub(crate) fn day_start(ms: i64) -> Option<i64> {
     is_in_calendar(ms).then(|| ms - ms.rem_euclid(DAY))
 }
 
-/// Whether years are counted so far.
+/// Returns whether the calendar covers the instant.
 fn is_in_calendar(ms: i64) -> bool {
     ms.unsigned_abs() <= 1 << 60
 }
@@ -75,12 +75,12 @@ fn day_of_year(ms: i64) -> i64 {
     ms.div_euclid(DAY) - days(date(ms).0, 1, 1) + 1
 }
 
-/// The same time on Thursday of the same week, which begins on Monday.
+/// Returns the same time on Thursday of the same week, which begins on Monday.
 fn thursday(ms: i64) -> i64 {
     ms - ((ms.div_euclid(DAY) + 3).rem_euclid(7) - 3) * DAY
 }
 
-/// The beginning of the unit that an instant is in; `None` for those that no calendar has.
+/// Returns the start of the unit around an instant; `None` for an unknown unit, or outside of the calendar.
 pub(crate) fn truncated(unit: &str, ms: i64) -> Option<i64> {
     if !is_in_calendar(ms) {
         return None;
@@ -100,7 +100,7 @@ pub(crate) fn truncated(unit: &str, ms: i64) -> Option<i64> {
     })
 }
 
-/// Year, month and day.
+/// Returns year, month and day.
 fn date(ms: i64) -> (i64, i64, i64) {
     thalweg_columns::date(ms.div_euclid(DAY))
 }

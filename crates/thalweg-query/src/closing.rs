@@ -1,4 +1,4 @@
-//! Windows that are over: their rows out, group by group, with pauses. Those that are not emitted are dropped.
+//! Closes ended windows: emits their rows, group by group, with pauses, and drops the groups of lost windows.
 
 use thalweg_columns::Cell;
 
@@ -18,7 +18,7 @@ use crate::{
     windows::{Closing, Windows},
 };
 
-/// Windows that are over, on their way out: what is known of them, and where their rows go.
+/// The context for closing windows: the state of the run, and the sink of their rows.
 pub(crate) struct Exit<'a, S> {
     pub(crate) plan: &'a Plan,
     pub(crate) completeness: &'a mut Completeness,
@@ -28,8 +28,7 @@ pub(crate) struct Exit<'a, S> {
 }
 
 impl Windows {
-    /// Windows that end at `until_ms` at the latest are over. Before they are closed what was left out is announced, if that
-    /// `announces`.
+    /// Ends all windows up to `until_ms`. If `announces`, it announces left-out events first.
     #[inline]
     pub(crate) fn end<S: Sink>(
         &mut self,
@@ -55,7 +54,7 @@ impl Windows {
         }
     }
 
-    /// The window whose rows are being made is lost. Those that are over and still open are closed with the next ones.
+    /// Loses the window whose rows are being emitted. Other ended windows close with the next ones.
     pub(crate) fn skip<S: Sink>(&mut self, exit: &mut Exit<'_, S>) {
         let Some(mut closing) = self.closing.take() else { return };
         if closing.lose_window(&mut self.held) {
@@ -65,7 +64,7 @@ impl Windows {
         self.closing = Some(Closing { remains: closing.remains, ..Closing::nothing() });
     }
 
-    /// Goes on closing windows, in their order, and dropping those that are not emitted. Returns whether there are none left.
+    /// Continues to close windows in order, and to drop those that are not emitted. Returns whether none is left.
     #[inline]
     pub(crate) fn finish<S: Sink>(
         &mut self,
@@ -107,7 +106,8 @@ impl Windows {
                 Some((_, None)) => self.closing = Some(Closing { window: None, ..closing }),
                 None => {
                     let first = self.open.first_entry();
-                    let first = first.filter(|it| *it.key() + window.size_ms <= closing.until_ms);
+                    let first =
+                        first.filter(|entry| *entry.key() + window.size_ms <= closing.until_ms);
                     let Some(first) = first else { break };
                     let (start_ms, groups) = first.remove_entry();
                     self.begin_window(start_ms, groups, &mut closing, exit);
@@ -121,7 +121,7 @@ impl Windows {
         Ok(true)
     }
 
-    /// Begins to close a window: its rows are to be made, or it is to be dropped.
+    /// Begins to close a window: to emit or to drop it.
     fn begin_window<S: Sink>(
         &mut self,
         start_ms: i64,
@@ -148,7 +148,8 @@ impl Windows {
     }
 }
 
-/// Drops groups of windows that are not emitted. Returns whether the run may go on, which holds so many bytes.
+/// Drops groups of windows that are not emitted. `held_bytes` is the run's memory. Returns whether the run may
+/// continue.
 fn drop_remains(remains: &mut Remains, held_bytes: usize, pace: &mut impl Pace) -> bool {
     let mut goes_on = true;
     remains.drop_while(|groups| {
@@ -159,7 +160,7 @@ fn drop_remains(remains: &mut Remains, held_bytes: usize, pace: &mut impl Pace) 
 }
 
 impl<S: Sink> Exit<'_, S> {
-    /// Memory of the run, in bytes.
+    /// Returns the memory of the run, in bytes.
     fn held_bytes(&self, windows: &Windows) -> usize {
         windows.memory_bytes() + self.rows.memory_bytes()
     }
@@ -171,7 +172,7 @@ impl<S: Sink> Exit<'_, S> {
         cells: &[Cell<'_>],
         window: (i64, i64),
     ) -> Result<(), Failure> {
-        // The time of a window's rows must not depend on when it was closed.
+        // The rows' time must not depend on the time of closing.
         let row = Row { cells, window, now_ms: window.1, meter: self.ledger.begin_row() };
         if having.is_none_or(|having| having.is_true(&row) == Some(true)) {
             self.rows.make(items, &row);

@@ -1,4 +1,4 @@
-//! sqlparser's expressions, as ours: names are resolved, types are checked, and what is constant is evaluated.
+//! Compiles sqlparser's expressions: resolves names, checks types, and evaluates constants.
 
 use sqlparser::{
     ast::{
@@ -27,26 +27,26 @@ use crate::{
     },
 };
 
-/// What names stand for.
+/// The meanings of names.
 #[derive(Debug)]
 pub(crate) struct Scope<'a> {
     columns: &'a Columns,
-    /// What stands before a column's name, if something does: the topic, or its alias.
+    /// The allowed prefix of a column's name: the topic or its alias.
     prefixes: Vec<String>,
     has_window: bool,
-    /// Indices of the columns that are read, in the order of their cells.
+    /// Indices of the columns to read, in the order of their cells.
     pub(crate) wanted: Vec<usize>,
-    /// Names of results, which GROUP BY and HAVING may use.
+    /// Names of results, for GROUP BY and HAVING.
     pub(crate) names: Vec<(String, Ast)>,
     grouping: Option<Grouping>,
-    /// Whether it is the condition of WHERE, before there are windows.
+    /// Whether the expression is the condition of WHERE, before windows exist.
     pub(crate) is_filter: bool,
     steps_left: usize,
     /// A meter for evaluating constant expressions.
     meter: Meter,
 }
 
-/// What is grouped by, and what is aggregated.
+/// The keys and the aggregates.
 #[derive(Debug, Default)]
 pub(crate) struct Grouping {
     pub(crate) keys: Vec<Typed>,
@@ -73,7 +73,7 @@ impl<'a> Scope<'a> {
         self.columns
     }
 
-    /// From now on expressions are those of groups.
+    /// Compiles expressions of groups from now on.
     pub(crate) fn group_by(&mut self, keys: Vec<Typed>) {
         self.grouping = Some(Grouping { keys, aggregates: Vec::new() });
     }
@@ -82,7 +82,7 @@ impl<'a> Scope<'a> {
         (self.wanted, self.grouping)
     }
 
-    /// The column with this index as an expression of rows.
+    /// Returns the column with this index as an expression of rows.
     pub(crate) fn column(&mut self, index: usize) -> Typed {
         let known = self.wanted.iter().position(|wanted| *wanted == index);
         let cell = known.unwrap_or_else(|| {
@@ -93,7 +93,7 @@ impl<'a> Scope<'a> {
         typed(Expr::Cell(cell), kind)
     }
 
-    /// The index of a column.
+    /// Returns the index of a column.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         let exact = self.columns.iter().position(|column| column.name == name);
         exact.or_else(|| {
@@ -103,14 +103,14 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// A condition.
+    /// Compiles a condition.
     pub(crate) fn condition(&mut self, ast: &Ast, what: &str) -> Result<Expr, QueryError> {
         let span = span_of(ast, Span::empty());
         let found = self.compile(ast, span)?;
         boolean(found, span, what)
     }
 
-    /// An expression. `around`: where it stands, if it does not say so itself.
+    /// Compiles an expression. `around` is the position to report for expressions without their own.
     pub(crate) fn compile(&mut self, ast: &Ast, around: Span) -> Compiled {
         let span = span_of(ast, around);
         self.step(1, span)?;
@@ -123,7 +123,7 @@ impl<'a> Scope<'a> {
         Ok(folded(found, &self.meter))
     }
 
-    /// Takes so many of the steps that there may be.
+    /// Counts steps of compilation.
     fn step(&mut self, steps: usize, span: Span) -> Result<(), QueryError> {
         let left = self.steps_left.checked_sub(steps);
         self.steps_left = left.ok_or_else(|| {
@@ -135,7 +135,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// The same expression again.
+    /// Compiles the same expression again.
     fn again(&mut self, typed: &Typed, span: Span) -> Compiled {
         let mut nodes = 0;
         typed.expr.visit(&mut |_| nodes += 1);
@@ -143,7 +143,7 @@ impl<'a> Scope<'a> {
         Ok(typed.clone())
     }
 
-    /// In a group: an aggregate or a key. `None`: it is neither, but what is in it may be.
+    /// Compiles an aggregate or a key of a group. `None` if it is neither; its operands may be.
     fn of_group(&mut self, ast: &Ast, span: Span) -> Result<Option<Typed>, QueryError> {
         if let Ast::Function(call) = ast
             && let Some(function) = name_of(call).and_then(AggregateFunction::named)
@@ -168,7 +168,7 @@ impl<'a> Scope<'a> {
     }
 
     fn aggregate(&mut self, function: AggregateFunction, call: &Call, span: Span) -> Compiled {
-        let usage = || QueryError::at(span, format!("it is called as {}", function.usage()));
+        let usage = || QueryError::at(span, format!("call it as {}", function.usage()));
         let Some(mut grouping) = self.grouping.take() else { return Err(usage()) };
         let argument = match arguments(call, span)? {
             Arguments::All if function == AggregateFunction::Count => Ok(None),
@@ -186,8 +186,7 @@ impl<'a> Scope<'a> {
             let filter = filter?;
             let kind = argument.as_ref().map_or(Kind::Null, |argument| argument.kind);
             let result = function.result(kind).ok_or_else(|| {
-                let message =
-                    format!("this is {}: it is called as {}", article(kind), function.usage());
+                let message = format!("this is {}: call it as {}", article(kind), function.usage());
                 QueryError::at(span, message)
             })?;
             let argument = argument.map(|argument| argument.expr);
@@ -197,7 +196,7 @@ impl<'a> Scope<'a> {
                 grouping.aggregates.push(aggregate);
                 grouping.aggregates.len() - 1
             });
-            // Results stand behind the keys.
+            // Results follow the keys.
             Ok(typed(Expr::Cell(grouping.keys.len() + index), result))
         });
         self.grouping = Some(grouping);
@@ -217,9 +216,10 @@ impl<'a> Scope<'a> {
                 {
                     self.column_named(name).unwrap_or_else(|| Err(self.no_column(name)))
                 }
-                [.., name] => {
-                    Err(QueryError::at(span, format!("{ast} is no column: write {}", name.value)))
-                }
+                [.., name] => Err(QueryError::at(
+                    span,
+                    format!("{ast} is not a column: write {}", name.value),
+                )),
                 [] => refused("a name is missing"),
             },
             Ast::Nested(inner) => self.compile(inner, span),
@@ -294,10 +294,10 @@ impl<'a> Scope<'a> {
             }
             Ast::Like { negated, any: false, expr, pattern, escape_char } => self
                 .like(expr, pattern, escape_char.as_deref(), false, span)
-                .map(|it| not_if(*negated, it)),
+                .map(|condition| not_if(*negated, condition)),
             Ast::ILike { negated, any: false, expr, pattern, escape_char } => self
                 .like(expr, pattern, escape_char.as_deref(), true, span)
-                .map(|it| not_if(*negated, it)),
+                .map(|condition| not_if(*negated, condition)),
             Ast::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), span)
             }
@@ -338,7 +338,9 @@ impl<'a> Scope<'a> {
             Ast::Subquery(_) | Ast::Exists { .. } | Ast::In { .. } => refused(
                 "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from that",
             ),
-            _ => refused("this expression is not supported: docs/queries.md has all that are"),
+            _ => {
+                refused("this expression is not supported: docs/reference/sql.md has all that are")
+            }
         }
     }
 
@@ -349,7 +351,7 @@ impl<'a> Scope<'a> {
             () if is("window_end") => Some(Expr::WindowEnd),
             () => None,
         };
-        // The rows of a query with windows may have columns of these names: theirs need the topic before them.
+        // Rows of a query with windows may have columns of these names, which need the topic as prefix.
         if let Some(bound) = &bound
             && self.has_window
             && !self.is_filter
@@ -362,7 +364,7 @@ impl<'a> Scope<'a> {
         if bound.is_some() {
             let message = match self.is_filter && self.has_window {
                 true => {
-                    "WHERE is about events, which are in no window yet: compare their time, or use HAVING"
+                    "WHERE applies to events, before they are in windows: compare their time, or use HAVING"
                 }
                 false => "there is no window: write FROM tumble(topic, 1s)",
             };
@@ -380,7 +382,7 @@ impl<'a> Scope<'a> {
         Err(self.no_column(name))
     }
 
-    /// The column of this name, if there is one.
+    /// Returns the column of this name, if any.
     fn column_named(&mut self, name: &Ident) -> Option<Compiled> {
         let index = self.find(&name.value)?;
         if self.grouping.is_some() {
@@ -522,7 +524,7 @@ impl<'a> Scope<'a> {
             return Err(QueryError::at(span, message));
         }
         let Arguments::These(arguments) = arguments(call, span)? else {
-            return Err(QueryError::at(span, "only count takes *"));
+            return Err(QueryError::at(span, "only count accepts *"));
         };
         match (&*name, &*arguments) {
             ("now" | "current_timestamp", []) => Ok(typed(Expr::Now, Kind::Time)),
@@ -544,7 +546,7 @@ impl<'a> Scope<'a> {
         let result = (signature.result)(&known).ok_or_else(|| {
             let of: Vec<String> = kinds.iter().map(|kind| kind.to_string()).collect();
             let message = format!(
-                "{name}({}) is not there: it is called as {}",
+                "no function {name}({}) exists: call it as {}",
                 of.join(", "),
                 signature.usage
             );
@@ -562,7 +564,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// NULL is of whatever type is asked for: of that which makes the call right.
+/// Replaces NULL's type by one that the signature accepts.
 fn stand_ins(signature: &Signature, kinds: &[Kind]) -> Vec<Kind> {
     let tries = [Kind::Null, Kind::String, Kind::Int, Kind::Time];
     let stand_in = |by: Kind| -> Vec<Kind> {
@@ -572,7 +574,8 @@ fn stand_ins(signature: &Signature, kinds: &[Kind]) -> Vec<Kind> {
     found.unwrap_or_else(|| kinds.to_vec())
 }
 
-/// The arguments and the type of a call that is about a part of a time, with its name in small letters. Others stay as they are.
+/// Returns the arguments and the type of a call that names a part of a time, with the name in lower case. Returns other
+/// calls unchanged.
 fn with_part(
     function: Function,
     mut arguments: Vec<Typed>,
@@ -597,7 +600,7 @@ fn with_part(
     Ok((arguments, result))
 }
 
-/// The number that an expression is, in brackets or not.
+/// Returns the number in an expression, in brackets or not.
 fn number_text(ast: &Ast) -> Option<&str> {
     match ast {
         Ast::Nested(inner) => number_text(inner),

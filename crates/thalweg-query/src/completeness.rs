@@ -1,51 +1,51 @@
-//! Which windows have all of their events, and from where on offsets of rows are known.
+//! Tracks which windows are complete, and from where on row offsets are known.
 
 use crate::{limits::SETTLING_EVENTS, plan::PlannedWindow};
 
-/// Where in its topic a query begins.
+/// The start of a query in its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// At its first event.
+    /// The first event.
     First,
-    /// At any event. Windows that began before it are left out. Offsets of rows are those of this run: another
-    /// one that begins elsewhere gives others.
+    /// Any event. The query does not emit windows that began earlier. Its row offsets belong to this run: a run with
+    /// another start gives others.
     Anywhere,
-    /// At the first event of a block ([`crate::limits::BLOCK_OFFSETS`]). Rows have the offsets that they have in a run
-    /// from the first event on. Windows that end in the same block as windows that began before it are left out for that reason.
-    /// How far time has come the first [`SETTLING_EVENTS`] say together, so that one that is late does not mislead.
+    /// The first event of a block ([`crate::limits::BLOCK_OFFSETS`]). Rows have the offsets of a run from the first
+    /// event on. The query therefore also skips windows that end in the same block as windows that began earlier. The
+    /// first [`SETTLING_EVENTS`] together tell how far time has come: a single late event must not mislead.
     Block,
 }
 
-/// What is known of the events before those that a run has taken in.
+/// Tells which windows are complete in a run that began in mid-topic or lost events.
 #[derive(Debug)]
 pub(crate) struct Completeness {
-    /// Events before the next one are unknown, and why.
+    /// The reason why events before the next one are unknown.
     cut: Option<Cut>,
-    /// Windows that begin before these times are not complete: events are lost; the query began then.
+    /// Windows that begin before these times are incomplete: because of lost events, and because of the query's start.
     lost_until_ms: i64,
     partial_until_ms: i64,
-    /// Whether it is known how many rows other windows have made in the same block.
+    /// Whether the number of rows of other windows in the same block is known.
     is_numbered: bool,
-    /// Events that may still show how far those before the first one had come.
+    /// Number of events that may still tell how far time had come before the first event.
     settling: u32,
-    /// The block in which the last window was over that is not complete.
+    /// The block in which the last incomplete window ended.
     partial_block: Option<u64>,
 }
 
-/// Why events before one are unknown.
+/// The reason why events before one are unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     Begun,
     Lost,
 }
 
-/// Which of its events a window has.
+/// The events of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowEvents {
     All,
-    /// The query began in the middle of it.
+    /// The query began in the middle of the window.
     Partial,
-    /// Some are lost.
+    /// Some events are lost.
     Lost,
 }
 
@@ -65,29 +65,30 @@ impl Completeness {
         self.is_numbered
     }
 
-    /// No more events say how far those before the first one had come.
+    /// Ends the phase in which events tell how far time had come before the first event.
     pub(crate) fn settle(&mut self) {
         self.settling = 0;
     }
 
-    /// Events before the next one are lost.
+    /// Records that events before the next one are lost.
     pub(crate) fn lose_before_next(&mut self) {
         self.cut = Some(Cut::Lost);
     }
 
-    /// Events are lost of a window, and of all that begin before it.
+    /// Records the loss of events of a window and of all earlier windows.
     pub(crate) fn lose_window(&mut self, start_ms: i64) {
         self.lost_until_ms = self.lost_until_ms.max(start_ms + 1);
     }
 
-    /// The next event makes rows of its own. Returns whether events before it are lost.
+    /// Takes an event that makes its own rows. Returns whether events before it are lost.
     #[inline]
     pub(crate) fn passes_loss(&mut self) -> bool {
         self.cut.take() == Some(Cut::Lost)
     }
 
-    /// The next event is of this time. Behind unknown ones, an unknown one may be later by as much as events may be late, so
-    /// windows that begin before that are not complete. It may itself be later than that: with others it is known better.
+    /// Takes the time of the next event. An unknown earlier event may have a later time, by as much as events may be
+    /// late: windows that begin before that time are incomplete. The event itself may be late; further events correct
+    /// the estimate.
     #[inline]
     pub(crate) fn pass(&mut self, time_ms: i64, window: PlannedWindow) {
         let is_settling = self.settling > 0;
@@ -101,8 +102,8 @@ impl Completeness {
         *until_ms = (*until_ms).max(time_ms + window.delay_ms + 1);
     }
 
-    /// Windows are over that end at `over_ms` or before, with an event of this block. Returns whether offsets are known from this block
-    /// on, and were not before.
+    /// Ends windows up to `over_ms` with an event of this block. Returns whether offsets are known from this block on,
+    /// and were not before.
     #[inline]
     pub(crate) fn number(&mut self, block: u64, over_ms: i64, window: PlannedWindow) -> bool {
         if self.is_numbered
@@ -115,7 +116,7 @@ impl Completeness {
         self.is_numbered
     }
 
-    /// Which of its events a window has.
+    /// Returns which of its events a window has.
     pub(crate) fn events_of(&self, start_ms: i64) -> WindowEvents {
         if start_ms < self.partial_until_ms || !self.is_numbered {
             WindowEvents::Partial
@@ -128,7 +129,7 @@ impl Completeness {
 }
 
 impl PlannedWindow {
-    /// Where the last window ends that begins before an instant.
+    /// Returns the end of the last window that begins before an instant.
     fn last_end_before(self, ms: i64) -> i64 {
         let last = ms.saturating_sub(1);
         last.saturating_sub(last.rem_euclid(self.step_ms)).saturating_add(self.size_ms)

@@ -1,18 +1,18 @@
 use sqlparser::{ast::Ident, tokenizer::Span};
 
-/// Why a text is no query that can run: what is wrong, where, and what to write instead.
+/// The reason why a text is not a query that can run: the problem, its position, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct QueryError {
     /// The line, from 1 on.
     pub line: u32,
-    /// The column of the first character that it is about, in characters, from 1 on.
+    /// The column of the first character, in characters, from 1 on.
     pub column: u32,
-    /// How many characters it is about; at least 1. They may go on in the next line.
+    /// The number of characters, at least 1. They may continue in the next line.
     pub length: u32,
     /// One sentence with the remedy.
     pub message: String,
-    /// The column that it misses, if that is what is wrong.
+    /// The missing column, if that is the problem.
     pub(crate) missing: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl QueryError {
         }
     }
 
-    /// A column is not there.
+    /// Returns the error of a missing column.
     pub(crate) fn of_column(name: &Ident, message: String) -> Self {
         Self { missing: Some(name.value.clone()), ..Self::at(name.span, message) }
     }

@@ -1,27 +1,27 @@
-//! An event that was read.
+//! Decoded events.
 
 use thalweg_columns::Cell;
 
 use crate::{expr::Row, meter::Meter};
 
-/// An event that was read.
+/// A decoded event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event<'e> {
     pub(crate) offset: u64,
-    /// The event as it is.
+    /// The event's JSON.
     pub(crate) text: &'e [u8],
-    /// When it was published, in ms since 1970.
+    /// The time of publication, in ms since 1970.
     pub(crate) published_ms: i64,
-    /// The time, in ms since 1970.
+    /// The current time, in ms since 1970.
     pub(crate) now_ms: i64,
-    /// Its values, as far as the query reads them.
+    /// The values that the query reads.
     pub(crate) cells: &'e [Cell<'e>],
-    /// How many of them could not be read.
+    /// Number of values that are not of their column's type.
     pub(crate) unreadable: u64,
 }
 
 impl<'e> Event<'e> {
-    /// The event as a row in a window; (0, 0): in none.
+    /// Returns the event as a row in a window; (0, 0) means no window.
     #[inline]
     pub(crate) fn row<'r>(&self, window: (i64, i64), meter: &'r Meter) -> Row<'r>
     where

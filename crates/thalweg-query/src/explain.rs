@@ -1,4 +1,4 @@
-//! What a query does, in words.
+//! Explains a query in words.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Statement {
-    /// Its clauses in one form.
+    /// Returns the clauses in canonical form.
     pub(crate) fn canonical(&self) -> String {
         let list = |exprs: &[Ast]| -> String {
             exprs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -67,14 +67,14 @@ impl Statement {
     }
 }
 
-/// A name; in quotes, if it needs them.
+/// Returns a name, in quotes if it needs them.
 fn quoted(name: &str) -> String {
-    let is_plain = name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+    let is_plain = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
         && name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
     if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// What a query does, a line for each part.
+/// Returns an explanation of a query, one line per part.
 pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
     let mut out = String::new();
     let mut line = |name: &str, what: String| {

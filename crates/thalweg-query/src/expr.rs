@@ -1,6 +1,6 @@
-//! Expressions, and their values. NULL is as in SQL: what is not known. No expression fails: what has no value,
-//! such as 1 / 0, is NULL, and counted. Every operator counts its steps, and those that read or make texts count their bytes, before they
-//! do their work ([`Meter`]).
+//! Expressions and their values. NULL means unknown, as in SQL. No expression fails: one without a result, such as 1 /
+//! 0, is NULL, and counted. Operators count their steps, and those on texts count bytes, before they do their work
+//! ([`Meter`]).
 
 use std::cmp::Ordering;
 
@@ -16,20 +16,20 @@ use crate::{
     value::{borrowed, compared, finite, joined, truth},
 };
 
-/// What an expression is evaluated for.
+/// The input of an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Row<'r> {
-    /// Columns of the source; behind a GROUP BY, the keys and what was aggregated.
+    /// Columns of the source; after GROUP BY, the keys and the aggregates' results.
     pub(crate) cells: &'r [Cell<'r>],
-    /// Start and end of the window, in ms since 1970; 0 if there is none.
+    /// Start and end of the window, in ms since 1970; 0 without a window.
     pub(crate) window: (i64, i64),
-    /// The time, in ms since 1970.
+    /// The current time, in ms since 1970.
     pub(crate) now_ms: i64,
-    /// Counts what it costs.
+    /// Counts the cost.
     pub(crate) meter: &'r Meter,
 }
 
-/// An expression over the cells of a row. Types were checked when it was planned.
+/// An expression over the cells of a row. Its types were checked when the query was planned.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
     Constant(Cell<'static>),
@@ -76,7 +76,7 @@ pub(crate) enum Operator {
 }
 
 impl Expr {
-    /// Its value for a row.
+    /// Returns the value for a row.
     #[inline]
     pub(crate) fn eval<'r>(&'r self, row: &Row<'r>) -> Cell<'r> {
         // Most expressions are columns and constants, which need no call.
@@ -86,7 +86,7 @@ impl Expr {
         }
     }
 
-    /// Its value, if that stands in the row or in the query as it is. A text of the row that is too long does not.
+    /// Returns a value that the row or the query holds, if this is one. A text of the row may be too long.
     #[inline]
     fn leaf<'r>(&'r self, row: &Row<'r>) -> Option<&'r Cell<'r>> {
         match self {
@@ -144,7 +144,7 @@ impl Expr {
                 Cell::Null => Cell::Null,
                 cell => meter.result(target.cast(cell, meter)),
             },
-            // Its NULL is asked for.
+            // NULL is the expected result here and does not count.
             Self::TryCast(inner, target) => {
                 target.cast(inner.eval(row), meter).unwrap_or(Cell::Null)
             }
@@ -155,7 +155,8 @@ impl Expr {
         }
     }
 
-    /// The same, where its text is only passed on, or is not read: that of a column may have any length.
+    /// Returns the value for a row, with a column's text of any length: for operators that do not read the text or only
+    /// pass it on.
     #[inline]
     pub(crate) fn eval_whole<'r>(&'r self, row: &Row<'r>) -> Cell<'r> {
         match self {
@@ -164,7 +165,7 @@ impl Expr {
         }
     }
 
-    /// Its value for a row, if that is a truth. Conditions need no cell for their result.
+    /// Returns a boolean value for a row. Conditions need no cell for their result.
     #[inline]
     pub(crate) fn is_true(&self, row: &Row<'_>) -> Option<bool> {
         if let Self::Compare(comparison, left, right) = self {
@@ -201,7 +202,7 @@ impl Expr {
         }
     }
 
-    /// Its memory in bytes, without that of the expressions in it.
+    /// Returns the memory in bytes, without that of subexpressions.
     pub(crate) fn memory_bytes(&self) -> usize {
         let own = match self {
             Self::Constant(Cell::String(text) | Cell::Json(text)) => text.len() + ALLOCATION_BYTES,
@@ -211,7 +212,7 @@ impl Expr {
         size_of::<Self>() + ALLOCATION_BYTES + own
     }
 
-    /// Calls `visit` for each expression in this one, and for itself.
+    /// Calls `visit` for all subexpressions, and for this expression.
     pub(crate) fn visit(&self, visit: &mut impl FnMut(&Self)) {
         visit(self);
         match self {
@@ -247,7 +248,7 @@ impl Expr {
 }
 
 impl<'r> Row<'r> {
-    /// The same value, not copied; NULL, if it is a longer text than an expression may read.
+    /// Returns the same value, borrowed; NULL if its text is too long for an expression.
     #[inline]
     fn bounded(&self, cell: &'r Cell<'r>) -> Cell<'r> {
         match cell {
@@ -257,7 +258,7 @@ impl<'r> Row<'r> {
     }
 }
 
-/// As in SQL: NULL in the list says that it is not known whether something else is in it.
+/// As in SQL: with NULL in the list, the absence of a value is unknown.
 fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: &Row<'r>) -> Cell<'r> {
     if *cell == Cell::Null {
         return Cell::Null;
@@ -277,7 +278,7 @@ fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: &Row<'r>) -> Cell<'r> {
 }
 
 impl Comparison {
-    /// Whether it holds for two expressions.
+    /// Compares two expressions.
     #[inline]
     fn is_true(self, left: &Expr, right: &Expr, row: &Row<'_>) -> Option<bool> {
         if !row.meter.spend(1) {
@@ -289,7 +290,7 @@ impl Comparison {
         }
     }
 
-    /// `None` if one of them is NULL.
+    /// `None` if one value is NULL.
     #[inline(always)]
     fn holds(self, left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<bool> {
         let order = compared(left, right, meter)?;
@@ -305,7 +306,7 @@ impl Comparison {
 }
 
 impl Operator {
-    /// `None` if there is no result.
+    /// `None` without a result.
     fn apply<'r>(self, left: &Cell<'_>, right: &Cell<'_>) -> Option<Cell<'r>> {
         let double = |cell: &Cell<'_>| match cell {
             Cell::Int(number) => Some(*number as f64),
@@ -323,7 +324,7 @@ impl Operator {
         }
     }
 
-    /// `None` where there is no such integer of 64 bits.
+    /// `None` if the result exceeds 64 bits.
     fn of_ints(self, left: i64, right: i64) -> Option<i64> {
         match self {
             Self::Add => left.checked_add(right),

@@ -1,5 +1,4 @@
-//! What stands behind `FROM` and `EMIT`: a window over a topic, in Proton's form or the standard's, and when it is
-//! emitted.
+//! Parses `FROM` and `EMIT`: a window over a topic, in Proton's form or the standard's, and the time of its emission.
 
 use sqlparser::{
     ast::{Expr, Ident},
@@ -13,7 +12,7 @@ use crate::{
     tokens::{Clause, depth_change, is_word, unexpected, word},
 };
 
-/// What stands behind `FROM`.
+/// The operand of `FROM`.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) topic: Ident,
@@ -24,10 +23,10 @@ pub(crate) struct Source {
 /// `tumble(topic, …)` or `hop(topic, …)`.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
-    /// The events' time, if it is written: a column, or an expression.
+    /// The time of events, if written: a column or an expression.
     pub(crate) time: Option<Box<Expr>>,
     pub(crate) size_ms: i64,
-    /// How far one window's start is from the next one's; of a tumbling window its size.
+    /// The distance between the starts of two windows; a tumbling window's size.
     pub(crate) step_ms: i64,
     pub(crate) span: Span,
 }
@@ -37,19 +36,19 @@ pub(crate) struct Window {
 pub(crate) struct Emit {
     pub(crate) delay_ms: Option<i64>,
     pub(crate) timeout_ms: Option<i64>,
-    /// Where it stands, if it is there.
+    /// The position of the clause, if present.
     pub(crate) span: Option<Span>,
 }
 
-/// Reads tokens one after the other.
+/// A cursor over tokens.
 struct Tokens<'a> {
     rest: &'a [TokenWithSpan],
-    /// Where the last one was.
+    /// The position of the last token.
     span: Span,
 }
 
 impl<'a> Tokens<'a> {
-    fn of(clause: &Clause<'a>) -> Self {
+    fn from_clause(clause: &Clause<'a>) -> Self {
         Self { rest: clause.tokens, span: clause.word.span }
     }
 
@@ -69,7 +68,7 @@ impl<'a> Tokens<'a> {
         is_next && self.next().is_some()
     }
 
-    /// An argument of a call that is no interval: all up to the next comma, or the bracket that closes the call.
+    /// Returns an argument of a call that is no interval: the tokens up to the next comma or the closing bracket.
     fn argument(&mut self) -> &'a [TokenWithSpan] {
         let mut depth = 0;
         let ends = |next: &TokenWithSpan| {
@@ -86,7 +85,7 @@ impl<'a> Tokens<'a> {
         argument
     }
 
-    /// An interval, in ms.
+    /// Parses an interval; returns ms.
     fn interval(&mut self) -> Option<i64> {
         let [interval, number, _, rest @ ..] = self.rest else { return None };
         let Token::SingleQuotedString(ms) = &number.token else { return None };
@@ -108,19 +107,19 @@ impl<'a> Tokens<'a> {
         match self.rest.first() {
             Some(next) => unexpected(next, instead),
             None => {
-                QueryError::at(self.span, format!("something is missing behind this: {instead}"))
+                QueryError::at(self.span, format!("something is missing after this: {instead}"))
             }
         }
     }
 }
 
 pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
-    let mut tokens = Tokens::of(clause);
+    let mut tokens = Tokens::from_clause(clause);
     if tokens.rest.first().is_some_and(|next| next.token == Token::LParen) {
         let says = "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from that";
         return Err(QueryError::at(tokens.rest[0].span, says));
     }
-    let name = tokens.name().ok_or_else(|| tokens.error("behind FROM comes a topic"))?;
+    let name = tokens.name().ok_or_else(|| tokens.error("FROM needs a topic"))?;
     let is_call = name.quote_style.is_none() && tokens.take(&Token::LParen);
     let (topic, window) = match is_call {
         false => (name, None),
@@ -133,29 +132,30 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
     let has_as = tokens.take_word("as");
     let alias = tokens.name();
     if has_as && alias.is_none() {
-        return Err(tokens.error("behind AS comes a name"));
+        return Err(tokens.error("AS needs a name"));
     }
     match tokens.rest {
         [] => Ok(Source { topic, alias: alias.map(|alias| alias.value), window }),
-        [TokenWithSpan { token: Token::Comma, span }, ..] => Err(QueryError::at(
-            *span,
-            "joins are not supported: a query reads one topic",
+        [TokenWithSpan { token: Token::Comma, span }, ..] => {
+            Err(QueryError::at(*span, "joins are not supported: a query reads one topic"))
+        }
+        _ => Err(tokens.error(
+            "a topic of other characters than letters, digits and _ needs quotes, as in \"a/b\"",
         )),
-        _ => Err(tokens.error("a topic of other characters than letters, digits and _ stands in quotes, as in \"a/b\"")),
     }
 }
 
-/// A topic with more than letters, digits and `_` in its name stands in quotes.
+/// A topic with other characters than letters, digits and `_` needs quotes.
 fn qualified(topic: Ident, tokens: &mut Tokens<'_>) -> Result<Ident, QueryError> {
     match tokens.rest.first() {
         Some(TokenWithSpan { token: Token::Div | Token::Minus | Token::Period, .. }) => {
-            Err(tokens.error("a topic of other characters than letters, digits and _ stands in quotes, as in \"a/b\""))
+            Err(tokens.error("a topic of other characters than letters, digits and _ needs quotes, as in \"a/b\""))
         }
         _ => Ok(topic),
     }
 }
 
-/// The rest of `tumble(…)` or `hop(…)`, in Proton's form or the standard's.
+/// Parses the rest of `tumble(…)` or `hop(…)`, in Proton's form or the standard's.
 fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), QueryError> {
     let is_hop = function.value.eq_ignore_ascii_case("hop");
     let looks = if is_hop {
@@ -215,7 +215,7 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
 
 pub(crate) fn emit(clause: &Clause<'_>) -> Result<Emit, QueryError> {
     const LOOKS: &str = "write EMIT AFTER WINDOW CLOSE [WITH DELAY 2s] [AND TIMEOUT 5s]";
-    let mut tokens = Tokens::of(clause);
+    let mut tokens = Tokens::from_clause(clause);
     if let Some(next) = tokens.rest.first().filter(|next| word(next).is_some()) {
         for (refused, says) in [
             (
@@ -223,7 +223,7 @@ pub(crate) fn emit(clause: &Clause<'_>) -> Result<Emit, QueryError> {
                 "EMIT PERIODIC is not supported: windows are emitted once, when they close",
             ),
             ("changelog", "CHANGELOG is not supported: windows are emitted once, when they close"),
-            ("stream", "EMIT STREAM is not supported: leave it out, queries are streams"),
+            ("stream", "EMIT STREAM is not supported: remove it, queries are streams"),
             ("on", "EMIT ON UPDATE is not supported: windows are emitted once, when they close"),
         ] {
             if is_word(next, refused) {
@@ -245,7 +245,7 @@ pub(crate) fn emit(clause: &Clause<'_>) -> Result<Emit, QueryError> {
             () => return Err(tokens.error(LOOKS)),
         };
         if wanted.is_some() {
-            return Err(QueryError::at(tokens.span, format!("it is said twice: {LOOKS}")));
+            return Err(QueryError::at(tokens.span, format!("this clause occurs twice: {LOOKS}")));
         }
         *wanted = Some(
             tokens

@@ -1,4 +1,4 @@
-//! Functions of one row's values. Each is NULL if an argument is, but for those that choose among their arguments.
+//! Functions of one row's values. Each is NULL if an argument is, except those that choose among their arguments.
 
 use std::borrow::Cow;
 
@@ -46,58 +46,58 @@ pub(crate) enum Function {
     EpochMs,
 }
 
-/// What a function takes and gives.
+/// The arguments and the result of a function.
 #[derive(Debug)]
 pub struct Signature {
     pub(crate) function: Function,
-    /// Its name and its other names, in small letters.
+    /// Its names, in lower case.
     pub names: &'static [&'static str],
-    /// How it is called, with the types of its arguments.
+    /// The call, with the types of its arguments.
     pub usage: &'static str,
-    /// What it is.
+    /// The meaning, as a noun phrase.
     pub meaning: &'static str,
-    /// The type of its result for arguments of these types; `None` if it takes no such.
+    /// Returns the type of the result for arguments of these types; `None` if the function does not accept them.
     pub(crate) result: fn(&[Kind]) -> Option<Kind>,
 }
 
-/// All functions, in the order in which they are documented.
+/// All functions, in the order of the documentation.
 pub const FUNCTIONS: &[Signature] = &[
-    of(Function::Abs, &["abs"], "abs(number)", "the number without its sign", same_number),
-    of(Function::Sign, &["sign"], "sign(number)", "-1, 0 or 1", |types| {
+    entry(Function::Abs, &["abs"], "abs(number)", "the number without its sign", same_number),
+    entry(Function::Sign, &["sign"], "sign(number)", "-1, 0 or 1", |types| {
         number(types).map(|_| Kind::Int)
     }),
-    of(
+    entry(
         Function::Round,
         &["round"],
         "round(number [, digits])",
-        "the nearest number with so many decimals (0), halves away from zero",
+        "the nearest number with this many decimals (0 by default), halves away from zero",
         round,
     ),
-    of(
+    entry(
         Function::Floor,
         &["floor"],
         "floor(number)",
         "the largest whole number that is not larger",
         same_number,
     ),
-    of(
+    entry(
         Function::Ceil,
         &["ceil", "ceiling"],
         "ceil(number)",
         "the smallest whole number that is not smaller",
         same_number,
     ),
-    of(Function::Sqrt, &["sqrt"], "sqrt(number)", "the square root", to_double),
-    of(
+    entry(Function::Sqrt, &["sqrt"], "sqrt(number)", "the square root", to_double),
+    entry(
         Function::Power,
         &["power", "pow"],
         "power(number, exponent)",
         "the number to this power",
         two_to_double,
     ),
-    of(Function::Exp, &["exp"], "exp(number)", "e to this power", to_double),
-    of(Function::Ln, &["ln"], "ln(number)", "the natural logarithm", to_double),
-    of(
+    entry(Function::Exp, &["exp"], "exp(number)", "e to this power", to_double),
+    entry(Function::Ln, &["ln"], "ln(number)", "the natural logarithm", to_double),
+    entry(
         Function::Mod,
         &["mod"],
         "mod(number, number)",
@@ -107,28 +107,28 @@ pub const FUNCTIONS: &[Signature] = &[
             _ => None,
         },
     ),
-    of(
+    entry(
         Function::Least,
         &["least"],
         "least(value, value, …)",
         "the smallest that is not NULL",
         one_type,
     ),
-    of(
+    entry(
         Function::Greatest,
         &["greatest"],
         "greatest(value, value, …)",
         "the largest that is not NULL",
         one_type,
     ),
-    of(
+    entry(
         Function::Coalesce,
         &["coalesce", "ifnull"],
         "coalesce(value, value, …)",
         "the first that is not NULL",
         one_type,
     ),
-    of(
+    entry(
         Function::NullIf,
         &["nullif"],
         "nullif(value, value)",
@@ -137,88 +137,94 @@ pub const FUNCTIONS: &[Signature] = &[
             if types.len() == 2 { one_type(types) } else { None }
         },
     ),
-    of(Function::Lower, &["lower"], "lower(string)", "in small letters", string_to_string),
-    of(Function::Upper, &["upper"], "upper(string)", "in capitals", string_to_string),
-    of(
+    entry(Function::Lower, &["lower"], "lower(string)", "in small letters", string_to_string),
+    entry(Function::Upper, &["upper"], "upper(string)", "in capitals", string_to_string),
+    entry(
         Function::Length,
         &["length", "char_length"],
         "length(string)",
-        "how many characters",
+        "the number of characters",
         |types| matches!(types, [Kind::String]).then_some(Kind::Int),
     ),
-    of(
+    entry(
         Function::Substr,
         &["substr", "substring"],
         "substr(string, from [, count])",
-        "characters from a place on: the first is 1, the last -1; a negative count is of those before",
+        "characters from a place on: the first is 1, the last -1; a negative count takes those before it",
         |types| {
             matches!(types, [Kind::String, Kind::Int] | [Kind::String, Kind::Int, Kind::Int])
                 .then_some(Kind::String)
         },
     ),
-    of(Function::Trim, &["trim"], "trim(string)", "without spaces at both ends", string_to_string),
-    of(
+    entry(
+        Function::Trim,
+        &["trim"],
+        "trim(string)",
+        "without spaces at both ends",
+        string_to_string,
+    ),
+    entry(
         Function::LeftTrim,
         &["ltrim"],
         "ltrim(string)",
         "without spaces at the beginning",
         string_to_string,
     ),
-    of(
+    entry(
         Function::RightTrim,
         &["rtrim"],
         "rtrim(string)",
         "without spaces at the end",
         string_to_string,
     ),
-    of(
+    entry(
         Function::Replace,
         &["replace"],
         "replace(string, what, with)",
         "each occurrence replaced",
         |types| matches!(types, [Kind::String, Kind::String, Kind::String]).then_some(Kind::String),
     ),
-    of(
+    entry(
         Function::Concat,
         &["concat"],
         "concat(value, value, …)",
-        "all of them as one text, NULL as nothing",
+        "all values as one text, NULL as an empty text",
         |types| (!types.is_empty()).then_some(Kind::String),
     ),
-    of(
+    entry(
         Function::StartsWith,
         &["starts_with"],
         "starts_with(string, string)",
-        "whether it begins so",
+        "whether the string begins with the prefix",
         |types| matches!(types, [Kind::String, Kind::String]).then_some(Kind::Bool),
     ),
-    of(
+    entry(
         Function::Position,
         &["strpos", "instr"],
         "strpos(string, string)",
-        "where the second first is in the first, from 1 on; 0: it is not",
+        "the first place of the second string in the first, from 1 on; 0 if there is none",
         |types| matches!(types, [Kind::String, Kind::String]).then_some(Kind::Int),
     ),
-    of(
+    entry(
         Function::DateTrunc,
         &["date_trunc"],
         "date_trunc('hour', time)",
-        "the time without what is smaller: second, minute, hour, day, week, month, quarter, year",
+        "the start of the unit around the time: second, minute, hour, day, week, month, quarter, year",
         |types| matches!(types, [Kind::String, Kind::Time]).then_some(Kind::Time),
     ),
-    of(
+    entry(
         Function::Extract,
         &["date_part"],
         "extract(hour FROM time)",
         "a part of a time (UTC): millisecond (of the minute), second, minute, hour, day, week and isoyear (ISO 8601), month, quarter, year, dow (Sunday is 0), isodow (Sunday is 7), doy, epoch (a double)",
         |types| matches!(types, [Kind::String, Kind::Time]).then_some(Kind::Int),
     ),
-    of(Function::EpochMs, &["epoch_ms"], "epoch_ms(time)", "milliseconds since 1970", |types| {
+    entry(Function::EpochMs, &["epoch_ms"], "epoch_ms(time)", "milliseconds since 1970", |types| {
         matches!(types, [Kind::Time]).then_some(Kind::Int)
     }),
 ];
 
-const fn of(
+const fn entry(
     function: Function,
     names: &'static [&'static str],
     usage: &'static str,
@@ -262,13 +268,13 @@ fn string_to_string(types: &[Kind]) -> Option<Kind> {
     matches!(types, [Kind::String]).then_some(Kind::String)
 }
 
-/// Values of one type; int and double are double together, and NULL is of any type.
+/// Returns the common type; int and double give double, and NULL fits every type.
 pub(crate) fn one_type(types: &[Kind]) -> Option<Kind> {
     let first = types.first().copied()?;
     types[1..].iter().try_fold(first, |one, other| common(one, *other))
 }
 
-/// The type that has the values of both.
+/// Returns the type that holds the values of both.
 pub(crate) fn common(one: Kind, other: Kind) -> Option<Kind> {
     match (one, other) {
         (one, other) if one == other => Some(one),
@@ -278,7 +284,7 @@ pub(crate) fn common(one: Kind, other: Kind) -> Option<Kind> {
     }
 }
 
-/// The arguments of a call, all but a few of which have at most three.
+/// The arguments of a call; nearly all calls have at most three.
 pub(crate) type Arguments<'r> = SmallVec<[Cell<'r>; 4]>;
 
 impl Function {
@@ -333,7 +339,7 @@ impl Function {
         }
     }
 
-    /// `None` if there is no result, as of the square root of -1.
+    /// `None` without a result, e.g. for the square root of -1.
     fn of_numbers<'r>(self, arguments: &[Cell<'_>]) -> Option<Cell<'r>> {
         let double = |index: usize| match arguments.get(index) {
             Some(Cell::Int(number)) => *number as f64,
@@ -368,7 +374,7 @@ impl Function {
         }
     }
 
-    /// Counts the bytes of the text that it reads, and of the one that it makes, before it does.
+    /// Counts the bytes of the texts that it reads and makes before it does so.
     fn of_text<'r>(self, arguments: &[Cell<'r>], meter: &Meter) -> Cell<'r> {
         let made = |text: &str| match meter.make(text.len()) {
             true => Cell::String(Cow::Owned(text.to_owned())),
@@ -383,7 +389,7 @@ impl Function {
                 [Cell::String(start)] => meter.copy(start.len()),
                 _ => true,
             },
-            // They make as many bytes as they read, or fewer.
+            // The result is at most as long as the argument.
             Self::Trim | Self::LeftTrim | Self::RightTrim => meter.scan(text.len()),
             _ => meter.scan(2 * text.len()),
         };
@@ -442,8 +448,8 @@ fn two(arguments: Arguments<'_>) -> [Cell<'_>; 2] {
     std::array::from_fn(|_| arguments.next().unwrap_or(Cell::Null))
 }
 
-/// So many characters from a place on; if they are less than none, those before it. The first place is 1, the last -1; places
-/// that the text does not have are empty.
+/// Returns `count` characters from a place on; a negative count takes those before the place. The first place is 1, the
+/// last -1; places outside of the text are empty.
 fn substring(text: &str, from: i64, count: i64) -> &str {
     let characters = if from < 0 { text.chars().count() as i64 } else { -1 };
     let from = from.saturating_add(characters);
@@ -457,13 +463,13 @@ fn substring(text: &str, from: i64, count: i64) -> &str {
     &text[..place(text, end - begin)]
 }
 
-/// A text in other letters: it may be three times as long.
+/// Returns a text in another case, which may be three times as long.
 fn changed<'r>(text: &str, change: impl Fn(&str) -> String, meter: &Meter) -> Cell<'r> {
     let changed = change(text);
     if meter.make(changed.len()) { Cell::String(Cow::Owned(changed)) } else { Cell::Null }
 }
 
-/// A few bytes may become many: how many is known before they are made.
+/// A few bytes may become many; their number is computed before the text is made.
 fn replaced<'r>(text: &str, what: &str, with: &str, meter: &Meter) -> Cell<'r> {
     if what.is_empty() {
         return match meter.make(text.len()) {

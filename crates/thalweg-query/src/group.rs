@@ -10,26 +10,26 @@ use crate::{
     limits::ALLOCATION_BYTES,
 };
 
-/// Some keys, and the values that are aggregated for them.
+/// The keys of a group, and its aggregated values.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) keys: Box<[Cell<'static>]>,
     pub(crate) values: Box<[Accumulator]>,
 }
 
-/// A group of a window that is over, in the order of its keys.
+/// A group of an ended window, ordered by its keys.
 #[derive(Debug)]
 pub(crate) struct Keyed {
     pub(crate) key: Box<[u8]>,
     pub(crate) group: Group,
 }
 
-/// Memory of a group besides its keys and values, in bytes: its place in the table, which may be half empty, and three
+/// Memory of a group besides its keys and values, in bytes: its slot in the table, which may be half empty, and three
 /// allocations.
 const GROUP_BYTES: usize = 2 * size_of::<(Box<[u8]>, Group)>() + 3 * ALLOCATION_BYTES;
 
 impl Group {
-    /// Returns by how many bytes its texts have grown, and whether there was room for all of them.
+    /// Adds a row. Returns the growth of its texts in bytes, and whether all of them had room.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -47,16 +47,16 @@ impl Group {
         (grown, is_whole)
     }
 
-    /// Its memory.
+    /// Returns the memory in bytes.
     pub(crate) fn bytes(&self, key: &[u8]) -> usize {
         let texts: isize = self.values.iter().map(Accumulator::text_bytes).sum();
         fixed_bytes(key, self.keys.len(), self.values.len()).saturating_add_signed(texts)
     }
 }
 
-/// Memory of a group, but for the texts that are aggregated.
+/// Returns the memory of a group without the aggregated texts.
 pub(crate) fn fixed_bytes(key: &[u8], keys: usize, values: usize) -> usize {
-    // The key is there twice: as bytes, and as values, of which each text is an allocation.
+    // The key exists twice: as bytes, and as values, whose texts are allocations.
     let keys = keys * (size_of::<Cell<'_>>() + ALLOCATION_BYTES);
     2 * key.len() + keys + values * size_of::<Accumulator>() + GROUP_BYTES
 }

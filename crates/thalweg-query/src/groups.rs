@@ -21,63 +21,64 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     by_key: HashMap<Box<[u8]>, Group>,
-    /// The group without keys, where there are none: it needs no hash.
+    /// The only group of a query without keys, which needs no hash.
     only: Option<Group>,
     is_lost: bool,
-    /// Their part of what all groups of the query take.
+    /// Their share of the memory of all groups of the query.
     own: Held,
 }
 
-/// Which bound a window would exceed.
+/// The bound that a window would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     Groups,
     State,
 }
 
-/// The groups of a window that is over, in the order of their keys. They are brought into it one by one: to sort
-/// thousands takes too long to do it at once.
+/// The groups of an ended window, ordered by their keys. Groups are inserted one by one: sorting thousands at once
+/// would take too long.
 #[derive(Debug)]
 pub(crate) struct OrderedGroups {
     by_key: BinaryHeap<Reverse<Keyed>>,
-    /// Their part of what all groups of the query take.
+    /// Their share of the memory of all groups of the query.
     own: Held,
 }
 
 /// The keys of a group, and its results.
 pub(crate) type FinishedGroup = SmallVec<[Cell<'static>; 8]>;
 
-/// What all groups of a query take.
+/// The memory of all groups of a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) groups: usize,
-    /// Bytes of keys, of what is aggregated, and of the texts in it.
+    /// Bytes of keys and of aggregated values with their texts.
     pub(crate) bytes: usize,
 }
 
 impl Held {
-    /// Subtracts some groups and their memory.
+    /// Subtracts the memory of some groups.
     fn take_off(&mut self, other: Self) {
         self.groups -= other.groups;
         self.bytes = self.bytes.saturating_sub(other.bytes);
     }
 
-    /// Texts have grown by so many bytes.
+    /// Adds the growth of texts in bytes.
     #[inline]
     fn grow(&mut self, bytes: isize) {
         self.bytes = self.bytes.saturating_add_signed(bytes);
     }
 }
 
-/// What a window takes besides its groups, in bytes: its place in a tree of windows, and a table that has room for four groups.
+/// Memory of a window besides its groups, in bytes: its entry in a tree of windows, and a table with room for four
+/// groups.
 pub(crate) const WINDOW_BYTES: usize =
     2 * size_of::<(i64, Groups)>() + 4 * size_of::<(Box<[u8]>, Group)>() + 2 * ALLOCATION_BYTES;
 
 impl Groups {
-    /// Takes a row into the group of `keys`, whose bytes in order are `key`.
+    /// Adds a row to the group of `keys`. `key` has the keys' bytes.
     ///
     /// # Errors
-    /// When the group, or its texts, are more than there may be. Then the window is to be [lost](Self::lose).
+    /// When the group or its texts exceed a bound. The caller must then [lose](Self::lose) the window.
     pub(crate) fn take(
         &mut self,
         key: &[u8],
@@ -121,19 +122,19 @@ impl Groups {
         if is_whole { Ok(()) } else { Err(Full::State) }
     }
 
-    /// The window is not emitted: its groups make room for those of others at once, and are dropped later.
+    /// Loses the window: its groups release their memory budget at once, and are dropped later.
     pub(crate) fn lose(&mut self, held: &mut Held, remains: &mut Remains) {
         std::mem::take(self).release(held, remains);
         self.is_lost = true;
     }
 
-    /// Whether it is not emitted.
+    /// Returns whether the window is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Changes each group, whose bytes of its keys `change` returns. They take as much as before. `None`: it could not be done,
-    /// and the groups are worth nothing now.
+    /// Changes each group; `change` returns the bytes of its keys, whose length must not change. `None` if a change
+    /// failed; the groups are then unusable.
     pub(crate) fn change(
         &mut self,
         mut change: impl FnMut(&mut [Cell<'static>], &mut [Accumulator]) -> Option<Box<[u8]>>,
@@ -145,7 +146,7 @@ impl Groups {
         let unchanged = std::mem::take(&mut self.by_key);
         let mut is_done = true;
         for (key, mut group) in unchanged {
-            // Those that are left stay, so that they are dropped with the others.
+            // The remaining groups stay, to be dropped with the others.
             let new_key = if is_done { change(&mut group.keys, &mut group.values) } else { None };
             is_done &= new_key.is_some();
             changed.insert(new_key.unwrap_or(key), group);
@@ -154,23 +155,23 @@ impl Groups {
         is_done.then_some(())
     }
 
-    /// How many there are.
+    /// Returns the number of groups.
     pub(crate) fn len(&self) -> usize {
         self.by_key.len() + usize::from(self.only.is_some())
     }
 
-    /// Takes their memory off `held`, and leaves them to be dropped.
+    /// Subtracts the groups' memory from `held`, and moves them to `remains`.
     pub(crate) fn release(self, held: &mut Held, remains: &mut Remains) {
         held.take_off(self.own);
         self.leave(remains);
     }
 
-    /// Leaves them to be dropped.
+    /// Moves the groups to `remains`.
     pub(crate) fn leave(self, remains: &mut Remains) {
         remains.add(self.only, self.by_key.into_iter());
     }
 
-    /// Its groups, which are still held.
+    /// Returns the groups in order; their memory still counts.
     pub(crate) fn into_ordered(self) -> OrderedGroups {
         let keyed = |(key, group)| Reverse(Keyed { key, group });
         let only = self.only.map(|group| (Box::default(), group));
@@ -180,7 +181,7 @@ impl Groups {
 }
 
 impl OrderedGroups {
-    /// Returns the next group, and how many of its values have no result. Takes its memory off `held`.
+    /// Returns the next group, and how many of its values have no result. Subtracts its memory from `held`.
     pub(crate) fn next(&mut self, held: &mut Held) -> Option<(FinishedGroup, u64)> {
         let Reverse(Keyed { key, group }) = self.by_key.pop()?;
         let one = Held { groups: 1, bytes: group.bytes(&key) };
@@ -197,19 +198,19 @@ impl OrderedGroups {
         Some((cells, without_result))
     }
 
-    /// Takes the memory of those that are left off `held`, and leaves them to be dropped.
+    /// Subtracts the memory of the remaining groups from `held`, and moves them to `remains`.
     pub(crate) fn release(self, held: &mut Held, remains: &mut Remains) {
         held.take_off(self.own);
         self.leave(remains);
     }
 
-    /// Leaves those that are left to be dropped.
+    /// Moves the remaining groups to `remains`.
     pub(crate) fn leave(self, remains: &mut Remains) {
         remains.add_ordered(self.by_key.into_vec());
     }
 }
 
-/// Appends a value so that keys compare as their bytes do: NULL first.
+/// Appends a value in a form whose bytes compare like the values, NULL first.
 pub(crate) fn write_key(cell: &Cell<'_>, key: &mut Vec<u8>) {
     let mut word = |tag: u8, bits: u64| {
         key.push(tag);
@@ -228,7 +229,7 @@ pub(crate) fn write_key(cell: &Cell<'_>, key: &mut Vec<u8>) {
         Cell::String(text) | Cell::Json(text) => {
             key.push(4);
             if text.as_bytes().contains(&0) {
-                // A zero byte is escaped, so that a text ends before all that it is a beginning of.
+                // A zero byte is escaped: a text ends before its extensions.
                 for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
                     key.extend_from_slice(part);
                     if part.ends_with(&[0]) {

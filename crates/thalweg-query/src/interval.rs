@@ -1,4 +1,4 @@
-//! Lengths of time: `1s`, `INTERVAL 1 s`, `INTERVAL '1' SECOND`, `INTERVAL '1 second'`.
+//! Durations: `1s`, `INTERVAL 1 s`, `INTERVAL '1' SECOND`, `INTERVAL '1 second'`.
 
 /// Units, each with its other names and its length in ms.
 const UNITS: [(&str, &[&str], i64); 6] = [
@@ -10,7 +10,7 @@ const UNITS: [(&str, &[&str], i64); 6] = [
     ("WEEK", &["w", "weeks"], 604_800_000),
 ];
 
-/// The length of a unit in ms; `None`: there is none of this name, or it is not always as long.
+/// Returns the length of a unit in ms; `None` for an unknown name, or if the length varies.
 pub(crate) fn unit_ms(name: &str) -> Option<i64> {
     let is_it = |(unit, others, _): &&(&str, &[&str], i64)| {
         unit.eq_ignore_ascii_case(name)
@@ -19,7 +19,7 @@ pub(crate) fn unit_ms(name: &str) -> Option<i64> {
     UNITS.iter().find(is_it).map(|(.., ms)| *ms)
 }
 
-/// The length of so many units in ms, if it is a whole number of them.
+/// Returns the length of this many units in ms, if it is an integer.
 pub(crate) fn parse(number: &str, unit: &str) -> Option<i64> {
     let unit_ms = unit_ms(unit)?;
     let (whole, fraction) = number.trim().split_once('.').unwrap_or((number.trim(), ""));
@@ -29,7 +29,7 @@ pub(crate) fn parse(number: &str, unit: &str) -> Option<i64> {
     (ms % scale == 0).then_some(ms / scale)
 }
 
-/// As people write it: `1s`, `1500ms`, `2d`.
+/// Returns the common form: `1s`, `1500ms`, `2d`.
 pub(crate) fn text(ms: i64) -> String {
     let short = |(_, others, unit): &(&str, &[&'static str], i64)| (others[0], *unit);
     let units = UNITS.iter().rev().map(short);
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_exact_and_read_back() {
+    fn lengths_are_exact_and_parse_to_themselves() {
         for (number, unit, ms) in [
             ("1", "s", Some(1_000)),
             ("1.5", "SECOND", Some(1_500)),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use thalweg_columns::Cell;
 
-/// Appends a row: an array. `false`: it has more than `bytes_max`, and the rest of it is left out.
+/// Appends a row as an array. Returns `false` if it exceeds `bytes_max`; then the row is incomplete.
 pub(crate) fn write_row<'r>(
     cells: impl Iterator<Item = Cell<'r>>,
     bytes_max: usize,
@@ -30,7 +30,7 @@ fn write_cell(cell: &Cell<'_>, bytes_max: usize, out: &mut Vec<u8>) {
         Cell::Null => out.extend_from_slice(b"null"),
         Cell::Bool(value) => drop(write!(out, "{value}")),
         Cell::Int(number) => drop(write!(out, "{number}")),
-        // What reads back as the same double, 1e300 included. There is no infinite one (`expr::finite`).
+        // The shortest text of the same double, 1e300 included. No cell is infinite (`expr::finite`).
         Cell::Double(number) => drop(write!(out, "{number:?}")),
         Cell::Time(ms) => match thalweg_columns::time_text(*ms) {
             Some(text) => {
@@ -45,7 +45,7 @@ fn write_cell(cell: &Cell<'_>, bytes_max: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Stops at `bytes_max`: escapes make a text six times as long.
+/// Stops at `bytes_max`: escapes make a text up to six times as long.
 fn write_string(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
@@ -68,8 +68,8 @@ fn write_string(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Where the first byte is that is escaped in JSON. It looks at sixteen together: one by one took three times as long as
-/// other work of as many steps.
+/// Returns the index of the first byte that JSON escapes. Compares sixteen bytes together: one by one took three times
+/// as long as other work with as many steps.
 fn find_special(text: &[u8]) -> Option<usize> {
     let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     let (chunks, rest) = text.as_chunks::<16>();

@@ -1,4 +1,4 @@
-//! What a run costs and what has happened in it, counted.
+//! The ledger of a run: its counts, and the budget of the current event.
 
 use crate::{
     counts::Counts,
@@ -7,16 +7,16 @@ use crate::{
     pace::Pace,
 };
 
-/// The counts of a run, and what is left of an event's budget.
+/// The counts of a run, and an event's remaining budget.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) bounds: Bounds,
     pub(crate) counts: Counts,
-    /// Counts what the current row takes.
+    /// Counts the cost of the current row.
     meter: Meter,
     /// The remaining budget of the current event and of the windows that it closes.
     budget: Budget,
-    /// Steps since its pace was last asked. They are not counted yet.
+    /// Uncounted steps since the pace was last asked.
     steps: u64,
 }
 
@@ -28,7 +28,7 @@ impl Ledger {
         Self { bounds, counts: Counts::default(), meter, budget, steps: 0 }
     }
 
-    /// All counts so far.
+    /// Returns all counts so far.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             oversized: self.meter.oversized(),
@@ -38,54 +38,54 @@ impl Ledger {
         }
     }
 
-    /// An event begins, or windows are closed without one: it has the whole budget.
+    /// Begins an event, or the closing of windows without one, with the whole budget.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.budget = Budget::new(&self.bounds);
     }
 
-    /// Groups of a window are about to be emitted.
+    /// Adds the budget of a window's groups, which are about to be emitted.
     pub(crate) fn add_groups(&mut self, groups: usize) {
         self.budget.add_groups(groups);
     }
 
-    /// Counts steps that are no part of a row.
+    /// Counts steps outside of a row.
     #[inline]
     pub(crate) fn add_steps(&mut self, steps: u64) {
         self.steps += steps;
     }
 
-    /// The meter, which counts for the next row from now on. There is one for all rows of a run.
+    /// Returns the meter, reset for the next row. All rows of a run share it.
     #[inline]
     pub(crate) fn begin_row(&self) -> &Meter {
         self.budget.begin_row(&self.meter, &self.bounds);
         &self.meter
     }
 
-    /// Counts what a row took.
+    /// Counts the cost of a row.
     ///
     /// # Errors
-    /// When it was more than it may.
+    /// When it exceeds the bounds.
     #[inline]
     pub(crate) fn charge(&mut self) -> Result<(), Failure> {
         self.steps += self.meter.steps();
         self.budget.settle(&self.meter, &self.bounds)
     }
 
-    /// Counts what a row took that was made, and writing it.
+    /// Counts the cost of a finished row, and of writing it.
     ///
     /// # Errors
-    /// When it was more than it may.
+    /// When it exceeds the bounds.
     #[inline]
     pub(crate) fn write(&mut self, bytes: usize) -> Result<(), Failure> {
         self.meter.write(bytes);
         self.charge()
     }
 
-    /// Counts a row that is emitted.
+    /// Counts an emitted row.
     ///
     /// # Errors
-    /// When it is more than the event may make.
+    /// When the event's rows exceed the bounds.
     #[inline]
     pub(crate) fn emit(&mut self, bytes: usize) -> Result<(), Failure> {
         self.budget.emit(bytes, &self.bounds)?;
@@ -93,7 +93,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Asks whether the run may go on, which holds so many bytes.
+    /// Asks whether the run may continue. `held_bytes` is its memory.
     #[inline]
     pub(crate) fn goes_on(&mut self, pace: &mut impl Pace, held_bytes: usize) -> bool {
         let steps = std::mem::take(&mut self.steps);

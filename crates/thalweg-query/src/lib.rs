@@ -1,50 +1,50 @@
-//! Continuous SQL over one topic: events go in, rows come out. Pure: no I/O, no clock, no runtime.
+//! Continuous SQL over one topic: takes events, makes rows. Pure: no I/O, no clock, no runtime.
 //!
 //! ```text
-//! limits        every bound, with why
-//! meter         what an evaluation costs, in steps and bytes
-//! pace          when work pauses
-//! error         what is wrong with a query, and where
-//! interval      lengths of time
+//! limits        every bound, with its reason
+//! meter         the cost of an evaluation, in steps and bytes
+//! pace          pauses
+//! error         the error of a query, with its position
+//! interval      durations
 //! tokens        a query's text as tokens
 //! parse         tokens → one expression
-//! from          what stands behind FROM and EMIT
+//! from          the clauses FROM and EMIT
 //! syntax        tokens → clauses
-//! value         values, and what they are to each other
-//! event         an event that was read
-//! expr          expressions, and what they are for a row
+//! value         values and comparisons
+//! event         decoded events
+//! expr          expressions and their values
 //! cast          CAST
 //! like          LIKE
 //! civil         parts of times
 //! rounding      ROUND
 //! functions     functions of a row's values
-//! aggregate     what becomes of the values of a group
+//! aggregate     aggregates of a group's values
 //! typed         types of expressions
-//! compile       sqlparser's expressions → ours
-//! plan          clauses and columns → what happens to each event
-//! explain       the same in words
-//! watermark     how far the time of a topic has come
-//! group         one group: its keys, and what is aggregated
-//! remains       groups that are worth nothing any more
+//! compile       sqlparser's expressions → expressions
+//! plan          clauses and columns → the handling of each event
+//! explain       the plan in words
+//! watermark     the progress of a topic's time
+//! group         one group: its keys and aggregates
+//! remains       groups to drop
 //! groups        the groups of a window
-//! places        offsets of rows
+//! row_offsets   offsets of rows
 //! json          rows as JSON
-//! widen         columns that were inferred, and a query over them, when other values come
-//! waiting       a query whose columns are not known yet
-//! counts        what happened to events and windows
-//! sink          what takes rows
-//! ledger        what a run costs and what has happened in it
-//! completeness  which windows have all of their events
+//! widen         changes of inferred columns under a running query
+//! waiting       a query whose columns are still unknown
+//! counts        counts of events and windows
+//! sink          the receiver of rows
+//! ledger        the counts and costs of a run
+//! completeness  which windows are complete
 //! row_writer    rows out, with their offsets
 //! windows       events into windows
-//! closing       windows that are over
-//! run_state     how an event goes through a running query
-//! running       a query that runs
+//! closing       ended windows
+//! run_state     an event's way through a running query
+//! running       a running query
 //! ```
 //!
-//! The same events in the same order make the same rows with the same offsets, however they are cut into
-//! batches, wherever a run pauses, and whoever runs it. So do the limits of what it costs, which are counted. Only `now()`, and closing windows because nothing comes ([`Running::close_all`]), depend
-//! on the clock.
+//! The same events in the same order make the same rows with the same offsets, regardless of batches, pauses and
+//! machines. The limits of their cost hold in the same way, because cost is counted. Only `now()`, and closing windows
+//! for lack of events ([`Running::close_all`]), depend on the clock.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -98,11 +98,11 @@ pub mod limits;
 mod meter;
 mod pace;
 mod parse;
-mod places;
 mod plan;
 mod query;
 mod remains;
 mod rounding;
+mod row_offsets;
 mod row_writer;
 mod run_state;
 mod running;

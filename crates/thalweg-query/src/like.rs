@@ -1,4 +1,4 @@
-//! `LIKE`: `%` is any text, `_` any character.
+//! `LIKE`: `%` matches any text, `_` any character.
 
 use crate::{limits::LIKE_CHARS_PER_STEP, meter::Meter};
 
@@ -6,7 +6,7 @@ use crate::{limits::LIKE_CHARS_PER_STEP, meter::Meter};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LikePattern {
     parts: Vec<Part>,
-    /// Whether capitals count as the same (`ILIKE`).
+    /// Whether case is ignored (`ILIKE`).
     ignores_case: bool,
 }
 
@@ -18,7 +18,8 @@ enum Part {
 }
 
 impl LikePattern {
-    /// `escape`: the character behind which `%` and `_` are themselves, if there is one. `None` if no character follows it.
+    /// Returns a pattern. After the character `escape`, `%` and `_` stand for themselves. `None` if no character
+    /// follows it.
     pub(crate) fn new(pattern: &str, escape: Option<char>, ignores_case: bool) -> Option<Self> {
         let mut parts = Vec::new();
         let mut characters = pattern.chars();
@@ -41,18 +42,18 @@ impl LikePattern {
         Some(Self { parts, ignores_case })
     }
 
-    /// Its memory in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.parts.capacity() * size_of::<Part>()
     }
 
-    /// Whether a text is like it. It goes back to the last `%` only, so it looks text × pattern times at a character, at most;
-    /// `None` if that is more than the meter has.
+    /// Returns whether a text matches. The algorithm only goes back to the last `%`, and therefore examines at most
+    /// text × pattern characters; `None` if the meter has fewer steps.
     pub(crate) fn is_match(&self, text: &str, meter: &Meter) -> Option<bool> {
         let mut looks = 0;
         let mut rest = text.chars();
         let mut at = 0;
-        // Behind the last `%`: its place, and the text that it has not taken yet.
+        // After the last `%`: its place, and the unmatched text.
         let mut again: Option<(usize, std::str::Chars<'_>)> = None;
         loop {
             let before = rest.clone();
@@ -91,10 +92,10 @@ impl LikePattern {
     }
 }
 
-/// To find a small letter that is not ASCII takes as long as looking at so many characters.
+/// Cost of converting a non-ASCII character to lower case, in examined characters.
 const LOWERED_LOOKS: u64 = 8;
 
-/// Of the few characters whose small letter is several, the first.
+/// Returns the lower case of a character; the first one if it has several.
 fn lower(character: char) -> char {
     character.to_lowercase().next().unwrap_or(character)
 }
@@ -141,7 +142,7 @@ mod tests {
         let (pattern, text) = ("%a".repeat(200), "a".repeat(150) + &"b".repeat(3000));
         let (plenty, like) = (meter(1_000_000), LikePattern::new(&pattern, None, false).unwrap());
         assert_eq!(like.is_match(&text, &plenty), Some(false));
-        assert!(plenty.steps() < 400 * 3150 / 4, "{}", plenty.steps());
+        assert!(plenty.steps() < 400 * 3150 / LIKE_CHARS_PER_STEP, "{}", plenty.steps());
         let (pattern, text) = (format!("%{}b", "a".repeat(3000)), "a".repeat(1 << 16));
         let (few, like) = (meter(100_000), LikePattern::new(&pattern, None, false).unwrap());
         assert_eq!(like.is_match(&text, &few), None);

@@ -1,145 +1,141 @@
-//! Every bound of queries, with why.
+//! Every bound of queries, with its reason.
 
-/// Characters of a query. A long one that people write has some hundred.
+/// Characters of a query. A long handwritten query has some hundred.
 pub const TEXT_CHARS_MAX: usize = 4096;
 
-/// Brackets within brackets. Each level is one of recursion when a query is parsed, planned, and run for
-/// every event.
+/// Depth of nested brackets. Each level is a level of recursion when a query is parsed, planned, and evaluated.
 pub const DEPTH_MAX: usize = 24;
 
-/// Operators of one expression: each may be one level of recursion, as in 1 + 1 + 1. Of many values
-/// `IN` takes as many as there is room for.
+/// Operators of one expression: each may be a level of recursion, as in 1 + 1 + 1. `IN` may have any number of values
+/// within the other bounds.
 pub const OPERATORS_MAX: usize = 100;
 
-/// Nodes of all expressions of a query, which are visited for every event.
+/// Nodes of all expressions of a query, which every event evaluates.
 pub const NODES_MAX: usize = 400;
 
-/// Steps in which expressions are checked: each part is looked at several times, in groups once for each level, and
-/// what stands once may be needed twice (`BETWEEN`).
+/// Steps of checking expressions: each part is examined several times, in groups once per level, and `BETWEEN` needs
+/// one part twice.
 pub(crate) const STEPS_MAX: usize = 8_000;
 
-/// Bytes of a text that an expression reads or makes, by default ([`Bounds::value_bytes`]). A longer one is NULL there, and
-/// counted. Texts that people compare, search and group by have some hundred bytes.
+/// Default bytes of a text that an expression reads or makes ([`Bounds::value_bytes`]). A longer one is NULL, and
+/// counted. Texts to compare, search and group by have some hundred bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of a row: as many as events have by default. A longer row is refused.
+/// Bytes of a row: the default limit of events. A longer row is refused.
 pub const ROW_BYTES_MAX: usize = 1 << 20;
 
-/// Steps of one row's evaluation: an event's condition, the keys and aggregates of one of its windows, or the results of one
-/// row. It is evaluated without a pause, and a step takes up to 10 ns in a release build, so this is a millisecond. All
-/// [`NODES_MAX`] parts of a query take one step each; the rest is for texts.
+/// Steps of one row's evaluation: an event's condition, the keys and aggregates of one of its windows, or the results
+/// of one row. The evaluation does not pause; a step takes up to 10 ns in a release build, which makes a millisecond.
+/// All [`NODES_MAX`] nodes of a query take one step each; the rest is for texts.
 pub const ROW_STEPS_MAX: u64 = 100_000;
 
-/// Bytes of all texts that one row's evaluation makes: they may be there at the same time.
+/// Bytes of all texts that one row's evaluation makes: all of them may exist at the same time.
 pub const ROW_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Steps of one event in all its windows: 4 ms in a release build, with pauses. [`NODES_MAX`] parts in [`OVERLAP_MAX`] windows take
-/// 25,600, and 130,000 if each calls a function.
+/// Steps of one event in all its windows: 4 ms in a release build, with pauses. [`NODES_MAX`] nodes in
+/// [`OVERLAP_MAX`] windows take 25,600, and 130,000 if each calls a function.
 pub const EVENT_STEPS_MAX: u64 = 400_000;
 
-/// Steps that an event may take in addition for each group of the windows that it closes.
-pub const GROUP_STEPS_MAX: u64 = 1_000;
+/// Additional steps of an event for each group of the windows that it closes.
+pub const GROUP_STEPS_MAX: u64 = 2_000;
 
-/// Bytes of all rows that one event makes, those of the windows that it closes included: twice what a query may hold in its
-/// windows.
+/// Bytes of all rows of one event, with those of the windows that it closes: twice the memory of a query's windows.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;
 
-/// Steps of evaluating what is constant in a query, and bytes of the texts that this makes. What is left then is evaluated for
-/// each row.
+/// Steps of evaluating constants of a query, and bytes of their texts. Further constants are evaluated for each row.
 pub(crate) const CONSTANT_STEPS_MAX: u64 = 20_000;
 pub(crate) const CONSTANTS_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of a text that is evaluated when a query is planned. A larger one is made for each event.
+/// Bytes of a text that planning evaluates. A larger text is made for each event.
 pub(crate) const CONSTANT_BYTES_MAX: usize = 4096;
 
-/// What an allocation takes besides its bytes, about: its header, and rounding up.
+/// Approximate bytes of an allocation besides its content: header and rounding.
 pub(crate) const ALLOCATION_BYTES: usize = 24;
 
 /// Memory that the last row and key keep for the next ones, in bytes.
 pub(crate) const KEPT_BYTES: usize = 64 << 10;
 
-/// Groups that are dropped without a pause: some microseconds.
+/// Groups dropped without a pause: some microseconds.
 pub const DROPPED_GROUPS_PER_LOOK: usize = 32;
 
-/// Steps that dropping a group takes: it is three allocations or more. They only say when to pause.
+/// Steps of dropping a group, which has three allocations or more. They only determine pauses.
 pub(crate) const DROP_STEPS: u64 = 16;
 
-/// Bytes that are copied or compared in one step.
+/// Bytes copied or compared per step.
 pub(crate) const COPIED_BYTES_PER_STEP: usize = 64;
 
-/// Bytes that are searched, hashed, escaped, or changed one by one in a step.
+/// Bytes searched, hashed, escaped, or changed one by one per step.
 pub(crate) const SCANNED_BYTES_PER_STEP: usize = 8;
 
-/// Bytes of a row that are written in one step.
+/// Bytes of a row written per step.
 pub(crate) const WRITTEN_BYTES_PER_STEP: usize = 16;
 
-/// Steps of writing a number or a time as a text, or of reading one.
+/// Steps of writing or parsing a number or a time.
 pub(crate) const CONVERSION_STEPS: u64 = 16;
 
-/// Steps of calling a function, besides its arguments.
+/// Steps of calling a function or joining texts, without the arguments.
 pub(crate) const CALL_STEPS: u64 = 4;
 
-/// Steps of finding the group of a row in its window, and of each of its keys. These, and those of rows and of closing groups, say
-/// when to pause and what a query has cost. They are no part of any budget: how many there may be is bounded otherwise.
+/// Steps of finding a row's group in its window, and of each key. These, and those of rows and of closing groups,
+/// determine pauses and the reported cost. They are not part of any budget: other bounds limit their number.
 pub(crate) const GROUP_STEPS: u64 = 8;
 
-/// Steps of closing a group: it is taken out in the order of the keys.
+/// Steps of closing a group in the order of the keys.
 pub(crate) const CLOSED_GROUP_STEPS: u64 = 32;
 
-/// Steps of a row, besides its values. Each of those that is a number or a time takes [`CONVERSION_STEPS`].
+/// Steps of a row without its values. Each number or time takes [`CONVERSION_STEPS`].
 pub(crate) const ROW_STEPS: u64 = 8;
 
-/// Characters that `LIKE` looks at in one step.
-pub(crate) const LIKE_CHARS_PER_STEP: u64 = 4;
+/// Characters that `LIKE` examines per step.
+pub const LIKE_CHARS_PER_STEP: u64 = 2;
 
 /// The longest window, delay and timeout, in ms: ten years.
 pub(crate) const INTERVAL_MS_MAX: i64 = 315_360_000_000;
 
-/// Windows that one event is in: the size of a hopping window divided by its step.
+/// Windows of one event: the size of a hopping window divided by its step.
 pub const OVERLAP_MAX: usize = 64;
 
-/// Places for rows that a block of [`BLOCK_OFFSETS`] offsets of the source may make, where rows are those
-/// of windows: all groups that there may be, and those that the block itself makes.
+/// Row offsets per block of [`BLOCK_OFFSETS`] source offsets, where rows are those of windows: for all possible groups,
+/// and for the rows of the block itself.
 pub(crate) const PLACES: u64 = 1 << 15;
 
-/// Groups of all open windows that [`Bounds`] may allow, so that there are places enough for their rows, for windows that
-/// are lost, and for what each event of a block may announce.
+/// The maximum of [`Bounds`]' groups of all open windows. It leaves enough offsets for their rows, for lost windows,
+/// and for an announcement of each event of a block.
 pub const GROUPS_MAX: usize =
     PLACES as usize - (OVERLAP_MAX + 1) * BLOCK_OFFSETS as usize - WINDOWS_MAX - OVERLAP_MAX;
 
-/// Windows of a query that are open at a time: its size and its delay, in steps. A query that needs more is refused.
+/// Open windows of a query: its size and its delay, in steps. A query that needs more is refused.
 pub const WINDOWS_MAX: usize = 1_000;
 
-/// An event that is left out is announced with the next window, or when events come that were published so much later, in
-/// ms.
+/// Delay of announcing a left-out event, in ms of publication time. The next window announces it earlier.
 pub const ANNOUNCE_MS: i64 = 5_000;
 
-/// Offsets of the source whose rows are counted together. It is what one message of a stream that several
-/// nodes share has at most, so that rows of a message are numbered as a whole.
+/// Source offsets whose rows are counted together: the most events of one broker message, whose rows therefore count as
+/// a whole.
 pub const BLOCK_OFFSETS: u64 = 256;
 
-/// What a running query may have. Beyond a bound of what it holds a window is lost as a whole, and announced
-/// ([`crate::Sink::lost`]). Beyond a bound of its cost it fails ([`crate::Failure`]): all are counted, and none is measured in
-/// time, so that every run over the same events fails at the same one.
+/// The bounds of a running query. Beyond a bound of memory a window is lost as a whole, and announced
+/// ([`crate::Sink::lost`]). Beyond a bound of cost the query fails ([`crate::Failure`]). All bounds are counted and
+/// none is measured in time: every run over the same events fails at the same event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Groups of all open windows; at most [`GROUPS_MAX`].
     pub groups: usize,
-    /// Memory of all groups, their keys and the texts that their aggregates hold included, in bytes.
+    /// Memory of all groups, with keys and aggregated texts, in bytes.
     pub state_bytes: usize,
     /// Open windows.
     pub windows: usize,
-    /// An event's time may be so far ahead of when it was published, in ms. One that is wrong would close all windows.
+    /// How far an event's time may be ahead of its publication, in ms. A wrong time would close all windows.
     pub lead_ms: i64,
     /// Bytes of a text that an expression reads or makes.
     pub value_bytes: usize,
     /// Steps of one row's evaluation.
     pub row_steps: u64,
-    /// Bytes of the texts that it makes.
+    /// Bytes of the texts of one row's evaluation.
     pub row_text_bytes: usize,
     /// Steps of one event.
     pub event_steps: u64,
-    /// Bytes of the rows that it makes.
+    /// Bytes of the rows of one event.
     pub event_bytes: usize,
 }
 
@@ -149,7 +145,7 @@ impl Default for Bounds {
         Self {
             groups: 10_000,
             state_bytes: 8 << 20,
-            // Those of the newest event are there before older ones are closed.
+            // The windows of the newest event exist before older ones close.
             windows: WINDOWS_MAX + OVERLAP_MAX,
             lead_ms: LEAD_MS,
             value_bytes: VALUE_BYTES_MAX,
@@ -161,18 +157,17 @@ impl Default for Bounds {
     }
 }
 
-/// How far an event's time may be ahead of when it was published, in ms, if nobody says otherwise: more than clocks are
-/// wrong by, and less than most wrong time zones.
+/// Default for how far an event's time may be ahead of its publication, in ms: more than clocks differ, and less than
+/// most wrong time zones.
 pub const LEAD_MS: i64 = 3_600_000;
 
-/// How long a query without `TIMEOUT` waits for more events before it closes its windows, in ms, or as long as a window if
-/// that is longer. On one
-/// machine only: several nodes would not agree on when that was.
+/// Default `TIMEOUT` in ms: the query waits for this time, or for the length of a window if that is longer, before it
+/// closes its windows. Only on a single machine: several nodes would disagree about the time.
 pub const TIMEOUT_MS: u64 = 5_000;
 
-/// Events that say together how far time had come before the first of them, for whoever begins at a block.
+/// Events that together tell how far time had come, for a query that begins at a block.
 pub const SETTLING_EVENTS: u32 = 256;
 
-/// The largest offset, as everywhere: what JSON numbers hold exactly. A query with windows has 128 times the offsets of its
-/// source, so one that reads another one's rows comes to its end sooner: nobody should run it any further.
+/// The largest offset: the largest integer that JSON numbers hold exactly. A query with windows has 128 times the
+/// offsets of its source and reaches this limit earlier.
 pub const OFFSET_MAX: u64 = (1 << 53) - 1;

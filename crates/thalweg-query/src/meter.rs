@@ -1,5 +1,5 @@
-//! What an evaluation costs, in steps and bytes. Both are counted and not measured: every run over the same rows counts the
-//! same.
+//! Counts the cost of an evaluation in steps and bytes. Cost is counted, not measured: every run over the same rows
+//! counts the same.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::limits::{
     SCANNED_BYTES_PER_STEP, VALUE_BYTES_MAX, WRITTEN_BYTES_PER_STEP,
 };
 
-/// The limit that a query has exceeded, and its value. The query is over.
+/// The limit that a query has exceeded, and its value. The query ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The evaluation of one row took too many steps.
@@ -18,7 +18,7 @@ pub enum Failure {
         "one row takes more than {0} steps: shorten the expressions, or the texts that they read"
     )]
     RowSteps(u64),
-    /// The evaluation of one row made too many bytes of texts.
+    /// The evaluation of one row made too many bytes of text.
     #[error(
         "one row makes texts of more than {0} bytes: shorten the expressions, or cut texts with substr"
     )]
@@ -28,26 +28,26 @@ pub enum Failure {
         "one event takes more than {0} steps: shorten the expressions, or use fewer windows that overlap"
     )]
     EventSteps(u64),
-    /// The rows that one event makes, those of windows that it closes included, are too long.
+    /// The rows of one event, with those of windows that it closes, are too long.
     #[error(
         "one event makes rows of more than {0} bytes: select less, or use fewer windows that overlap"
     )]
     EventBytes(usize),
 }
 
-/// Counts the steps and bytes of one evaluation. When one of them is more than it may be, every expression is NULL from then
-/// on, and the row does not count.
+/// Counts the steps and bytes of one evaluation. After an exceeded limit every expression is NULL, and the row does not
+/// count.
 #[derive(Debug)]
 pub(crate) struct Meter {
     steps_max: Cell<u64>,
     steps_left: Cell<u64>,
     bytes_left: Cell<usize>,
-    /// Which of the two is over.
+    /// The exceeded limit.
     over: Cell<Option<Over>>,
     value_bytes: usize,
-    /// Texts that were longer than `value_bytes`.
+    /// Texts longer than `value_bytes`.
     oversized: Cell<u64>,
-    /// Operations on values that had no result.
+    /// Operations on values without a result.
     without_result: Cell<u64>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Over {
 }
 
 impl Meter {
-    /// For a row, which has `steps_left` steps at most.
+    /// Returns a meter for a row with at most `steps_left` steps.
     #[inline]
     pub(crate) fn new(bounds: &Bounds, steps_left: u64) -> Self {
         let steps_max = bounds.row_steps.min(steps_left);
@@ -73,7 +73,7 @@ impl Meter {
         }
     }
 
-    /// Goes on with another row. What had no result, or was too long, stays counted.
+    /// Resets the meter for another row. Counts of missing results and of long texts stay.
     #[inline]
     fn begin(&self, steps_max: u64, bytes_max: usize) {
         self.steps_max.set(steps_max);
@@ -82,7 +82,7 @@ impl Meter {
         self.over.set(None);
     }
 
-    /// For what is constant in a query.
+    /// Returns a meter for the constants of a query.
     pub(crate) fn for_constants() -> Self {
         Self {
             steps_max: Cell::new(CONSTANT_STEPS_MAX),
@@ -95,7 +95,7 @@ impl Meter {
         }
     }
 
-    /// Counts steps. `false`: there are no more.
+    /// Counts steps. Returns `false` if none are left.
     #[inline]
     pub(crate) fn spend(&self, steps: u64) -> bool {
         match self.steps_left.get().checked_sub(steps) {
@@ -107,26 +107,26 @@ impl Meter {
         }
     }
 
-    /// Counts bytes that are copied or compared.
+    /// Counts bytes copied or compared.
     #[inline]
     pub(crate) fn copy(&self, bytes: usize) -> bool {
         self.spend((bytes / COPIED_BYTES_PER_STEP) as u64)
     }
 
-    /// Counts bytes that are looked at one by one.
+    /// Counts bytes examined one by one.
     #[inline]
     pub(crate) fn scan(&self, bytes: usize) -> bool {
         self.spend((bytes / SCANNED_BYTES_PER_STEP) as u64)
     }
 
-    /// Counts bytes of a row that are written as JSON.
+    /// Counts bytes of a row written as JSON.
     #[inline]
     pub(crate) fn write(&self, bytes: usize) -> bool {
         self.spend((bytes / WRITTEN_BYTES_PER_STEP) as u64)
     }
 
-    /// Whether a text of this length may be made: a longer one than any may be is counted, and NULL. Counts its bytes, and
-    /// copying them.
+    /// Counts the bytes of a new text and of copying them. Returns whether the text may be made: a text that is too
+    /// long counts, and is NULL.
     pub(crate) fn make(&self, bytes: usize) -> bool {
         if !self.is_value(bytes) {
             return false;
@@ -140,7 +140,7 @@ impl Meter {
         }
     }
 
-    /// Whether a text of this length may be a value. A longer one is counted.
+    /// Returns whether a text of this length may be a value; counts longer ones.
     #[inline]
     pub(crate) fn is_value(&self, bytes: usize) -> bool {
         let fits = bytes <= self.value_bytes;
@@ -150,7 +150,7 @@ impl Meter {
         fits
     }
 
-    /// Whether a value is no text that is longer than any may be.
+    /// Returns whether a value is within the limit of texts.
     #[inline]
     pub(crate) fn holds(&self, value: &Value<'_>) -> bool {
         match value {
@@ -159,7 +159,7 @@ impl Meter {
         }
     }
 
-    /// The result of an operation on values that are not NULL. If it has none, that is counted, and it is NULL.
+    /// Returns the result of an operation on values that are not NULL. Counts a missing result, which is NULL.
     #[inline]
     pub(crate) fn result<'r>(&self, result: Option<Value<'r>>) -> Value<'r> {
         match result {
@@ -170,32 +170,32 @@ impl Meter {
 
     #[cold]
     fn no_result<'r>(&self) -> Value<'r> {
-        // An evaluation that is over makes NULL of everything that is left.
+        // After an exceeded limit all further results are NULL.
         if self.over.get().is_none() {
             self.without_result.set(self.without_result.get() + 1);
         }
         Value::Null
     }
 
-    /// The first budget that was exceeded, if any.
+    /// Returns the first exceeded budget, if any.
     #[inline]
     pub(crate) fn over(&self) -> Option<Over> {
         self.over.get()
     }
 
-    /// Steps that were counted.
+    /// Returns the counted steps.
     #[inline]
     pub(crate) fn steps(&self) -> u64 {
         self.steps_max.get() - self.steps_left.get()
     }
 
-    /// Texts that were too long.
+    /// Returns the number of long texts.
     #[inline]
     pub(crate) fn oversized(&self) -> u64 {
         self.oversized.get()
     }
 
-    /// Operations that had no result.
+    /// Returns the number of operations without a result.
     #[inline]
     pub(crate) fn without_result(&self) -> u64 {
         self.without_result.get()
@@ -228,26 +228,26 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// The whole of it.
+    /// Returns the whole budget.
     pub(crate) fn new(bounds: &Bounds) -> Self {
         Self { steps_left: bounds.event_steps, bytes_left: bounds.event_bytes }
     }
 
-    /// Groups of a window are about to be emitted.
+    /// Adds the budget of a window's groups, which are about to be emitted.
     pub(crate) fn add_groups(&mut self, groups: usize) {
         self.steps_left = self.steps_left.saturating_add(groups as u64 * GROUP_STEPS_MAX);
     }
 
-    /// The meter counts for the next row from now on.
+    /// Resets the meter for the next row.
     #[inline]
     pub(crate) fn begin_row(&self, meter: &Meter, bounds: &Bounds) {
         meter.begin(bounds.row_steps.min(self.steps_left), bounds.row_text_bytes);
     }
 
-    /// Takes off what a row took.
+    /// Subtracts the cost of a row.
     ///
     /// # Errors
-    /// When it was more than it may.
+    /// When it exceeds the budget.
     #[inline]
     pub(crate) fn settle(&mut self, meter: &Meter, bounds: &Bounds) -> Result<(), Failure> {
         self.steps_left = self.steps_left.saturating_sub(meter.steps());
@@ -257,10 +257,10 @@ impl Budget {
         }
     }
 
-    /// Takes off a row that is made.
+    /// Subtracts the bytes of a row.
     ///
     /// # Errors
-    /// When it is more than the event may make.
+    /// When the event's rows exceed the budget.
     #[inline]
     pub(crate) fn emit(&mut self, bytes: usize, bounds: &Bounds) -> Result<(), Failure> {
         let left = self.bytes_left.checked_sub(bytes);

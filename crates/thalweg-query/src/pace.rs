@@ -1,13 +1,13 @@
-//! When work pauses.
+//! Pauses of work.
 
-/// Says when a query pauses, so that others get their turn. It decides nothing but when work goes on: the rows are the same.
+/// Decides when a query pauses for other work. Pauses do not change rows.
 pub trait Pace {
-    /// Whether the query may go on at once. It is asked between rows: the query has counted so many steps since, and
-    /// holds so many bytes now.
+    /// Returns whether the query may continue at once. A query asks between rows; `steps` are those since the last
+    /// call, `held_bytes` its current memory.
     fn goes_on(&mut self, steps: u64, held_bytes: usize) -> bool;
 }
 
-/// Without a pause.
+/// Never pauses.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unbroken;
 

@@ -1,4 +1,4 @@
-//! Tokens → one expression of sqlparser's.
+//! Parses tokens as one expression of sqlparser's.
 
 use sqlparser::{
     ast::Expr,
@@ -20,10 +20,10 @@ pub(crate) const LOOKS: &str =
 pub(crate) const OPERATORS: [&str; 10] =
     ["and", "or", "not", "is", "in", "like", "ilike", "between", "case", "when"];
 
-/// The one expression that these tokens are, which stand behind `before`.
+/// Parses these tokens, which follow `before`, as one expression.
 pub(crate) fn expression(tokens: &[TokenWithSpan], before: Span) -> Result<Expr, QueryError> {
     let Some(last) = tokens.last() else {
-        return Err(QueryError::at(before, format!("something is missing behind this: {LOOKS}")));
+        return Err(QueryError::at(before, format!("something is missing after this: {LOOKS}")));
     };
     check_operators(tokens)?;
     let end = TokenWithSpan::at(Token::EOF, last.span.end, last.span.end);
@@ -39,7 +39,7 @@ pub(crate) fn expression(tokens: &[TokenWithSpan], before: Span) -> Result<Expr,
     }
 }
 
-/// What is read and evaluated by recursion must not be deep.
+/// Recursion reads and evaluates an expression: it must not nest deep.
 fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     let is_operator = |token: &&TokenWithSpan| match &token.token {
         Token::Word(_) => OPERATORS.iter().any(|operator| is_word(token, operator)),
@@ -57,7 +57,7 @@ fn check_operators(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     }
 }
 
-/// sqlparser says where something is at the end of its message.
+/// sqlparser puts the position at the end of its message.
 fn parse_error(error: &ParserError, last: &TokenWithSpan) -> QueryError {
     let said = match error {
         ParserError::TokenizerError(said) | ParserError::ParserError(said) => said.as_str(),

@@ -1,4 +1,4 @@
-//! What a query does with each event, once it is known what the columns of its topic are.
+//! The plan of a query over known columns: how it handles each event.
 
 use std::sync::Arc;
 
@@ -18,92 +18,93 @@ use crate::{
     typed::{Typed, article},
 };
 
-/// Memory of a column besides its name, in bytes, about.
+/// Approximate memory of a column besides its name, in bytes.
 const COLUMN_BYTES: usize = 96;
 
 /// A query over a topic with known columns.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) statement: Arc<Statement>,
-    /// Columns that the query names and no row had yet.
+    /// Columns that the query names and no row has had yet.
     pub(crate) absent: Vec<usize>,
     pub(crate) schema: Arc<Columns>,
-    /// The columns that are read, in the order of their cells.
+    /// The columns to read, in the order of their cells.
     pub(crate) wanted: Vec<usize>,
     pub(crate) filter: Option<Expr>,
     pub(crate) window: Option<PlannedWindow>,
-    /// The events' time in their windows.
+    /// The time of events in windows.
     pub(crate) time: Option<Expr>,
     pub(crate) shape: Shape,
     pub(crate) results: Vec<Column>,
 }
 
-/// Windows over the events of a topic, by their own time.
+/// Windows over the events of a topic, by the events' own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlannedWindow {
     pub(crate) size_ms: i64,
     pub(crate) step_ms: i64,
-    /// Windows that an event is in.
+    /// Number of windows around an event.
     pub(crate) overlap: i64,
-    /// How long events may be late.
+    /// How late events may be.
     pub(crate) delay_ms: i64,
-    /// Without events for so long, all windows are closed; `None`: it is not said.
+    /// Time without events after which all windows close; `None`: not specified.
     pub(crate) timeout_ms: Option<i64>,
 }
 
-/// What becomes of rows.
+/// The form of rows.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Shape {
-    /// The event as it is.
+    /// The event unchanged.
     Whole,
-    /// A row for each event; where there are windows, one for each window that it is in.
+    /// A row per event; with windows, a row per window of the event.
     Rows(Vec<Expr>),
-    /// A row for each group, when its window closes.
+    /// A row per group, when its window closes.
     Groups {
         keys: Vec<Expr>,
         key_kinds: Vec<Kind>,
         aggregates: Vec<Aggregate>,
-        /// Over keys and, behind them, aggregates.
+        /// Over keys and, after them, aggregates.
         items: Vec<Expr>,
         having: Option<Expr>,
     },
 }
 
 impl Plan {
-    /// The columns of the result.
+    /// Returns the columns of the result.
     pub fn results(&self) -> &[Column] {
         &self.results
     }
 
-    /// Whether it has rows of groups, which come when their windows close.
+    /// Returns whether rows are those of groups, which are emitted when their windows close.
     pub fn has_windows(&self) -> bool {
         matches!(self.shape, Shape::Groups { .. })
     }
 
-    /// How long it waits for more events before it closes its windows, in ms, if the query says so.
+    /// Returns the time without events after which the query closes its windows, in ms, if specified.
     pub fn timeout_ms(&self) -> Option<u64> {
         self.window.and_then(|window| window.timeout_ms).map(|ms| ms as u64)
     }
 
-    /// How long it waits if the query does not say so, and it runs on one machine: a window at least.
+    /// Returns the default of that time on one machine: at least the length of a window.
     pub fn default_timeout_ms(&self) -> u64 {
         self.window.map_or(0, |window| window.size_ms as u64).max(TIMEOUT_MS)
     }
 
-    /// Memory of the plan, and of what reads its columns, in bytes, about.
+    /// Returns the approximate memory of the plan and of the reader of its columns, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let mut bytes = size_of::<Self>();
         for expr in self.expressions() {
             expr.visit(&mut |expr| bytes += expr.memory_bytes());
         }
         let named = |name: &str| name.len() + COLUMN_BYTES;
-        // Names are in the schema, which others share, and where members are looked up.
+        // Names are in the shared schema, and in the reader's table of members.
         let taken: usize = self.schema.iter().map(|column| named(&column.name)).sum();
         let made: usize = self.results.iter().map(|column| named(&column.name)).sum();
         bytes + taken + made
     }
 
-    /// What it takes and makes: two plans of one query that differ in this may make different rows.
+    /// Returns a text of the columns read and made: two plans of one query with different signatures may make different
+    /// rows.
     pub fn signature(&self) -> String {
         let taken =
             self.schema.iter().map(|column| format!("{}:{}", column.name, column.type_name()));
@@ -113,14 +114,15 @@ impl Plan {
         format!("{}\n{}", taken.join(" "), made.join(" "))
     }
 
-    /// By how much older than the newest event those must be with which a query begins ([`crate::Beginning::Block`]) so that it
-    /// makes the window that was over last, and all after it; in ms. `None`: it has no windows, and can begin anywhere.
+    /// Returns how much older than the newest event the first event of a query must be ([`crate::Beginning::Block`]),
+    /// in ms, for the query to make the last ended window and all later ones. `None`: the query has no windows, and can
+    /// begin anywhere.
     pub fn replayed_ms(&self) -> Option<i64> {
         let window = self.window.filter(|_| self.has_windows())?;
         Some(2 * (window.delay_ms + window.step_ms) + window.size_ms)
     }
 
-    /// The time of an event in its windows, in ms since 1970.
+    /// Returns the time of an event in its windows, in ms since 1970.
     pub fn time_ms(&self, event: &[u8]) -> Option<i64> {
         let mut cells = vec![Cell::Null; self.wanted.len()];
         CellReader::new(&self.schema, &self.wanted).read(event, &mut cells);
@@ -128,35 +130,35 @@ impl Plan {
         self.time_of(&Row { cells: &cells, window: (0, 0), now_ms: 0, meter: &meter })
     }
 
-    /// The same of an event that was read; `None`: it has no time that a calendar has.
+    /// Returns the time of a decoded event; `None` if no calendar has it.
     #[inline]
     pub(crate) fn time_of(&self, row: &Row<'_>) -> Option<i64> {
         instant(&self.time.as_ref()?.eval(row))
     }
 
-    /// Whether its rows are the events as they are.
+    /// Returns whether rows are unchanged events.
     pub fn is_whole(&self) -> bool {
         matches!(self.shape, Shape::Whole)
     }
 
-    /// The columns that it reads.
+    /// Returns the columns of the source.
     pub fn schema(&self) -> &Arc<Columns> {
         &self.schema
     }
 
-    /// The names of columns that no row had yet.
+    /// Returns the names of columns that no row has had yet.
     pub fn absent(&self) -> impl Iterator<Item = &str> {
         self.absent.iter().filter_map(|index| Some(&*self.schema.iter().nth(*index)?.name))
     }
 
-    /// Whether rows have all columns that there are, each by itself.
+    /// Returns whether rows have all columns of the source, each unchanged.
     pub(crate) fn takes_others(&self) -> bool {
         let has_all = self.statement.items.iter().any(|item| matches!(item, Item::All));
         has_all && !matches!(self.shape, Shape::Whole)
     }
 
-    /// A plan over columns that were inferred: a column that no row had yet is NULL until one has it. `absent` are those
-    /// that are known to be such.
+    /// Returns a plan over inferred columns, where a column without values is NULL until a row has one. `absent` are
+    /// the known ones of these.
     pub(crate) fn inferred(
         statement: &Arc<Statement>,
         columns: Columns,
@@ -167,7 +169,10 @@ impl Plan {
             let error = match Self::new(statement, &columns) {
                 Ok(plan) => {
                     absent.retain(|index| {
-                        plan.schema.iter().nth(*index).is_some_and(|it| it.kind == Kind::Null)
+                        plan.schema
+                            .iter()
+                            .nth(*index)
+                            .is_some_and(|column| column.kind == Kind::Null)
                     });
                     return Ok(Self { absent, ..plan });
                 }
@@ -234,7 +239,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// All expressions that are evaluated.
+    /// Returns all evaluated expressions.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         let mut found: Vec<&Expr> = self.filter.iter().chain(&self.time).collect();
         match &self.shape {
@@ -259,13 +264,13 @@ impl Plan {
             return Ok(());
         }
         let message = format!(
-            "the expressions have {nodes} parts, and {NODES_MAX} are the most: shorten them"
+            "the expressions have {nodes} parts, and the limit is {NODES_MAX}: shorten them"
         );
         Err(QueryError::at(Span::empty(), message))
     }
 }
 
-/// The time of an event whose time is this value; `None`: no calendar has it.
+/// Returns the time in this value; `None` if no calendar has it.
 #[inline]
 pub(crate) fn instant(cell: &Cell<'_>) -> Option<i64> {
     match cell {
@@ -274,7 +279,7 @@ pub(crate) fn instant(cell: &Cell<'_>) -> Option<i64> {
     }
 }
 
-/// The time of a window's events: what is written, or else the column `_tp_time`, `time`, or the only one that is a time.
+/// Returns the time of a window's events: as written, or the column `_tp_time`, `time`, or the only time column.
 fn window_time(
     window: &Window,
     schema: &Columns,
@@ -327,13 +332,12 @@ fn written_time(
     });
     let refused = match found.kind {
         Kind::Time if has_clock => {
-            "now() is another time on each node and in each run: windows go by the events' own time"
-                .to_owned()
+            "now() differs between nodes and runs: use the events' own time".to_owned()
         }
         Kind::Time if has_column => return Ok(found.expr),
         Kind::Time => "this is one time for all events: name a column".to_owned(),
         _ => format!(
-            "{written} is no time: declare it as one, {written}:time, or cast it, as in CAST({written} AS TIMESTAMP)"
+            "{written} is not a time: declare it as one, {written}:time, or cast it, as in CAST({written} AS TIMESTAMP)"
         ),
     };
     Err(QueryError::at(span, refused))
@@ -343,13 +347,13 @@ fn check_emit(statement: &Statement) -> Result<(), QueryError> {
     match statement.emit.span {
         Some(span) if statement.source.window.is_none() => Err(QueryError::at(
             span,
-            "EMIT is about windows, and there is none: leave it out, or write FROM tumble(topic, 1s)",
+            "EMIT needs a window: remove it, or write FROM tumble(topic, 1s)",
         )),
         _ => Ok(()),
     }
 }
 
-/// What is grouped by, window bounds included.
+/// Returns the keys of GROUP BY, window bounds included.
 fn keys(statement: &Statement, scope: &mut Scope<'_>) -> Result<Vec<Typed>, QueryError> {
     let key = |ast: &Ast| {
         let span = span_of(ast, Span::empty());
@@ -376,11 +380,11 @@ fn has_aggregates(statement: &Statement) -> bool {
     statement.having.is_some() || statement.items.iter().any(of_item)
 }
 
-/// Whether there is an aggregate in an expression.
+/// Returns whether an expression has an aggregate.
 fn is_aggregate(ast: &Ast) -> bool {
-    // What sqlparser writes of it has each call by its name.
+    // sqlparser writes each call with its name.
     let said = ast.to_string().to_lowercase();
-    // What stands in quotes calls nothing.
+    // Text in quotes calls no function.
     let said: String = said.split('\'').step_by(2).collect::<Vec<_>>().join("''");
     crate::aggregate::AGGREGATES.iter().flat_map(|(names, ..)| *names).any(|name| {
         let is_start = |at: usize| {
@@ -392,7 +396,7 @@ fn is_aggregate(ast: &Ast) -> bool {
     })
 }
 
-/// Without a window groups never end; and rows of a group are those of a window.
+/// Groups without a window would never end, and rows of a group belong to a window.
 fn check_window(statement: &Statement, keys: &[Typed]) -> Result<(), QueryError> {
     const REMEDY: &str = "write FROM tumble(topic, 1s) and GROUP BY window_start";
     let first = statement.group_by.first().or_else(|| {
@@ -405,18 +409,18 @@ fn check_window(statement: &Statement, keys: &[Typed]) -> Result<(), QueryError>
         .or(statement.having.as_ref())
         .map_or(Span::empty(), |ast| span_of(ast, Span::empty()));
     if statement.source.window.is_none() {
-        let message = format!("without a window this never ends, because events go on: {REMEDY}");
+        let message = format!("without a window this result is never final: {REMEDY}");
         return Err(QueryError::at(span, message));
     }
     let is_of_window = |key: &Typed| matches!(key.expr, Expr::WindowStart | Expr::WindowEnd);
     if !keys.iter().any(is_of_window) {
-        let message = format!("groups are those of a window: {REMEDY}");
+        let message = format!("GROUP BY needs a window: {REMEDY}");
         return Err(QueryError::at(span, message));
     }
     Ok(())
 }
 
-/// Windows that are open at a time have room, if events are as late as they may be.
+/// Checks that all open windows have room when events are as late as allowed.
 fn check_open_windows(statement: &Statement, window: PlannedWindow) -> Result<(), QueryError> {
     let PlannedWindow { size_ms, step_ms, delay_ms, .. } = window;
     let open = (size_ms + delay_ms + step_ms - 1) / step_ms + 1;
@@ -472,7 +476,7 @@ fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryErro
     for item in &statement.items {
         match item {
             Item::All => {
-                // A column without a known type follows when a row has a value for it.
+                // A column without a known type needs a value first.
                 let is_known = |column: &Column| {
                     is_whole || !schema.are_inferred() || column.kind != Kind::Null
                 };
@@ -514,7 +518,7 @@ fn add_result(
     span: Span,
 ) -> Result<(), QueryError> {
     if name == "_offset" || name.is_empty() {
-        let message = "no result is named _offset, or nothing: give it another name with AS";
+        let message = "a result cannot have the name _offset or an empty name: rename it with AS";
         return Err(QueryError::at(span, message));
     }
     if results.iter().any(|known| known.name == name) {
@@ -529,7 +533,7 @@ fn add_result(
         );
         return Err(QueryError::at(span, message));
     }
-    // What is only NULL may be anything.
+    // A column of NULLs may become any type.
     let kind = if kind == Kind::Null { Kind::Json } else { kind };
     results.push(Column::new(name.to_owned(), kind));
     Ok(())

@@ -4,10 +4,10 @@ use thalweg_columns::Columns;
 
 use crate::{Plan, QueryError, explain, syntax::Statement};
 
-/// Memory of the parsed form of a query for each byte of its text: of `1+1+1` an expression for each.
+/// Memory of a parsed query per byte of its text: `1+1+1` has an expression for each byte.
 const PARSED_BYTES: usize = 400;
 
-/// A query that was read. What its columns are is not known before it is planned.
+/// A parsed query. Planning determines its columns.
 #[derive(Debug, Clone)]
 pub struct Query {
     statement: Arc<Statement>,
@@ -15,36 +15,36 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads a query.
+    /// Parses a query.
     ///
     /// # Errors
-    /// When it is none, or has something in it that cannot run.
+    /// When the text is no query, or has a part that cannot run.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         Ok(Self { statement: Arc::new(Statement::parse(text)?), text_bytes: text.len() })
     }
 
-    /// Memory of what was read, in bytes, at most. Clones share it.
+    /// Returns the maximum memory of the parsed query, in bytes. Clones share it.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Statement>() + self.text_bytes * PARSED_BYTES
     }
 
-    /// The name of the topic that it reads.
+    /// Returns the name of the source topic.
     pub fn source(&self) -> &str {
         &self.statement.source.topic.value
     }
 
-    /// Whether it begins with `EXPLAIN`.
+    /// Returns whether the query begins with `EXPLAIN`.
     pub fn is_explain(&self) -> bool {
         self.statement.is_explain
     }
 
-    /// The same for all that mean the same: its clauses in one form.
+    /// Returns the clauses in canonical form, equal for queries with the same meaning.
     pub fn canonical(&self) -> String {
         self.statement.canonical()
     }
 
-    /// The same bytes for queries that mean the same, and for no others. (sqlparser does not write quotes within texts so
-    /// that they can be told apart.)
+    /// Returns bytes that are equal exactly for queries with the same meaning. (sqlparser writes quotes within texts
+    /// ambiguously.)
     pub fn identity(&self) -> Vec<u8> {
         let mut bytes = self.canonical().into_bytes();
         for text in &self.statement.texts {
@@ -55,16 +55,16 @@ impl Query {
         bytes
     }
 
-    /// What it does with events of these columns.
+    /// Returns the plan over these columns.
     ///
     /// # Errors
-    /// When it names what is not there, or types do not fit.
+    /// When a name is unknown, or types do not fit.
     pub fn plan(&self, columns: &Arc<Columns>) -> Result<Plan, QueryError> {
         Plan::new(&self.statement, columns)
     }
 
-    /// The same for columns that were inferred from events and may change with others: a column that it names and no
-    /// event had yet is NULL until one has it ([`Plan::absent`]).
+    /// Returns the plan over inferred columns, which may change with further events: a column without values is NULL
+    /// until an event has one ([`Plan::absent`]).
     ///
     /// # Errors
     /// When types do not fit.
@@ -72,7 +72,7 @@ impl Query {
         Plan::inferred(&self.statement, columns.clone(), Vec::new())
     }
 
-    /// What it does with events of these columns, in words, a line for each part.
+    /// Returns an explanation of the plan over these columns, one line per part.
     ///
     /// # Errors
     /// As [`Self::plan`].

@@ -1,5 +1,5 @@
-//! Groups that are worth nothing any more. Each is several allocations, so that to free thousands takes too long to do it at
-//! once: they are dropped bit by bit.
+//! Groups to drop. Each has several allocations: freeing thousands at once would take too long, therefore they are
+//! dropped in steps.
 
 use std::{cmp::Reverse, collections::hash_map, vec};
 
@@ -8,7 +8,7 @@ use crate::{
     limits::DROPPED_GROUPS_PER_LOOK,
 };
 
-/// Groups of queries that are over, and of windows that are not emitted, until they are dropped.
+/// Groups of ended queries and of lost windows, until they are dropped.
 #[derive(Debug, Default)]
 pub struct Remains(Vec<Window>);
 
@@ -21,12 +21,12 @@ enum Window {
 }
 
 impl Remains {
-    /// Whether nothing is left.
+    /// Returns whether no group is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many groups are left.
+    /// Returns the number of groups left.
     pub fn groups(&self) -> usize {
         let groups = self.0.iter().map(|window| match window {
             Window::One(group) => usize::from(group.is_some()),
@@ -41,8 +41,8 @@ impl Remains {
         self.0.extend(other.0);
     }
 
-    /// Drops groups until nothing is left, or `goes_on` says no: it is asked after some, with how many they were. Returns whether
-    /// nothing is left.
+    /// Drops groups until none is left or `goes_on` returns false. `goes_on` gets the number of groups dropped since
+    /// its last call. Returns whether no group is left.
     pub fn drop_while(&mut self, mut goes_on: impl FnMut(usize) -> bool) -> bool {
         while !self.is_empty() {
             let dropped = (0..DROPPED_GROUPS_PER_LOOK).take_while(|_| self.drop_one()).count();
@@ -53,7 +53,7 @@ impl Remains {
         true
     }
 
-    /// Drops a group, or a window that has none left. Returns whether there was one.
+    /// Drops a group or an empty window. Returns whether there was one.
     fn drop_one(&mut self) -> bool {
         let is_over = match self.0.last_mut() {
             None => return false,

@@ -1,11 +1,11 @@
-//! `ROUND`: the nearest number with so many decimals, halves away from zero. Negative digits are those before the decimal
-//! point.
+//! `ROUND`: the nearest number with this many decimals, halves away from zero. Negative digits count from the decimal
+//! point to the left.
 
-/// Beyond this doubles have no fractions.
+/// Doubles from here on have no fractions.
 const WHOLE_FROM: f64 = 4_503_599_627_370_496.0;
 
-/// A double with so many decimals. It is the value of the double that is rounded, and not the shorter number that is
-/// written for it: 2.675 is a little less than that.
+/// Rounds a double to this many decimals. It rounds the double's exact value and not its shorter text: 2.675 is a
+/// little less than that.
 pub(crate) fn rounded(number: f64, digits: i64) -> f64 {
     let power = power_of_ten(digits.unsigned_abs());
     if digits < 0 {
@@ -17,18 +17,18 @@ pub(crate) fn rounded(number: f64, digits: i64) -> f64 {
     if scaled.abs() >= WHOLE_FROM {
         return number;
     }
-    // By how much the product is more than that.
+    // The error of the product.
     let more = number.mul_add(power, -scaled) * number.signum();
     let is_below_half = scaled.fract().abs() == 0.5 && more < 0.0;
     (if is_below_half { scaled.trunc() } else { scaled.round() }) / power
 }
 
-/// An integer whose last digits are zeros; `None`: 64 bits do not hold it.
+/// Returns an integer whose last digits are zeros; `None` if it exceeds 64 bits.
 pub(crate) fn rounded_int(number: i64, digits: i64) -> Option<i64> {
     let zeros = match u32::try_from(digits.unsigned_abs()) {
         _ if digits >= 0 => return Some(number),
         Ok(zeros @ ..=19) => zeros,
-        // Half of it is more than any integer of 64 bits.
+        // Half of the power exceeds every integer of 64 bits.
         _ => return Some(0),
     };
     let unit = 10_i128.pow(zeros);
@@ -36,7 +36,7 @@ pub(crate) fn rounded_int(number: i64, digits: i64) -> Option<i64> {
     ((i128::from(number) + half) / unit * unit).try_into().ok()
 }
 
-/// The double that is nearest to a power of ten.
+/// Returns the double nearest to a power of ten.
 fn power_of_ten(exponent: u64) -> f64 {
     const EXACT: [f64; 23] = [
         1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,

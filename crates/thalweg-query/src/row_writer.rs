@@ -1,4 +1,4 @@
-//! Rows out: each is written, counted, and given its offset.
+//! Writes rows, counts them, and assigns their offsets.
 
 use thalweg_columns::Cell;
 
@@ -8,47 +8,47 @@ use crate::{
     ledger::Ledger,
     limits::{CONVERSION_STEPS, KEPT_BYTES, ROW_BYTES_MAX, ROW_STEPS},
     meter::Failure,
-    places::Places,
+    row_offsets::RowOffsets,
     sink::Sink,
 };
 
 /// Writes the rows of a run.
 #[derive(Debug)]
 pub(crate) struct RowWriter {
-    places: Places,
-    /// The offset of the event that makes them.
+    row_offsets: RowOffsets,
+    /// The offset of the event that makes the rows.
     pub(crate) offset: u64,
-    /// The row that is being made, and whether it is whole.
+    /// The current row, and whether it is complete.
     row: Vec<u8>,
     fits: bool,
-    /// Its numbers and times.
+    /// Number of its numbers and times.
     conversions: u64,
 }
 
 impl RowWriter {
-    pub(crate) fn new(places: Places) -> Self {
-        Self { places, offset: 0, row: Vec::new(), fits: true, conversions: 0 }
+    pub(crate) fn new(row_offsets: RowOffsets) -> Self {
+        Self { row_offsets, offset: 0, row: Vec::new(), fits: true, conversions: 0 }
     }
 
-    /// Its memory, in bytes.
+    /// Returns the memory in bytes.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.row.capacity()
     }
 
-    /// The offset of the first row that events from `offset` on may make.
+    /// Returns the offset of the first row that events from `offset` on may make.
     pub(crate) fn first_after(&self, offset: u64) -> u64 {
-        self.places.first_after(offset)
+        self.row_offsets.first_after(offset)
     }
 
-    /// The first offset of a block.
+    /// Returns the first row offset of a block.
     pub(crate) fn first_of(&self, block: u64) -> u64 {
-        self.places.first_of(block)
+        self.row_offsets.first_of(block)
     }
 
-    /// Says that a row, or the rows of a window, are lost.
+    /// Announces the loss of a row, or of a window's rows.
     pub(crate) fn lose(&mut self, sink: &mut impl Sink) {
-        sink.lost(self.places.next(self.offset));
+        sink.lost(self.row_offsets.next(self.offset));
     }
 
     /// Makes a row of these results.
@@ -66,7 +66,7 @@ impl RowWriter {
         self.fits = write_row(values, ROW_BYTES_MAX, &mut self.row);
     }
 
-    /// Makes a row of an event as it is.
+    /// Makes a row of an unchanged event.
     #[inline]
     pub(crate) fn pass_on(&mut self, event: &[u8]) {
         self.row.clear();
@@ -74,10 +74,10 @@ impl RowWriter {
         (self.fits, self.conversions) = (true, 0);
     }
 
-    /// The row is made, and is counted: it is lost if it does not fit.
+    /// Emits and counts the finished row; a row that is too large is lost.
     ///
     /// # Errors
-    /// When it costs more than it may.
+    /// When it exceeds the bounds of cost.
     #[inline]
     pub(crate) fn emit(
         &mut self,
@@ -91,7 +91,7 @@ impl RowWriter {
             self.lose(sink);
         } else {
             ledger.emit(self.row.len())?;
-            sink.row(self.places.next(self.offset), &self.row);
+            sink.row(self.row_offsets.next(self.offset), &self.row);
         }
         if self.row.capacity() > KEPT_BYTES {
             self.row = Vec::new();

@@ -1,4 +1,4 @@
-//! The state of a running query, and how an event goes through it: its condition and time, its windows, its rows.
+//! The state of a running query, and an event's way through it: condition, time, windows, rows.
 
 use crate::{
     Plan,
@@ -12,43 +12,43 @@ use crate::{
     limits::{Bounds, COPIED_BYTES_PER_STEP},
     meter::Failure,
     pace::Pace,
-    places::Places,
     plan::{PlannedWindow, Shape, instant},
     remains::Remains,
+    row_offsets::RowOffsets,
     row_writer::RowWriter,
     sink::Sink,
     widen::Widening,
     windows::Windows,
 };
 
-/// The state of a running query. Its plan is given with each event: there may be a wider one with the next.
+/// The state of a running query. Each event brings the plan, which may be a wider one.
 #[derive(Debug)]
 pub(crate) struct RunState {
     completeness: Completeness,
     windows: Windows,
     rows: RowWriter,
     ledger: Ledger,
-    /// The event that is taken in, in which a pause was made.
+    /// The event that was interrupted by a pause.
     taking: Option<Taking>,
 }
 
-/// How far the last event is taken in.
+/// The progress of the current event.
 #[derive(Debug, Clone, Copy)]
 struct Taking {
-    /// When it was published.
+    /// The time of its publication.
     published_ms: i64,
-    /// The time when it began.
+    /// The current time at its start.
     now_ms: i64,
     /// Its own time.
     time_ms: i64,
-    /// It is left out, because that is too far ahead.
+    /// Whether its time is too far ahead and it is left out.
     is_ahead: bool,
-    /// How many of its windows have it.
+    /// Number of its windows that have taken it.
     windows: usize,
 }
 
 impl RunState {
-    /// That of a query that has seen nothing.
+    /// Returns the state before the first event.
     pub(crate) fn new(plan: &Plan, bounds: Bounds, beginning: Beginning) -> Self {
         let is_one_each = match plan.shape {
             Shape::Whole => true,
@@ -58,7 +58,7 @@ impl RunState {
         Self {
             completeness: Completeness::new(beginning, plan.has_windows()),
             windows: Windows::new(),
-            rows: RowWriter::new(Places::new(is_one_each)),
+            rows: RowWriter::new(RowOffsets::new(is_one_each)),
             ledger: Ledger::new(bounds),
             taking: None,
         }
@@ -72,7 +72,7 @@ impl RunState {
         self.windows.held
     }
 
-    /// Its memory, in bytes.
+    /// Returns the memory in bytes.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         let own = size_of::<Self>() - size_of::<Windows>() - size_of::<RowWriter>();
@@ -99,13 +99,13 @@ impl RunState {
         !self.windows.open.is_empty() || self.windows.left_out_ms.is_some()
     }
 
-    /// The plan is a wider one ([`Windows::widen`]).
+    /// Continues with a wider plan ([`Windows::widen`]).
     pub(crate) fn widen(&mut self, widening: Option<&Widening>) {
         self.ledger.counts.changes += 1;
         self.windows.widen(widening, &mut self.completeness);
     }
 
-    /// Events before the next one are lost ([`crate::Running::lose`]).
+    /// Records that events before the next one are lost ([`crate::Running::lose`]).
     pub(crate) fn lose(&mut self) {
         self.taking = None;
         self.completeness.lose_before_next();
@@ -114,19 +114,19 @@ impl RunState {
         }
     }
 
-    /// The last event is lost, and so are the windows that are open ([`crate::Running::skip`]).
+    /// Loses the last event and all open windows ([`crate::Running::skip`]).
     pub(crate) fn skip(&mut self, plan: &Plan, sink: &mut impl Sink) {
         let (windows, mut exit) = self.exit(plan, sink);
         windows.skip(&mut exit);
         self.lose();
     }
 
-    /// It is over: all its groups, to be dropped.
+    /// Ends the run; returns all its groups, to be dropped.
     pub(crate) fn into_remains(self) -> Remains {
         self.windows.into_remains()
     }
 
-    /// All windows are over ([`crate::Running::close_all`]).
+    /// Ends all windows ([`crate::Running::close_all`]).
     pub(crate) fn close_all(&mut self, plan: &Plan, sink: &mut impl Sink) {
         let Some(window) = plan.window.filter(|_| plan.has_windows()) else { return };
         let newest_ms = self.windows.newest_ms().map(|newest_ms| newest_ms + window.size_ms);
@@ -135,13 +135,13 @@ impl RunState {
         windows.end(window, (newest_ms.unwrap_or(i64::MIN), true), &mut exit);
     }
 
-    /// The source has paused at this offset, for longer than windows wait.
+    /// Ends windows after a pause of the source at this offset that is longer than they wait.
     pub(crate) fn pause(&mut self, plan: &Plan, offset: u64, sink: &mut impl Sink) {
         self.rows.offset = offset;
         self.close_all(plan, sink);
     }
 
-    /// Goes on closing windows, and dropping those that are not emitted. Returns whether there are none left.
+    /// Continues to close windows, and to drop those that are not emitted. Returns whether none is left.
     #[inline]
     pub(crate) fn finish(
         &mut self,
@@ -153,7 +153,8 @@ impl RunState {
         windows.finish(&mut exit, pace)
     }
 
-    /// Takes an event in, or goes on with it ([`crate::Running::take_in_part`]). No windows are left to close.
+    /// Takes an event, or continues with it ([`crate::Running::take_in_part`]). The caller has closed all ended
+    /// windows.
     #[inline]
     pub(crate) fn take_in_part(
         &mut self,
@@ -206,14 +207,14 @@ impl RunState {
             }
             (Shape::Groups { .. }, None) => true,
         };
-        // Whatever the answer is, the event is taken; but before windows are closed, and before the next event, it counts.
+        // The event is taken in any case; a pause comes before windows close, and before the next event.
         if self.goes_on(pace) && is_taken {
             self.finish(plan, sink, pace)?;
         }
         Ok(is_taken)
     }
 
-    /// Does something for each window of an event, from where it has paused on. Returns whether that is done for all of them.
+    /// Applies `each` to the windows of an event, starting after the last pause. Returns whether all are done.
     #[inline]
     fn in_each_window(
         &mut self,
@@ -232,7 +233,7 @@ impl RunState {
         Ok(true)
     }
 
-    /// An event is in its windows: time may have come further.
+    /// Advances time after an event is in its windows.
     #[inline]
     fn advance(
         &mut self,
@@ -247,7 +248,7 @@ impl RunState {
         windows.end(window, until, &mut exit);
     }
 
-    /// Begins with an event. `None`: it makes nothing.
+    /// Begins with an event. `None`: it makes no rows.
     #[inline]
     fn begin_event(
         &mut self,
@@ -272,12 +273,12 @@ impl RunState {
             return Ok(Some(Taking { is_ahead: true, windows: usize::MAX, ..taking }));
         }
         self.completeness.pass(time_ms, window);
-        // Also an event that counts for nothing says how far time has come.
+        // An event that does not pass the condition still advances time.
         let windows = if self.passes(plan, event)? { 0 } else { usize::MAX };
         Ok(Some(Taking { windows, ..taking }))
     }
 
-    /// The same where each event makes rows of its own.
+    /// Begins with an event that makes its own rows.
     #[inline]
     fn begin_rows(
         &mut self,
@@ -299,7 +300,7 @@ impl RunState {
         Ok(time_ms.map(|time_ms| Taking { time_ms, ..taking }))
     }
 
-    /// Whether an event passes the condition of a query.
+    /// Returns whether an event passes the condition of a query.
     #[inline(always)]
     fn passes(&mut self, plan: &Plan, event: &Event<'_>) -> Result<bool, Failure> {
         let Some(filter) = &plan.filter else { return Ok(true) };
@@ -323,14 +324,14 @@ impl RunState {
         Ok(time_ms)
     }
 
-    /// Asks whether it may go on.
+    /// Asks whether the run may continue.
     #[inline]
     fn goes_on(&mut self, pace: &mut impl Pace) -> bool {
         let bytes = self.memory_bytes();
         self.ledger.goes_on(pace, bytes)
     }
 
-    /// Its windows, and their way out.
+    /// Returns the context for closing windows.
     #[inline]
     fn exit<'a, S: Sink>(
         &'a mut self,

@@ -1,4 +1,4 @@
-//! A query that runs: events go in, rows come out.
+//! A running query: takes events, makes rows.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub struct Running {
 /// Cells of a row that need no allocation.
 const FEW_CELLS: usize = 4;
 
-/// So many cells, all NULL.
+/// Returns `count` cells, all NULL, from `few` if they fit.
 #[inline]
 fn cells_for<'c, 'e>(
     count: usize,
@@ -45,68 +45,69 @@ fn cells_for<'c, 'e>(
 }
 
 impl Running {
-    /// A query that has seen nothing.
+    /// Returns a query before its first event.
     pub fn new(plan: Arc<Plan>, bounds: Bounds, beginning: Beginning) -> Self {
         let refused = Refused::default();
         let reader = widen::reader(&plan, &refused);
         Self { reader, refused, state: RunState::new(&plan, bounds, beginning), plan }
     }
 
-    /// What has happened.
+    /// Returns the counts.
     pub fn counts(&self) -> Counts {
         self.state.counts()
     }
 
-    /// Groups of all open windows, and their memory in bytes.
+    /// Returns the number of groups of all open windows, and their memory in bytes.
     pub fn held(&self) -> (usize, usize) {
         let held = self.state.held();
         (held.groups, held.bytes)
     }
 
-    /// Memory of all that it holds, in bytes, but for its plan.
+    /// Returns the memory in bytes, without the plan.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() - size_of::<RunState>() + self.state.memory_bytes()
     }
 
-    /// The offset of the first row that events from `offset` on may make, if all of them are in later blocks than those before.
+    /// Returns the offset of the first row that events from `offset` on may make, if they are in later blocks than
+    /// earlier events.
     pub fn first_place(&self, offset: u64) -> u64 {
         self.state.first_place(offset)
     }
 
-    /// Whether the offsets of rows are known: sooner or later, if it began at a block.
+    /// Returns whether the offsets of rows are known. A query that begins at a block learns them later.
     pub fn is_numbered(&self) -> bool {
         self.state.is_numbered()
     }
 
-    /// There were no more events when it was begun: what they have said of the time before them must do.
+    /// Declares that no more events exist at the start: those seen must tell how far time had come.
     pub fn settle(&mut self) {
         self.state.settle();
     }
 
-    /// How many windows are open.
+    /// Returns the number of open windows.
     pub fn open_windows(&self) -> usize {
         self.state.open_windows()
     }
 
-    /// Whether [`Self::close_all`] has something to say.
+    /// Returns whether [`Self::close_all`] has anything to do.
     pub fn waits(&self) -> bool {
         self.state.waits()
     }
 
-    /// The plan by which it runs. One over columns that were inferred may become another one with any event.
+    /// Returns the current plan. A plan over inferred columns may change with any event.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// It is over. Returns the groups that it holds, which take too long to be dropped at once.
+    /// Ends the query. Returns its groups, to be dropped in steps.
     pub fn into_remains(self) -> Remains {
         self.state.into_remains()
     }
 
-    /// Takes an event in, and closes windows, without a pause ([`Self::take_in_part`]).
+    /// Takes an event, and closes windows, without a pause ([`Self::take_in_part`]).
     ///
     /// # Errors
-    /// When it costs more than it may. The query is over then.
+    /// When it exceeds the bounds of cost. The query has then ended.
     pub fn take(
         &mut self,
         offset: u64,
@@ -119,13 +120,13 @@ impl Running {
         self.finish(sink, &mut Unbroken).map(drop)
     }
 
-    /// Takes an event in: JSON that was checked. Offsets increase. `published_ms`: when it was published, in ms since 1970, by
-    /// the same clock for whoever runs the query. `now_ms` is what `now()` is. Returns whether the event is taken; otherwise the
-    /// same one is given again next, when work may go on, and both times are those with which it began. Windows that it closes
-    /// may be left ([`Self::finish`]).
+    /// Takes an event: validated JSON, with increasing offsets. `published_ms` is the time of publication in ms since
+    /// 1970, equal in every run of the query; `now_ms` is the result of `now()`. Returns whether the event is complete.
+    /// If not, the caller passes the same event again when work may continue; both times of the first call count. Ended
+    /// windows may be left ([`Self::finish`]).
     ///
     /// # Errors
-    /// When it costs more than it may. The query is over then.
+    /// When it exceeds the bounds of cost. The query has then ended.
     pub fn take_in_part(
         &mut self,
         offset: u64,
@@ -137,21 +138,23 @@ impl Running {
         if !self.finish(sink, pace)? {
             return Ok(false);
         }
-        // Most queries read few columns: their cells are NULL without a call.
+        // Most queries read few columns, whose cells are NULL without a call.
         let (mut few, mut many) = ([const { Cell::Null }; FEW_CELLS], Vec::new());
         let cells = cells_for(self.plan.wanted.len(), &mut few, &mut many);
         let mut unreadable = self.reader.read(event, cells);
-        if !self.reader.fits() {
-            unreadable = self.read_wider(event, &mut many, sink);
-            let event =
-                Event { offset, text: event, published_ms, now_ms, cells: &many, unreadable };
-            return self.state.take_in_part(&self.plan, event, sink, pace);
-        }
+        let mut wider = Vec::new();
+        let cells: &[Cell<'_>] = if self.reader.fits() {
+            cells
+        } else {
+            unreadable = self.read_wider(event, &mut wider, sink);
+            &wider
+        };
         let event = Event { offset, text: event, published_ms, now_ms, cells, unreadable };
         self.state.take_in_part(&self.plan, event, sink, pace)
     }
 
-    /// Reads an event that does not fit the columns, over wider ones. Returns how many values could not be read.
+    /// Reads an event that does not fit the columns, with wider ones. Returns the number of values that are not of
+    /// their column's type.
     #[cold]
     fn read_wider<'e>(
         &mut self,
@@ -173,23 +176,23 @@ impl Running {
         }
     }
 
-    /// Goes on closing windows, and dropping those that are not emitted. Returns whether there are none left.
+    /// Continues to close windows, and to drop those that are not emitted. Returns whether none is left.
     ///
     /// # Errors
-    /// When it costs more than it may. The query is over then.
+    /// When it exceeds the bounds of cost. The query has then ended.
     #[inline]
     pub fn finish(&mut self, sink: &mut impl Sink, pace: &mut impl Pace) -> Result<bool, Failure> {
         self.state.finish(&self.plan, sink, pace)
     }
 
-    /// Widens the columns so that an event fits them, or refuses to. Returns whether anything has changed.
+    /// Widens the columns for an event, or refuses to. Returns whether a column has changed.
     #[cold]
     fn widen(&mut self, event: &[u8], sink: &mut impl Sink) -> bool {
         let refused = self.refused.count();
         let wider = widen::wider(&self.plan, event, &mut self.refused);
         let has_changed = wider.is_some() || self.refused.count() > refused;
         if let Some(wider) = wider {
-            self.state.widen(Widening::of(&self.plan, &wider).as_ref());
+            self.state.widen(Widening::new(&self.plan, &wider).as_ref());
             self.plan = Arc::new(wider);
             sink.widened(&self.plan);
         }
@@ -197,25 +200,27 @@ impl Running {
         has_changed
     }
 
-    /// Events are lost before the next one. Not for one that began at a block: it begins anew, for rows have other offsets
-    /// where others have read those events. That is announced ([`Sink::lost`]): at once, or, where there are windows, for
-    /// each that may have had some, which is not emitted. Windows that are over have to be closed before ([`Self::finish`]).
+    /// Records that events before the next one are lost. Not for a query that began at a block: such a query must
+    /// restart, because rows of other runs, which have read the events, have other offsets. The loss is announced
+    /// ([`Sink::lost`]) at once or, with windows, for each window that may have had such events, which is not emitted.
+    /// Close ended windows first ([`Self::finish`]).
     pub fn lose(&mut self) {
         self.state.lose();
     }
 
-    /// Goes on behind an event that cost too much, which is lost with all windows that are open ([`Self::lose`]).
+    /// Continues after an event that exceeded a bound of cost. The event and all open windows are lost
+    /// ([`Self::lose`]).
     pub fn skip(&mut self, sink: &mut impl Sink) {
         self.state.skip(&self.plan, sink);
     }
 
-    /// No more events have come for long: all windows are over, and what was left out is announced. What comes later for them is
-    /// late. [`Self::finish`] closes them; those that were over before have to be closed before.
+    /// Ends all windows after a long time without events, and announces left-out events. Later events for these windows
+    /// are late. [`Self::finish`] closes the windows; close earlier ones first.
     pub fn close_all(&mut self, sink: &mut impl Sink) {
         self.state.close_all(&self.plan, sink);
     }
 
-    /// The source has paused for so long, at this offset: windows are over, if that is as long as they wait.
+    /// Ends windows after a pause of the source at this offset, if `pause_ms` is at least the time that they wait.
     /// [`Self::finish`] closes them.
     pub fn pause(&mut self, offset: u64, pause_ms: u64, sink: &mut impl Sink) {
         let waits_ms = self.plan.timeout_ms().unwrap_or(self.plan.default_timeout_ms());

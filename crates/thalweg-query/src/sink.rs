@@ -1,18 +1,18 @@
 use crate::Plan;
 
-/// Takes what a query makes. Offsets increase.
+/// Receives the output of a query. Offsets increase.
 pub trait Sink {
-    /// All rows from this offset on are made; of those before it some are not, because the query began too late for
-    /// them ([`crate::Beginning::Block`]). Comes once at most, before any row.
+    /// Announces that the run makes all rows from this offset on; some rows before it are missing, because the query
+    /// began too late for them ([`crate::Beginning::Block`]). Called at most once, before any row.
     fn begins(&mut self, offset: u64);
 
-    /// A row, as JSON.
+    /// Receives a row as JSON.
     fn row(&mut self, offset: u64, row: &[u8]);
 
-    /// A row, or a window, is not emitted: events that were in it are lost, or left out because their times are too far
-    /// ahead, or a bound was reached. It has this offset all the same.
+    /// Announces a missing row or window, which has this offset: some of its events are lost or have a time too far
+    /// ahead, or a bound was reached.
     fn lost(&mut self, offset: u64);
 
-    /// Columns that were inferred are wider now: rows from here on are those of this plan.
+    /// Announces wider inferred columns: rows from here on are those of this plan.
     fn widened(&mut self, _plan: &Plan) {}
 }

@@ -1,5 +1,5 @@
-//! The clauses of a query. Expressions are sqlparser's; what stands around them is read here, because a
-//! window over a topic and `EMIT` are no standard SQL, and what cannot run is refused where it stands.
+//! The clauses of a query. sqlparser parses expressions. This module parses the rest: windows over a topic and `EMIT`
+//! are not standard SQL, and errors should point to the part that cannot run.
 
 use sqlparser::{
     ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Spanned},
@@ -13,7 +13,7 @@ use crate::{
     tokens::{Clause, depth_change, is_word, tokens, unexpected},
 };
 
-/// What a query says.
+/// A parsed query.
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
     pub(crate) is_explain: bool,
@@ -27,19 +27,19 @@ pub(crate) struct Statement {
     pub(crate) texts: Vec<String>,
 }
 
-/// What stands between `SELECT` and `FROM`.
+/// An item between `SELECT` and `FROM`.
 #[derive(Debug, Clone)]
 pub(crate) enum Item {
     /// `*`
     All,
-    /// An expression; its name, if it was given one; and how it is written.
+    /// An expression, its name if given, and its text.
     One { expr: Box<Expr>, name: Option<String>, text: String },
 }
 
-/// Where a clause begins: its word, and those that may follow it.
+/// The words that begin clauses, in order.
 const CLAUSES: [&str; 5] = ["from", "where", "group", "having", "emit"];
 
-/// What a query cannot begin with.
+/// Words that other statements begin with.
 const NO_QUERIES: [(&str, &str); 8] = [
     (
         "with",
@@ -57,7 +57,7 @@ const NO_QUERIES: [(&str, &str); 8] = [
     ("set", "only SELECT is a query: bounds of queries are in the server's configuration"),
 ];
 
-/// What cannot be in a query, and what to do instead.
+/// Words that a query cannot have, and the remedy.
 const REFUSED: [(&str, &str); 15] = [
     ("join", "joins are not supported: publish what belongs together as one event"),
     ("union", "UNION is not supported: subscribe to both queries"),
@@ -83,10 +83,10 @@ const REFUSED: [(&str, &str); 15] = [
 ];
 
 impl Statement {
-    /// Reads a query.
+    /// Parses a query.
     ///
     /// # Errors
-    /// When it is none, or has something in it that cannot run.
+    /// When the text is no query, or has a part that cannot run.
     pub(crate) fn parse(text: &str) -> Result<Self, QueryError> {
         let tokens = tokens(text)?;
         let is_explain = tokens.first().is_some_and(|first| is_word(first, "explain"));
@@ -121,7 +121,7 @@ impl Statement {
     }
 }
 
-/// Without FROM, or with one that a bracket holds which is closed too late.
+/// Returns the error of a query without FROM, or with FROM inside of a bracket that is closed too late.
 fn no_from(tokens: &[TokenWithSpan]) -> QueryError {
     // `extract(hour FROM time)`, `IS DISTINCT FROM`
     const TAKE_FROM: [&str; 4] = ["extract", "substring", "trim", "distinct"];
@@ -154,7 +154,7 @@ fn quoted_text(token: &TokenWithSpan) -> Option<String> {
     }
 }
 
-/// The clauses of a query behind `SELECT`, the items as the first.
+/// Splits a query after `SELECT` into clauses; the items are the first.
 fn clauses(tokens: &[TokenWithSpan]) -> Result<Vec<Clause<'_>>, QueryError> {
     let select = TokenWithSpan::new(Token::make_keyword("SELECT"), Span::empty());
     let mut found: Vec<Clause<'_>> = vec![Clause { word: select, tokens: &[] }];
@@ -166,8 +166,8 @@ fn clauses(tokens: &[TokenWithSpan]) -> Result<Vec<Clause<'_>>, QueryError> {
         let is_distinct_from =
             is_word(token, "from") && before.is_some_and(|before| is_word(before, "distinct"));
         let is_distinct = is_word(token, "distinct")
-            && before.is_some_and(|it| is_word(it, "is") || is_word(it, "not"));
-        // Behind EMIT there are other words.
+            && before.is_some_and(|token| is_word(token, "is") || is_word(token, "not"));
+        // Other words follow EMIT.
         let is_name = is_aliased(before) || order == CLAUSES.len();
         if !is_distinct
             && !is_name
@@ -196,7 +196,7 @@ fn clauses(tokens: &[TokenWithSpan]) -> Result<Vec<Clause<'_>>, QueryError> {
     Ok(found)
 }
 
-/// Whether a token behind this one is a name, whatever it is otherwise.
+/// Returns whether a token after this one is a name, even if it is a keyword elsewhere.
 fn is_aliased(before: Option<&TokenWithSpan>) -> bool {
     before.is_some_and(|before| is_word(before, "as") || before.token == Token::Period)
 }
@@ -211,13 +211,13 @@ fn split_first(tokens: &[TokenWithSpan]) -> Result<(&TokenWithSpan, &[TokenWithS
     tokens.split_first().filter(|(first, _)| first.token != Token::EOF).ok_or_else(empty)
 }
 
-/// Where the last of these tokens ends.
+/// Returns the end of the last token.
 fn end(tokens: &[TokenWithSpan]) -> Span {
     let end = tokens.last().map_or(Location::new(1, 1), |last| last.span.end);
     Span::new(end, end)
 }
 
-/// Parts between commas that are in no brackets; each is read by `read`.
+/// Splits at commas outside of brackets; `read` parses each part.
 fn list<T>(
     tokens: &[TokenWithSpan],
     at: Span,
@@ -253,7 +253,7 @@ fn item(tokens: &[TokenWithSpan]) -> Result<Item, QueryError> {
     };
     let (tokens, name) = match tokens {
         [expr @ .., keyword, last] if is_word(keyword, "as") => {
-            let missing = || unexpected(last, "behind AS comes a name");
+            let missing = || unexpected(last, "AS needs a name");
             (expr, Some(name(last).ok_or_else(missing)?))
         }
         [expr @ .., before, last] if ends_value(before) && is_plain_name(last) => {
@@ -266,7 +266,7 @@ fn item(tokens: &[TokenWithSpan]) -> Result<Item, QueryError> {
     Ok(Item::One { expr: Box::new(expr), name, text })
 }
 
-/// Whether an expression can end with this token: a word behind it is a name.
+/// Returns whether an expression can end with this token: a word after it is a name.
 fn ends_value(token: &TokenWithSpan) -> bool {
     match &token.token {
         Token::RParen | Token::Number(..) | Token::SingleQuotedString(_) => true,
@@ -280,7 +280,7 @@ fn ends_value(token: &TokenWithSpan) -> bool {
     }
 }
 
-/// Whether this can be a name without `AS`.
+/// Returns whether the token can be a name without `AS`.
 fn is_plain_name(token: &TokenWithSpan) -> bool {
     match &token.token {
         Token::Word(word) => {
@@ -303,13 +303,13 @@ fn group_by(clause: &Clause<'_>) -> Result<Vec<Expr>, QueryError> {
     list(keys, by.span, |key| expression(key, by.span))
 }
 
-/// Where an expression stands; of what sqlparser gives no place, where what is around it does.
+/// Returns the position of an expression, or `around` if sqlparser has none.
 pub(crate) fn span_of(expr: &Expr, around: Span) -> Span {
     let mut span = expr.span();
     if let Expr::Function(call) = expr
         && let FunctionArguments::List(list) = &call.args
     {
-        // sqlparser leaves the bracket out.
+        // sqlparser omits the bracket.
         let last = list.args.last().map(|argument| match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => span_of(argument, span),
             _ => span,

@@ -1,4 +1,4 @@
-//! A query's text as tokens, with intervals in one form.
+//! Splits a query's text into tokens, with intervals in one form.
 
 use sqlparser::{
     dialect::Dialect,
@@ -11,7 +11,7 @@ use crate::{
     limits::{DEPTH_MAX, TEXT_CHARS_MAX},
 };
 
-/// Standard SQL, and nothing of any product's.
+/// Standard SQL without any product's extensions.
 #[derive(Debug)]
 pub(crate) struct Sql;
 
@@ -33,18 +33,18 @@ impl Dialect for Sql {
     }
 }
 
-/// Tokens without white space and comments, ended by [`Token::EOF`]. An interval is three of them: the word,
-/// its number in quotes, its unit.
+/// Returns the tokens without white space and comments, with [`Token::EOF`] at the end. An interval has three tokens:
+/// the word, its number in quotes, its unit.
 ///
 /// # Errors
-/// When the text is too long, too deep, or no SQL.
+/// When the text is too long, nests too deep, or is no SQL.
 pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
     if text.chars().count() > TEXT_CHARS_MAX {
         let message = format!("a query has {TEXT_CHARS_MAX} characters at most: shorten it");
         return Err(QueryError::at(Span::empty(), message));
     }
     let found = Tokenizer::new(&Sql, text).tokenize_with_location().map_err(|error| {
-        let message = format!("this is no SQL: {}", error.message.trim());
+        let message = format!("this is not SQL: {}", error.message.trim());
         QueryError::at(Span::new(error.location, error.location), message)
     })?;
     let is_text = |found: &TokenWithSpan| !matches!(found.token, Token::Whitespace(_));
@@ -59,7 +59,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
     Ok(tokens)
 }
 
-/// The word that a token is, if it is one without quotes.
+/// Returns the word of a token without quotes.
 pub(crate) fn word(token: &TokenWithSpan) -> Option<&Word> {
     match &token.token {
         Token::Word(word) if word.quote_style.is_none() => Some(word),
@@ -67,12 +67,12 @@ pub(crate) fn word(token: &TokenWithSpan) -> Option<&Word> {
     }
 }
 
-/// Whether a token is this word.
+/// Returns whether a token is this word.
 pub(crate) fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
     word(token).is_some_and(|word| word.value.eq_ignore_ascii_case(expected))
 }
 
-/// How brackets change the depth.
+/// Returns the change of depth by a bracket.
 pub(crate) fn depth_change(token: &Token) -> i32 {
     match token {
         Token::LParen | Token::LBracket | Token::LBrace => 1,
@@ -95,12 +95,12 @@ pub(crate) fn unexpected(token: &TokenWithSpan, instead: &str) -> QueryError {
     QueryError::at(token.span, message)
 }
 
-/// Checks that brackets are closed, and not nested too deeply.
+/// Checks that brackets are closed, and do not nest too deep.
 fn check_brackets(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     let (mut open, mut cases) = (Vec::new(), 0_usize);
     for TokenWithSpan { token, span } in tokens {
         match token {
-            // What words nest is as deep for the parser.
+            // Nested words cost the parser the same depth.
             Token::Word(Word { keyword: Keyword::CASE, quote_style: None, .. }) => cases += 1,
             Token::Word(Word { keyword: Keyword::END, quote_style: None, .. }) => {
                 cases = cases.saturating_sub(1);
@@ -118,7 +118,7 @@ fn check_brackets(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
         }
         if open.len() + cases > DEPTH_MAX {
             let message =
-                format!("brackets are nested more than {DEPTH_MAX} times: write it flatter");
+                format!("brackets are nested more than {DEPTH_MAX} times: simplify the expression");
             return Err(QueryError::at(*span, message));
         }
     }
@@ -189,7 +189,7 @@ fn with_intervals(found: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>, QueryEr
 }
 
 fn no_interval(span: Span) -> QueryError {
-    let message = "this is no interval: write a number and ms, s, m, h, d or w, as in INTERVAL 1 SECOND or 1s \
+    let message = "this is not an interval: write a number and ms, s, m, h, d or w, as in INTERVAL 1 SECOND or 1s \
         (months and years are not always as long)";
     QueryError::at(span, message)
 }

@@ -1,4 +1,4 @@
-//! Types of expressions: which operators take what, and what they give.
+//! Types of expressions: the operands and results of operators.
 
 use sqlparser::{
     ast::{BinaryOperator, DataType, ExactNumberInfo, Expr as Ast, Interval, TimezoneInfo, Value},
@@ -17,16 +17,16 @@ use crate::{
     value::{EXACT_MAX, owned, time},
 };
 
-/// An expression and what it gives.
+/// An expression and its type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Typed {
     pub(crate) expr: Expr,
     pub(crate) kind: Kind,
-    /// It is a length of time: an int of ms that only times take.
+    /// Whether the value is a duration: an int of ms for operations with times.
     pub(crate) is_interval: bool,
 }
 
-/// An expression, or why there is none.
+/// An expression, or the error.
 pub(crate) type Compiled = Result<Typed, QueryError>;
 
 pub(crate) fn typed(expr: Expr, kind: Kind) -> Typed {
@@ -41,7 +41,7 @@ pub(crate) fn not_if(is_negated: bool, inner: Typed) -> Typed {
     if is_negated { not(inner) } else { inner }
 }
 
-/// Evaluates what is constant, as far as the meter goes.
+/// Evaluates a constant, within the meter's limits.
 pub(crate) fn folded(found: Typed, meter: &Meter) -> Typed {
     let mut is_constant = true;
     found.expr.visit(&mut |expr| {
@@ -59,7 +59,7 @@ pub(crate) fn folded(found: Typed, meter: &Meter) -> Typed {
     let cell = found.expr.eval(&Row { cells: &[], window: (0, 0), now_ms: 0, meter });
     let is_long =
         matches!(&cell, Cell::String(text) | Cell::Json(text) if text.len() > CONSTANT_BYTES_MAX);
-    // A text that is too long is counted for each row, and so is an operation without a result.
+    // A long text or a missing result must count for each row.
     if is_long || meter.over().is_some() || counted() != before {
         return found;
     }
@@ -89,10 +89,10 @@ pub(crate) fn literal(value: &Value, span: Span) -> Compiled {
 
 pub(crate) fn interval_of(interval: &Interval, span: Span) -> Compiled {
     match &*interval.value {
-        // What is written was brought into ms when it was read.
+        // The tokens already hold ms.
         Ast::Value(value) => match &value.value {
             Value::SingleQuotedString(ms) => {
-                let ms = ms.parse().map_err(|_| QueryError::at(span, "this is no interval"))?;
+                let ms = ms.parse().map_err(|_| QueryError::at(span, "this is not an interval"))?;
                 let expr = Expr::Constant(Cell::Int(ms));
                 Ok(Typed { expr, kind: Kind::Int, is_interval: true })
             }
@@ -102,17 +102,17 @@ pub(crate) fn interval_of(interval: &Interval, span: Span) -> Compiled {
     }
 }
 
-/// A number with a minus before it: the least of 64 bits is no negative of one that they hold.
+/// Parses a number with its minus sign: the least integer of 64 bits has no positive counterpart.
 pub(crate) fn negative_literal(text: &str, span: Span) -> Compiled {
     literal(&Value::Number(format!("-{text}"), false), span)
 }
 
-/// A time that is written in a query.
+/// Parses a time literal.
 pub(crate) fn instant(text: &str, span: Span) -> Compiled {
     constant_time(time(text), span)
 }
 
-/// A day that is written in a query.
+/// Parses a date literal.
 pub(crate) fn day(text: &str, span: Span) -> Compiled {
     constant_time(time(text).and_then(day_start), span)
 }
@@ -120,9 +120,10 @@ pub(crate) fn day(text: &str, span: Span) -> Compiled {
 fn constant_time(ms: Option<i64>, span: Span) -> Compiled {
     match ms {
         Some(ms) => Ok(typed(Expr::Constant(Cell::Time(ms)), Kind::Time)),
-        None => {
-            Err(QueryError::at(span, "this is no time: write it as in '2022-07-13T21:04:08.419Z'"))
-        }
+        None => Err(QueryError::at(
+            span,
+            "this is not a time: write it as in '2022-07-13T21:04:08.419Z'",
+        )),
     }
 }
 
@@ -187,8 +188,9 @@ pub(crate) fn binary(left: Typed, op: &BinaryOperator, right: Typed, span: Span)
         BinaryOperator::Divide => Operator::Divide,
         BinaryOperator::Modulo => Operator::Remainder,
         _ => {
-            let message =
-                format!("the operator {op} is not supported: docs/queries.md has all that are");
+            let message = format!(
+                "the operator {op} is not supported: docs/reference/sql.md has all that are"
+            );
             return Err(QueryError::at(span, message));
         }
     };
@@ -201,7 +203,7 @@ fn arithmetic(left: Typed, operator: Operator, right: Typed, span: Span) -> Comp
     let is_added = operator == Operator::Add;
     let kinds = [&left, &right].map(|side| (side.kind, side.is_interval));
     let (kind, is_interval) = match kinds {
-        // NULL is a time or a length of time, whichever makes the operation right.
+        // NULL is a time or a duration, whichever the operation accepts.
         [(Kind::Null, false), (_, true)] if is_sum => (Kind::Null, false),
         [(_, true), (Kind::Null, false)] if is_added => (Kind::Null, false),
         [(Kind::Time, _), (_, true) | (Kind::Null, _)] if is_sum => (Kind::Time, false),
@@ -235,7 +237,7 @@ pub(crate) fn compared(left: Typed, comparison: Comparison, right: Typed, span: 
     Ok(typed(expr, Kind::Bool))
 }
 
-/// An integer that is written in a query, as the same double, if there is one: doubles are compared faster with each other.
+/// Returns an integer literal as the equal double, if there is one: comparing two doubles is faster.
 fn as_double(it: Typed) -> Typed {
     match it.expr {
         Expr::Constant(Cell::Int(number))
@@ -247,7 +249,7 @@ fn as_double(it: Typed) -> Typed {
     }
 }
 
-/// The same two, of one type: a text that is compared with a time is one.
+/// Returns both with one type: a text compared with a time becomes a time.
 pub(crate) fn comparable(
     left: Typed,
     right: Typed,
@@ -277,7 +279,7 @@ pub(crate) fn comparable(
     }
 }
 
-/// An expression of a type that has the values of its own.
+/// Converts an expression to a wider type.
 pub(crate) fn as_kind(found: Typed, kind: Kind) -> Expr {
     match (found.kind, kind) {
         (Kind::Int, Kind::Double) => {
@@ -288,7 +290,7 @@ pub(crate) fn as_kind(found: Typed, kind: Kind) -> Expr {
     }
 }
 
-/// A cast; `is_tried`: its NULL is asked for (`TRY_CAST`).
+/// Returns a cast. For `TRY_CAST` (`is_tried`) NULL is an expected result.
 pub(crate) fn cast(inner: Typed, data_type: &DataType, is_tried: bool, span: Span) -> Compiled {
     let (target, kind) = match data_type {
         DataType::Boolean | DataType::Bool => (Target::Bool, Kind::Bool),
@@ -297,7 +299,7 @@ pub(crate) fn cast(inner: Typed, data_type: &DataType, is_tried: bool, span: Spa
         DataType::Int(_) | DataType::Integer(_) => (Target::Int(32), Kind::Int),
         DataType::BigInt(_) | DataType::Int64 => (Target::Int(64), Kind::Int),
         DataType::Real => (Target::Real, Kind::Double),
-        // Of so many bits.
+        // The precision in bits.
         DataType::Float(ExactNumberInfo::None | ExactNumberInfo::Precision(..=24)) => {
             (Target::Real, Kind::Double)
         }
@@ -344,7 +346,7 @@ pub(crate) fn is_time_type(data_type: &DataType) -> bool {
     )
 }
 
-/// A type in a sentence.
+/// Returns a type with its article, for messages.
 pub(crate) fn article(kind: Kind) -> String {
     match kind {
         Kind::Int => "an int".to_owned(),

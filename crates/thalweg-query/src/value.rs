@@ -1,17 +1,20 @@
-//! Values, and what they are to each other.
+//! Values and comparisons.
 
 use std::{borrow::Cow, cmp::Ordering};
 
 use smallvec::SmallVec;
 use thalweg_columns::Cell;
 
-use crate::{limits::CONVERSION_STEPS, meter::Meter};
+use crate::{
+    limits::{CALL_STEPS, CONVERSION_STEPS},
+    meter::Meter,
+};
 
-/// Integers up to this one are different doubles.
+/// Integers up to this one are distinct doubles.
 pub(crate) const EXACT_MAX: u64 = 1 << 53;
 
-/// The order of two values of types that can be compared; `None` if one of them is NULL. Texts are in the
-/// order of their code points, and false comes before true.
+/// Compares two values of comparable types; `None` if one is NULL. Texts compare by code points, and false is less than
+/// true.
 #[inline]
 pub(crate) fn compare(left: &Cell<'_>, right: &Cell<'_>) -> Option<Ordering> {
     match (left, right) {
@@ -29,7 +32,7 @@ pub(crate) fn compare(left: &Cell<'_>, right: &Cell<'_>) -> Option<Ordering> {
     }
 }
 
-/// The order of two values, counted.
+/// Compares two values, and counts the cost.
 #[inline]
 pub(crate) fn compared(left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Option<Ordering> {
     match (left, right) {
@@ -42,11 +45,12 @@ pub(crate) fn compared(left: &Cell<'_>, right: &Cell<'_>, meter: &Meter) -> Opti
     }
 }
 
-/// All of them as one text, NULL as nothing. NULL, if that is too long.
+/// Joins values as one text, with NULL as an empty text. NULL if the result is too long.
 pub(crate) fn joined<'r>(cells: &[Cell<'_>], meter: &Meter) -> Cell<'r> {
     let is_number =
         |cell: &&Cell<'_>| matches!(cell, Cell::Int(_) | Cell::Double(_) | Cell::Time(_));
-    if !meter.spend(cells.iter().filter(is_number).count() as u64 * CONVERSION_STEPS) {
+    let numbers = cells.iter().filter(is_number).count() as u64;
+    if !meter.spend(CALL_STEPS + numbers * CONVERSION_STEPS) {
         return Cell::Null;
     }
     let parts: SmallVec<[Cow<'_, str>; 4]> = cells.iter().filter_map(text).collect();
@@ -59,7 +63,7 @@ pub(crate) fn joined<'r>(cells: &[Cell<'_>], meter: &Meter) -> Cell<'r> {
     Cell::String(Cow::Owned(all))
 }
 
-/// Exact, also where a double does not hold the integer.
+/// Exact, also for integers that a double does not hold.
 fn compare_mixed(left: i64, right: f64) -> Option<Ordering> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if right.is_nan() {
@@ -75,7 +79,7 @@ fn compare_mixed(left: i64, right: f64) -> Option<Ordering> {
     Some(left.cmp(&whole).then_with(|| 0.0_f64.total_cmp(&(right.fract() + 0.0))))
 }
 
-/// A double, if JSON has it.
+/// Returns a double, if JSON can express it.
 #[inline]
 pub(crate) fn finite<'r>(number: f64) -> Option<Cell<'r>> {
     number.is_finite().then_some(Cell::Double(number))
@@ -85,12 +89,12 @@ pub(crate) fn truth<'r>(is_true: Option<bool>) -> Cell<'r> {
     is_true.map_or(Cell::Null, Cell::Bool)
 }
 
-/// An instant of a text: as in a column of times, or a date.
+/// Returns the instant of a text: as in a time column, or a date.
 pub(crate) fn time(text: &str) -> Option<i64> {
     thalweg_columns::parse_time_or_date_ms(text.trim().as_bytes())
 }
 
-/// A value as text; `None` for NULL.
+/// Returns a value as text; `None` for NULL.
 pub(crate) fn text<'r>(cell: &'r Cell<'_>) -> Option<Cow<'r, str>> {
     text_of(borrowed(cell))
 }
@@ -106,7 +110,7 @@ pub(crate) fn text_of(cell: Cell<'_>) -> Option<Cow<'_, str>> {
     })
 }
 
-/// The shortest text that is read as the same double: `0.1`, `1e+300`, `1e-05`.
+/// Returns the shortest text of a double: `0.1`, `1e+300`, `1e-05`.
 fn double_text(number: f64) -> String {
     let text = format!("{number:?}");
     match text.split_once('e') {
@@ -118,7 +122,7 @@ fn double_text(number: f64) -> String {
     }
 }
 
-/// The same value, not copied.
+/// Returns the same value, borrowed.
 #[inline]
 pub(crate) fn borrowed<'r>(cell: &'r Cell<'_>) -> Cell<'r> {
     match cell {
@@ -132,7 +136,7 @@ pub(crate) fn borrowed<'r>(cell: &'r Cell<'_>) -> Cell<'r> {
     }
 }
 
-/// The same value, with memory of its own, and no more than it needs.
+/// Returns the same value with its own memory of exact size.
 pub(crate) fn owned(cell: Cell<'_>) -> Cell<'static> {
     match cell {
         Cell::Null => Cell::Null,

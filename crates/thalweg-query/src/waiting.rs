@@ -1,26 +1,26 @@
-//! A query over columns that are not known yet: each event says more of them.
+//! A query over columns that are still unknown.
 
 use thalweg_columns::Columns;
 
 use crate::{Plan, Query, QueryError};
 
-/// A query that waits for events over which it can run.
+/// A query that waits for events that tell its columns.
 #[derive(Debug)]
 pub struct Waiting {
     query: Query,
     columns: Option<Columns>,
-    /// There was an event that has no columns.
+    /// Whether an event without columns came.
     is_other: bool,
 }
 
 impl Waiting {
-    /// A query that has seen no event.
+    /// Returns a query before its first event.
     pub fn new(query: Query) -> Self {
         Self { query, columns: None, is_other: false }
     }
 
-    /// Learns from an event: the plan with which the query begins at this one, or why it cannot run over events such as
-    /// this one. `None`: the event says nothing new.
+    /// Takes an event: returns the plan that begins with this event, or the reason why the query cannot run over such
+    /// events. `None`: the event adds no information.
     pub fn take(&mut self, event: &[u8]) -> Option<Result<Plan, QueryError>> {
         let columns = match &self.columns {
             None => {

@@ -1,4 +1,4 @@
-//! How far the time of a topic has come, by its events alone.
+//! The progress of a topic's time, by its events alone.
 
 /// The largest time of a topic's events so far. It advances event by event, in the order of offsets.
 #[derive(Debug, Clone, Default)]
@@ -12,7 +12,7 @@ impl Watermark {
         self.newest_ms = self.newest_ms.max(Some(time_ms));
     }
 
-    /// Windows that end here or before are over.
+    /// Returns the time up to which windows have ended.
     pub(crate) fn ms(&self, delay_ms: i64) -> i64 {
         self.newest_ms.map_or(i64::MIN, |newest| newest.saturating_sub(delay_ms))
     }

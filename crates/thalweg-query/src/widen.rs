@@ -1,22 +1,21 @@
-//! A running query over columns that were inferred, when an event comes that does not fit them: the columns are
-//! widened, the query is planned over them, and its groups are kept. It is done event by event, so that it does not
-//! depend on how events are cut into batches.
+//! Handles an event that does not fit the inferred columns of a running query: widens the columns, plans the query
+//! again, and keeps its groups. This happens event by event and does not depend on batches.
 
 use thalweg_columns::{Cell, CellReader, Change, Kind, Wanted};
 
 use crate::{Plan, aggregate::Accumulator, groups::write_key, plan::Shape, value::EXACT_MAX};
 
-/// The changes of its columns that a query refuses.
+/// The column changes that a query refuses.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    /// For each column, the types with which it cannot run.
+    /// For each column, the types with which the query cannot run.
     kinds: Vec<Vec<Kind>>,
-    /// It cannot run with more columns.
+    /// Whether the query cannot run with more columns.
     others: bool,
 }
 
 impl Refused {
-    /// How many changes.
+    /// Returns the number of refused changes.
     pub(crate) fn count(&self) -> usize {
         self.kinds.iter().map(Vec::len).sum::<usize>() + usize::from(self.others)
     }
@@ -37,7 +36,7 @@ impl Refused {
     }
 }
 
-/// A reader of the columns that a plan needs.
+/// Returns a reader of the columns that a plan needs.
 pub(crate) fn reader(plan: &Plan, refused: &Refused) -> CellReader {
     if !plan.schema.are_inferred() {
         return CellReader::new(&plan.schema, &plan.wanted);
@@ -50,8 +49,8 @@ pub(crate) fn reader(plan: &Plan, refused: &Refused) -> CellReader {
     CellReader::inferred(&plan.schema, &plan.wanted, wanted)
 }
 
-/// The plan over columns that fit an event, with which the same query can run. Changes with which it cannot are refused
-/// from now on: such a value is NULL. `None`: none are left.
+/// Returns a plan of the same query over columns that fit an event. Adds changes that prevent the query from running to
+/// `refused`: such a value is NULL. `None` if no change is left.
 pub(crate) fn wider(plan: &Plan, event: &[u8], refused: &mut Refused) -> Option<Plan> {
     let changes = plan.schema.changes_for(event);
     let changes: Vec<Change> =
@@ -62,7 +61,7 @@ pub(crate) fn wider(plan: &Plan, event: &[u8], refused: &mut Refused) -> Option<
     if let Some(all) = planned(plan, &changes) {
         return Some(all);
     }
-    // One of them is to blame.
+    // One of them is the cause.
     let mut best = None;
     for change in changes {
         match planned(best.as_ref().unwrap_or(plan), std::slice::from_ref(&change)) {
@@ -73,7 +72,7 @@ pub(crate) fn wider(plan: &Plan, event: &[u8], refused: &mut Refused) -> Option<
     best
 }
 
-/// A change as the query needs it, if it needs it.
+/// Returns a change reduced to what the query needs, if it needs it.
 fn wanted_change(plan: &Plan, change: Change, refused: &Refused) -> Option<Change> {
     match (change.column, &change.member) {
         (Some(column), _) => {
@@ -100,10 +99,10 @@ fn planned(plan: &Plan, changes: &[Change]) -> Option<Plan> {
     Plan::inferred(&plan.statement, columns, plan.absent.clone()).ok()
 }
 
-/// How the groups of one plan become those of a wider one.
+/// Converts the groups of a plan to those of a wider one.
 #[derive(Debug)]
 pub(crate) struct Widening {
-    /// Which keys, and which values of aggregates, were ints and are doubles now.
+    /// Keys and aggregated values that change from int to double.
     keys: Vec<bool>,
     aggregates: Vec<AggregateWidening>,
 }
@@ -111,14 +110,14 @@ pub(crate) struct Widening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AggregateWidening {
     Same,
-    /// It had nothing but NULL so far: this is how it begins.
+    /// The column had only NULLs so far: the type to begin with.
     Begins(Kind),
     ToDouble,
 }
 
 impl Widening {
-    /// `None`: groups of the one have no place in those of the other.
-    pub(crate) fn of(before: &Plan, after: &Plan) -> Option<Self> {
+    /// `None` if groups of one plan do not fit those of the other.
+    pub(crate) fn new(before: &Plan, after: &Plan) -> Option<Self> {
         let (
             Shape::Groups { keys, key_kinds, aggregates, .. },
             Shape::Groups { keys: new_keys, key_kinds: new_kinds, aggregates: new, .. },
@@ -153,7 +152,7 @@ impl Widening {
         })
     }
 
-    /// Widens a group. Returns the bytes of its keys; `None`: two groups might become one.
+    /// Widens a group. Returns the bytes of its keys; `None` if two groups might become one.
     pub(crate) fn group(
         &self,
         keys: &mut [Cell<'static>],
@@ -163,7 +162,7 @@ impl Widening {
         self.key(keys)
     }
 
-    /// Widens the keys of a group; `None`: two of them might become one.
+    /// Widens the keys of a group; `None` if two groups might become one.
     fn key(&self, keys: &mut [Cell<'static>]) -> Option<Box<[u8]>> {
         let mut bytes = Vec::new();
         for (key, is_double) in keys.iter_mut().zip(&self.keys) {
@@ -178,7 +177,7 @@ impl Widening {
         Some(bytes.into())
     }
 
-    /// Widens what a group has aggregated.
+    /// Widens the aggregated values of a group.
     fn values(&self, values: &mut [Accumulator]) {
         for (value, widening) in values.iter_mut().zip(&self.aggregates) {
             match widening {

@@ -1,4 +1,4 @@
-//! Events into windows: the windows that are open, and their groups.
+//! Open windows and their groups.
 
 use std::collections::BTreeMap;
 
@@ -24,26 +24,26 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Windows {
     watermark: Watermark,
-    /// Windows that end here or before are over.
+    /// The time up to which windows have ended.
     pub(crate) over_ms: i64,
     /// Open windows by their start.
     pub(crate) open: BTreeMap<i64, Groups>,
     pub(crate) held: Held,
-    /// Windows that are being closed, or dropped.
+    /// Windows that are being closed or dropped.
     pub(crate) closing: Option<Closing>,
-    /// When the first event was published that was left out and is not announced, in ms since 1970.
+    /// The publication time of the first left-out event that is not announced, in ms since 1970.
     pub(crate) left_out_ms: Option<i64>,
     key: Vec<u8>,
 }
 
-/// How far windows are closed, and those dropped that are not emitted.
+/// The progress of closing windows and of dropping those that are not emitted.
 #[derive(Debug)]
 pub(crate) struct Closing {
-    /// Those that end here at the latest.
+    /// The latest end of these windows.
     pub(crate) until_ms: i64,
-    /// The one whose rows are being made: its start, and the groups that are left.
+    /// The window whose rows are being emitted: its start, and the remaining groups.
     pub(crate) window: Option<(i64, OrderedGroups)>,
-    /// Groups of windows that are not emitted. They are dropped before all else.
+    /// Groups of windows that are not emitted. They are dropped first.
     pub(crate) remains: Remains,
 }
 
@@ -52,19 +52,19 @@ impl Closing {
         Self { until_ms, window: None, remains: Remains::default() }
     }
 
-    /// No window is over.
+    /// Returns the state without ended windows.
     pub(crate) fn nothing() -> Self {
         Self::until(i64::MIN)
     }
 
-    /// All groups, to be dropped.
+    /// Returns all groups, to be dropped.
     pub(crate) fn into_remains(self) -> Remains {
         let mut remains = self.remains;
         self.window.into_iter().for_each(|(_, groups)| groups.leave(&mut remains));
         remains
     }
 
-    /// The window whose rows are being made is lost. Returns whether there was one.
+    /// Loses the window whose rows are being emitted. Returns whether there was one.
     pub(crate) fn lose_window(&mut self, held: &mut Held) -> bool {
         let window = self.window.take();
         let is_lost = window.is_some();
@@ -86,24 +86,24 @@ impl Windows {
         }
     }
 
-    /// Their memory, in bytes.
+    /// Returns the memory in bytes.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.held.bytes + self.open.len() * WINDOW_BYTES + self.key.capacity()
     }
 
-    /// Where the newest one begins.
+    /// Returns the start of the newest window.
     pub(crate) fn newest_ms(&self) -> Option<i64> {
         self.open.last_key_value().map(|(newest, _)| *newest)
     }
 
-    /// An event that was published then is in none of them.
+    /// Records a left-out event with this publication time.
     #[cold]
     pub(crate) fn leave_out(&mut self, published_ms: i64) {
         self.left_out_ms.get_or_insert(published_ms);
     }
 
-    /// Takes an event into one window, if that is not over.
+    /// Adds an event to one window, if that has not ended.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -124,7 +124,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Takes an event into one window, which is lost if it would be more than there may be.
+    /// Adds an event to one window; the window is lost if it would exceed a bound.
     #[inline]
     fn group(
         &mut self,
@@ -141,7 +141,7 @@ impl Windows {
             None if windows < ledger.bounds.windows => self.open.entry(start_ms).or_default(),
             None => {
                 ledger.counts.full_windows += 1;
-                // It may get room later, and lacks this event.
+                // The window may get room later, and then lacks this event.
                 completeness.lose_window(start_ms);
                 self.leave_out(event.published_ms);
                 return Ok(());
@@ -165,8 +165,8 @@ impl Windows {
         ledger.charge()
     }
 
-    /// An event of this time is in all of its windows. `None`: its time is too far ahead, and says nothing. Returns up to when windows
-    /// are over, and whether what was left out is announced before.
+    /// Advances time after an event is in all its windows. `None`: its time is too far ahead, and does not count.
+    /// Returns up to when windows have ended, and whether to announce left-out events first.
     #[inline]
     pub(crate) fn advance(
         &mut self,
@@ -174,7 +174,7 @@ impl Windows {
         time_ms: Option<i64>,
         published_ms: i64,
     ) -> (i64, bool) {
-        // As time alone says, and not the windows that this run has: so all who run it announce it at the same place.
+        // By time alone and not by this run's windows: all runs announce at the same place.
         let before_ms = self.watermark.ms(window.delay_ms);
         if let Some(time_ms) = time_ms {
             self.watermark.advance(time_ms);
@@ -187,8 +187,8 @@ impl Windows {
         (until_ms, announces)
     }
 
-    /// The plan is a wider one. Groups of open windows follow it if they can; otherwise these windows are lost, and the query
-    /// goes on with the next ones.
+    /// Continues with a wider plan. Groups of open windows are converted if possible; otherwise these windows are lost,
+    /// and the query continues with the next ones.
     pub(crate) fn widen(&mut self, widening: Option<&Widening>, completeness: &mut Completeness) {
         let is_kept = widening.is_some_and(|widening| {
             let change =
@@ -204,7 +204,7 @@ impl Windows {
         }
     }
 
-    /// The run is over: all groups, to be dropped.
+    /// Ends the run; returns all groups, to be dropped.
     pub(crate) fn into_remains(self) -> Remains {
         let mut remains = self.closing.map(Closing::into_remains).unwrap_or_default();
         self.open.into_values().for_each(|groups| groups.leave(&mut remains));
@@ -212,7 +212,7 @@ impl Windows {
     }
 }
 
-/// Takes a row into its group, whose keys `key` has then as bytes.
+/// Adds a row to its group; afterwards `key` has its keys as bytes.
 #[inline]
 fn take_row(
     groups: &mut Groups,
@@ -238,7 +238,7 @@ fn take_row(
     for value in values {
         let before = key.len();
         write_key(value, key);
-        // Before the next one is added: there may be hundreds.
+        // Before the next key is added: there may be hundreds.
         if !row.meter.scan(key.len() - before) {
             return Ok(());
         }
@@ -247,7 +247,7 @@ fn take_row(
 }
 
 impl PlannedWindow {
-    /// Where the windows begin that an instant is in, in order.
+    /// Returns the starts of the windows around an instant, in order.
     pub(crate) fn starts(self, time_ms: i64) -> impl Iterator<Item = i64> {
         let last = time_ms - time_ms.rem_euclid(self.step_ms);
         (0..self.overlap).rev().map(move |before| last - before * self.step_ms)

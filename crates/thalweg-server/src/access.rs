@@ -1,24 +1,24 @@
-//! Who may do what. Contract: `docs/wire.md`, "Access".
+//! The access policy. Contract: `docs/reference/access.md`.
 //!
-//! A request passes here three times:
+//! Every request passes three checks here:
 //!
 //! ```text
-//! admit       is it for this server, and of a web page that may use it?
-//! identify    whose token does it present? (whose ticket, those say who keep tickets)
-//! authorise   may that one subscribe to this topic, publish to that one?
+//! admit       is it for this server, and from a web page that may use it?
+//! identify    whose token does it present? (the keeper of tickets resolves a ticket)
+//! authorise   may that holder subscribe to this topic, publish to that one?
 //! ```
 //!
 //! Pure except for the random numbers of tickets: the shard passes the time in.
 //!
 //! - `host`: the names of a server
 //! - `origin`: the web pages that may use it
-//! - `cors`: what browsers learn about that
-//! - `holders`: whose token it is
-//! - `holder`: somebody who presents one
-//! - `signed`: tokens that somebody else signs
-//! - `keys`: the keys of these that an issuer publishes
+//! - `cors`: response headers for browsers
+//! - `holders`: tokens and their holders
+//! - `holder`: the holder of a token
+//! - `signed`: tokens signed by an issuer
+//! - `keys`: the issuer's published keys
 //! - `token`: comparing secrets
-//! - `ticket`: tokens for URLs, used once
+//! - `ticket`: tokens for URLs, valid once
 
 mod cors;
 mod holder;
@@ -41,7 +41,7 @@ use thalweg_wire::{ErrorCode, Excerpt, Topic};
 
 use crate::{
     config::{ASKED_TOPICS, Access},
-    derived::AskedQueries,
+    derived::AdHocQueries,
     refusal::Refusal,
 };
 use host::{HostPort, Hosts, OwnNames, RequestedHost};
@@ -52,63 +52,60 @@ pub(crate) use cors::Admitted;
 pub(crate) use holder::{Holder, Identity, Kind};
 pub(crate) use holders::{Holders, Unidentified};
 pub(crate) use keys::{KeysEnd, PublishedKeys};
-pub(crate) use ticket::{IssueRates, Ticket, Tickets};
+pub(crate) use ticket::{IssueRates, TICKET_LIFE_S, Ticket, Tickets};
 
-/// How long a ticket is valid, in seconds: a page uses it at once.
-pub(crate) const TICKET_LIFE_S: u64 = 30;
-
-/// All requests of all shards go through this one access policy.
+/// The access policy for all requests of all shards.
 pub(crate) struct AccessPolicy {
     hosts: Hosts,
     origins: Origins,
-    /// Who presents a token, or none.
+    /// The holders of tokens, and of none.
     pub(crate) holders: Holders,
     made_of: MadeOf,
     random: &'static dyn SecureRandom,
     digests: Digests,
 }
 
-/// Which topics are made of others: whoever reads such a topic reads those.
+/// Topics derived from others: reading such a topic needs the right to its sources.
 #[derive(Clone, Default)]
 pub(crate) struct MadeOf {
-    /// The topics of the configuration's queries, each with the one that it reads.
+    /// The topics of the configuration's queries, each with its source.
     pub(crate) configured: Arc<HashMap<Topic, Topic>>,
-    /// The queries that clients ask for.
-    pub(crate) asked: Arc<AskedQueries>,
+    /// The ad hoc queries of clients.
+    pub(crate) asked: Arc<AdHocQueries>,
 }
 
-/// What a client wants to do.
+/// An action that needs a right.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Right<'a> {
-    /// To subscribe to a topic, read its history or ack its events.
+    /// Subscribe to a topic, read its history or ack its events.
     Subscribe(&'a Topic),
-    /// To publish to a topic, or delete it.
+    /// Publish to a topic, or delete it.
     Publish(&'a Topic),
-    /// To see the lab's runs.
+    /// Read the lab's runs.
     ViewRuns,
-    /// To see the list of topics: those of them that it may inspect.
+    /// List topics: those that the holder may inspect.
     ViewTopics,
-    /// To see `/metrics`, which is of all topics.
+    /// Read `/metrics`, which covers all topics.
     ViewMetrics,
-    /// To end connections of others.
+    /// Close connections of others.
     Administer,
 }
 
-/// What needs rights.
+/// A request for something that needs rights.
 pub(crate) trait Wanted {
-    /// The rights that it needs.
+    /// Returns the required rights.
     fn rights(&self) -> impl Iterator<Item = Right<'_>>;
 }
 
-/// Something that its client has the right to. Only the access policy makes it, and what needs a
-/// right takes nothing else: so no way in can forget to ask.
+/// A value that its client has the right to. Only the access policy creates it, and protected functions take nothing
+/// else: no code path can forget the check.
 #[derive(Debug)]
 pub(crate) struct Allowed<T> {
     wanted: T,
 }
 
 impl<T> Allowed<T> {
-    /// What is allowed.
+    /// Returns the allowed value.
     pub(crate) fn into_inner(self) -> T {
         self.wanted
     }
@@ -158,7 +155,7 @@ impl Wanted for ViewRuns {
     }
 }
 
-/// What administrators do.
+/// Administration.
 #[derive(Debug)]
 pub(crate) struct Administering;
 
@@ -179,11 +176,7 @@ impl Wanted for ViewMetrics {
 }
 
 impl AccessPolicy {
-    /// The access policy of a server that listens on `listen`. `published`: the keys at the URL
-    /// of the configuration.
-    ///
-    /// With `open` the server needs no publish token. Nothing else changes: the tokens that are
-    /// set still protect what they protect.
+    /// Returns the access policy of a server that listens on `listen`. `published` has the keys at the configured URL.
     ///
     /// # Errors
     /// One sentence for the user that says what to set.
@@ -193,18 +186,11 @@ impl AccessPolicy {
         made_of: MadeOf,
         published: Option<Arc<PublishedKeys>>,
     ) -> Result<Self, String> {
-        if !access.says_who_publishes() && access.subscribe_token.is_some() {
-            return Err(
-                "--subscribe-token needs --publish-token, or other tokens: whoever may publish \
-                        may subscribe, and without them that is everybody"
-                    .into(),
-            );
-        }
         let is_loopback = listen.ip().to_canonical().is_loopback();
-        if !is_loopback && !access.says_who_publishes() && !access.open {
+        if !is_loopback && !access.limits_publishers() {
             return Err(format!(
-                "{listen} is reachable from other machines: say who may publish with \
-                 --publish-token, --token, --jwt-key or --everybody, or that everybody may with --open"
+                "{listen} is reachable from other machines: name the clients that may publish with --token or \
+                 --jwt-key, or allow it to all with --token everybody,subscribe=**,publish=**"
             ));
         }
         Ok(Self {
@@ -220,35 +206,34 @@ impl AccessPolicy {
         })
     }
 
-    /// The access policy of a listener where everybody may inspect, and administer. `access`: the
-    /// other listener's, with names of the server.
+    /// Returns the access policy of the admin listener, where everybody may inspect and administer. `access` is the
+    /// other listener's, with the names of the server.
     ///
     /// # Errors
     /// As [`AccessPolicy::new`].
     pub(crate) fn of_admin(listen: SocketAddr, access: &Access) -> Result<Self, String> {
         let inspect = Rights { inspect: Topics::all(), admin: true, ..Rights::default() };
-        let own = Access { open: true, everybody: Some(inspect), ..Access::default() };
+        let own = Access { everybody: Some(inspect), ..Access::default() };
         let is_loopback = listen.ip().to_canonical().is_loopback();
         let names = if is_loopback { OwnNames::Loopback } else { OwnNames::Addresses };
         let hosts = Hosts::new(names, &access.hosts)?;
         Ok(Self { hosts, ..Self::new(&own, listen, MadeOf::default(), None)? })
     }
 
-    /// Admits a request that is meant for this server and does not come from a web page, or
-    /// comes from one that may use it. Call it first for every request. `is_https` says whether
-    /// its client is known to use TLS.
+    /// Admits a request for this server that does not come from a web page, or comes from an allowed one. Call it first
+    /// for every request. `is_https` tells whether the client is known to use TLS.
     ///
     /// # Errors
     /// `BadHost`, `BadOrigin`; `BadParameter` for more than one `Host`.
     pub(crate) fn admit(&self, request: &Parts, is_https: bool) -> Result<Admitted, Refusal> {
-        let requested = HostPort::of(request)?;
+        let requested = HostPort::from_request(request)?;
         self.hosts.check(&requested)?;
         let own = if let RequestedHost::For(host) = &requested { Some(host) } else { None };
         self.origins.check(request, own, is_https)
     }
 
-    /// Lets `holder` have what it wants, if it has the right to it. All that needs a right passes
-    /// here: each topic of a subscription, each command, each read, each list.
+    /// Returns `wanted` as allowed if `holder` has the rights to it. Every protected action passes here: each topic of
+    /// a subscription, each command, each read, each list.
     ///
     /// # Errors
     /// `Unauthorized`, `Forbidden`.
@@ -261,12 +246,11 @@ impl AccessPolicy {
         Ok(Allowed { wanted })
     }
 
-    /// Whether a holder has a right. [`Self::allow`] asks this first; it is asked again when rights may have
-    /// changed since.
+    /// Checks that a holder has a right. [`Self::allow`] calls this first; callers repeat it when rights may have
+    /// changed.
     ///
     /// # Errors
-    /// `Unauthorized` of who presents no token, `Forbidden` of who presents one. Neither says
-    /// whether there is such a topic.
+    /// `Unauthorized` without a token, `Forbidden` with one. Neither tells whether the topic exists.
     pub(crate) fn authorise(&self, holder: &Holder, right: Right<'_>) -> Result<(), Refusal> {
         let has = |has: fn(&Rights, &Topic) -> bool, topic: &Topic| {
             has(&holder.rights, topic) || has(&self.holders.everybody.rights, topic)
@@ -287,14 +271,14 @@ impl AccessPolicy {
             Right::Subscribe(topic) | Right::Publish(topic) => topic.as_str(),
             _ => "",
         };
-        Err(self.refusal(holder, right).of(holder.names(), topic))
+        Err(self.refusal(holder, right).with_subject(holder.names(), topic))
     }
 
-    /// Whether a holder may read a topic, and what it is made of.
+    /// Returns whether a holder may read a topic and its sources.
     fn may_read(&self, holder: &Holder, topic: &Topic) -> bool {
         let [own, all] = [&holder.rights.subscribe, &self.holders.everybody.rights.subscribe];
         if topic.as_str().starts_with(ASKED_TOPICS) {
-            // Its name says nothing of what it shows.
+            // The topic's name does not tell its source.
             return match self.made_of.asked.source_of(topic) {
                 Some(source) => self.may_read(holder, &source),
                 None => own.are_all() || all.are_all(),
@@ -302,7 +286,7 @@ impl AccessPolicy {
         }
         let source = self.made_of.configured.get(topic);
         (own.contain(topic) || all.contain(topic))
-            // It ends: no query reads its own rows.
+            // The recursion ends: no query reads its own rows.
             && source.is_none_or(|source| self.may_read(holder, source))
     }
 
@@ -311,8 +295,8 @@ impl AccessPolicy {
             && !self.holders.has_tokens()
         {
             return Refusal::unauthorized(
-                "the list of topics and the metrics are not for everybody who reaches this \
-                 server: start it with --inspect-token or --admin-listen",
+                "this server shows the list of topics and the metrics to nobody: start it with \
+                 --admin-listen, or with a --token that has inspect=**",
             );
         }
         let (doing, claim) = match right {
@@ -339,22 +323,21 @@ impl AccessPolicy {
         }
     }
 
-    /// The topics that a holder may see in the list.
+    /// Returns the topics that a holder may see in the list.
     pub(crate) fn shown_to(&self, holder: &Holder) -> Topics {
         let patterns = [&holder.rights.inspect, &self.holders.everybody.rights.inspect];
         patterns.into_iter().flat_map(|topics| topics.patterns()).cloned().collect()
     }
 
-    /// Whether a holder may publish to any topic at all.
+    /// Returns whether a holder may publish to any topic.
     pub(crate) fn lets_publish(&self, holder: &Holder) -> bool {
         !holder.rights.publish.are_none() || !self.holders.everybody.rights.publish.are_none()
     }
 
-    /// A new ticket for `holder`. It is valid once it is kept.
+    /// Returns a new ticket for `holder`. A ticket is valid once it is kept.
     ///
     /// # Errors
-    /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands
-    /// for a token.
+    /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
         if holder.kind == Kind::Nobody && self.holders.has_tokens() {
             let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
@@ -363,20 +346,20 @@ impl AccessPolicy {
         Ok(Ticket::new(self.random()?))
     }
 
-    /// The digest of a ticket, the same on every server with the same tokens.
+    /// Returns the digest of a ticket, equal on every server with the same tokens.
     pub(crate) fn ticket_digest(&self, ticket: Ticket) -> [u8; 32] {
-        self.digests.of(ticket)
+        self.digests.digest(ticket)
     }
 
-    /// A ticket that gives no rights.
+    /// Returns the refusal of an invalid ticket.
     pub(crate) fn void_ticket() -> Refusal {
         Refusal::unauthorized("the ticket is not known, used or expired: ask for a new one")
     }
 
-    /// A number that nobody can predict.
+    /// Returns an unpredictable number.
     ///
     /// # Errors
-    /// `Busy` if the system gives no random numbers.
+    /// `Busy` if the system returns no random numbers.
     pub(crate) fn random(&self) -> Result<u128, Refusal> {
         let mut random = [0; 16];
         self.random.fill(&mut random).map_err(|_| {

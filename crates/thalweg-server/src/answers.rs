@@ -1,5 +1,5 @@
-//! Answers that their clients have not read yet: the memory they hold, which connection holds
-//! most, and which client reads too slowly. Pure: time comes in as `now_us`.
+//! Unread answers: their memory, the connection that holds most, and clients that read too slowly. Pure: time comes in
+//! as `now_us`.
 
 mod account;
 
@@ -9,60 +9,58 @@ use crate::{config::has_read_enough, connection_limits::Address, transport::Clie
 use account::Count;
 pub(crate) use account::{AccountOwner, AnswerAccount, Charge};
 
-/// All answers of a shard.
+/// All unread answers of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     all: Arc<Count>,
     tracked: Vec<Tracked>,
-    /// They held too much at the last check.
+    /// Whether they held too much at the last check.
     was_over: bool,
-    /// Memory of trimmed batches that each client's history queries keep, as of the last sweep.
+    /// Memory of trimmed batches that each client's history reads keep, as of the last sweep.
     pub(crate) pinned: HashMap<Client, usize>,
 }
 
-/// What to do when all together hold too much.
+/// The result of a check of the limit.
 #[derive(Debug, Default)]
 pub(crate) struct OverLimit {
-    /// Connections that must end.
+    /// Connections to end.
     pub(crate) ended: Vec<Arc<AnswerAccount>>,
-    /// Some connections were not checked before.
+    /// Whether some connections were not checked before.
     pub(crate) check_again: bool,
 }
 
-/// A connection that holds an answer or has one pending, and since when it is watched.
+/// A connection with an unread or pending answer, and the start of its observation.
 #[derive(Debug)]
 struct Tracked {
     account: Arc<AnswerAccount>,
-    /// The address of the client whose answer it was tracked for.
+    /// The address of the answer's client.
     address: Address,
     since_us: u64,
     pending: usize,
     taken: usize,
-    /// It was tracked at an earlier check that found too much: its client had time to read
-    /// something since.
+    /// Whether an earlier check saw it: its client has had time to read.
     is_seen: bool,
 }
 
 impl Tracked {
-    /// Its client has read nothing since it is watched.
+    /// Returns whether its client has read nothing since then.
     fn is_idle(&self) -> bool {
         self.account.taken() == self.taken
     }
 }
 
 impl Answers {
-    /// A connection that holds nothing yet.
+    /// Returns an account for a new connection.
     pub(crate) fn account(&self, owner: AccountOwner) -> Arc<AnswerAccount> {
         Arc::new(AnswerAccount::new(owner, &self.all))
     }
 
-    /// Bytes that all hold.
+    /// Returns the bytes of all answers.
     pub(crate) fn bytes(&self) -> usize {
         self.all.get()
     }
 
-    /// Watches a connection for as long as it holds an answer or has one pending. `address` is
-    /// its client's.
+    /// Tracks a connection while it has an unread or pending answer. `address` is its client's.
     pub(crate) fn track(
         &mut self,
         account: &Arc<AnswerAccount>,
@@ -74,15 +72,14 @@ impl Answers {
         }
         let since_us = now_us();
         let (pending, taken) = (account.pending(), account.taken());
-        // A turn sends to subscribers before it checks, so no second look is needed.
+        // A turn sends to subscribers before it checks: no second look is needed.
         let is_seen = matches!(account.owner, AccountOwner::Subscriber(_));
         let account = Arc::clone(account);
         self.tracked.push(Tracked { account, address, since_us, pending, taken, is_seen });
     }
 
-    /// Checks whether all hold more than `bytes_max`, and returns the connections that must
-    /// end. These no longer count. While there are new ones, call it again a turn later: only
-    /// then can their clients have read something.
+    /// Checks whether all answers exceed `bytes_max`; returns the connections to end, which no longer count. While some
+    /// are new, call it again a turn later: only then can their clients have read something.
     pub(crate) fn over_limit(&mut self, bytes_max: usize) -> OverLimit {
         let is_over = self.bytes() > bytes_max;
         let was_over = std::mem::replace(&mut self.was_over, is_over);
@@ -97,10 +94,10 @@ impl Answers {
         OverLimit { ended, check_again }
     }
 
-    /// Connections whose client has read nothing are ended first. Among them, the address that
-    /// holds most comes first, and of that address the connection that holds most.
+    /// Ends connections until the limit holds. Connections whose client has read nothing come first. Among them, the
+    /// address that holds most comes first, and of that address the connection that holds most.
     fn evict_over_limit(&mut self, bytes_max: usize) -> Vec<Arc<AnswerAccount>> {
-        // Connections that are not tracked do not count: no tracked one must end because of them.
+        // Untracked connections do not count: no tracked one must end because of them.
         let mut all: usize = self.tracked.iter().map(|tracked| tracked.account.held()).sum();
         let mut by_address: HashMap<(bool, Address), usize> = HashMap::new();
         let may_end = |tracked: &&Tracked| tracked.is_seen && tracked.account.held() > 0;
@@ -108,7 +105,7 @@ impl Answers {
             *by_address.entry((tracked.is_idle(), tracked.address)).or_default() +=
                 tracked.account.held();
         }
-        // If two hold the same, the newer one ends first.
+        // The newer of two equal ones ends first.
         let mut order: Vec<_> = self.tracked.iter().rev().filter(may_end).collect();
         order.sort_by_cached_key(|tracked| {
             let of_address = by_address[&(tracked.is_idle(), tracked.address)];
@@ -127,8 +124,8 @@ impl Answers {
         ended
     }
 
-    /// Connections whose clients have read less than the required share of what was pending for
-    /// `stall_us`. They must end, and no longer count.
+    /// Returns connections whose clients have read less than the required share of their pending bytes for `stall_us`.
+    /// They must end, and no longer count.
     pub(crate) fn stalled(&mut self, now_us: u64, stall_us: u64) -> Vec<Arc<AnswerAccount>> {
         let mut stalled = Vec::new();
         for index in (0..self.tracked.len()).rev() {
@@ -151,7 +148,7 @@ impl Answers {
         stalled
     }
 
-    /// Stops counting a connection that must end. Returns whether it was counted until now.
+    /// Stops counting a connection that must end. Returns whether it counted until now.
     pub(crate) fn leave(&mut self, account: &Arc<AnswerAccount>) -> bool {
         self.tracked.retain(|tracked| !Arc::ptr_eq(&tracked.account, account));
         account.leave()
@@ -168,13 +165,13 @@ mod tests {
 
     const STALL_US: u64 = 1_000;
 
-    /// An address for test clients.
-    fn of(number: u8) -> Address {
-        Address::of(IpAddr::from([192, 0, 2, number]))
+    /// An address of a test client.
+    fn address(number: u8) -> Address {
+        Address::from_ip(IpAddr::from([192, 0, 2, number]))
     }
 
     fn pending(answers: &mut Answers, bytes: usize) -> (Arc<AnswerAccount>, Vec<Bytes>) {
-        owed_to(answers, of(1), bytes)
+        owed_to(answers, address(1), bytes)
     }
 
     fn owed_to(
@@ -190,7 +187,7 @@ mod tests {
         (account, pieces)
     }
 
-    /// The connections that must end after each had a turn.
+    /// Returns the connections that must end after each had a turn.
     fn ended(answers: &mut Answers, bytes_max: usize) -> Vec<Arc<AnswerAccount>> {
         let first = answers.over_limit(bytes_max);
         assert!(first.ended.is_empty(), "their clients could take nothing yet");
@@ -200,12 +197,12 @@ mod tests {
     #[test]
     fn who_takes_its_answer_stays_and_many_small_accounts_of_one_address_go() {
         let mut answers = Answers::default();
-        let (taking, mut pieces) = owed_to(&mut answers, of(1), 500);
-        let (large, _held) = owed_to(&mut answers, of(2), 400);
-        let hoarding: Vec<_> = (0..9).map(|_| owed_to(&mut answers, of(3), 100)).collect();
+        let (taking, mut pieces) = owed_to(&mut answers, address(1), 500);
+        let (large, _held) = owed_to(&mut answers, address(2), 400);
+        let hoarding: Vec<_> = (0..9).map(|_| owed_to(&mut answers, address(3), 100)).collect();
         assert!(answers.over_limit(1_000).check_again);
         pieces.pop();
-        let (late, _late) = owed_to(&mut answers, of(4), 2_000);
+        let (late, _late) = owed_to(&mut answers, address(4), 2_000);
         let over_limit = answers.over_limit(2_900);
         assert!(over_limit.check_again, "the late one is looked at again");
         let is_hoarding =
@@ -213,7 +210,7 @@ mod tests {
         assert_eq!((over_limit.ended.len(), over_limit.ended.iter().all(is_hoarding)), (9, true));
         assert_eq!(answers.bytes(), 450 + 400 + 2_000);
         drop(late);
-        // Only then the other idle clients, and last the client that reads something.
+        // Only then the other idle clients, and last the client that reads.
         let next = answers.over_limit(500).ended;
         assert_eq!(next.len(), 2);
         assert!(Arc::ptr_eq(&next[1], &large) && !Arc::ptr_eq(&next[0], &taking));
@@ -229,7 +226,7 @@ mod tests {
         let _charge = untracked.charge(1_000, 1_000);
         assert!(ended(&mut answers, 500).is_empty());
         assert!(!answers.over_limit(500).check_again, "it is not looked at for ever");
-        answers.track(&untracked, of(1), || 0);
+        answers.track(&untracked, address(1), || 0);
         assert!(answers.over_limit(500).check_again);
         let ended = answers.over_limit(500).ended;
         assert!(ended.len() == 1 && Arc::ptr_eq(&ended[0], &untracked));
@@ -248,13 +245,13 @@ mod tests {
         assert_eq!(answers.bytes(), 100);
         drop(pieces);
         assert_eq!((answers.bytes(), large.held()), (100, 0));
-        // Nor does what its task adds until it ends.
+        // Bytes that its task adds before it ends do not count either.
         drop(large.charge(5, 5));
         assert_eq!(answers.bytes(), 100);
     }
 
     #[test]
-    fn whoever_takes_its_share_has_time_and_whoever_takes_less_has_not() {
+    fn a_client_that_takes_its_share_has_time_and_one_that_takes_less_has_not() {
         for (taken, is_stalled) in [(0, true), (2, true), (3, false), (10, false)] {
             let mut answers = Answers::default();
             let (_holder, mut pieces) = pending(&mut answers, 1_000);
@@ -262,21 +259,21 @@ mod tests {
             assert!(answers.stalled(STALL_US, STALL_US).is_empty(), "it has until then");
             let stalled = answers.stalled(STALL_US + 1, STALL_US).len();
             assert_eq!(stalled == 1, is_stalled, "{taken} of 10");
-            // The next share is of what is left.
+            // The next share is of the remaining bytes.
             let later = answers.stalled(2 * STALL_US + 2, STALL_US).len();
             assert_eq!(stalled + later, usize::from(taken < 10), "{taken} of 10");
         }
     }
 
     #[test]
-    fn whoever_has_taken_all_begins_anew() {
+    fn a_client_that_has_taken_all_begins_again() {
         let mut answers = Answers::default();
         let (account, pieces) = pending(&mut answers, 1_000);
         drop(pieces);
         assert!(answers.stalled(10 * STALL_US, STALL_US).is_empty());
         assert!(answers.tracked.is_empty());
         let _next = account.charge(10, 10);
-        answers.track(&account, of(1), || 20 * STALL_US);
+        answers.track(&account, address(1), || 20 * STALL_US);
         assert!(answers.stalled(21 * STALL_US, STALL_US).is_empty());
         assert_eq!(answers.stalled(21 * STALL_US + 1, STALL_US).len(), 1);
     }
@@ -285,7 +282,7 @@ mod tests {
     fn a_subscriber_holds_what_it_says_it_does() {
         let mut answers = Answers::default();
         let account = answers.account(AccountOwner::Subscriber(7));
-        answers.track(&account, of(1), || 0);
+        answers.track(&account, address(1), || 0);
         for held in [100, 20, 50] {
             account.set(held, 0);
             assert_eq!(answers.bytes(), held);

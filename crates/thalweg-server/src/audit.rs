@@ -1,4 +1,4 @@
-//! A line in the log for each refusal that concerns rights or limits, and few of a flood.
+//! Logs refusals that concern rights or limits, at most a few lines per second.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,31 +6,31 @@ use thalweg_wire::ErrorCode;
 
 use crate::{clock::now_us, connection_limits::Address, refusal::Refusal};
 
-/// Lines of one code in a second, on each shard. The next line says how many were left out.
+/// Lines of one code per second and shard. The next line has the number of omitted ones.
 const LINES_MAX: u64 = 10;
 
-/// Who asked for something that is refused, as far as that is known.
+/// The origin of a refused request, as far as known.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct RequestOrigin<'a> {
     pub(crate) address: Option<Address>,
-    /// What was asked for: a path, or that it was a command.
+    /// The path of the request, or "command".
     pub(crate) what: &'a str,
-    /// What tells this request from others: its `X-Request-Id`, a number of ours, or a command's id.
+    /// An id of the request: its `X-Request-Id`, a number, or a command's id.
     pub(crate) request: &'a str,
 }
 
-/// The lines of one code, on one shard, whose thread alone writes them.
+/// The log lines of one code on one shard, whose thread alone writes them.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
-    /// The second of the clock that `written` counts in.
+pub(crate) struct AuditLines {
+    /// The second in which `written` counts.
     second: AtomicU64,
     written: AtomicU64,
-    /// Those left out since the last line.
+    /// Lines omitted since the last one.
     left_out: AtomicU64,
 }
 
-impl Lines {
-    /// Whether one more is written, and how many were left out before it.
+impl AuditLines {
+    /// Takes permission for a line; returns the number of lines omitted before it, or `None` to omit this one.
     pub(crate) fn take(&self, now_us: u64) -> Option<u64> {
         let second = now_us / 1_000_000;
         if self.second.swap(second, Relaxed) != second {
@@ -45,12 +45,12 @@ impl Lines {
     }
 }
 
-impl Lines {
-    /// Writes a line about a refusal. `false` if it is left out.
-    pub(crate) fn write(&self, refusal: &Refusal, asker: Asker<'_>) -> bool {
+impl AuditLines {
+    /// Writes a line about a refusal. Returns `false` if it is omitted.
+    pub(crate) fn write(&self, refusal: &Refusal, origin: RequestOrigin<'_>) -> bool {
         let Some(left_out) = self.take(now_us()) else { return false };
         let [subject, token, topic] = refusal.about();
-        let Asker { address, what, request } = asker;
+        let RequestOrigin { address, what, request } = origin;
         let address = address.map(|address| address.to_string()).unwrap_or_default();
         let code = refusal.code.name();
         tracing::info!(target: "audit", code, subject, token, topic, address, what, request, left_out, "refused");
@@ -58,7 +58,7 @@ impl Lines {
     }
 }
 
-/// Whether refusals of this code are about rights or limits of clients. All others are only counted.
+/// Returns whether refusals of this code concern rights or limits of clients. Others are only counted.
 pub(crate) fn is_audited(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_flood_writes_few_lines_and_says_how_many_are_left_out() {
-        let lines = Lines::default();
+        let lines = AuditLines::default();
         let taken = |now_us| (0..1000).filter_map(|_| lines.take(now_us)).collect::<Vec<_>>();
         assert_eq!(taken(5_000_000), [0; 10]);
         assert!(taken(5_999_999).is_empty());

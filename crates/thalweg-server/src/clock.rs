@@ -1,14 +1,13 @@
-//! The one clock: monotonic, in µs. It is the same for all processes of a machine, so that they
-//! can compare intended times.
+//! The clock: monotonic, in µs, the same for all processes of a machine, which can therefore compare intended times.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Now, by both clocks.
+/// The current time of both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
-    /// In µs of the one clock.
+    /// In µs of the monotonic clock.
     pub(crate) us: u64,
-    /// In seconds since 1970, as tokens have it.
+    /// In seconds since 1970, as in tokens.
     pub(crate) unix_s: u64,
 }
 
@@ -19,10 +18,16 @@ impl Now {
     }
 }
 
-/// The time of the day, in ms since 1970, to a few ms.
+/// Returns the wall-clock time in ms since 1970, accurate to a few ms.
 pub(crate) fn unix_ms() -> i64 {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
+}
+
+/// Returns the CPU time of this thread, in µs. It takes a system call.
+pub(crate) fn thread_cpu_us() -> u64 {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    spent.tv_sec as u64 * 1_000_000 + spent.tv_nsec as u64 / 1_000
 }
 
 /// Returns the time of `CLOCK_MONOTONIC`, in µs.

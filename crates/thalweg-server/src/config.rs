@@ -1,4 +1,4 @@
-//! What a user may set, with defaults that work, and the reasons for them.
+//! The configuration of a server, with defaults that work.
 
 mod limits;
 mod network;
@@ -12,29 +12,30 @@ mod upstream;
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use thalweg_columns::Columns;
+use thalweg_core::stream::{BatchBounds, FeedKind, HistoryBounds};
 use thalweg_query::{Bounds, limits::LEAD_MS};
-use thalweg_token::{Expectations, Keys, Rights};
+use thalweg_token::{Expectations, Keys, Rights, Topics};
 use thalweg_wire::{Pattern, Topic};
 
 use crate::pages::Pages;
-use thalweg_core::stream::{BatchBounds, FeedKind, HistoryBounds};
 
 pub(crate) use limits::{
-    ADMIN_BODY_BYTES, ADMIN_CONNECTIONS, ALL_TICKETS_MAX, CUT_OFF_AFTER_US, CUT_OFF_SPREAD_US,
-    DEMANDS_MAX, DISCARDED_BODIES, DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT,
-    DISCARDED_STREAM_WAIT, ECHO_BYTES, FETCHED_MAX, FROM_BACKEND_MAX, GATHERED_BYTES, GONE_MAX,
-    GOODBYE_US, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US, H2_STREAM_WINDOW_BYTES,
-    HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEYS_BYTES_MAX, KEYS_GAP, KEYS_NAMED_MAX, KEYS_TIMEOUT,
-    KEYS_WAIT, KEYS_WAITING_MAX, PATCH_US_MAX, PAUSE_MS_MIN, PLANNING_BURST_US, PLANNING_PART,
-    PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX, PLANNINGS_WAITING_PER_ADDRESS, QUERIES_US,
-    QUERY_BYTES, QUERY_DROPS_US, QUERY_EVENT_STEPS, QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK,
-    QUERY_US_MIN, RATED_MAX, READS_MAX, READS_PER_SHARD, RECALL_OFFSETS_MAX, RECALLED_BYTES_MAX,
-    REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX, REPLAY_OFFSETS_MAX, REPOLLS_MAX, RUN_FILE_BYTES,
-    RUNS_LISTED, RUNS_LOOKED_AT, SEEN_TOKENS_MAX, SETTLED_BYTES, SETTLING_ROUNDS_MAX,
-    SETTLING_TIME, SMALL_BODY_BYTES, SOCKET_READ_BYTES, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS,
-    STORES_MAX, SUBJECT_TICKETS_MAX, TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX,
-    TICKETS_WAITING_MAX, UNANSWERED_MAX, UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE,
-    WRONG_TOKEN_REQUESTS, has_read_enough, share_of_requests,
+    ADMIN_BODY_BYTES, ADMIN_CONNECTIONS, ALL_TICKETS_MAX, BACKFILL_BYTES_MAX, BACKFILL_OFFSETS_MAX,
+    CUT_OFF_AFTER_US, CUT_OFF_SPREAD_US, DEMANDS_MAX, DISCARDED_BODIES, DISCARDED_BODY_BYTES,
+    DISCARDED_BODY_WAIT, DISCARDED_STREAM_WAIT, ECHO_BYTES, FETCHED_MAX, FROM_BROKER_MAX,
+    GATHERED_BYTES, GONE_MAX, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US,
+    H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEYS_BYTES_MAX, KEYS_GAP,
+    KEYS_NAMED_MAX, KEYS_TIMEOUT, KEYS_WAIT, KEYS_WAITING_MAX, PATCH_US_MAX, PAUSE_MS_MIN,
+    PLANNING_BURST_US, PLANNING_PART, PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX,
+    PLANNINGS_WAITING_PER_ADDRESS, QUERIES_US, QUERY_BYTES, QUERY_DROPS_US, QUERY_EVENT_STEPS,
+    QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK, QUERY_US_MIN, RATED_MAX, READS_IN_FLIGHT_MAX,
+    READS_MAX, READS_PER_SHARD, RECONNECT_SPACING_US, REDIRECTS_MAX, REJECTION_WAIT,
+    REJECTIONS_MAX, REPLAY_OFFSETS_MAX, REPOLLS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT,
+    SEEN_TOKENS_MAX, SETTLED_BYTES, SETTLING_ROUNDS_MAX, SETTLING_TIME, SMALL_BODY_BYTES,
+    SOCKET_READ_BYTES, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS, STORES_IN_FLIGHT_MAX, STORES_MAX,
+    SUBJECT_TICKETS_MAX, TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX,
+    UNANSWERED_MAX, UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, WRONG_TOKEN_REQUESTS,
+    has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
@@ -49,7 +50,7 @@ pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
 /// All settings of `thalweg serve`.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What was built, for `/metrics`.
+    /// The version of this build, for `/metrics`.
     pub version: &'static str,
     /// Where to listen.
     pub listen: SocketAddr,
@@ -58,33 +59,33 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     /// The number of cores that shards run on: one shard each, pinned if there are several.
     pub shards: usize,
-    /// What feeds topics besides publishers.
+    /// Generators of events.
     pub sources: Vec<SourceConfig>,
-    /// Whether they run here. Otherwise another server runs them, and only the columns of their topics are known from them.
+    /// Whether this server runs the sources. Otherwise it only declares the columns of their topics.
     pub runs_sources: bool,
     /// Topics whose events are the rows of queries.
     pub queries: Vec<QueryConfig>,
-    /// How far an event's time may be ahead of when it was published: if it is further, windows of queries leave it out.
+    /// How far an event's time may be ahead of its publication. Windows of queries exclude other events.
     pub query_lead: Duration,
-    /// Topics that are fetched from elsewhere; of several patterns the first counts.
+    /// Topics that the server fetches over HTTP. The first matching pattern counts.
     pub upstreams: Vec<UpstreamConfig>,
-    /// Streams that the backend has; of several patterns the first counts.
+    /// Streams of the broker. The first matching pattern counts.
     pub streams: Vec<StreamConfig>,
     /// Whether this server tells the others when a topic of a stream has paused, so that windows of queries close.
     pub tells_time: bool,
-    /// For every topic that `topics` does not name.
+    /// Settings of topics that no pattern of `topics` matches.
     pub topic_defaults: TopicSettings,
-    /// For topics that a pattern means; of several patterns the first counts.
+    /// Settings of topics that match a pattern. The first matching pattern counts.
     pub topics: Vec<(Pattern, TopicSettings)>,
     /// The topics that clients may subscribe to.
     pub subscribe: Subscribing,
-    /// What peers may use.
+    /// Limits of peers.
     pub limits: Limits,
-    /// Who may do what.
+    /// Rights of clients.
     pub access: Access,
     /// TLS instead of cleartext, with ALPN for HTTP/2 and HTTP/1.1.
     pub tls: Option<Tls>,
-    /// Subprotocols that a WebSocket is granted, the first of them that its client offers.
+    /// Accepted subprotocols of WebSocket.
     pub websocket_protocols: Vec<String>,
     /// Whether clients that ask for permessage-deflate or gzip get it.
     pub compression: bool,
@@ -95,15 +96,13 @@ pub struct Config {
     /// For conformance tests of the WebSocket codec only: a path at which a WebSocket sends
     /// back every message, binary ones included.
     pub echo_path: Option<String>,
-    /// A connection to which nothing was sent for between half of this and this time gets a
-    /// heartbeat. It is shorter than the 30 to 60 s after which proxies and routers forget a
-    /// connection.
+    /// The server sends a heartbeat after between half of this time and this time without data. Proxies and routers
+    /// forget a connection after 30 to 60 s.
     pub heartbeat: Duration,
-    /// How long it still serves after it is asked to end, while `/readyz` says that it is not
-    /// ready. In this time load balancers can notice.
-    pub drain_delay: Duration,
+    /// How long the server keeps serving after SIGTERM while `/readyz` answers 503: load balancers need time to notice.
+    pub shutdown_delay: Duration,
     /// How long a shutdown may take.
-    pub drain: Duration,
+    pub shutdown_timeout: Duration,
 }
 
 /// The topics that clients may subscribe to.
@@ -111,18 +110,18 @@ pub struct Config {
 pub enum Subscribing {
     /// All topics: if nothing was published yet, events come later.
     Any,
-    /// Only topics that somebody publishes to or a source feeds.
+    /// Only topics that have events or a source.
     Existing,
 }
 
-/// What a topic is, and its bounds.
+/// The kind of a topic, and its bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicSettings {
-    /// What its subscribers read.
+    /// Events, or versions of a value.
     pub kind: FeedKind,
-    /// Its columns, if they are declared: otherwise they are inferred when somebody asks for columns.
+    /// The declared columns. Without them the server infers columns when a client requests them.
     pub columns: Option<Arc<Columns>>,
-    /// What is retained.
+    /// Bounds of its history.
     pub history: HistoryBounds,
     /// When a batch is sealed.
     pub batch: BatchBounds,
@@ -133,13 +132,13 @@ pub struct TopicSettings {
 pub struct SourceConfig {
     /// The topic it feeds.
     pub topic: Topic,
-    /// What it is.
+    /// The kind of generator.
     pub kind: String,
     /// Its settings, read by the source itself.
     pub options: Options,
 }
 
-/// The subprotocol of this wire: the messages and commands of `docs/wire.md`.
+/// The subprotocol of this wire: the messages of `docs/reference/messages.md` and the commands of `docs/reference/http.md`.
 const WEBSOCKET_PROTOCOL: &str = "thalweg.v1";
 
 /// Bytes of a batch. With its envelope, whose topic, positions and names take less than a kilobyte, a
@@ -147,32 +146,16 @@ const WEBSOCKET_PROTOCOL: &str = "thalweg.v1";
 /// Python's `websockets` messages above 1 MiB), and would come back to the same one forever.
 const BATCH_BYTES: usize = 63 << 10;
 
-/// Largest batch that can be configured: a frame is never larger than a browser can receive in
-/// one piece.
-const BATCH_BYTES_MAX: usize = 64 << 20;
-
-/// Who may do what. On loopback everybody has all rights unless there are tokens; elsewhere a
-/// server needs a publish token or to be open.
+/// The rights of clients. Without tokens all clients of a server on loopback may subscribe and publish; elsewhere a
+/// server needs tokens, or rights of everybody.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// What publishers present.
-    pub publish_token: Option<Secret>,
-    /// What subscribers present, if not everybody may subscribe.
-    pub subscribe_token: Option<Secret>,
-    /// What clients present to see the list of topics and `/metrics`. Without it publishers may
-    /// see them, and on loopback everybody, unless there is a subscribe token, a name in
-    /// `hosts` or a trusted proxy.
-    pub inspect_token: Option<Secret>,
-    /// Tokens with rights of their own.
+    /// Tokens of the configuration.
     pub tokens: Vec<NamedToken>,
-    /// Which tokens that somebody else signs are taken.
+    /// The signed tokens that the server accepts.
     pub signed: Option<SignedBy>,
-    /// What those may do who present no token. Without it: subscribe, if there is neither a
-    /// subscribe token nor one with rights of its own; publish, if there is none for that; and
-    /// inspect as [`Self::lets_everybody_inspect`] has it.
+    /// Rights of all clients, with or without a token. Without it see [`Self::rights_of_all`].
     pub everybody: Option<Rights>,
-    /// Everybody who can reach it may publish and subscribe.
-    pub open: bool,
     /// Origins whose web pages may use it besides its own: `https://app.example`,
     /// or `*` for all.
     pub origins: Vec<String>,
@@ -188,20 +171,20 @@ pub struct Access {
 pub struct NamedToken {
     /// Its name, for logs and limits.
     pub name: String,
-    /// What is presented.
+    /// The secret that clients present.
     pub secret: Secret,
-    /// What it gives.
+    /// The rights of these clients.
     pub rights: Rights,
 }
 
-/// Which signed tokens are taken.
+/// The signed tokens that the server accepts.
 #[derive(Clone, Default)]
 pub struct SignedBy {
-    /// The keys that they may be signed by.
+    /// The keys of issuers.
     pub keys: Keys,
-    /// Where more keys are published.
+    /// The URL of more keys.
     pub url: Option<UpstreamUrl>,
-    /// What they must say.
+    /// The claims that they must have.
     pub expected: Expectations,
 }
 
@@ -271,8 +254,8 @@ impl Default for Config {
             runs: None,
             echo_path: None,
             heartbeat: Duration::from_secs(25),
-            drain_delay: Duration::ZERO,
-            drain: Duration::from_secs(5),
+            shutdown_delay: Duration::ZERO,
+            shutdown_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -282,7 +265,7 @@ impl Default for TopicSettings {
     /// subscriber that reconnects.
     fn default() -> Self {
         Self {
-            kind: FeedKind::Log,
+            kind: FeedKind::default(),
             columns: None,
             history: HistoryBounds {
                 events_max: 100_000,
@@ -295,32 +278,42 @@ impl Default for TopicSettings {
 }
 
 impl Access {
-    /// Whether there is a token, without which some rights are not given.
+    /// Whether clients may present a token.
     pub fn has_tokens(&self) -> bool {
-        let of_all = [&self.publish_token, &self.subscribe_token, &self.inspect_token];
-        of_all.iter().any(|token| token.is_some()) || self.has_own_rights()
-    }
-
-    /// Whether there are tokens whose rights are their own.
-    pub fn has_own_rights(&self) -> bool {
         !self.tokens.is_empty() || self.signed.is_some()
     }
 
-    /// Whether it is said who may publish: otherwise everybody may.
-    pub fn says_who_publishes(&self) -> bool {
-        self.publish_token.is_some() || self.has_own_rights() || self.everybody.is_some()
+    /// Returns whether clients of other machines reach the server through a proxy: a trusted one, or one that gives
+    /// the server another name.
+    pub fn is_behind_proxy(&self) -> bool {
+        !self.hosts.is_empty() || !self.trusted_proxies.is_empty()
     }
 
-    /// Whether everybody may see the list of topics and `/metrics` of a server that listens on
-    /// `listen`. Only on loopback, and not if others reach it through a proxy (a trusted one,
-    /// or one that gives it another name), or if there is an inspect token or a subscribe
-    /// token.
-    pub fn lets_everybody_inspect(&self, listen: SocketAddr) -> bool {
+    /// Whether tokens or `everybody` limit who may publish.
+    pub fn limits_publishers(&self) -> bool {
+        self.has_tokens() || self.everybody.is_some()
+    }
+
+    /// Returns the rights of all clients of a server that listens on `listen`. Without tokens and `everybody` they may
+    /// subscribe and publish. They may also inspect on loopback, unless the server is behind a proxy.
+    pub fn rights_of_all(&self, listen: SocketAddr) -> Rights {
+        if let Some(everybody) = &self.everybody {
+            return everybody.clone();
+        }
+        if self.has_tokens() {
+            return Rights::default();
+        }
         let is_loopback = listen.ip().to_canonical().is_loopback();
-        let has_tokens =
-            self.inspect_token.is_some() || self.subscribe_token.is_some() || self.has_own_rights();
-        let is_behind_proxy = !self.hosts.is_empty() || !self.trusted_proxies.is_empty();
-        is_loopback && !is_behind_proxy && !has_tokens
+        let may_inspect = is_loopback && !self.is_behind_proxy();
+        let inspect = if may_inspect { Topics::all() } else { Topics::default() };
+        Rights { subscribe: Topics::all(), publish: Topics::all(), inspect, admin: false }
+    }
+}
+
+impl NamedToken {
+    /// A token.
+    pub fn new(name: &str, secret: &str, rights: Rights) -> Self {
+        Self { name: name.to_owned(), secret: Secret::new(secret), rights }
     }
 }
 
@@ -343,12 +336,12 @@ impl fmt::Debug for Secret {
 }
 
 impl Config {
-    /// The settings of a topic. One that is fetched is a value topic by that.
+    /// Returns the settings of a topic. A fetched topic is a value topic.
     pub fn topic(&self, topic: &Topic) -> TopicSettings {
         let named = self.topics.iter().find(|(pattern, _)| pattern.matches(topic));
         let settings = named.map_or(&self.topic_defaults, |(_, settings)| settings).clone();
         match self.upstream(topic) {
-            Some(_) => TopicSettings { kind: FeedKind::Value, ..settings },
+            Some(_) => TopicSettings { kind: FeedKind::OF_DOCUMENTS, ..settings },
             None => settings,
         }
     }
@@ -365,7 +358,7 @@ impl Config {
     /// Whether it is a value topic.
     pub(crate) fn has_values(&self, topic: &Topic) -> bool {
         let stream = self.streams.iter().find(|stream| stream.pattern.matches(topic));
-        stream.map_or_else(|| self.topic(topic).kind, |stream| stream.kind) == FeedKind::Value
+        stream.map_or_else(|| self.topic(topic).kind, |stream| stream.kind).is_state()
     }
 
     /// Whether its events are the rows of a query.
@@ -374,7 +367,7 @@ impl Config {
         is_asked || self.queries.iter().any(|query| query.topic == *topic)
     }
 
-    /// The patterns of topics that it names, as `/metrics` has them; the last means all others.
+    /// Returns the patterns of topics that label `/metrics`. The last one matches all other topics.
     pub fn patterns(&self) -> Vec<Pattern> {
         let of_topics = self.topics.iter().map(|(pattern, _)| pattern);
         let of_streams = self.streams.iter().map(|stream| &stream.pattern);
@@ -388,62 +381,14 @@ impl Config {
         patterns
     }
 
-    /// Where a topic is fetched from, if it is: the index of an upstream.
+    /// Returns the index of the upstream that a topic is fetched from, if any.
     pub fn upstream(&self, topic: &Topic) -> Option<usize> {
         self.upstreams.iter().position(|upstream| upstream.pattern.matches(topic))
     }
 }
 
 impl TopicSettings {
-    /// Sets what `options` name; keys as on the command line.
-    ///
-    /// # Errors
-    /// One sentence naming the wrong key or value.
-    pub fn apply(mut self, options: &Options) -> Result<Self, String> {
-        options.check_keys(&[
-            "kind",
-            "columns",
-            "flush",
-            "batch-events",
-            "batch-bytes",
-            "history-events",
-            "history-bytes",
-            "history-age",
-        ])?;
-        self.kind = options.kind()?.unwrap_or(self.kind);
-        if let Some(columns) = options.text("columns") {
-            self = self.with_columns(columns.split_whitespace())?;
-        }
-        if self.kind == FeedKind::Value && self.columns.is_some() {
-            return Err("columns: a topic of kind=value has documents, not rows".into());
-        }
-        if let Some(flush) = options.duration("flush")? {
-            self.batch.flush_us = flush.as_micros() as u64;
-        }
-        if let Some(events) = options.number("batch-events")? {
-            self.batch.events_max = events.max(1) as usize;
-        }
-        if let Some(bytes) = options.bytes("batch-bytes")? {
-            if bytes > BATCH_BYTES_MAX {
-                return Err("batch-bytes: at most 64MiB".into());
-            }
-            self.batch.bytes_max = bytes;
-        }
-        if let Some(events) = options.number("history-events")? {
-            self.history.events_max = events as usize;
-        }
-        if let Some(bytes) = options.bytes("history-bytes")? {
-            self.history.bytes_max = bytes;
-        }
-        if let Some(age) = options.duration("history-age")? {
-            self.history.age_us_max = age.as_micros() as u64;
-        }
-        Ok(self)
-    }
-}
-
-impl TopicSettings {
-    /// The same with these columns, each `name:type`.
+    /// Declares columns, each `name:type`.
     ///
     /// # Errors
     /// One sentence saying what is wrong with them.

@@ -1,13 +1,13 @@
-//! Who may connect: connections in all, and from one address.
+//! Limits of connections: in total, and per address.
 //!
-//! - `address`: which addresses are counted together
-//! - `forwarded`: the client that a trusted proxy names
-//! - `address_counts`: counts for each address
-//! - `address_rates`: the same of what it begins in a second
+//! - `address`: addresses that count together
+//! - `forwarded`: the client named by a trusted proxy
+//! - `address_counts`: counts per address
+//! - `address_rates`: counts per address and second
 //!
-//! A connection from elsewhere than loopback counts for its address for as long as it
-//! lives. A connection of a trusted proxy does not. Each request over it counts for the client
-//! that the proxy names, until it is answered, or until the subscription that it opens ends.
+//! A connection counts for its address while it lives, except from loopback. A connection of a trusted proxy does not.
+//! Each request over it counts for the client that the proxy names, until it is answered, or until its subscription
+//! ends.
 
 mod address;
 mod address_counts;
@@ -38,18 +38,18 @@ pub(crate) use forwarded::Forwarded;
 /// All connections of a listener.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
-    /// How many there may be in all.
+    /// Maximum number of connections.
     connections: AtomicUsize,
-    /// They belong to the admin listener.
+    /// Whether this is the admin listener.
     pub(crate) is_admin: bool,
     trusted_proxies: Vec<Network>,
-    /// Number of sockets that each shard serves.
+    /// Number of sockets of each shard.
     loads: Vec<AtomicUsize>,
     taken: AtomicUsize,
     by_address: AddressCounts,
 }
 
-/// One connection's place, for as long as it lives.
+/// One connection's permit, for its lifetime.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     address_permit: AddressPermit,
@@ -57,27 +57,27 @@ pub(crate) struct ConnectionPermit {
     is_of_proxy: bool,
 }
 
-/// The client of a request, while the request is answered.
+/// The client of a request, while the request is processed.
 #[derive(Debug)]
 pub(crate) struct Requester {
-    /// The client's address, for which limits are counted: the connection's, or the one that
-    /// its trusted proxy names. It is set for loopback too.
+    /// The client's address for limits: the connection's, or the one that its trusted proxy names. It is set for
+    /// loopback too.
     pub(crate) address: Address,
-    /// Whether what it uses counts for that address. A loopback connection does not count,
-    /// unless it is a trusted proxy's.
+    /// Whether the request counts for that address. A loopback connection does not count, unless it is a trusted
+    /// proxy's.
     pub(crate) is_counted: bool,
-    /// A place of its own, if the connection is a proxy's.
+    /// A separate permit, if the connection is a proxy's.
     address_permit: Option<AddressPermit>,
 }
 
 impl Requester {
-    /// The address that what it uses counts for, if it does for any.
+    /// Returns the address that the request counts for, if any.
     pub(crate) fn counted(&self) -> Option<Address> {
         self.is_counted.then_some(self.address)
     }
 }
 
-/// One of the places that an address may have.
+/// One connection of an address.
 #[derive(Debug)]
 struct AddressPermit {
     connection_limits: Arc<ConnectionLimits>,
@@ -97,34 +97,33 @@ impl ConnectionLimits {
         }
     }
 
-    /// There may be as many as other limits say, from now on. Those that there are stay.
+    /// Changes the limits. Existing connections stay.
     pub(crate) fn change(&self, limits: &Limits) {
         self.connections.store(limits.connections, Relaxed);
         self.by_address.change(limits.of_one_address());
     }
 
-    /// The limits of the admin listener: few connections, separate from all others.
+    /// Returns the limits of the admin listener: few connections, separate from all others.
     pub(crate) fn of_admin() -> Self {
         let limits = Limits { connections: ADMIN_CONNECTIONS, ..Limits::default() };
         Self { is_admin: true, ..Self::new(1, limits, &[]) }
     }
 
-    /// Takes a place for a connection from `address`, on the least-loaded shard. Only the
-    /// thread that accepts calls it.
+    /// Takes a permit for a connection from `address` on the least-loaded shard. Only the accepting thread calls it.
     ///
     /// # Errors
-    /// When no place is free.
+    /// When a limit is reached.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<ConnectionPermit, Refusal> {
         let address = address.to_canonical();
         let is_of_proxy = self.trusted_proxies.iter().any(|network| network.contains(address));
         let is_counted = !is_of_proxy && !address.is_loopback();
-        let address_permit = self.address_permit(Address::of(address), is_counted)?;
+        let address_permit = self.address_permit(Address::from_ip(address), is_counted)?;
         let load = |shard: &usize| self.loads[*shard].load(Relaxed);
         let shard = (0..self.loads.len()).min_by_key(load).unwrap_or_default();
         ConnectionPermit::new(address_permit, shard as u32, is_of_proxy)
     }
 
-    /// Takes one more place for an address, if it is counted.
+    /// Takes another permit for an address, if it counts.
     fn address_permit(
         self: &Arc<Self>,
         address: Address,
@@ -138,7 +137,7 @@ impl ConnectionLimits {
         Ok(AddressPermit { connection_limits: Arc::clone(self), address, is_counted })
     }
 
-    /// Counts one more connection in total.
+    /// Counts a connection in total.
     fn take_room(&self) -> Result<(), Refusal> {
         let most = self.connections.load(Relaxed);
         let one_more = |taken| (taken < most).then_some(taken + 1);
@@ -157,23 +156,23 @@ impl ConnectionPermit {
         Ok(Self { address_permit, shard, is_of_proxy })
     }
 
-    /// The shard that serves it.
+    /// Returns the connection's shard.
     pub(crate) fn shard(&self) -> usize {
         self.shard as usize
     }
 
-    /// Its address. For a proxy's connection, the proxy's own.
+    /// Returns the connection's address; for a proxy's connection, the proxy's own.
     pub(crate) fn address(&self) -> Address {
         self.address_permit.address
     }
 
-    /// Whether it belongs to the admin listener.
+    /// Returns whether it belongs to the admin listener.
     pub(crate) fn is_admin(&self) -> bool {
         self.address_permit.connection_limits.is_admin
     }
 
-    /// What a request over this connection says about its client, if the connection is a
-    /// trusted proxy's. Such headers from others are ignored.
+    /// Parses the client in a request's headers, if the connection is a trusted proxy's. Such headers from others are
+    /// ignored.
     ///
     /// # Errors
     /// As [`Forwarded::read`].
@@ -186,15 +185,15 @@ impl ConnectionPermit {
         }
     }
 
-    /// The address of the client of such a request.
+    /// Returns the address of the client of such a request.
     pub(crate) fn client(&self, forwarded: &Forwarded) -> Address {
         forwarded.address.unwrap_or(self.address_permit.address)
     }
 
-    /// The client of such a request. A proxy that names nobody counts as its own client.
+    /// Returns the client of such a request. A proxy that names no client counts as its own client.
     ///
     /// # Errors
-    /// When the client of a proxy has reached its limit.
+    /// When the client behind a proxy has reached its limit.
     pub(crate) fn requester(&self, forwarded: &Forwarded) -> Result<Requester, Refusal> {
         if !self.is_of_proxy {
             let AddressPermit { address, is_counted, .. } = self.address_permit;
@@ -205,11 +204,10 @@ impl ConnectionPermit {
         Ok(Requester { address, is_counted: true, address_permit: Some(address_permit) })
     }
 
-    /// Takes a place for one of the subscribers that share this connection. It costs as much as
-    /// a connection.
+    /// Takes a permit for one of several subscribers on this connection. It costs as much as a connection.
     ///
     /// # Errors
-    /// When no place is free.
+    /// When a limit is reached.
     pub(crate) fn for_stream(&self, requester: Requester) -> Result<Self, Refusal> {
         let own = &self.address_permit;
         let address_permit = requester
@@ -218,7 +216,7 @@ impl ConnectionPermit {
         Self::new(address_permit?, self.shard, false)
     }
 
-    /// The same place, for a subscriber that uses the connection alone.
+    /// Transfers the permit to a subscriber that uses the connection alone.
     pub(crate) fn transferred_to(mut self, requester: Requester) -> Self {
         if let Some(address_permit) = requester.address_permit {
             self.address_permit = address_permit;
@@ -294,7 +292,8 @@ mod tests {
     fn a_proxys_connection_counts_for_the_clients_that_it_names() {
         let connection_limits = connection_limits(9, 1, &["127.0.0.1"]);
         let [one, other] = [(); 2].map(|()| connection_limits.take(ip("127.0.0.1")).unwrap());
-        let named = |text: &str| Forwarded { address: Some(Address::of(ip(text))), is_https: None };
+        let named =
+            |text: &str| Forwarded { address: Some(Address::from_ip(ip(text))), is_https: None };
         let requester = one.requester(&named("192.0.2.1")).unwrap();
         assert!(other.requester(&named("192.0.2.1")).is_err());
         let subscriber = one.transferred_to(requester);
@@ -302,7 +301,7 @@ mod tests {
         drop(subscriber);
         let beside = other.for_stream(other.requester(&named("192.0.2.1")).unwrap()).unwrap();
         assert!(other.requester(&named("192.0.2.1")).is_err());
-        // A proxy that names nobody is its own client.
+        // A proxy that names no client is its own client.
         let itself = other.requester(&Forwarded::default()).unwrap();
         assert!(other.requester(&Forwarded::default()).is_err());
         drop((beside, itself, other));

@@ -1,7 +1,7 @@
-//! Topics whose events are the rows of queries: what they read, and their plans, as far as their columns are known.
-//! Pure, but for the lock around those that clients ask for (`asked`).
+//! Derived topics, whose events are the rows of queries: sources and, where columns are known, plans. Pure, except for
+//! the lock around ad hoc queries (`ad_hoc`).
 
-mod asked;
+mod ad_hoc;
 mod memory;
 
 use std::sync::Arc;
@@ -13,42 +13,42 @@ use thalweg_wire::{Epoch, Topic};
 
 use crate::config::{ASKED_TOPICS, Config, QueryConfig};
 
-pub(crate) use asked::{AskedQueries, NoBeginning, ParsedQuery};
+pub(crate) use ad_hoc::{AdHocQueries, NoBeginning, ParsedQuery};
 pub(crate) use memory::MemoryShare;
 
 /// A topic whose events are the rows of a query.
 #[derive(Debug, Clone)]
 pub(crate) struct DerivedTopic {
-    /// The topic of its rows.
+    /// The topic of the rows.
     pub(crate) output: Topic,
     pub(crate) query: Query,
-    /// The topic that it reads.
+    /// The source topic.
     pub(crate) source: Topic,
-    /// Its plan, if the columns of its source are declared. Otherwise it is made when there are events.
+    /// The plan, if the source's columns are declared. Otherwise it is made when events come.
     pub(crate) plan: Option<Arc<Plan>>,
-    /// Its source is in a stream that several nodes share, or has rows of such a query. Then each of them makes the same
-    /// rows, at the same positions.
+    /// Whether several nodes share its source, in a stream or through such a query. Each node then makes the same rows
+    /// at the same positions.
     pub(crate) is_shared: bool,
 }
 
 impl DerivedTopic {
-    /// Memory of its text and its plan, in bytes, about.
+    /// Returns the approximate memory of its text and plan, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.query.memory_bytes() + self.plan.as_ref().map_or(0, |plan| plan.memory_bytes())
     }
 }
 
-/// Reads and plans the queries of a configuration. The columns of their rows are declared in it.
+/// Parses and plans the queries of a configuration, and declares the columns of their rows in it.
 ///
 /// # Errors
-/// The topic of a query that cannot run, and why.
+/// The topic of a query that cannot run, and the reason.
 pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, String)> {
     let mut waiting = Vec::new();
     for wanted in &config.queries {
         let derived = read(config, wanted).map_err(|error| (wanted.topic.clone(), error))?;
         waiting.push(derived);
     }
-    // A query over another one's topic is planned after that.
+    // A query over another query's topic is planned after that one.
     let mut planned = Vec::new();
     while !waiting.is_empty() {
         let is_waited_for = |source: &Topic| waiting.iter().any(|other| other.output == *source);
@@ -78,17 +78,17 @@ pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, 
     Ok(planned)
 }
 
-/// The columns of a plan's rows.
+/// Returns the columns of a plan's rows.
 pub(crate) fn columns_of(plan: &Plan) -> Option<Columns> {
     let declarations =
         plan.results().iter().map(|column| format!("{}:{}", column.name, column.type_name()));
     let declarations: Vec<String> = declarations.collect();
-    // All that a plan may have can be declared.
+    // Every type of a plan can be declared.
     Columns::declared(declarations.iter().map(String::as_str)).ok()
 }
 
-/// The columns of the rows of a query that a client has asked for, if they are those of its plan. Of events as they are
-/// they are inferred, like those of its source.
+/// Returns the columns of an ad hoc query's rows, if they are those of its plan. Unchanged events have inferred
+/// columns, like their source.
 pub(crate) fn columns_asked(plan: &Plan) -> Option<Columns> {
     let is_inferred = plan.is_whole() && plan.schema().are_inferred();
     if is_inferred { None } else { columns_of(plan) }
@@ -112,10 +112,10 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
     Ok(DerivedTopic { output: topic.clone(), query, source, plan: None, is_shared })
 }
 
-/// Whether a topic can be queried.
+/// Checks that a topic can be queried.
 ///
 /// # Errors
-/// Why not.
+/// The reason why not.
 pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String> {
     if config.has_values(source) {
         return Err(format!(
@@ -130,20 +130,20 @@ pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String
     Ok(())
 }
 
-/// Whether several nodes share a topic, because it is in a stream.
+/// Returns whether several nodes share a topic, because it is in a stream.
 pub(crate) fn is_in_stream(config: &Config, topic: &Topic) -> bool {
     !config.is_derived(topic) && config.streams.iter().any(|stream| stream.pattern.matches(topic))
 }
 
-/// What is said of a shared topic whose columns are not declared: nodes that infer them need not agree.
+/// Returns the error for a shared topic without declared columns: nodes could infer different ones.
 pub(crate) fn undeclared(source: &Topic) -> String {
     format!(
         "several nodes share {source}: declare its columns on each, with --topic '{source},columns=NAME:TYPE …'"
     )
 }
 
-/// The incarnation of a shared query's rows: the same on every node that runs it over the same events, and leaves out those whose
-/// times are so far ahead.
+/// Returns the epoch of a shared query's rows: equal on every node that runs it over the same events with the same
+/// limit of lead time.
 pub(crate) fn epoch_of(derived: &DerivedTopic, lead_ms: i64, source: Epoch) -> Epoch {
     let mut bytes = derived.query.identity();
     let plan = derived.plan.as_deref();
@@ -165,13 +165,17 @@ mod tests {
         config.sources.push(SourceConfig::parse("cars=cars").unwrap());
         let columns = Columns::declared(["speed:double", "time:time"]).unwrap();
         config.declare(&"cars".parse().unwrap(), columns);
-        config.queries = queries.iter().map(|text| QueryConfig::parse(text).unwrap()).collect();
+        let query = |text: &&str| {
+            let (topic, text) = text.split_once('=').unwrap();
+            QueryConfig { topic: topic.parse().unwrap(), text: text.to_owned() }
+        };
+        config.queries = queries.iter().map(query).collect();
         let found = prepare(&mut config).map_err(|(topic, error)| format!("{topic}: {error}"))?;
         let shown = |derived: DerivedTopic| {
             let columns = derived.plan.as_deref().and_then(columns_of);
             let columns = columns.iter().flat_map(Columns::iter);
             let columns: Vec<String> =
-                columns.map(|it| format!("{}:{}", it.name, it.kind)).collect();
+                columns.map(|column| format!("{}:{}", column.name, column.kind)).collect();
             format!("{} of {}: {}", derived.output, derived.source, columns.join(" "))
         };
         Ok(found.into_iter().map(shown).collect())

@@ -1,21 +1,20 @@
-//! Documents of topics that are fetched from an HTTP server, while somebody subscribes to them.
+//! Fetches documents of topics from HTTP servers while clients subscribe to them.
 //!
-//! One thread fetches for all shards, so that limits are those of the whole server and neither a
-//! slow upstream nor a large document takes time of a shard: bodies are read, decompressed and
-//! checked here. A topic's home shard says what is wanted, by a [`Demand`], and gets [`Fetched`]
-//! documents, ready to be appended.
+//! One thread fetches for all shards: limits apply to the whole server, and neither a slow upstream nor a large
+//! document takes time of a shard. The thread reads, decompresses and checks bodies. A topic's owner shard sends a
+//! [`FetchDemand`], and receives [`Fetched`] documents, ready to be appended.
 //!
 //! ```text
-//! fetcher    the thread: what is wanted, what is under way, what comes of it
-//! schedule   which topic is fetched when, and how many at a time   (pure)
-//! freshness  what a response says of that (RFC 9111)               (pure)
-//! exchange   one fetch: a request, and what its response comes to
-//! body       decoding, within bounds                               (pure)
+//! fetcher    the thread: demands, fetches in flight, results
+//! schedule   times of fetches, and how many are in flight   (pure)
+//! freshness  caching headers of responses (RFC 9111)        (pure)
+//! exchange   one fetch: a request and its result
+//! body       decoding, within bounds                        (pure)
 //! host       connections
-//! keys       the keys of signed tokens, on a thread of their own
-//! redirect   where one leads                                   (pure)
-//! gone       what upstreams do not have                            (pure)
-//! tls        whom to trust
+//! keys       the keys of signed tokens, on their own thread
+//! redirect   the target of a redirect                       (pure)
+//! gone       documents that upstreams do not have           (pure)
+//! tls        trusted certificates
 //! ```
 
 mod body;
@@ -29,33 +28,33 @@ mod redirect;
 mod schedule;
 mod tls;
 
+use thalweg_core::stream::Payloads;
 use thalweg_wire::Topic;
 use tokio::sync::mpsc;
 
 use crate::connection_limits::Address;
 pub(crate) use fetcher::Fetcher;
 pub(crate) use keys::KeyReader;
-use thalweg_core::stream::Payloads;
 
-/// A shard's word on a topic: fetch it, or do not.
+/// A shard's demand for a topic's document.
 #[derive(Debug, Clone)]
-pub(crate) enum Demand {
-    /// Its home wants its document.
+pub(crate) enum FetchDemand {
+    /// Fetch the document for its owner shard.
     Start {
-        /// Where documents go.
+        /// The shard that receives documents.
         shard: usize,
         topic: Topic,
         /// The upstream's index in the configuration.
         upstream: usize,
         readers: Readers,
     },
-    /// Several addresses read it from now on.
+    /// Several addresses read the topic from now on.
     Share(Topic),
-    /// Its document is not wanted any more.
+    /// Stop fetching the document.
     Stop(Topic),
 }
 
-/// The addresses that read a topic. Those of a client that is not counted for one are `None`.
+/// The addresses that read a topic. A client that is not counted has `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Readers {
     #[default]
@@ -65,7 +64,7 @@ pub(crate) enum Readers {
 }
 
 impl Readers {
-    /// One more. Returns whether they have become several by this.
+    /// Adds a reader. Returns whether there are several addresses now and were not before.
     pub(crate) fn add(&mut self, address: Option<Address>) -> bool {
         let before = *self;
         *self = match before {
@@ -77,16 +76,15 @@ impl Readers {
     }
 }
 
-/// What has come of a topic, for its home shard.
+/// The result of a topic's fetch, for its owner shard.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) topic: Topic,
-    /// A document that differs from the one before, as one event; `None`: there is none, and
-    /// asking again will not help for a while.
+    /// A changed document as one event; `None`: the upstream does not have it, and asking again is useless for a while.
     pub(crate) document: Option<Payloads>,
-    /// When it was asked for, in µs.
+    /// The time of the request, in µs.
     pub(crate) asked_us: u64,
 }
 
-/// Where a shard's demands go.
-pub(crate) type Demands = mpsc::Sender<Demand>;
+/// The queue of a shard's demands.
+pub(crate) type Demands = mpsc::Sender<FetchDemand>;

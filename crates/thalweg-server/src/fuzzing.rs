@@ -1,29 +1,29 @@
-//! Access to the code that reads input from strangers. It is only for the fuzz targets, which
-//! cannot reach private items. cargo-fuzz sets the `cfg`.
+//! Access to code that parses untrusted input, for the fuzz targets, which cannot reach private items. cargo-fuzz sets
+//! the `cfg`.
 
 use std::{cell::RefCell, sync::Arc};
 
 use http::{HeaderMap, request::Parts};
-use thalweg_wire::{ErrorCode, Topic};
+use thalweg_wire::{ErrorCode, Topic, answer::refusal};
 
 use crate::{
     access::{AccessPolicy, Holder, MadeOf, Reading, Ticket, Tickets, Writing},
     clock::Now,
     config::{Config, Limits},
+    protocol::{Command, Request, thalweg},
     refusal::Refusal,
-    shard,
     transport::{Query, head, negotiate},
 };
 
-/// Why something is refused.
+/// The reason for a refusal.
 pub type Refused = (ErrorCode, String);
 
-/// The holder of the token or ticket that was presented.
+/// The holder of the presented token or ticket.
 #[derive(Debug, Clone)]
 pub struct Who(Arc<Holder>);
 
 impl Who {
-    /// The name of the token: `nobody`, `subscriber` or `publisher`.
+    /// Returns the name of the token: `nobody`, `subscriber` or `publisher`.
     pub fn name(&self) -> &str {
         if self.0.is_nobody() { "nobody" } else { self.0.token() }
     }
@@ -38,14 +38,14 @@ pub struct RequestChecks<'a> {
 
 /// A subscription that would be opened.
 pub struct Begun {
-    /// The response's bytes over HTTP/1.1, its first ones of the body included.
+    /// The response's bytes over HTTP/1.1, with the first ones of the body.
     pub head: Vec<u8>,
     /// Its topics.
     pub topics: Vec<Topic>,
 }
 
 impl<'a> RequestChecks<'a> {
-    /// The request handling of a server with this configuration.
+    /// Returns the request handling of a server with this configuration.
     ///
     /// # Errors
     /// One sentence for the user.
@@ -69,7 +69,7 @@ impl<'a> RequestChecks<'a> {
     /// Prepares a `GET` for topics as if it asked for a subscription.
     ///
     /// # Errors
-    /// Those of reading the query, and of negotiating with it and the headers.
+    /// Those of parsing the query, and of negotiating.
     pub fn begin(&self, request: &Parts, admitted: HeaderMap) -> Result<Begun, Refused> {
         let query = query(request)?;
         let path_topic = request.uri.path().strip_prefix("/v1/topics/");
@@ -78,15 +78,11 @@ impl<'a> RequestChecks<'a> {
         let admitted = admitted.into_iter().filter_map(|(name, value)| Some((name?, value)));
         subscribe.head.headers_mut().extend(admitted);
         let topics = subscribe.topics.into_iter().map(|(topic, _)| topic).collect();
-        let mut head = head::to_bytes(&subscribe.head, subscribe.format);
-        if subscribe.format.has_columns() {
-            // Where the stream begins would come before.
-            head.extend_from_slice(b"\r\n");
-        }
+        let head = head::to_bytes(&subscribe.head, subscribe.format);
         Ok(Begun { head, topics })
     }
 
-    /// Whose token or ticket a request presents.
+    /// Returns the holder of a request's token or ticket.
     ///
     /// # Errors
     /// Those of the query, and as the access policy's.
@@ -102,12 +98,12 @@ impl<'a> RequestChecks<'a> {
         holder.map(Who).map_err(refused)
     }
 
-    /// The holder of the token with this name, which it has.
+    /// Returns the holder of the token with this existing name.
     pub fn named(&self, name: &str) -> Who {
         Who(self.access.holders.named(name).unwrap_or_else(|| self.access.holders.everybody()))
     }
 
-    /// A ticket.
+    /// Issues a ticket.
     ///
     /// # Errors
     /// As the access policy's.
@@ -118,7 +114,7 @@ impl<'a> RequestChecks<'a> {
         Ok(ticket.text())
     }
 
-    /// Whether somebody may subscribe to a topic, and publish to it.
+    /// Returns whether the holder may subscribe to a topic, and publish to it.
     pub fn authorise(&self, who: &Who, topic: &Topic) -> [Result<(), Refused>; 2] {
         let reading = self.access.allow(&who.0, Reading(topic.clone()));
         let writing = self.access.allow(&who.0, Writing(topic.clone()));
@@ -126,16 +122,21 @@ impl<'a> RequestChecks<'a> {
     }
 }
 
-/// Reads a command. If it publishes, returns its events, joined.
+/// Parses a command. Returns the joined events of a publish.
 ///
 /// # Errors
 /// The answer that refuses it.
 pub fn read_command(text: &str, limits: &Limits) -> Result<Option<Vec<u8>>, Vec<u8>> {
-    shard::read_command(text, limits)
+    let Request { id, command, .. } = thalweg::read(text, Some(limits.event_bytes));
+    match command {
+        Err(refused) => Err(refusal(refused.code, &refused.message, id.as_deref(), None)),
+        Ok(Command::Publish { payloads, .. }) => Ok(Some(payloads.joined().to_vec())),
+        Ok(_) => Ok(None),
+    }
 }
 
 fn query(request: &Parts) -> Result<Query<'_>, Refused> {
-    Query::of(request).map_err(refused)
+    Query::from_request(request).map_err(refused)
 }
 
 fn refused(refusal: Refusal) -> Refused {

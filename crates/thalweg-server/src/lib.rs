@@ -3,31 +3,32 @@
 //! ```text
 //! source ─► stream ─► fanout ─► transport ─► browser
 //!
-//! config             what a user may set, and the reasons for the defaults
-//! source             ways in
-//! backend            ways in and out: topics that another system keeps, for several servers
-//! fetch              ways in: documents of HTTP servers that know nothing of push
-//! thalweg-core       ordered, bounded topic history; who gets what next  (pure)
-//! transport          ways out: the only place with subscribers' sockets
+//! config             settings, and the reasons for their defaults
+//! source             events in
+//! broker             events in and out: topics that a broker orders and stores, for several servers
+//! fetch              events in: documents of HTTP servers without push
+//! thalweg-core       ordered, bounded topic history; delivery to subscribers  (pure)
+//! transport          events out: the only place with subscribers' sockets
+//! protocol           protocols between clients and the server
 //! shard              one thread that wires the four above together
-//! home               which shard a topic's order is made on               (pure)
+//! owner_shard        maps topics to their owner shards                (pure)
 //! http               requests: routing, publishing, takeover
 //! serve              shards, listener, shutdown
-//! answers            answers that clients have not read                  (pure)
-//! metrics            what is counted
-//! access             who may do what                                     (pure)
-//! connection_limits  who may connect
-//! pages              files that browsers show
+//! answers            unread answers                                   (pure)
+//! metrics            counters and gauges
+//! access             the access policy                                (pure)
+//! connection_limits  limits of connections
+//! pages              files for browsers
 //! runs               the lab's runs in a folder
-//! refusal            why a request or a command is refused
-//! clock              the one clock
-//! fuzzing            input from strangers, only for the fuzz targets
+//! refusal            refusals of requests and commands
+//! clock              the clock
+//! fuzzing            untrusted input, only for the fuzz targets
 //! ```
 
 mod access;
 mod answers;
 mod audit;
-pub mod backend;
+pub mod broker;
 mod clock;
 pub mod config;
 mod connection_limits;
@@ -36,12 +37,12 @@ mod fetch;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod home;
 mod http;
-mod log_throttle;
 mod metrics;
+mod owner_shard;
 pub mod pages;
 mod process;
+mod protocol;
 mod rates;
 mod refusal;
 mod runs;
@@ -51,5 +52,4 @@ mod source;
 mod transport;
 
 pub use clock::now_us;
-pub use log_throttle::LogThrottle;
 pub use serve::{ServeError, Server, check, serve};

@@ -1,22 +1,22 @@
-//! What the server counts, for `/metrics`.
+//! The server's counts, for `/metrics`.
 //!
-//! Each shard counts in numbers of its own, and only its thread writes them; so does the thread that
-//! fetches. So counting is a
-//! plain load and a plain store, and no cache line is shared until somebody asks for the metrics.
+//! Each shard has its own numbers, which only its thread writes, and so has the fetching thread. Counting is therefore
+//! a plain load and a plain store, and no cache line is shared until somebody reads the metrics.
 
 mod metric;
 mod query_costs;
 
 use std::{
+    collections::HashSet,
     fmt::{Display, Write},
     sync::Arc,
 };
 
+use thalweg_broker::{BrokerCounts, Family, FamilyValue};
 use thalweg_wire::{EndCode, ErrorCode, Pattern, close};
 
 use crate::{
-    audit::{Asker, Lines, is_audited},
-    backend::{BackendCounts, Family, FamilyValue},
+    audit::{AuditLines, RequestOrigin, is_audited},
     process,
     refusal::Refusal,
 };
@@ -25,12 +25,10 @@ use metric::Histogram;
 pub(crate) use metric::Metric;
 pub(crate) use query_costs::{QueryCost, QueryCosts};
 
-/// The media type in Accept of a client that wants [`ExpositionFormat::OpenMetrics`], as
-/// Prometheus does.
+/// The media type in Accept of a client that accepts [`ExpositionFormat::OpenMetrics`], such as Prometheus.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// How metrics are written. The two differ in the name of a counter's family, and in the last
-/// line.
+/// The format of metrics. The two differ in the name of a counter's family, and in the last line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpositionFormat {
     /// OpenMetrics 1.0.0.
@@ -69,7 +67,7 @@ macro_rules! counts {
                 kind: Kind::$kind,
             },)+];
 
-            /// The single numbers. The numbers by code, if there are some, follow them.
+            /// Returns the single numbers. The numbers by code, if any, follow them.
             fn singles(&self) -> [u64; Self::ALL.len()] {
                 [$(self.$name.get(),)+]
             }
@@ -84,7 +82,7 @@ counts! {
         connections: Gauge,
         /// Topics with a log on this shard.
         topics: Gauge,
-        /// Topics that only subscribers hold: without events, or whose home has not answered.
+        /// Topics that only subscribers hold: without events, or before their owner shard has answered.
         subscribed_topics: Gauge,
         /// Memory of retained batches, in bytes.
         history_bytes: Gauge,
@@ -92,39 +90,45 @@ counts! {
         tail_bytes: Gauge,
         /// Memory of trimmed batches that partly sent frames still need, in bytes.
         pinned_bytes: Gauge,
-        /// Memory of events that were read back for subscribers, in bytes.
+        /// Memory of events backfilled for subscribers, in bytes.
         recalled_bytes: Gauge,
+        /// Publishes that brokers have not answered, as messages.
+        stores_in_flight: Gauge,
+        /// Memory of events that brokers have not stored yet, in bytes.
+        unstored_bytes: Gauge,
+        /// Publishes to brokers that were abandoned with their topic.
+        stores_abandoned: Counter,
         /// Subscribers whose socket is full.
         blocked_connections: Gauge,
         /// Sockets accepted.
         accepted: Counter,
-        /// Connections whose peer was gone without a word: it acknowledged nothing for `peer-timeout`.
+        /// Connections whose peer vanished: it acknowledged nothing for `peer-timeout`.
         peers_vanished: Counter,
         /// Subscriptions' connections taken over.
         subscribed: Counter,
-        /// Events appended by this shard as their topics' home.
+        /// Events appended by this shard as their topics' owner shard.
         events_published: Counter,
-        /// Acts of subjects and addresses whose rates were not counted, because there were too many of these.
+        /// Actions of subjects and addresses that rate limits did not count, because there were too many of these.
         rates_uncounted: Counter,
-        /// Lines of the log about refusals that were left out, because there were too many in a second.
+        /// Omitted log lines about refusals, because of too many in a second.
         audit_left_out: Counter,
         /// Topics that have ended: deleted, or gone upstream.
         topics_ended: Counter,
-        /// Topics of streams that nobody read, and that gave way to others.
+        /// Unread topics of streams that were evicted for others.
         topics_evicted: Counter,
         /// Batches sealed.
         batches_sealed: Counter,
-        /// Turns that a shard took although more was coming in, because it had waited for that for too long.
+        /// Turns that a shard took while input was still coming, because it had waited too long.
         turns_forced: Counter,
-        /// Pages of older events that were read back for subscribers.
+        /// Pages of older events backfilled for subscribers.
         cold_reads: Counter,
         /// Patches made of versions of value topics.
         patches_made: Counter,
-        /// Patches given up: too slow, larger than the document, or of what JSON readers change.
+        /// Patches given up: too slow, larger than the document, or of values that JSON parsers change.
         patches_given_up: Counter,
-        /// Frames of columns made: one for each batch that is read as columns.
+        /// Frames of columns made: one for each batch read as columns.
         columns_frames: Counter,
-        /// Values that could not be read as their columns are declared: they are null.
+        /// Values that are not of their column's declared type: they are null.
         columns_unreadable: Counter,
         /// Changes of an inferred schema, which end the streams of its readers.
         columns_changed: Counter,
@@ -134,85 +138,86 @@ counts! {
         sends: Counter,
         /// Bytes sent to subscribers.
         sent_bytes: Counter,
-        /// Sends that a full socket cut short.
+        /// Sends cut short by a full socket.
         full_sends: Counter,
         /// Gaps announced, or topics ended under `policy=close`, because a subscriber fell behind.
         gaps_slow: Counter,
         /// Gaps announced, or topics ended under `policy=close`, because a cursor was older than the history.
         gaps_trimmed: Counter,
-        /// Gaps announced because a cursor was of another epoch.
+        /// Gaps announced because a cursor had another epoch.
         gaps_epoch: Counter,
         /// Subscribers told that the newest version of a value topic is unknown.
         gaps_unknown: Counter,
-        /// Most events that a subscriber whose socket is full is behind.
+        /// Most events that a subscriber with a full socket is behind.
         lag_events_max: Gauge,
         /// HTTP/2 streams and answers to long polls among the connections.
         piped_connections: Gauge,
         /// Requests whose bodies are being read.
         requests: Gauge,
-        /// Memory of requests' bodies that are being read, in bytes.
+        /// Memory of request bodies being read, in bytes.
         body_bytes: Gauge,
         /// Memory of unfinished WebSocket messages, in bytes.
         unfinished_bytes: Gauge,
-        /// Memory of answers that clients have not taken, in bytes.
+        /// Memory of unread answers, in bytes.
         answer_bytes: Gauge,
         /// Memory of trimmed batches that only unread answers still need, in bytes.
         answer_pinned_bytes: Gauge,
-        /// Connections ended because they held most of either when it was too much.
+        /// Connections closed for their unread answers: they held most above a limit, or read nothing while other
+        /// histories waited.
         answers_cut: Counter,
-        /// HTTP/2 streams refused because their connection had as many as it may.
+        /// HTTP/2 streams refused because their connection had the maximum.
         h2_refused_streams: Counter,
-        /// HTTP/2 connections ended for resetting streams or for other misuse.
+        /// HTTP/2 connections closed for resetting streams or for other misuse.
         h2_misuses: Counter,
         /// TLS handshakes that failed or took too long.
         tls_failures: Counter,
-        /// Tickets that are void because their token was given too many newer ones.
+        /// Tickets voided because their token got too many newer ones.
         tickets_replaced: Counter,
-        /// Publishes answered from memory, their idempotency keys being known.
+        /// Publishes answered from memory because of a known idempotency key.
         retries_replayed: Counter,
         /// Acks received as commands.
         acks: Counter,
         /// Heartbeats sent.
         heartbeats: Counter,
-        /// Sources that do not tick because nobody subscribes to their topics.
+        /// Sources that are idle because nobody subscribes to their topics.
         sources_idle: Gauge,
         /// Queries whose rows are topics.
         queries: Gauge,
-        /// Those that cannot run over the events that there are: the log says why.
+        /// Queries that cannot run over their events: the log has the reasons.
         queries_failed: Gauge,
-        /// Queries of clients that were read or planned.
+        /// Queries of clients that were parsed or planned.
         queries_planned: Counter,
-        /// Time that this took.
+        /// Time of parsing and planning queries of clients.
         query_planning_seconds: MicrosTotal,
-        /// Events that queries have read.
+        /// Events read by queries.
         query_events: Counter,
-        /// Rows that queries have made.
+        /// Rows made by queries.
         query_rows: Counter,
-        /// Events whose window was over when they came, each once for each window.
+        /// Late events, once for each ended window that they belong to.
         query_late: Counter,
-        /// Events whose time was further ahead of when they were published than it may be.
+        /// Events whose time was too far ahead of their publication.
         query_ahead: Counter,
-        /// Windows, events and rows that are lost because of a bound (groups, memory, open windows, the size of a row), and
+        /// Windows, events and rows lost because of a bound (groups, memory, open windows, the size of a row), and
         /// events over which a query cannot run.
         query_refused: Counter,
-        /// Texts that were longer than an expression of a query may read or make. They are NULL there.
+        /// Texts too long for an expression of a query to read or make. They are NULL there.
         query_oversized: Counter,
-        /// Casts, operations, functions and sums of queries that had no result, such as CAST('x' AS INT) and 1 / 0. They are
-        /// NULL.
+        /// Casts, operations, functions and sums of queries without a result, such as CAST('x' AS INT) and 1 / 0. They
+        /// are NULL.
         query_without_result: Counter,
-        /// Steps that queries took.
+        /// Steps of queries.
         query_steps: Counter,
-        /// Values that could not be read as their columns' types. They are NULL.
+        /// Values that are not of their column's type. They are NULL.
         query_unreadable: Counter,
-        /// Events without a time, which are in no window.
+        /// Events without a time, which belong to no window.
         query_without_time: Counter,
-        /// How often columns of a query's source became wider, because an event did not fit them.
+        /// Changes of a query's inferred source columns by an event that did not fit.
         query_changes: Counter,
-        /// Windows that were not emitted, because events that were in them are lost, or a bound was reached.
+        /// Windows not emitted because of lost events or a bound.
         query_windows_lost: Counter,
         /// Ticks of sources.
         source_ticks: Counter,
-        /// Ticks of sources that were over 1 ms late.
+        /// Ticks of sources over 1 ms late.
         source_ticks_late: Counter,
         /// Largest lateness of a source's tick.
         source_lateness_seconds_max: Micros,
@@ -221,108 +226,109 @@ counts! {
     refused: [Metric; ErrorCode::ALL.len()],
     /// Closes by code.
     closed: [Metric; close::ALL.len()],
-    /// Queries that exceeded a limit, by the code with which they end.
+    /// Queries that exceeded a limit, by end code.
     overruns: [Metric; EndCode::ALL.len()],
-    /// Lines of the log about refusals, by code.
-    lines: [Lines; ErrorCode::ALL.len()],
-    /// How long events took to be sent.
+    /// Log lines about refusals, by code.
+    lines: [AuditLines; ErrorCode::ALL.len()],
+    /// Time from publication to sending of events.
     delivery: Histogram,
-    /// By the pattern of the topic, in the order in which they were given.
+    /// By the pattern of the topic, in the configured order.
     by_pattern: Box<[PatternCounts]>,
 }
 
 counts! {
     /// The counts of the topics of one pattern, on one shard.
     PatternCounts {
-        /// Topics of a pattern, each on its home shard.
+        /// Topics of a pattern, each on its owner shard.
         pattern_topics: Gauge,
         /// Subscriptions to topics of a pattern.
         pattern_subscriptions: Gauge,
-        /// Events of topics of a pattern: published here, or brought by the backend.
+        /// Events of topics of a pattern: published here, or delivered by the broker.
         pattern_events: Counter,
     }
 }
 
 counts! {
-    /// The counts of the keys at the URL of an issuer. Only the thread that reads them counts in them.
+    /// The counts of an issuer's published keys. Only the thread that reads the keys writes them.
     KeyCounts {
-        /// Keys at --jwks-url by which tokens are verified.
+        /// Keys at --jwks-url that verify tokens.
         jwks_keys: Gauge,
-        /// Keys at --jwks-url that are not used: the log says why.
+        /// Unusable keys at --jwks-url: the log has the reasons.
         jwks_keys_skipped: Gauge,
-        /// Times that the keys at --jwks-url could not be read. Those from before stay.
+        /// Failed reads of the keys at --jwks-url. Earlier keys stay valid.
         jwks_errors: Counter,
     }
 }
 
 counts! {
-    /// The counts of one upstream. Only the thread that fetches counts in them.
+    /// The counts of one upstream. Only the fetching thread writes them.
     UpstreamCounts {
         /// Topics that are fetched.
         upstream_topics: Gauge,
-        /// Fetches under way.
+        /// Fetches in flight.
         upstream_in_flight: Gauge,
         /// Topics that are due and wait because of a limit of fetches.
         upstream_waiting: Gauge,
-        /// Fetches that were seen to wait although there was room (once a second): their address, or keys that were never answered, have their part of it.
+        /// Fetches seen waiting although there was room (sampled once a second): the share of their address, or of keys
+        /// without any answer, is used up.
         upstream_held_back: Counter,
         /// Fetches begun.
         upstream_fetches: Counter,
-        /// Fetches answered with 304: the document was the known one.
+        /// Fetches answered with 304: the document has not changed.
         upstream_not_modified: Counter,
-        /// Fetches that brought the known document again.
+        /// Fetches that returned the known document again.
         upstream_unchanged: Counter,
-        /// Bytes of documents, as they were sent.
+        /// Bytes of documents, as sent by the upstream.
         upstream_bytes: Counter,
-        /// Fetches answered with: there is no such document.
+        /// Fetches answered with: no such document.
         upstream_gone: Counter,
-        /// Topics that were not fetched because it was remembered that there is no such document.
+        /// Topics not fetched because the server remembers that the upstream has no such document.
         upstream_gone_remembered: Counter,
-        /// Fetches that failed.
+        /// Failed fetches.
         upstream_errors: Counter,
         /// Fetches that failed because they took too long.
         upstream_timeouts: Counter,
-        /// Fetches that failed because the document is larger than it may be.
+        /// Fetches that failed because the document exceeds the size limit.
         upstream_too_large: Counter,
-        /// Fetches that failed because of a redirect to another host, or too many of them.
+        /// Fetches that failed because of a redirect to another host, or too many redirects.
         upstream_redirects_refused: Counter,
-        /// Longest time since a topic that is fetched was answered.
+        /// Longest time since the last answer for a fetched topic.
         upstream_age_seconds_max: Micros,
     }
 }
 
 impl Counts {
-    /// One more refusal.
+    /// Counts a refusal.
     pub(crate) fn count_refused(&self, code: ErrorCode) {
         self.refused[code as usize].add(1);
     }
 
-    /// Counts a refusal, and writes a line about it.
-    pub(crate) fn refuse(&self, refusal: &Refusal, asker: Asker<'_>) {
+    /// Counts a refusal, and logs it.
+    pub(crate) fn refuse(&self, refusal: &Refusal, origin: RequestOrigin<'_>) {
         self.count_refused(refusal.code);
-        if is_audited(refusal.code) && !self.lines[refusal.code as usize].write(refusal, asker) {
+        if is_audited(refusal.code) && !self.lines[refusal.code as usize].write(refusal, origin) {
             self.audit_left_out.add(1);
         }
     }
 
-    /// A query has exceeded the limit with this code.
+    /// Counts a query that exceeded the limit with this code.
     pub(crate) fn count_overrun(&self, code: EndCode) {
         if let Some(index) = EndCode::ALL.iter().position(|known| *known == code) {
             self.overruns[index].add(1);
         }
     }
 
-    /// A send was taken whose oldest event was published so long ago.
+    /// Counts a send whose oldest event has this age.
     pub(crate) fn count_sent(&self, age_us: u64) {
         self.delivery.add(age_us);
     }
 
-    /// The counts of a pattern's topics.
+    /// Returns the counts of a pattern's topics.
     pub(crate) fn of_pattern(&self, pattern: usize) -> &PatternCounts {
         &self.by_pattern[pattern]
     }
 
-    /// One more connection closed with a code.
+    /// Counts a connection closed with a code.
     pub(crate) fn count_closed(&self, code: u16) {
         if let Some(index) = close::ALL.iter().position(|close| close.code == code) {
             self.closed[index].add(1);
@@ -348,7 +354,7 @@ const OVERRUNS: Description = Description {
     kind: Kind::Counter,
 };
 
-/// Of each query.
+/// By query.
 const QUERY_COSTS: [Description; 4] = [
     Description { name: "query_cost_steps", help: "Steps that a query took.", kind: Kind::Counter },
     Description {
@@ -372,9 +378,9 @@ const QUERY_COSTS: [Description; 4] = [
 enum Kind {
     Counter,
     Gauge,
-    /// A gauge that is counted in µs and shown in seconds.
+    /// A gauge counted in µs and shown in seconds.
     Micros,
-    /// A counter of this kind.
+    /// A counter counted in µs and shown in seconds.
     MicrosTotal,
 }
 
@@ -382,27 +388,27 @@ enum Kind {
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     shards: Arc<[Arc<Counts>]>,
-    /// Of each query.
+    /// By query.
     pub(crate) queries: Arc<QueryCosts>,
-    /// Of topics.
+    /// The patterns of topics.
     patterns: Arc<[Pattern]>,
     /// By the pattern of the upstream.
     upstreams: Arc<[(Pattern, Arc<UpstreamCounts>)]>,
     /// Counts of the keys of signed tokens.
     pub(crate) keys: Arc<KeyCounts>,
-    backend: Option<Arc<dyn BackendCounts>>,
-    /// What was built.
+    brokers: Vec<Arc<dyn BrokerCounts>>,
+    /// The version of the build.
     version: &'static str,
 }
 
 impl Metrics {
-    /// For this many shards, topics by these patterns, these upstreams, and a backend.
+    /// Returns the counts of this many shards, topics by these patterns, these upstreams, and these brokers.
     pub(crate) fn new<'a>(
         version: &'static str,
         shards: usize,
         patterns: Vec<Pattern>,
         upstreams: impl Iterator<Item = &'a Pattern>,
-        backend: Option<Arc<dyn BackendCounts>>,
+        brokers: Vec<Arc<dyn BrokerCounts>>,
     ) -> Self {
         let counts = |_| {
             let by_pattern = patterns.iter().map(|_| PatternCounts::default()).collect();
@@ -414,22 +420,22 @@ impl Metrics {
             upstreams: upstreams.map(|pattern| (pattern.clone(), Arc::default())).collect(),
             patterns: patterns.into(),
             keys: Arc::default(),
-            backend,
+            brokers,
             version,
         }
     }
 
-    /// A shard's counts. Only its thread may count in them.
-    pub(crate) fn of(&self, shard: usize) -> Arc<Counts> {
+    /// Returns a shard's counts. Only its thread may write them.
+    pub(crate) fn shard_counts(&self, shard: usize) -> Arc<Counts> {
         Arc::clone(&self.shards[shard])
     }
 
-    /// The upstreams' counts, in their order. Only the thread that fetches may count in them.
+    /// Returns the upstreams' counts, in order. Only the fetching thread may write them.
     pub(crate) fn of_upstreams(&self) -> Vec<Arc<UpstreamCounts>> {
         self.upstreams.iter().map(|(_, counts)| Arc::clone(counts)).collect()
     }
 
-    /// All counts.
+    /// Returns all counts as text.
     pub(crate) fn text(&self, form: ExpositionFormat) -> String {
         let mut out = String::new();
         let sum = |of: &dyn Fn(&Counts) -> u64| self.shards.iter().map(|counts| of(counts)).sum();
@@ -457,7 +463,8 @@ impl Metrics {
         }
         let of_pattern = |pattern: usize| {
             let singles = self.shards.iter().map(|counts| counts.by_pattern[pattern].singles());
-            singles.reduce(|sum, of_shard| std::array::from_fn(|it| sum[it] + of_shard[it]))
+            singles
+                .reduce(|sum, of_shard| std::array::from_fn(|index| sum[index] + of_shard[index]))
         };
         let singles: Vec<_> = (0..self.patterns.len()).filter_map(of_pattern).collect();
         for (index, description) in PatternCounts::ALL.iter().enumerate() {
@@ -476,7 +483,7 @@ impl Metrics {
                 sum: sum(&|counts| counts.delivery.sum_us.get()) as f64 / 1e6,
             },
         };
-        backend_family(&mut out, form, &delivery);
+        broker_family(&mut out, form, &delivery, None);
         let singles: Vec<_> =
             self.upstreams.iter().map(|(pattern, counts)| (pattern, counts.singles())).collect();
         for (index, description) in UpstreamCounts::ALL.iter().enumerate() {
@@ -492,11 +499,9 @@ impl Metrics {
                 Kind::Counter | Kind::MicrosTotal => FamilyValue::Counter(count),
                 Kind::Gauge | Kind::Micros => FamilyValue::Gauge(count as f64),
             };
-            backend_family(&mut out, form, &Family { name, help, value });
+            broker_family(&mut out, form, &Family { name, help, value }, None);
         }
-        for of_backend in self.backend.iter().flat_map(|counts| counts.families()) {
-            backend_family(&mut out, form, &of_backend);
-        }
+        brokers_families(&mut out, form, &self.brokers);
         out += &process::text(self.version, form == ExpositionFormat::OpenMetrics);
         if form == ExpositionFormat::OpenMetrics {
             out.push_str("# EOF\n");
@@ -505,8 +510,31 @@ impl Metrics {
     }
 }
 
-/// Appends a family of a backend.
-fn backend_family(out: &mut String, form: ExpositionFormat, family: &Family) {
+/// Appends the families of brokers. Several brokers have a label with their numbers.
+fn brokers_families(out: &mut String, form: ExpositionFormat, brokers: &[Arc<dyn BrokerCounts>]) {
+    let families: Vec<_> = brokers.iter().map(|counts| counts.families()).collect();
+    let mut seen = HashSet::new();
+    for Family { name, .. } in families.iter().flatten() {
+        if !seen.insert(name) {
+            continue;
+        }
+        let its = |families: &[Family]| families.iter().position(|family| family.name == *name);
+        let samples = families.iter().enumerate();
+        let samples = samples.filter_map(|(broker, all)| Some((broker, &all[its(all)?])));
+        for (nth, (broker, family)) in samples.enumerate() {
+            let label = (brokers.len() > 1).then_some((broker, nth == 0));
+            broker_family(out, form, family, label);
+        }
+    }
+}
+
+/// Appends a family with one sample, or a broker's sample: its number, and whether it is the first.
+fn broker_family(
+    out: &mut String,
+    form: ExpositionFormat,
+    family: &Family,
+    broker: Option<(usize, bool)>,
+) {
     let Family { name, help, value } = family;
     let (type_name, suffix) = match value {
         FamilyValue::Counter(_) => ("counter", "_total"),
@@ -515,26 +543,30 @@ fn backend_family(out: &mut String, form: ExpositionFormat, family: &Family) {
     };
     let of_family = if form == ExpositionFormat::Text { suffix } else { "" };
     // Writing to a string does not fail.
-    let _ = writeln!(out, "# HELP thalweg_{name}{of_family} {help}");
-    let _ = writeln!(out, "# TYPE thalweg_{name}{of_family} {type_name}");
+    if broker.is_none_or(|(_, is_first)| is_first) {
+        let _ = writeln!(out, "# HELP thalweg_{name}{of_family} {help}");
+        let _ = writeln!(out, "# TYPE thalweg_{name}{of_family} {type_name}");
+    }
+    let label = broker.map_or_else(String::new, |(number, _)| format!("broker=\"{number}\""));
+    let labels = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
     let _ = match value {
-        FamilyValue::Counter(count) => writeln!(out, "thalweg_{name}{suffix} {count}"),
-        FamilyValue::Gauge(value) => writeln!(out, "thalweg_{name} {value}"),
+        FamilyValue::Counter(count) => writeln!(out, "thalweg_{name}{suffix}{labels} {count}"),
+        FamilyValue::Gauge(value) => writeln!(out, "thalweg_{name}{labels} {value}"),
         FamilyValue::Histogram { bounds, counts, sum } => {
-            let mut total = 0;
-            for (bound, count) in bounds.iter().map(f64::to_string).zip(counts) {
+            let (mut total, comma) = (0, if label.is_empty() { "" } else { "," });
+            let bounds = bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
+            for (bound, count) in bounds.zip(counts) {
                 total += count;
-                let _ = writeln!(out, "thalweg_{name}_bucket{{le=\"{bound}\"}} {total}");
+                let _ =
+                    writeln!(out, "thalweg_{name}_bucket{{{label}{comma}le=\"{bound}\"}} {total}");
             }
-            total = counts.iter().sum();
-            let _ = writeln!(out, "thalweg_{name}_bucket{{le=\"+Inf\"}} {total}");
-            writeln!(out, "thalweg_{name}_sum {sum}\nthalweg_{name}_count {total}")
+            writeln!(out, "thalweg_{name}_sum{labels} {sum}\nthalweg_{name}_count{labels} {total}")
         }
     };
 }
 
-/// Appends a family: for each sample its label's value, and its number. Names and labels are
-/// our own words, or patterns, whose grammar has no quotes: nothing needs escaping.
+/// Appends a family: label value and number of each sample. Names and labels are fixed words, or patterns, whose
+/// grammar has no quotes: they need no escaping.
 fn family<L: Display>(
     out: &mut String,
     form: ExpositionFormat,
@@ -546,7 +578,7 @@ fn family<L: Display>(
         Kind::Counter | Kind::MicrosTotal => ("counter", "_total"),
         Kind::Gauge | Kind::Micros => ("gauge", ""),
     };
-    // OpenMetrics calls the family as its samples without their suffix.
+    // OpenMetrics names the family like its samples without their suffix.
     let of_family = if form == ExpositionFormat::Text { suffix } else { "" };
     // Writing to a string does not fail.
     let _ = writeln!(out, "# HELP thalweg_{name}{of_family} {help}");

@@ -1,8 +1,6 @@
-//! The pages: files that browsers show. The binary decides which ones exist; this crate
-//! contains none.
+//! The pages: files for browsers. The binary decides which ones exist; this crate contains none.
 //!
-//! A page is looked up by its exact path and after everything else, so that a page and another
-//! path never hide each other.
+//! The exact path selects a page, after all other routes: a page and another path never hide each other.
 
 use std::{
     collections::BTreeMap,
@@ -20,17 +18,17 @@ pub struct Page {
     pub path: String,
     /// Its content.
     pub bytes: Bytes,
-    /// The same as gzip, where that is smaller.
+    /// The content as gzip, if smaller.
     pub gzip: Option<Bytes>,
 }
 
-/// All files of the pages by their paths; by default there are none.
+/// All files of the pages by path; empty by default.
 #[derive(Clone, Default)]
 pub struct Pages(Arc<BTreeMap<String, File>>);
 
-/// A file as it is served.
+/// A served file.
 pub(crate) struct File {
-    /// What it is.
+    /// Its content type.
     pub(crate) content_type: &'static str,
     /// Whether the file at this path never changes: its name contains a hash of its content.
     pub(crate) is_immutable: bool,
@@ -38,7 +36,7 @@ pub(crate) struct File {
     gzip: Option<Representation>,
 }
 
-/// A file in one coding.
+/// A file in one content coding.
 pub(crate) struct Representation {
     pub(crate) bytes: Bytes,
     /// Quoted, and different for each coding (RFC 9110 §8.8.3.3).
@@ -46,22 +44,23 @@ pub(crate) struct Representation {
     pub(crate) is_gzip: bool,
 }
 
-/// The only document. What it shows depends on the path of the request.
+/// The only document. Its view depends on the path of the request.
 const INDEX: &str = "/index.html";
 
-/// The document's paths besides `/`. At `/` clients that are not browsers get a text about the
-/// API.
+/// The document's paths besides `/`. At `/` clients that are not browsers get a text about the API.
 pub(crate) const PAGE_PATHS: [&str; 3] = ["/matches", "/lab", "/reports"];
 
-/// In this folder the names of files contain a hash of their content.
+/// The documentation's folder. A path there that ends with a slash is the folder's `index.html`.
+pub(crate) const BOOK: &str = "/docs/";
+
+/// File names in this folder contain a hash of the content.
 const IMMUTABLE: &str = "/assets/";
 
 impl Pages {
-    /// Pages of these files.
+    /// Returns the pages with these files.
     pub fn new(pages: impl IntoIterator<Item = Page>) -> Self {
         let files = pages.into_iter().map(|page| {
-            // The tag only shows whether a browser has the current version, so the hash need
-            // not be secure: nobody gains from a collision.
+            // The tag only shows whether a browser has the current version, therefore the hash need not be secure.
             let mut hasher = DefaultHasher::new();
             hasher.write(&page.bytes);
             let hash = hasher.finish();
@@ -83,13 +82,16 @@ impl Pages {
         Self(Arc::new(files.collect()))
     }
 
-    /// Whether there is nothing to show.
+    /// Returns whether there are no pages.
     pub fn is_empty(&self) -> bool {
         !self.0.contains_key(INDEX)
     }
 
-    /// What a browser is shown at a path.
+    /// Returns the file for a path.
     pub(crate) fn at(&self, path: &str) -> Option<&File> {
+        if path.starts_with(BOOK) && path.ends_with('/') {
+            return self.0.get(&format!("{path}index.html"));
+        }
         let is_view = path == "/" || PAGE_PATHS.contains(&path);
         self.0.get(if is_view { INDEX } else { path })
     }
@@ -102,13 +104,13 @@ impl fmt::Debug for Pages {
 }
 
 impl File {
-    /// The form to send.
+    /// Returns the representation to send.
     pub(crate) fn form(&self, accepts_gzip: bool) -> &Representation {
         self.gzip.as_ref().filter(|_| accepts_gzip).unwrap_or(&self.plain)
     }
 }
 
-/// The content type by the file's ending, because browsers are told not to guess.
+/// Returns the content type of the file's extension, because browsers are told not to guess.
 fn content_type(path: &str) -> &'static str {
     match path.rsplit_once('.').map_or("", |(_, ending)| ending) {
         "css" => "text/css; charset=utf-8",
@@ -148,6 +150,17 @@ mod tests {
         check("/assets/a.js", Some("script"));
         for other in ["", "/lab/", "/LAB", "/assets/", "/assets/a.js/", "/assets/../index.html"] {
             check(other, None);
+        }
+        let book =
+            Pages::new([page("/docs/index.html", "book"), page("/docs/a/b.html", "chapter")]);
+        for (path, expected) in [
+            ("/docs/", Some("book")),
+            ("/docs/a/b.html", Some("chapter")),
+            ("/docs", None),
+            ("/docs/a/", None),
+        ] {
+            let found = book.at(path).map(|file| &*file.form(false).bytes);
+            assert_eq!(found, expected.map(str::as_bytes), "{path}");
         }
         assert!(!pages.is_empty() && Pages::default().is_empty());
         assert!(Pages::new([page("/assets/a.js", "script")]).is_empty());

@@ -1,14 +1,14 @@
-//! What Prometheus' own libraries tell of a process, and what was built: for `/metrics`.
+//! The process metrics of Prometheus' own libraries, and the version, for `/metrics`.
 
 use std::{fmt::Write, fs};
 
 use rustix::process::{Resource, getrlimit};
 
-/// Families of the process, in both forms of exposition. What the kernel does not tell is left out.
+/// Returns the families of the process, in either format. Values that the kernel does not have are omitted.
 pub(crate) fn text(version: &str, is_open_metrics: bool) -> String {
     let mut out = String::new();
     let mut family = |name: &str, help: &str, kind: &str, labels: &str, value: f64| {
-        // OpenMetrics calls the family as its samples without their suffix.
+        // OpenMetrics names the family like its samples without their suffix.
         let suffix = if kind == "counter" { "_total" } else { "" };
         let of_family = if is_open_metrics { "" } else { suffix };
         // Writing to a string does not fail.
@@ -31,7 +31,7 @@ pub(crate) fn text(version: &str, is_open_metrics: bool) -> String {
         );
         family("process_threads", "Threads.", "gauge", "", threads);
     }
-    // Since Linux 6.2 this is their number: to count them takes 20 ms with 20,000.
+    // Since Linux 6.2 the size is the number of open files: counting them takes 20 ms with 20,000.
     if let Ok(open) = fs::metadata("/proc/self/fd")
         && open.len() > 0
     {
@@ -54,9 +54,9 @@ impl Stat {
     /// From `/proc/self/stat` (proc_pid_stat(5)) and `/proc/stat`.
     fn read() -> Option<Self> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        // A name in parentheses comes before, which may have anything in it.
+        // The fields follow a name in parentheses, which may contain any character.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        // The first of these is the third there.
+        // The first field here has number 3 in the manual.
         let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         let boot = fs::read_to_string("/proc/stat").ok()?;

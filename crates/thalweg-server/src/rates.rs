@@ -1,7 +1,7 @@
-//! How often clients may do something: token buckets of connections, subjects and addresses.
+//! Rate limits of clients: token buckets of connections, subjects and addresses.
 //!
-//! A bucket is one number, the time at which it would be full again (the generic cell rate algorithm,
-//! ITU-T I.371 §5.3): so a connection has its buckets in a few bytes, and one that is full is as none.
+//! A bucket is one number, the time at which it would be full again (the generic cell rate algorithm, ITU-T I.371
+//! §5.3). A connection therefore has its buckets in a few bytes, and a full bucket needs no memory.
 
 use std::{
     collections::HashMap,
@@ -18,29 +18,29 @@ use crate::{
     refusal::Refusal,
 };
 
-/// What is counted.
+/// An action with a rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Commands, in a connection or as a request.
     Command,
-    /// Events published.
+    /// Published events.
     Publish,
     /// Bytes of commands and of bodies.
     Byte,
-    /// Requests: with each a connection may begin. Publishes are counted by their events, and here only if the
-    /// right is missing; commands are counted as such.
+    /// Requests: each may begin a connection. A publish counts by its events, and here only without the right; a
+    /// command counts as such.
     Handshake,
-    /// Tokens and tickets that are verified, at the rate of requests. A bucket of their own: who presents wrong
-    /// ones must not keep others of the same address out, whose tokens are known.
+    /// Verified tokens and tickets, at the rate of requests. A separate bucket: a client with wrong tokens must not
+    /// lock out others of the same address, whose tokens are known.
     Verification,
 }
 
 impl Act {
-    /// How many there are, and how many are counted in a connection: those come first.
+    /// Number of actions, and of those counted per connection, which come first.
     const COUNT: usize = 5;
     const IN_CONNECTIONS: usize = 3;
 
-    /// Several of them, in words.
+    /// Returns the plural.
     fn name(self) -> &'static str {
         match self {
             Self::Handshake => "requests",
@@ -53,7 +53,7 @@ impl Act {
 }
 
 impl Rates {
-    fn of(&self, act: Act) -> Rate {
+    fn rate(&self, act: Act) -> Rate {
         match act {
             Act::Handshake | Act::Verification => self.handshakes,
             Act::Command => self.commands,
@@ -63,14 +63,14 @@ impl Rates {
     }
 }
 
-/// Buckets, one for each of the first [`Act`]s: when each would be full again, in ns.
+/// Buckets for each of the first [`Act`]s: the time at which each would be full again, in ns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buckets<const N: usize>([u64; N]);
 
-/// Those of a connection.
+/// The buckets of a connection.
 pub(crate) type ConnectionBuckets = Buckets<{ Act::IN_CONNECTIONS }>;
 
-/// Those of a subject or an address.
+/// The buckets of a subject or an address.
 type ClientBuckets = Buckets<{ Act::COUNT }>;
 
 impl<const N: usize> Default for Buckets<N> {
@@ -80,15 +80,15 @@ impl<const N: usize> Default for Buckets<N> {
 }
 
 impl<const N: usize> Buckets<N> {
-    /// Takes `count` out of a bucket. A take that is larger than the whole bucket empties it.
+    /// Takes `count` tokens. A request for more than the whole bucket empties it.
     ///
     /// # Errors
-    /// How long it takes until there is enough in it.
+    /// The time until the bucket has enough tokens.
     fn take(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) -> Result<(), Duration> {
         let now_ns = now_us.saturating_mul(1_000);
         let full_ns = rate.time_ns(count);
         let burst_ns = rate.time_ns(rate.burst);
-        // What is not counted here.
+        // The connection does not count this action.
         let Some(bucket) = self.0.get_mut(act as usize) else { return Ok(()) };
         let next_ns = (*bucket).max(now_ns).saturating_add(full_ns.min(burst_ns));
         let over_ns = next_ns.saturating_sub(now_ns.saturating_add(burst_ns));
@@ -99,8 +99,8 @@ impl<const N: usize> Buckets<N> {
         Ok(())
     }
 
-    /// Takes `count` out of a bucket, which may have a debt by that, of at most what it holds. Nothing can be taken before
-    /// the debt is paid.
+    /// Takes `count` tokens without a check. The bucket may go into debt, up to its size, which blocks it until the
+    /// debt is paid.
     fn charge(&mut self, act: Act, count: u64, rate: Rate, now_us: u64) {
         let now_ns = now_us.saturating_mul(1_000);
         let Some(bucket) = self.0.get_mut(act as usize) else { return };
@@ -113,14 +113,14 @@ impl<const N: usize> Buckets<N> {
     }
 }
 
-/// The buckets of many, found by a key.
+/// The buckets of many clients, by key.
 #[derive(Debug)]
 struct Keyed<K> {
     hasher: RandomState,
     parts: [Mutex<HashMap<K, ClientBuckets>>; PARTS],
 }
 
-/// Parts of a table, each with a lock of its own.
+/// Parts of a table, each with its own lock.
 const PARTS: usize = 16;
 
 impl<K: Hash + Eq + Copy> Keyed<K> {
@@ -128,8 +128,8 @@ impl<K: Hash + Eq + Copy> Keyed<K> {
         Self { hasher: RandomState::new(), parts: Default::default() }
     }
 
-    /// Does something with the buckets of a key. `None` of a table that is full: then this key is not
-    /// counted, so that nobody is kept out.
+    /// Calls `step` with the buckets of a key. `None` if the table is full: then this key is not limited, which locks
+    /// nobody out.
     fn with<T>(&self, key: K, step: impl FnOnce(&mut ClientBuckets) -> T) -> Option<T> {
         let part = self.hasher.hash_one(key) as usize % PARTS;
         let mut part = lock(&self.parts[part]);
@@ -145,7 +145,7 @@ impl<K: Hash + Eq + Copy> Keyed<K> {
             let mut part = lock(part);
             part.retain(|_, buckets| !buckets.are_full(now_us));
             if part.is_empty() {
-                // Frees the memory that a crowd has used.
+                // Frees memory after many clients have left.
                 *part = HashMap::new();
             }
         }
@@ -156,7 +156,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The buckets of all.
+/// The buckets of all clients.
 #[derive(Debug)]
 pub(crate) struct AllRates {
     rates: RwLock<ClientRates>,
@@ -181,12 +181,12 @@ impl From<&Limits> for ClientRates {
     }
 }
 
-/// Whose buckets are taken from.
+/// The owners of the buckets to take from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rated {
-    /// Of a signed token, or none. Who has a token of the configuration is known to its operator.
+    /// The subject of a signed token. Holders of configured tokens have no limit, because the operator knows them.
     pub(crate) subject: Option<u128>,
-    /// If it is counted.
+    /// The address, if it counts.
     pub(crate) address: Option<Address>,
 }
 
@@ -199,7 +199,7 @@ impl AllRates {
         }
     }
 
-    /// Buckets are filled at the rates of other limits from now on.
+    /// Changes the rates.
     pub(crate) fn change(&self, limits: &Limits) {
         *self.rates.write().unwrap_or_else(PoisonError::into_inner) = limits.into();
     }
@@ -208,9 +208,9 @@ impl AllRates {
         *self.rates.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes `count` out of the buckets of a client, and of its connection, if it has buckets.
+    /// Takes `count` tokens from the buckets of a client, and of its connection, if any.
     ///
-    /// Returns how many of these buckets there was no room for.
+    /// Returns the number of buckets that did not fit the tables.
     ///
     /// # Errors
     /// `TooManyRequests`, with the time to wait.
@@ -225,11 +225,11 @@ impl AllRates {
         let mut uncounted = 0;
         let refused = |whose: &str, wait| too_many(whose, act, wait);
         if let Some(buckets) = connection {
-            let taken = buckets.take(act, count, of_connection.of(act), now_us);
+            let taken = buckets.take(act, count, of_connection.rate(act), now_us);
             taken.map_err(|wait| refused("this connection", wait))?;
         }
         let take = |rates: Rates| {
-            move |buckets: &mut ClientBuckets| buckets.take(act, count, rates.of(act), now_us)
+            move |buckets: &mut ClientBuckets| buckets.take(act, count, rates.rate(act), now_us)
         };
         let subject = rated.subject.map(|key| self.by_subject.with(key, take(of_subject)));
         let address = rated.address.map(|key| self.by_address.with(key, take(of_address)));
@@ -243,16 +243,16 @@ impl AllRates {
         Ok(uncounted)
     }
 
-    /// An address has presented a token that is not good.
+    /// Charges an address for an invalid token.
     pub(crate) fn charge(&self, address: Address, now_us: u64) {
-        let rate = self.rates().of_address.of(Act::Verification);
-        // One that there is no room for is not counted.
+        let rate = self.rates().of_address.rate(Act::Verification);
+        // A full table does not count the address.
         let _ = self.by_address.with(address, |buckets| {
             buckets.charge(Act::Verification, WRONG_TOKEN_REQUESTS, rate, now_us);
         });
     }
 
-    /// Forgets whose buckets are full.
+    /// Removes full buckets.
     pub(crate) fn sweep(&self, now_us: u64) {
         self.by_subject.sweep(now_us);
         self.by_address.sweep(now_us);
@@ -279,7 +279,7 @@ mod tests {
         let mut take = |now_us| buckets.take(Act::Command, 1, RATE, now_us).is_ok();
         let start_us = 7_000_000;
         assert_eq!((0..8).filter(|_| take(start_us)).count(), 5);
-        // In each tenth of a second there is one more.
+        // Each tenth of a second adds one token.
         assert_eq!((1..=20).filter(|tenth| take(start_us + tenth * 100_000)).count(), 20);
         assert!(!take(start_us + 2_000_001));
     }
@@ -292,7 +292,7 @@ mod tests {
         let wait_us = wait.as_micros() as u64;
         assert!(buckets.take(Act::Byte, 2, RATE, wait_us - 1).is_err());
         assert!(buckets.take(Act::Byte, 2, RATE, wait_us).is_ok());
-        // What is larger than the bucket waits for a full one.
+        // A request larger than the bucket waits for a full one.
         assert!(buckets.take(Act::Byte, 1000, RATE, wait_us).is_err());
         assert!(buckets.take(Act::Byte, 1000, RATE, 60_000_000).is_ok());
     }
@@ -300,13 +300,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// As a bucket that is filled drop by drop.
+        /// Compares with a bucket that is filled continuously.
         #[test]
         fn it_is_a_token_bucket(steps in prop::collection::vec((0..400_u64, 1..5_u64), 1..60)) {
             let (mut buckets, mut now_ms, mut level) = (ClientBuckets::default(), 1000, 5000_u64);
             for (passed_ms, count) in steps {
                 now_ms += passed_ms;
-                // Thousandths: ten a second are ten of them in a millisecond.
+                // Thousandths: ten per second are ten of them per millisecond.
                 level = (level + 10 * passed_ms).min(5000);
                 let fits = level >= 1000 * count;
                 level -= if fits { 1000 * count } else { 0 };
@@ -326,7 +326,7 @@ mod tests {
             ..Limits::default()
         };
         let all = AllRates::new(&limits);
-        let address = |nth: u32| Address::of(std::net::Ipv4Addr::from_bits(nth).into());
+        let address = |nth: u32| Address::from_ip(std::net::Ipv4Addr::from_bits(nth).into());
         let take = |nth: u32, now_us| {
             let rated = Rated { subject: None, address: Some(address(nth)) };
             all.take(rated, None, (Act::Handshake, 1), now_us)
@@ -335,12 +335,12 @@ mod tests {
             assert!((0..5).all(|_| take(nth, 0).is_ok()), "{nth}");
             assert_eq!(take(nth, 0).unwrap_err().code, ErrorCode::TooManyRequests);
         }
-        // More than the table holds are not counted, and not refused.
+        // Clients beyond the table's limit are not counted, and not refused.
         let uncounted = (100..2 * RATED_MAX as u32).map(|nth| take(nth, 0).unwrap()).sum::<u64>();
         assert!(uncounted > 0);
         let held = || all.by_address.parts.iter().map(|part| lock(part).len()).sum::<usize>();
         assert!(held() <= RATED_MAX);
-        // More at once of the same bucket, as soon as that is allowed.
+        // The same bucket allows more at once, as soon as the limit does.
         let rates_of_address = Rates { handshakes: Rate { burst: 8, ..RATE }, ..rates };
         all.change(&Limits { rates_of_address, ..limits });
         assert_eq!((0..9).filter(|_| take(1, 0).is_ok()).count(), 3);

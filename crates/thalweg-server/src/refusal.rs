@@ -1,4 +1,4 @@
-//! Why a request or a command is refused.
+//! Refusals of requests and commands.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use thalweg_wire::{
     topic::TopicError,
 };
 
-/// A refusal: over HTTP it is sent with its status, to a command as an error.
+/// A refusal: over HTTP sent with its status, to a command as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// The error's name, and status.
+    /// The error's code.
     pub(crate) code: ErrorCode,
     /// One sentence with the remedy.
     pub(crate) message: String,
@@ -19,22 +19,22 @@ pub(crate) struct Refusal {
     about: Option<Box<About>>,
 }
 
-/// What else is known of a refusal.
+/// Further data of a refusal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct About {
-    /// Whom it concerns, for the log: the subject of a signed token, or the name of another.
+    /// The client, for the log: the subject of a signed token, or the name of another token.
     subject: Box<str>,
     token: Box<str>,
     topic: Box<str>,
-    /// How long to wait before it is tried again.
+    /// The time to wait before a retry.
     retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// A refusal with its sentence.
+    /// Returns a refusal with its sentence.
     ///
-    /// Text of the peer in the message is shortened by the caller ([`thalweg_wire::Excerpt`]).
-    /// Here the whole message is limited too.
+    /// The caller shortens a peer's text in the message ([`thalweg_wire::Excerpt`]). This function limits the whole
+    /// message, too.
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let mut message: String = message.into();
         if message.len() > MESSAGE_BYTES_MAX {
@@ -45,40 +45,40 @@ impl Refusal {
         Self { code, message, about: None }
     }
 
-    /// The same, with the time to wait.
+    /// Adds the time to wait.
     pub(crate) fn after(mut self, wait: Duration) -> Self {
         self.about.get_or_insert_default().retry_after = Some(wait);
         self
     }
 
-    /// How long to wait before it is tried again, if that is known.
+    /// Returns the time to wait before a retry, if known.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.about.as_ref()?.retry_after
     }
 
-    /// The same, of this subject or token, and topic.
-    pub(crate) fn of(mut self, [subject, token]: [&str; 2], topic: &str) -> Self {
+    /// Adds subject, token and topic.
+    pub(crate) fn with_subject(mut self, [subject, token]: [&str; 2], topic: &str) -> Self {
         let about = self.about.get_or_insert_default();
         (about.subject, about.token, about.topic) = (subject.into(), token.into(), topic.into());
         self
     }
 
-    /// Subject, token and topic; empty if they are not known.
+    /// Returns subject, token and topic; empty if unknown.
     pub(crate) fn about(&self) -> [&str; 3] {
-        self.about.as_ref().map_or([""; 3], |it| [&it.subject, &it.token, &it.topic])
+        self.about.as_ref().map_or([""; 3], |about| [&about.subject, &about.token, &about.topic])
     }
 
-    /// Who it is was not said, or is not believed.
+    /// The client presented no token, or an invalid one.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Unauthorized, message)
     }
 
-    /// The server is draining and begins nothing new.
+    /// The server drains and starts nothing new.
     pub(crate) fn draining() -> Self {
         Self::new(ErrorCode::Draining, "the server is shutting down: try again")
     }
 
-    /// The server has not got all that its streams have.
+    /// The server has not caught up with its streams.
     pub(crate) fn catching_up() -> Self {
         let message = "the server has not caught up with its streams, or cannot reach them";
         Self::new(ErrorCode::Unavailable, message)
@@ -90,14 +90,14 @@ impl Refusal {
         Self::new(ErrorCode::TooManyTopics, message)
     }
 
-    /// A topic does not exist: it cannot be read, or a subscriber may not create it.
+    /// The topic does not exist: it cannot be read, or the subscriber may not create it.
     pub(crate) fn no_such_topic(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!("there is no topic {topic} now: it is made by publishing to it");
         Self::new(ErrorCode::NoSuchTopic, message)
     }
 
-    /// A topic whose events the server itself makes, or reads.
+    /// The server itself publishes to the topic, or reads it.
     pub(crate) fn in_use(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!(
@@ -106,7 +106,7 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
-    /// A topic's events come from its upstream alone.
+    /// Only its upstream publishes to the topic.
     pub(crate) fn fetched(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!(
@@ -116,7 +116,7 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
-    /// A topic's events are the rows of a query.
+    /// The topic's events are the rows of a query.
     pub(crate) fn derived(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message =
@@ -124,20 +124,20 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
-    /// Nobody knows whether it was stored.
+    /// It is unknown whether the event was stored.
     pub(crate) fn unknown() -> Self {
         let message = "it may have been stored, nobody knows: read the topic, or publish with an \
                        Idempotency-Key, which may be repeated";
         Self::new(ErrorCode::Unknown, message)
     }
 
-    /// An idempotency key came with another body.
+    /// An idempotency key was reused with another body.
     pub(crate) fn key_reused() -> Self {
         let message = "this idempotency key came with another body: use a new key for each event";
         Self::new(ErrorCode::KeyReused, message)
     }
 
-    /// There are too many of these at a time.
+    /// Too many of these are in progress.
     pub(crate) fn busy(what: &str) -> Self {
         Self::new(ErrorCode::Busy, format!("too many {what} at a time: try again"))
     }

@@ -1,8 +1,7 @@
-//! The lab's runs, in a folder that the lab has written. Contract: `docs/wire.md`, "Runs".
+//! The lab's runs, in a folder that the lab has written. Contract: `docs/reference/http.md`, "Pages and runs".
 //!
-//! The folder is read when somebody asks, away from the shards' threads, for one request
-//! at a time. Each name is opened from the descriptor of the folder above it, one step down,
-//! and links are not followed: no path leads out of the folder.
+//! Requests read the folder on demand, outside of the shards' threads, one at a time. Each name is opened relative to
+//! the folder's descriptor, one step down, and links are not followed: no path leads out of the folder.
 
 mod folder;
 
@@ -29,7 +28,7 @@ use folder::{Folder, NotRead, compressed};
 #[derive(Debug)]
 pub(crate) struct Runs {
     path: PathBuf,
-    /// Whose turn it is to read.
+    /// Lets one request read at a time.
     turn: Arc<Semaphore>,
 }
 
@@ -40,17 +39,17 @@ const SUMMARY: &str = "summary.json";
 /// Files of a run that are sent unchanged.
 pub(crate) const FILES: [&str; 3] = [REPORT, MANIFEST, SUMMARY];
 
-/// What was to be measured: the first file that the lab writes.
+/// The plan of a run: the first file that the lab writes.
 const PLAN: &str = "plan.json";
 
-/// Bytes of a name. The usual file systems allow no more.
+/// Bytes of a name: the maximum of the usual file systems.
 const NAME_BYTES_MAX: usize = 255;
 
 /// Characters of a text in the list. A title has at most a tenth of this.
 const TEXT_CHARS_MAX: usize = 500;
 
 impl Runs {
-    /// The runs in a folder. Without the folder there are none.
+    /// Returns the runs in a folder. Without the folder there are none.
     ///
     /// # Errors
     /// One sentence with the remedy.
@@ -68,7 +67,7 @@ impl Runs {
         Ok(Self { path: path.into(), turn: Arc::new(Semaphore::new(1)) })
     }
 
-    /// The list of runs as JSON, the newest first.
+    /// Returns the list of runs as JSON, the newest first.
     ///
     /// # Errors
     /// `NotFound` when the folder is gone.
@@ -85,7 +84,7 @@ impl Runs {
         .await
     }
 
-    /// A file of the run that is called `name` in a URL, one of [`FILES`].
+    /// Returns a file of the run named `name` in a URL, one of [`FILES`].
     ///
     /// # Errors
     /// `NotFound`, with the remedy where there is one.
@@ -121,8 +120,7 @@ impl Runs {
         .await
     }
 
-    /// Reads on a thread that may wait for a disk. If the request is cancelled, it keeps its
-    /// turn until the read is done.
+    /// Reads on a thread that may wait for a disk. A cancelled request keeps its turn until the read is done.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(Option<Folder>) -> Result<T, Refusal> + Send + 'static,
@@ -145,16 +143,16 @@ impl Runs {
     }
 }
 
-/// A file of a run, opened.
+/// An open file of a run.
 pub(crate) struct RunFile {
     pub(crate) file: File,
     /// Its size.
     pub(crate) bytes: u64,
-    /// Whether gzip has compressed it, as in an archived run.
+    /// Whether it is compressed with gzip, as in an archived run.
     pub(crate) is_compressed: bool,
 }
 
-/// A run in the list. Values that cannot be read are left out.
+/// A run in the list. Unreadable values are omitted.
 #[derive(Debug, Serialize, PartialEq)]
 struct Listed {
     name: String,
@@ -175,12 +173,12 @@ struct Listed {
 #[derive(Serialize)]
 struct Listing {
     runs: Vec<Listed>,
-    /// Whether there are others, which the list has no room for.
+    /// Whether there are others, which exceed the limit of the list.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     more: bool,
 }
 
-/// The values that are read from `manifest.json`.
+/// The values of `manifest.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Manifest {
@@ -196,7 +194,7 @@ struct Machine {
     cores: Option<u64>,
 }
 
-/// The values that are read from `plan.json`.
+/// The values of `plan.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Plan {
@@ -205,11 +203,11 @@ struct Plan {
 }
 
 fn listing(runs: Vec<Listed>, more: bool) -> Vec<u8> {
-    // It contains nothing that JSON cannot represent.
+    // Every value has a JSON form.
     serde_json::to_vec(&Listing { runs, more }).unwrap_or_default()
 }
 
-/// The newest runs, and whether there are others.
+/// Returns the newest runs, and whether there are others.
 fn listed(store: &Folder) -> std::io::Result<(Vec<Listed>, bool)> {
     let names = store.names(RUNS_LOOKED_AT)?;
     let is_cut = names.len() >= RUNS_LOOKED_AT;
@@ -227,8 +225,7 @@ fn listed(store: &Folder) -> std::io::Result<(Vec<Listed>, bool)> {
     Ok((runs, more))
 }
 
-/// The list entry of a run, without its plan, which is the largest file. `None` if it is not a
-/// run.
+/// Returns the list entry of a run, without its plan, which is the largest file. `None` if it is not a run.
 fn looked_at(store: &Folder, name: String) -> Option<Listed> {
     let folder = store.folder(&name).ok()?;
     if !folder.has(PLAN) && !FILES.into_iter().any(|file| folder.has(file)) {
@@ -247,7 +244,7 @@ fn looked_at(store: &Folder, name: String) -> Option<Listed> {
     })
 }
 
-/// The values in a file; the default if it cannot be read.
+/// Returns the values in a file; the default if it is unreadable.
 fn json<T: Default + DeserializeOwned>(folder: &Folder, name: &str) -> T {
     let text = folder.read(name, RUN_FILE_BYTES).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
@@ -268,7 +265,7 @@ fn clipped(text: String) -> String {
     }
 }
 
-/// Whether it can be the name of a run: one step down, and not hidden.
+/// Returns whether it can be the name of a run: one step down, and not hidden.
 fn is_name(name: &str) -> bool {
     let is_one_step = !name.contains(['/', '\\', '\0']);
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('.') && is_one_step

@@ -1,8 +1,10 @@
-//! Starts sources, shards and the listener, and ends them again.
+//! Starts and stops sources, shards and the listener.
 
 mod error;
 mod listener;
 mod prepare;
+#[cfg(test)]
+mod tests;
 
 use std::{
     io,
@@ -25,18 +27,19 @@ use tokio::{
 
 use crate::{
     access::{AccessPolicy, MadeOf},
-    backend::{Backend, Link, Readiness, Shards},
+    broker::{BrokerLink, BrokerService, BrokerStream, Inbox, Readiness, Shards},
     config::{
-        Access, Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, Limits, READS_MAX, STORES_MAX,
+        Access, Config, DEMANDS_MAX, FETCHED_MAX, FROM_BROKER_MAX, Limits, READS_MAX, STORES_MAX,
     },
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
     derived::DerivedTopic,
     fetch::{Fetcher, KeyReader},
-    home::home_of,
     http::{BodyPermits, Http, Shared, ShutdownState, TicketStore, serve_connection},
     metrics::{KeyCounts, Metrics},
+    owner_shard::owner_shard,
+    protocol::{Mount, mounts},
     rates::AllRates,
-    shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer},
+    shard::{self, Common, Handle, IdempotencyHasher, Peer, ShardMessage, ShardQueues},
     source::{Inputs, Scheduled},
     transport::Certificate,
 };
@@ -46,16 +49,16 @@ pub use error::ServeError;
 pub use prepare::check;
 use prepare::{access_policy, prepare};
 
-/// Time between two checks whether a shard has ended.
+/// Interval of checking whether a shard has ended.
 const BROKEN_LOOK: Duration = Duration::from_millis(200);
 
-/// Time between two checks whether all shards have drained.
+/// Interval of checking whether all shards have drained.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
-/// How far away the next timer of a shard's runtime is at most.
+/// The maximum time to the next timer of a shard's runtime.
 const NEAR_TIMER: Duration = Duration::from_secs(1);
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     address: SocketAddr,
     admin_address: Option<SocketAddr>,
@@ -70,11 +73,22 @@ pub struct Server {
     shutdown: Arc<ShutdownState>,
 }
 
-/// Starts a server. `backend` has topics that it shares with other servers.
+/// Starts a server. `brokers` have topics that it shares with other servers: a topic belongs to the first of all their
+/// streams whose pattern matches. The first capable broker keeps the tickets.
 ///
 /// # Errors
-/// When the configuration cannot be carried out.
-pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server, ServeError> {
+/// When the configuration cannot be applied.
+pub fn serve(config: Config, brokers: Vec<BrokerService>) -> Result<Server, ServeError> {
+    let mounts = mounts(&config);
+    serve_with(config, brokers, mounts)
+}
+
+/// Starts a server with these protocols besides Thalweg's own.
+pub(crate) fn serve_with(
+    config: Config,
+    brokers: Vec<BrokerService>,
+    mounts: Vec<Mount>,
+) -> Result<Server, ServeError> {
     let prepared = prepare(config)?;
     let (mut sources, mut queries) = (prepared.sources, prepared.queries);
     let limits = listener::within_descriptors(prepared.config.limits);
@@ -85,56 +99,70 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         config.shards,
         config.patterns(),
         config.upstreams.iter().map(|upstream| &upstream.pattern),
-        backend.as_ref().map(|backend| backend.counts()),
+        brokers.iter().map(|broker| Arc::clone(&broker.counts)).collect(),
     );
     let fetcher = Fetcher::new(&config, metrics.of_upstreams()).map_err(ServeError::Config)?;
     let key_counts = Arc::clone(&metrics.keys);
     let (demands, wanted) = mpsc::channel(DEMANDS_MAX);
     let mut to_shards = Vec::new();
-    let (mut peers, mut mailboxes) = (Vec::new(), Vec::new());
+    let (mut peers, mut queues) = (Vec::new(), Vec::new());
     for _ in 0..config.shards {
-        let (to_mail, mail) = mpsc::channel(config.limits.mail);
+        let (to_messages, messages) = mpsc::channel(config.limits.messages);
         let (to_publishes, publishes) = mpsc::channel(config.limits.publishes);
-        let (to_backend, from_backend) = mpsc::channel(FROM_BACKEND_MAX);
+        let (to_backend, from_broker) = mpsc::channel(FROM_BROKER_MAX);
         let (to_answers, answers) = mpsc::unbounded_channel();
         peers.push(Peer {
-            mail: to_mail,
+            messages: to_messages,
             publishes: to_publishes,
-            from_backend: to_backend,
+            from_broker: to_backend,
             read_topics: Arc::default(),
             answers: to_answers,
         });
         let (to_fetched, fetched) = mpsc::channel(FETCHED_MAX);
         to_shards.push(to_fetched);
-        mailboxes.push(Mailbox { mail, publishes, fetched, from_backend, answers });
+        queues.push(ShardQueues { messages, publishes, fetched, from_broker, answers });
     }
     let shutdown = Arc::<ShutdownState>::default();
-    let streams = backend.as_ref().map(|backend| backend.streams()).unwrap_or_default();
-    let (stores, to_store) = mpsc::channel(STORES_MAX);
-    let (reads, to_read) = mpsc::channel(READS_MAX);
-    let readiness = backend.is_some().then(Readiness::default);
-    let (tickets, to_keep) = TicketStore::new(backend.is_some());
+    let keeper = brokers.iter().position(|broker| broker.keeps_tickets);
+    let (tickets, mut to_keep) = TicketStore::new(keeper.is_some());
+    let (mut links, mut inboxes, mut streams) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, broker) in brokers.iter().enumerate() {
+        let (stores, to_store) = mpsc::channel(STORES_MAX);
+        let (reads, to_read) = mpsc::channel(READS_MAX);
+        let readiness = Readiness::default();
+        let tickets = if keeper == Some(number) { to_keep.take() } else { None };
+        let to_shard = |peer: &Peer| (peer.from_broker.clone(), Arc::clone(&peer.read_topics));
+        let shards = Shards::new(peers.iter().map(to_shard), streams.len(), readiness.clone());
+        inboxes.push((Inbox { stores: to_store, reads: to_read, tickets }, shards));
+        links.push(BrokerLink { stores, reads, readiness });
+        let stream = |(index, stream): (usize, &_)| BrokerStream {
+            stream: Clone::clone(stream),
+            broker: number,
+            index,
+            can_compare: broker.can_compare,
+        };
+        streams.extend(broker.streams.iter().enumerate().map(stream));
+    }
     let common = Common {
         config: Arc::clone(&config),
         metrics,
         peers: peers.clone(),
         asked: prepared.asked,
-        inputs: Arc::new(Inputs::of(&sources, queries.iter().map(|query| &query.source))),
+        inputs: Arc::new(Inputs::new(&sources, queries.iter().map(|query| &query.source))),
         idempotency_hasher: IdempotencyHasher::default(),
         shares: Arc::clone(&client_limits.subscribed_topics),
         rates: Arc::clone(&client_limits.rates),
         fetched_rates: Arc::clone(&client_limits.fetched),
         demands: fetcher.is_some().then_some(demands),
         streams: streams.into(),
-        reads: backend.is_some().then_some(reads),
-        stores: backend.is_some().then_some(stores),
-        readiness: readiness.clone(),
+        brokers: links.into(),
     };
     let shared = Shared {
         admin: prepared.admin.map(Arc::new),
         tls: prepared.certificate.clone(),
         runs: prepared.runs.map(Arc::new),
         tickets: Arc::new(tickets),
+        mounts: mounts.into(),
         requests_of_publishers: Arc::new(BodyPermits::new(limits.requests)),
         requests_of_others: Arc::new(BodyPermits::new(limits.requests_of_others())),
         shutdown: Arc::clone(&shutdown),
@@ -152,11 +180,11 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
     let cores = cores_for(config.shards);
     let mut threads = Vec::new();
     let (started, all_started) = std::sync::mpsc::channel();
-    for (id, mailbox) in mailboxes.into_iter().enumerate() {
+    for (id, queues) in queues.into_iter().enumerate() {
         let (common, shared, access) = (common.clone(), shared.clone(), Arc::clone(&access));
-        let is_own = |source: &mut Scheduled| home_of(&source.output, config.shards) == id;
+        let is_own = |source: &mut Scheduled| owner_shard(&source.output, config.shards) == id;
         let own_sources: Vec<_> = sources.extract_if(.., is_own).collect();
-        let is_own = |query: &mut DerivedTopic| home_of(&query.output, config.shards) == id;
+        let is_own = |query: &mut DerivedTopic| owner_shard(&query.output, config.shards) == id;
         let own_queries: Vec<_> = queries.extract_if(.., is_own).collect();
         // The first shard accepts for all.
         let listeners = std::mem::take(&mut listeners);
@@ -167,7 +195,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
                 pin_to(core);
             }
             let own = (own_sources, own_queries);
-            run_shard(id, (common, access), shared, mailbox, own, listeners, &started)
+            run_shard(id, (common, access), shared, queues, own, listeners, &started)
         })?);
     }
     if let Some(reader) = prepared.key_reader {
@@ -177,12 +205,9 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         let run = move || fetcher.run(wanted, to_shards);
         threads.push(thread::Builder::new().name("fetcher".into()).spawn(run)?);
     }
-    if let (Some(backend), Some(readiness), Some(tickets)) = (backend, readiness, to_keep) {
-        let to_shard = |peer: &Peer| (peer.from_backend.clone(), Arc::clone(&peer.read_topics));
-        let shards = Shards::new(peers.iter().map(to_shard));
-        let link = Link { stores: to_store, reads: to_read, tickets, shards, readiness };
-        let run = move || backend.run(link);
-        threads.push(thread::Builder::new().name("backend".into()).spawn(run)?);
+    for (broker, (inbox, shards)) in brokers.into_iter().zip(inboxes) {
+        let run = move || broker.run(inbox, shards);
+        threads.push(thread::Builder::new().name("broker".into()).spawn(run)?);
     }
     drop(started);
     for _ in 0..config.shards {
@@ -206,18 +231,18 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
 }
 
 impl Server {
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address of the admin listener, if there is one.
+    /// Returns the address of the admin listener, if any.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_address
     }
 
-    /// Loads the certificate again, if there is one. Existing connections keep the old one.
-    /// Returns whether there is one.
+    /// Loads the certificate again, if there is one. Existing connections keep the old one. Returns whether there is
+    /// one.
     ///
     /// # Errors
     /// One sentence. The old certificate stays in use.
@@ -227,17 +252,24 @@ impl Server {
             .map_or(Ok(false), |certificate| certificate.reload().map(|()| true))
     }
 
-    /// Takes what another configuration says of tokens, origins and names, and of limits of connections,
-    /// of rates, and of what one address may begin. No connection is lost but those whose token is not good any more; topics
-    /// end for those whose token gives no right to them any more.
+    /// Applies another configuration's tokens, origins and names, and its limits of connections, of rates, and of new
+    /// topics per address. Connections stay open, except those whose token is no longer valid; topics end on
+    /// connections whose token no longer gives a right to them.
     ///
     /// # Errors
-    /// One sentence. Everything stays as it was.
+    /// One sentence. The current configuration stays in use.
     pub async fn reload(&mut self, config: &Config) -> Result<(), String> {
         let limits = self.config.limits.reloaded(&listener::within_descriptors(config.limits));
-        // What a proxy says is believed by who was one at the start.
+        // Trusted proxies do not change after the start.
         let trusted_proxies = self.config.access.trusted_proxies.clone();
         let access = Access { trusted_proxies, ..config.access.clone() };
+        // A file may be read while it is written, and empty.
+        if self.config.access.limits_publishers() && !access.limits_publishers() {
+            return Err(
+                "without tokens all clients may publish: write the token everybody, or restart the server"
+                    .to_owned(),
+            );
+        }
         let config = Config { access, limits, ..(*self.config).clone() };
         let url = self.config.access.signed.as_ref().and_then(|signed| signed.url.as_ref());
         let before = url.zip(self.access.holders.published_keys());
@@ -248,49 +280,47 @@ impl Server {
         self.client_limits.change(&limits);
         let access = Arc::new(access);
         for peer in &self.peers {
-            // A shard that has ended has nobody to turn away.
-            let _ = peer.mail.send(Mail::Access(Arc::clone(&access))).await;
+            // A shard that has ended has no connections to close.
+            let _ = peer.messages.send(ShardMessage::Access(Arc::clone(&access))).await;
         }
         self.access = access;
         self.config = Arc::new(config);
         Ok(())
     }
 
-    /// Waits until a shard ends by itself, which none should.
+    /// Waits until a shard ends by itself, which is an error.
     pub async fn broken(&self) {
         while !self.threads.iter().any(thread::JoinHandle::is_finished) {
             sleep(BROKEN_LOOK).await;
         }
     }
 
-    /// `/readyz` says "not ready", but the server still works. This gives load balancers time
-    /// to notice.
+    /// Makes `/readyz` answer "not ready" while the server still works. Load balancers have time to notice.
     pub fn announce_end(&self) {
         self.shutdown.is_announced.store(true, Relaxed);
     }
 
-    /// Ends the server. New connections are rejected. Subscribers are sent what is due to them
-    /// and told to reconnect. Requests are finished. Connections that do not read their close
-    /// in time are dropped.
+    /// Shuts the server down: rejects new connections, sends pending data to subscribers and tells them to reconnect,
+    /// finishes requests. Drops connections that do not read their close in time.
     pub async fn drain(self) {
         self.announce_end();
         self.shutdown.is_closed.store(true, Relaxed);
-        let deadline = Instant::now() + self.config.drain;
-        // Every shard gets what the other shards still hold for it before any shard closes
-        // connections. A stuck shard may use only a quarter of the time.
-        let settled_by = Instant::now() + self.config.drain / 4;
+        let deadline = Instant::now() + self.config.shutdown_timeout;
+        // Every shard gets the remaining messages of other shards before any shard closes connections. A stuck shard
+        // may use only a quarter of the time.
+        let settled_by = Instant::now() + self.config.shutdown_timeout / 4;
         let mut settling = Vec::new();
         for peer in &self.peers {
             let (done, settled) = oneshot::channel();
-            let _ = timeout_at(settled_by, peer.mail.send(Mail::Flush(done))).await;
+            let _ = timeout_at(settled_by, peer.messages.send(ShardMessage::Flush(done))).await;
             settling.push(settled);
         }
         for settled in settling {
             let _ = timeout_at(settled_by, settled).await;
         }
         for peer in &self.peers {
-            // A shard that has ended need not be told, and a stuck one is not waited for.
-            let _ = timeout_at(deadline, peer.mail.send(Mail::Drain)).await;
+            // A shard that has ended needs no message, and a stuck one is not waited for.
+            let _ = timeout_at(deadline, peer.messages.send(ShardMessage::Drain)).await;
         }
         while self.threads.iter().any(|thread| !thread.is_finished()) {
             if Instant::now() >= deadline {
@@ -302,12 +332,12 @@ impl Server {
     }
 }
 
-/// Limits of clients that may change while the server serves.
+/// Limits of clients that may change while the server runs.
 struct ClientLimits {
     connections: Arc<ConnectionLimits>,
     /// Topics that exist only for subscribers, by address.
     subscribed_topics: Arc<AddressCounts>,
-    /// Fetched topics, by the address that is the first to ask for them.
+    /// Fetched topics, by the address of their first subscriber.
     fetched: Arc<AddressRates>,
     rates: Arc<AllRates>,
 }
@@ -331,7 +361,7 @@ impl ClientLimits {
     }
 }
 
-/// Reads keys on a thread of its own, which ends when nobody wants them any more. The server goes on without it.
+/// Reads keys on a separate thread, which ends when nobody needs them. The server continues without it.
 fn read_keys(reader: KeyReader, counts: Arc<KeyCounts>) -> io::Result<()> {
     thread::Builder::new().name("keys".into()).spawn(move || reader.run(&counts)).map(|_| ())
 }
@@ -352,7 +382,7 @@ fn run_shard(
     id: usize,
     (common, access): (Common, Arc<AccessPolicy>),
     shared: Shared,
-    mailbox: Mailbox,
+    queues: ShardQueues,
     (sources, queries): (Vec<Scheduled>, Vec<DerivedTopic>),
     listeners: Vec<Listener>,
     started: &std::sync::mpsc::Sender<io::Result<()>>,
@@ -380,7 +410,7 @@ fn run_shard(
     };
     let _ = started.send(Ok(()));
     runtime.block_on(async move {
-        let is_own = |topic: &&Topic| home_of(topic, shards) == id;
+        let is_own = |topic: &&Topic| owner_shard(topic, shards) == id;
         inputs.events.iter().filter(is_own).for_each(|topic| handle.keep_input(topic));
         for scheduled in sources {
             handle.start_source(scheduled);
@@ -403,9 +433,9 @@ fn run_shard(
             spawn_local(serve_connection(Rc::clone(&http), arrival));
         };
         spawn_local(keep_a_timer_near());
-        // A task of its own: what wakes it is queued behind what else is ready. The runtime looks
-        // at all sockets before it polls the future given to `block_on` again.
-        let ended = spawn_local(shard::run(handle, mailbox, serve)).await;
+        // A separate task: its wake-up is queued behind other ready tasks, while the runtime polls all sockets before
+        // it polls the future of `block_on` again.
+        let ended = spawn_local(shard::run(handle, queues, serve)).await;
         drop(serving);
         for accepting in accepting {
             let _ = accepting.await;
@@ -414,11 +444,11 @@ fn run_shard(
     })
 }
 
-/// Keeps a timer of the runtime less than a second away, for ever.
+/// Keeps a timer of the runtime less than a second away, forever.
 ///
-/// tokio interrupts its own wait, by a write to an eventfd, for each timer that ends before all that were
-/// there when it last waited. Idle connections have timers of more than a minute, and a request one of some seconds:
-/// without this one each request took a system call more.
+/// tokio interrupts its own wait, by a write to an eventfd, for each timer that is earlier than all timers of its last
+/// wait. Idle connections have timers of more than a minute, and a request one of some seconds: without this timer each
+/// request took one more system call.
 async fn keep_a_timer_near() {
     let mut beat = interval(NEAR_TIMER);
     loop {
@@ -426,8 +456,8 @@ async fn keep_a_timer_near() {
     }
 }
 
-/// The cores to pin shards to: none if there are fewer cores than shards, or only one shard,
-/// because the user may already have chosen its core.
+/// Returns the cores to pin shards to: none if there are fewer cores than shards, or only one shard, because the user
+/// may already have chosen its core.
 fn cores_for(shards: usize) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let cores: Vec<usize> =

@@ -1,19 +1,18 @@
-//! Ways in. All end in `stream`'s `append`, as [`Payloads`].
+//! Sources of events. All end in `stream`'s `append`, as [`Payloads`].
 //!
 //! ```text
-//! posted      what publishers send: bodies and lines
+//! posted      bodies and lines of publishers
 //! cars        car_live_data: cars driving on roads
 //! constant    the published experiment's fixed row, any batch and interval
 //! dummy       padding of any size
-//! runner      the published round trip: the next event when the last is acked
+//! runner      the published round trip: the next event after the ack of the last
 //! ```
 //!
-//! The synthetic sources are deterministic by seed and open-loop: ticks follow a
-//! schedule set in advance, events carry their intended time, and a late tick is made up for,
-//! never left out. The exception is a source with `when=subscribed`: it is idle while nobody
-//! subscribes. Each source feeds one topic, its output. It may read the events of other topics,
-//! its inputs, and the acks of its output. The shard brings them, wherever the home of those
-//! topics is. Pure: the shard tells them the time.
+//! The synthetic sources are deterministic by seed and open-loop: ticks follow a fixed schedule, events carry their
+//! intended time, and a late tick is made up for, never omitted. The exception is a source with `when=subscribed`,
+//! which is idle while nobody subscribes. Each source publishes to one topic, its output. It may read the events of
+//! other topics, its inputs, and the acks of its output. The shard delivers them from the topics' owner shards. Pure:
+//! the shard passes the time in.
 
 mod cars;
 mod constant;
@@ -26,10 +25,10 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use thalweg_core::stream::Payloads;
 use thalweg_wire::{Offset, Topic, topic::TopicError};
 
 use crate::config::{Options, SourceConfig, nearest};
-use thalweg_core::stream::Payloads;
 
 /// A synthetic source.
 pub(crate) trait Source: Send {
@@ -39,12 +38,12 @@ pub(crate) trait Source: Send {
     /// Reads an input; may append events.
     fn input(&mut self, _input: Input<'_>, _now_us: u64, _out: &mut Payloads) {}
 
-    /// The columns of its rows, if it has rows, as they are declared.
+    /// Returns the declared columns of its rows, if it makes rows.
     fn columns(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Goes on after it was idle, as if no time had passed since its last tick.
+    /// Continues after an idle time as if no time had passed since the last tick.
     fn resume(&mut self) {}
 }
 
@@ -59,11 +58,11 @@ pub(crate) enum Input<'a> {
 
 /// A source with its output, inputs and schedule.
 pub(crate) struct Scheduled {
-    /// What makes the events.
+    /// Makes the events.
     pub source: Box<dyn Source>,
-    /// The topic that it feeds.
+    /// The output topic.
     pub output: Topic,
-    /// The topics whose events it reads.
+    /// The input topics.
     pub inputs: Vec<Topic>,
     /// Whether it reads the acks of its output.
     pub takes_acks: bool,
@@ -71,8 +70,8 @@ pub(crate) struct Scheduled {
     pub start_us: Option<u64>,
     /// Time between two ticks, in µs; `None`: it makes events only from its inputs.
     pub interval_us: Option<u64>,
-    /// It ticks only while somebody subscribes to its topic. The first tick is one interval
-    /// after the first subscription.
+    /// Whether it ticks only while somebody subscribes to its topic. The first tick is one interval after the first
+    /// subscription.
     pub while_subscribed: bool,
 }
 
@@ -86,8 +85,8 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// `queried`: the topics that queries read.
-    pub(crate) fn of<'a>(
+    /// `queried`: the sources of queries.
+    pub(crate) fn new<'a>(
         sources: &'a [Scheduled],
         queried: impl Iterator<Item = &'a Topic>,
     ) -> Self {
@@ -98,19 +97,19 @@ impl Inputs {
     }
 }
 
-/// The most rows that a source makes in a tick. A tick is one step, in which its shard does
-/// nothing else, and this many rows have more than ten megabytes.
+/// Maximum rows per tick. A tick is one step, in which its shard does nothing else, and this many rows have more than
+/// ten megabytes.
 const ROWS_MAX: u64 = 100_000;
 
 const KINDS: [&str; 4] = ["cars", "constant", "dummy", "runner"];
 
-/// What rows are as JSON.
+/// JSON forms of rows.
 const SHAPES: [&str; 2] = ["rows", "columns"];
 
-/// When a source ticks.
+/// The values of `when`.
 const WHENS: [&str; 2] = ["always", "subscribed"];
 
-/// Makes the source that `config` asks for.
+/// Builds the configured source.
 ///
 /// # Errors
 /// One sentence naming the wrong kind, key or value.
@@ -171,7 +170,7 @@ fn generator(config: &SourceConfig) -> Result<Scheduled, String> {
     Ok(Scheduled { start_us, interval_us, while_subscribed, ..unscheduled(source, config, None) })
 }
 
-/// What the rows of a tick are as JSON.
+/// Parses the JSON form of a tick's rows.
 fn shape(options: &Options) -> Result<constant::Shape, String> {
     match options.text("shape") {
         None | Some("rows") => Ok(constant::Shape::Rows),
@@ -180,21 +179,21 @@ fn shape(options: &Options) -> Result<constant::Shape, String> {
     }
 }
 
-/// When it starts, if this is set, and whether it ticks only while somebody subscribes.
+/// Parses the start, if set, and whether it ticks only while somebody subscribes.
 fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
     let start_us = options.number("start")?;
     match options.text("when") {
         None | Some("always") => Ok((start_us, false)),
         Some("subscribed") if start_us.is_some() => {
-            Err("start: its first subscriber starts it, leave it away".into())
+            Err("start: its first subscriber starts it: remove this key".into())
         }
         Some("subscribed") => Ok((None, true)),
         Some(other) => Err(format!("when: {other:?} is none{}", nearest(other, &WHENS))),
     }
 }
 
-/// The topic that `key` names. It must not be the source's own output, or the source would
-/// answer itself forever.
+/// Returns the topic of the option `key`. It must not be the source's own output: the source would answer itself
+/// forever.
 fn input(config: &SourceConfig, key: &str) -> Result<Option<Topic>, String> {
     let topic = config.options.text(key).map(str::parse).transpose();
     match topic.map_err(|error: TopicError| format!("{key}: {error}"))? {
@@ -262,7 +261,7 @@ mod tests {
         }
         let meant = "when: \"subscribe\" is none, did you mean \"subscribed\"?";
         check("a=dummy,when=subscribe", Err(meant));
-        let twice = "start: its first subscriber starts it, leave it away";
+        let twice = "start: its first subscriber starts it: remove this key";
         check("a=dummy,when=subscribed,start=1", Err(twice));
         assert!(build(&SourceConfig::parse("a=runner,when=subscribed").unwrap()).is_err());
     }
@@ -287,7 +286,7 @@ mod tests {
     fn what_is_taken_in_is_known_by_topic() {
         let sources = ["a=runner,ack=c", "b=runner,ack=c", "d=cars"];
         let build = |text: &str| build(&SourceConfig::parse(text).unwrap()).unwrap();
-        let inputs = Inputs::of(&sources.map(build), [&"d".parse().unwrap()].into_iter());
+        let inputs = Inputs::new(&sources.map(build), [&"d".parse().unwrap()].into_iter());
         let topics = |names: [&str; 2]| names.map(|name| name.parse().unwrap()).into();
         assert_eq!((inputs.events, inputs.acks), (topics(["c", "d"]), topics(["a", "b"])));
     }

@@ -1,25 +1,24 @@
-//! Ways out: the only place with subscribers' sockets.
+//! Transports: the only place with subscribers' sockets.
 //!
 //! ```text
 //! query         a request's parameters
 //! parameters    the parameters of a subscription, in a query or a command
-//! accept        which of several media types, or codings, a client prefers
-//! negotiate     a request → which transport, topics, cursors, terms
-//! head          how a response begins
+//! accept        the client's preferred media type or coding
+//! negotiate     a request → transport, topics, cursors, terms
+//! head          the head of a response
 //! socket        a non-blocking socket as fan-out's sink
-//! tls           the same, encrypted
+//! tls           an encrypted socket
 //! certificate   the certificate and key of TLS
 //! pipe          a bounded pipe into a response that HTTP sends
-//! writer        one of those three
-//! connection    a writer and its subscriber; also reads what the client sends
+//! writer        a socket, a TLS socket or a pipe
+//! client        the client of a request or a connection
 //! ```
 //!
-//! A transport is only a format and a head: all of them deliver through
-//! `fanout`'s one loop.
+//! A transport is only a format and a head: all of them deliver through `fanout`'s one loop.
 
 mod accept;
 mod certificate;
-mod connection;
+mod client;
 pub(crate) mod head;
 mod negotiate;
 pub(crate) mod parameters;
@@ -34,7 +33,7 @@ use thalweg_wire::ErrorCode;
 
 pub(crate) use accept::{prefers, takes, takes_gzip};
 pub(crate) use certificate::Certificate;
-pub(crate) use connection::{Client, Connection, InboundMode};
+pub(crate) use client::Client;
 pub(crate) use negotiate::{SubscribeRequest, negotiate};
 pub(crate) use pipe::{Cut, PipeBody, PipeEvent, pipe};
 pub(crate) use query::Query;
@@ -44,7 +43,7 @@ pub(crate) use writer::Writer;
 
 use crate::refusal::Refusal;
 
-/// How a subscriber is reached.
+/// A transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     WebSocket,
@@ -63,7 +62,7 @@ const NAMES: [(&str, Transport); 5] = [
 ];
 
 impl Transport {
-    /// The transport of a name.
+    /// Returns the transport with this name.
     fn named(name: &str) -> Result<Self, Refusal> {
         let named = NAMES.iter().find(|(known, _)| *known == name);
         named
@@ -71,10 +70,10 @@ impl Transport {
             .ok_or_else(|| parameters::unknown("transport", name, &NAMES.map(|(known, _)| known)))
     }
 
-    /// The transport that a request asks for, if it asks for any.
+    /// Returns the transport that a request selects, if any.
     pub(crate) fn asked(request: &Parts, query: &Query<'_>) -> Option<Self> {
         let headers = &request.headers;
-        // HTTP/2 has no upgrades (RFC 9113 §8.6), HTTP/1.0 does not know them.
+        // HTTP/2 has no upgrades (RFC 9113 §8.6), nor does HTTP/1.0.
         let upgrades = has_token(headers, header::UPGRADE, "websocket");
         if upgrades && request.version == Version::HTTP_11 {
             return Some(Self::WebSocket);
@@ -89,24 +88,14 @@ impl Transport {
         if let Some(media) = preferred {
             return Some(if media == head::SSE { Self::Sse } else { Self::HttpStreaming });
         }
-        // A handshake that came without its Upgrade, which `of` answers.
+        // A handshake without its Upgrade, which `from_request` answers.
         headers.contains_key(header::SEC_WEBSOCKET_KEY).then_some(Self::WebSocket)
     }
 
-    fn of(request: &Parts, query: &Query<'_>) -> Result<Self, Refusal> {
+    fn from_request(request: &Parts, query: &Query<'_>) -> Result<Self, Refusal> {
         let asked = Self::asked(request, query);
-        let upgrades = has_token(&request.headers, header::UPGRADE, "websocket");
-        if asked == Some(Self::WebSocket) && !(upgrades && request.version == Version::HTTP_11) {
-            let message = match request.headers.contains_key(header::SEC_WEBSOCKET_KEY) {
-                true => {
-                    "a WebSocket's handshake came without Upgrade: websocket over HTTP/1.1: a \
-                     proxy in between has taken it away, have it pass on Upgrade and Connection"
-                }
-                false => {
-                    "a WebSocket needs the headers of its handshake over HTTP/1.1 (RFC 6455 §4.1)"
-                }
-            };
-            return Err(Refusal::new(ErrorCode::UpgradeRequired, message));
+        if asked == Some(Self::WebSocket) {
+            check_upgrade(request)?;
         }
         asked.ok_or_else(|| {
             Refusal::new(
@@ -119,7 +108,26 @@ impl Transport {
     }
 }
 
-/// Whether a list header has `token` (RFC 9110 §5.6.1), parameters aside.
+/// Checks that a request asks for a WebSocket over HTTP/1.1.
+///
+/// # Errors
+/// When it does not, with the remedy.
+fn check_upgrade(request: &Parts) -> Result<(), Refusal> {
+    let headers = &request.headers;
+    if has_token(headers, header::UPGRADE, "websocket") && request.version == Version::HTTP_11 {
+        return Ok(());
+    }
+    let message = match headers.contains_key(header::SEC_WEBSOCKET_KEY) {
+        true => {
+            "a WebSocket's handshake came without Upgrade: websocket over HTTP/1.1: a proxy in between \
+             has taken it away, have it pass on Upgrade and Connection"
+        }
+        false => "a WebSocket needs the headers of its handshake over HTTP/1.1 (RFC 6455 §4.1)",
+    };
+    Err(Refusal::new(ErrorCode::UpgradeRequired, message))
+}
+
+/// Returns whether a list header has `token` (RFC 9110 §5.6.1), ignoring parameters.
 fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values

@@ -1,4 +1,4 @@
-//! Sockets of a server that runs, on a machine that may be busy.
+//! Connects to running servers, on a machine that may be busy.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use crate::Patience;
 
-/// An attempt to connect that takes longer was dropped, from a full queue for example: another one
-/// is sooner than the kernel's next.
+/// A slower attempt to connect was dropped, for example from a full queue: a new attempt is faster than the kernel's
+/// next one.
 const ATTEMPT: Duration = Duration::from_secs(3);
 
-/// Connects to a server that listens. A refusal is an answer; an attempt that gets none is
-/// repeated.
+/// Connects to a listening server. A refusal is an answer; an attempt without an answer is repeated.
 #[track_caller]
 pub fn connect(address: SocketAddr) -> TcpStream {
     let mut patience = Patience::new();
@@ -29,7 +28,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Writes everything to a socket of [`connect`], as long as the peer goes on reading.
+/// Writes all bytes to a socket of [`connect`] while the peer continues to read.
 pub fn write_all(stream: &mut (impl Write + ?Sized), mut bytes: &[u8]) -> io::Result<()> {
     let mut patience = Patience::new();
     loop {
@@ -49,7 +48,7 @@ pub fn write_all(stream: &mut (impl Write + ?Sized), mut bytes: &[u8]) -> io::Re
     }
 }
 
-/// Reads to the end of a connection, as long as the peer goes on writing.
+/// Reads to the end of a connection while the peer continues to write.
 pub fn read_to_end(stream: &TcpStream) -> io::Result<Vec<u8>> {
     let mut patience = Patience::new();
     stream.set_read_timeout(Some(patience.slice()))?;
@@ -68,7 +67,7 @@ pub fn read_to_end(stream: &TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether a socket with a timeout did not get what it waited for in time.
+/// Returns whether a socket's timeout has passed.
 pub fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

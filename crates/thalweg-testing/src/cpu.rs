@@ -1,4 +1,4 @@
-//! What something costs, in CPU time of this thread: waiting for a core costs nothing.
+//! Measures CPU time of this thread, which excludes waiting for a core.
 
 use std::time::Duration;
 
@@ -20,15 +20,14 @@ impl CpuTimer {
         Self { started: now() }
     }
 
-    /// The CPU time that this thread has used since the start.
+    /// Returns the CPU time of this thread since the start.
     pub fn used(&self) -> Duration {
         now().saturating_sub(self.started)
     }
 }
 
-/// Asserts that `work` at the next of some sizes takes at most `factor` times the CPU time that it
-/// takes at the one before. The first sizes are small, so that the assertion comes before a time
-/// that grows exponentially is too long to wait for.
+/// Asserts that `work` at each size takes at most `factor` times the CPU time of the size before. Begin with small
+/// sizes: the assertion then fails before exponential time becomes too long.
 #[track_caller]
 pub fn assert_growth(what: &str, sizes: &[usize], factor: u32, mut work: impl FnMut(usize)) {
     let mut before = CpuTimer::SHORTEST;
@@ -38,7 +37,7 @@ pub fn assert_growth(what: &str, sizes: &[usize], factor: u32, mut work: impl Fn
             work(*size);
             timer.used()
         };
-        // Caches and interrupts make single times longer, never shorter.
+        // Caches and interrupts can only prolong a measurement.
         let took = once().min(once()).min(once());
         assert!(took <= before * factor, "{what}: {took:?} at {size}, {before:?} before");
         before = took.max(CpuTimer::SHORTEST);

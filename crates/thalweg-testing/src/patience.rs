@@ -1,23 +1,21 @@
-//! How long a test waits for something.
+//! The patience of a test's wait.
 //!
-//! A fixed number of seconds is too short on a machine that others use, whatever the number. A
-//! wait therefore counts the time that the machine could have given it: where three threads share
-//! a core, a second counts as a third. It begins anew with each sign of progress. On an idle
-//! machine, a test that hangs fails after [`PATIENCE`].
+//! A fixed number of seconds is too short on a machine that others use. A wait therefore counts the time that the
+//! machine could have given it: where three threads share a core, a second counts as a third. It starts again with each
+//! sign of progress. On an idle machine, a test that hangs fails after [`PATIENCE`].
 
 use std::fs;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-/// A wait without any progress ends after this time of an idle machine.
+/// A wait without progress ends after this time on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The longest time between two looks at the load.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// A look later than this after the one before tells of a machine that stood still, or of a look
-/// that waits by itself. It counts as much.
+/// The most time that one look counts: a later look means that the machine, or the test itself, stood still.
 const COUNTED_MAX: Duration = Duration::from_millis(500);
 
 /// The patience of one wait.
@@ -34,17 +32,17 @@ impl Patience {
         Self { left: PATIENCE, looked: Instant::now() }
     }
 
-    /// Notes progress: the wait begins anew.
+    /// Records progress: the wait starts again.
     pub fn renew(&mut self) {
         *self = Self::new();
     }
 
-    /// The time to block at most before asking again whether the wait is over.
+    /// Returns how long to block at most before the next check of the wait.
     pub fn slice(&self) -> Duration {
         SLICE
     }
 
-    /// Returns whether the wait is over. Must be asked after each slice: time is counted in here.
+    /// Returns whether the wait is over. Call it after each slice: it counts the time.
     pub fn is_over(&mut self) -> bool {
         let now = Instant::now();
         let passed = now.duration_since(self.looked).min(COUNTED_MAX);
@@ -56,11 +54,11 @@ impl Patience {
     /// Panics when the wait is over.
     #[track_caller]
     pub fn check(&mut self, what: &str) {
-        assert!(!self.is_over(), "waited in vain for {what}: no progress for {PATIENCE:?}");
+        assert!(!self.is_over(), "waited without success for {what}: no progress for {PATIENCE:?}");
     }
 }
 
-/// The share of a core that a thread gets at the moment; 1 where the machine does not tell.
+/// Returns the share of a core that a thread gets now; 1 if unknown.
 pub(crate) fn share() -> f64 {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let cores = available_parallelism().map_or(1, NonZero::get);
@@ -71,7 +69,7 @@ fn share_of(cores: usize, runnable: usize) -> f64 {
     cores as f64 / cores.max(runnable) as f64
 }
 
-/// The threads that run or could, of `proc_loadavg(5)`.
+/// Returns the number of runnable threads, from `proc_loadavg(5)`.
 fn runnable(load: &str) -> Option<usize> {
     load.split(' ').nth(3)?.split_once('/')?.0.parse().ok()
 }

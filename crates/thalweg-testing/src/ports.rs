@@ -1,4 +1,4 @@
-//! Ports of this machine that belong to one test, whatever other tests run beside it.
+//! Ports that belong to one test, beside other running tests.
 
 use std::{
     fs::File,
@@ -9,11 +9,11 @@ use std::{
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 
-/// Ports below those that the system chooses for programs that name none.
+/// Ports below those that the system assigns.
 const RESERVABLE: std::ops::Range<u16> = 14222..14722;
 
-/// A port for a program that cannot choose a free one itself and tell which. No other test of
-/// this machine gets it, in this process or another, until this is dropped.
+/// A port for a program that cannot choose a free one itself and report it. No other test of this machine gets it, in
+/// any process, until this is dropped.
 #[derive(Debug)]
 pub struct ReservedPort {
     port: u16,
@@ -53,8 +53,7 @@ impl Default for ReservedPort {
     }
 }
 
-/// An address that refuses connections until this is dropped: its port is taken, and nobody
-/// listens there.
+/// An address that refuses connections until this is dropped: its port is bound, and nobody listens there.
 #[derive(Debug)]
 pub struct RefusingAddress {
     address: SocketAddr,

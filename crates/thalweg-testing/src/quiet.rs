@@ -11,20 +11,18 @@ use rustix::param::clock_ticks_per_second;
 
 use crate::{patience::share, skipped};
 
-/// A test that fails on a disturbed machine is run this often.
+/// Attempts for a test that fails on a disturbed machine.
 const ATTEMPTS: usize = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// No thread of a machine that has its cores to itself wakes up later than this, however busy the
-/// tests keep it.
+/// On an undisturbed machine no thread wakes up later than this, however busy the tests keep it.
 const LATE: Duration = Duration::from_millis(150);
-/// A hypervisor that takes more than this of one core disturbs.
+/// A machine is disturbed if its hypervisor takes more than this of one core.
 const STOLEN_MAX: f64 = 0.1;
-/// Threads that get less than this of a core, on average, are disturbed.
+/// Threads are disturbed if they get less than this of a core, on average.
 const SHARE_MIN: f64 = 0.6;
 
-/// Runs a test that needs a quiet machine. If the test fails while other programs, or another
-/// machine, have the cores, it is repeated, and at last skipped: its figures are those of the
-/// others. A failure on an undisturbed machine is a failure. Such tests run one at a time.
+/// Runs a test that needs a quiet machine. A test that fails while other programs, or another machine, have the cores
+/// is repeated, and at last skipped. A failure on an undisturbed machine is a failure. Such tests run one at a time.
 pub fn undisturbed(test: impl Fn()) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +55,7 @@ struct Seen {
     share: f64,
 }
 
-/// Watches the machine until the test is over.
+/// Observes the machine until the test has ended.
 fn watch(ended: &Receiver<()>) -> Seen {
     let (mut late, mut shares, mut looks) = (Duration::ZERO, 0.0, 0_u32);
     loop {
@@ -71,7 +69,7 @@ fn watch(ended: &Receiver<()>) -> Seen {
     }
 }
 
-/// The time that the hypervisor has taken of all cores so far (`proc_stat(5)`).
+/// Returns the time that the hypervisor has taken of all cores (`proc_stat(5)`).
 fn stolen() -> Duration {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let ticks = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());

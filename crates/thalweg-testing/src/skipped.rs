@@ -3,10 +3,10 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Names the file, a line for each, that `make test` counts them from.
+/// The environment variable with the file, one line per skipped test, that `make test` counts.
 const SKIPPED: &str = "THALWEG_SKIPPED";
 
-/// Says that a test is skipped, and why.
+/// Records that a test is skipped, and why.
 pub fn skipped(why: &str) {
     eprintln!("skipped: {why}");
     if let Some(path) = std::env::var_os(SKIPPED) {

@@ -1,4 +1,4 @@
-//! Waits that end with what they wait for, or when progress stops.
+//! Waits for a condition, with patience.
 
 use std::fmt::Debug;
 #[cfg(feature = "async")]
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crate::Patience;
 
-/// The time between two looks where nothing tells of a change.
+/// The time between two looks without a notification.
 pub const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// Looks again until `look` finds something.
+/// Repeats `look` until it finds something.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let mut patience = Patience::new();
@@ -25,7 +25,7 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Looks again until what it sees is as it should be; returns that.
+/// Repeats `look` until its value is as expected; returns the value.
 #[track_caller]
 pub fn wait_for_value<T: Debug>(
     what: &str,
@@ -38,22 +38,22 @@ pub fn wait_for_value<T: Debug>(
         if is_met(&value) {
             return value;
         }
-        assert!(!patience.is_over(), "waited in vain for {what}: it is still {value:?}");
+        assert!(!patience.is_over(), "waited without success for {what}: it is still {value:?}");
         thread::sleep(LOOK_AGAIN_AFTER);
     }
 }
 
-/// Receives the next value; `None` when there will be no more.
+/// Receives the next value; `None` after the last one.
 #[track_caller]
 pub fn receive<T>(receiver: &Receiver<T>, what: &str) -> Option<T> {
     match try_receive(receiver) {
         Ok(value) => Some(value),
         Err(RecvTimeoutError::Disconnected) => None,
-        Err(RecvTimeoutError::Timeout) => panic!("waited in vain for {what}"),
+        Err(RecvTimeoutError::Timeout) => panic!("waited without success for {what}"),
     }
 }
 
-/// Receives the next value, or says why there is none: progress has stopped, or no more will come.
+/// Receives the next value, or returns why there is none: no progress, or the channel has closed.
 pub fn try_receive<T>(receiver: &Receiver<T>) -> Result<T, RecvTimeoutError> {
     let mut patience = Patience::new();
     loop {
@@ -64,13 +64,13 @@ pub fn try_receive<T>(receiver: &Receiver<T>) -> Result<T, RecvTimeoutError> {
     }
 }
 
-/// Lets time pass where the time itself is tested: a peer that pauses, or a silence in which nothing
-/// may happen. A test that waits for something uses [`wait_for`].
+/// Sleeps where time itself is tested: a peer that pauses, or a silence in which nothing may happen. To wait for a
+/// condition use [`wait_for`].
 pub fn let_pass(time: Duration) {
     thread::sleep(time);
 }
 
-/// Beats at a pace, the first one at once: a peer of a test acts at each.
+/// Returns ticks at an interval, the first one at once.
 pub fn paced(interval: Duration) -> impl Iterator<Item = ()> {
     let beat = move |nth| {
         if nth > 0 {
@@ -83,7 +83,7 @@ pub fn paced(interval: Duration) -> impl Iterator<Item = ()> {
 /// Awaits a future.
 #[cfg(feature = "async")]
 pub async fn patiently<T>(what: &str, future: impl Future<Output = T>) -> T {
-    try_patiently(future).await.unwrap_or_else(|| panic!("waited in vain for {what}"))
+    try_patiently(future).await.unwrap_or_else(|| panic!("waited without success for {what}"))
 }
 
 /// Awaits a future; `None` when progress stops.

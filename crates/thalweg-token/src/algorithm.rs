@@ -1,6 +1,6 @@
 use std::{fmt, str::FromStr};
 
-/// An algorithm of signatures (RFC 7518 §3.1, RFC 8037 §3.1).
+/// A signature algorithm (RFC 7518 §3.1, RFC 8037 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are the names of the RFCs")]
 pub enum Algorithm {
@@ -15,13 +15,13 @@ pub enum Algorithm {
     PS512,
     ES256,
     ES384,
-    /// Ed25519. RFC 9864 §2.2 gave it the name `Ed25519`; both names are read, and the older one,
-    /// which all libraries know, is written.
+    /// Ed25519. RFC 9864 §2.2 named it `Ed25519`; parsers accept both names, and signing writes the older one, which
+    /// all libraries know.
     EdDSA,
 }
 
-/// The kind of key that an algorithm takes. A key is of one kind, so that no token can choose
-/// another one for it: a public key never becomes a secret (RFC 8725 §3.1).
+/// The kind of key that an algorithm needs. A key has one kind, therefore no token can select another one for it: a
+/// public key never serves as a secret (RFC 8725 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Secret,
@@ -32,7 +32,7 @@ pub(crate) enum KeyKind {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 12] = [
         Self::HS256,
         Self::HS384,
@@ -48,7 +48,7 @@ impl Algorithm {
         Self::EdDSA,
     ];
 
-    /// The name that a token's header has.
+    /// Returns the name in a token's header.
     pub fn name(self) -> &'static str {
         match self {
             Self::HS256 => "HS256",
@@ -78,7 +78,7 @@ impl Algorithm {
         }
     }
 
-    /// The least bytes of a secret: those of its hash (RFC 7518 §3.2).
+    /// Returns the minimum bytes of a secret: those of its hash (RFC 7518 §3.2).
     pub(crate) fn secret_bytes_min(self) -> usize {
         match self {
             Self::HS384 => 48,

@@ -7,58 +7,58 @@ use crate::{
     rights::{Rights, Topics},
 };
 
-/// The claim that names topics, unless it is configured otherwise.
+/// The default name of the claim with the topics.
 pub const CLAIM: &str = "thalweg";
 
-/// What stands for the token's subject in a pattern.
+/// Stands for the token's subject in a pattern.
 const SUBJECT: &str = "{sub}";
 
-/// Patterns of one right at most: a check looks at all of them.
+/// Most patterns of one right: a check tests all of them.
 const PATTERNS_MAX: usize = 64;
 
-/// The claims of a token (RFC 7519 §4.1), as they stand in it.
+/// The claims of a token (RFC 7519 §4.1), unchecked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Claims {
-    /// Whose it is.
+    /// The subject.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub: Option<String>,
-    /// Who made it.
+    /// The issuer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iss: Option<String>,
-    /// For whom: one text, or several.
+    /// The audience: one text, or several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aud: Option<Audience>,
-    /// From when on it is not valid any more, in seconds since 1970.
+    /// The expiry, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exp: Option<Number>,
-    /// From when on it is valid.
+    /// The time from which the token is valid, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nbf: Option<Number>,
-    /// All others.
+    /// All other claims.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-/// For whom a token is (RFC 7519 §4.1.3).
+/// The audience of a token (RFC 7519 §4.1.3).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Audience {
-    /// One.
+    /// One audience.
     One(String),
     /// Any of these.
     Several(Vec<String>),
 }
 
-/// What tokens must say.
+/// The server's requirements for the claims of tokens.
 #[derive(Debug, Clone)]
 pub struct Expectations {
-    /// Who made it. Anybody with a key, if this is not said.
+    /// The issuer. Without it, a token of any issuer with a known key is valid.
     pub issuer: Option<String>,
-    /// For whom it is. Without this it must be for nobody in particular.
+    /// The audience. Without it, a token must not name any.
     pub audience: Option<String>,
-    /// The name of the claim of topics.
+    /// The name of the claim with the topics.
     pub claim: String,
-    /// How far clocks may be apart, in seconds.
+    /// The tolerated difference between clocks, in seconds.
     pub leeway_s: u64,
 }
 
@@ -68,18 +68,18 @@ impl Default for Expectations {
     }
 }
 
-/// What a token grants.
+/// A token's grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Granted {
-    /// Whose it is.
+    /// The subject.
     pub subject: String,
-    /// From when on it is not valid any more, in seconds since 1970.
+    /// The expiry, in seconds since 1970.
     pub ends_s: u64,
-    /// What it lets its holder do.
+    /// The rights of the holder.
     pub rights: Rights,
 }
 
-/// The claim of topics.
+/// The claim with the topics.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct TopicsClaim {
@@ -90,10 +90,10 @@ struct TopicsClaim {
 }
 
 impl Claims {
-    /// Reads the claims of a token. `null` is as good as nothing.
+    /// Parses the claims of a token. `null` means an absent claim.
     ///
     /// # Errors
-    /// When they are no JSON object, or one of them is of a type that it must not be.
+    /// When the text is no JSON object, or a claim has a wrong type.
     pub fn parse(json: &[u8]) -> Result<Self, TokenError> {
         let mut others: Map<String, Value> =
             serde_json::from_slice(json).map_err(|_| TokenError::NoObject("claims"))?;
@@ -122,10 +122,10 @@ impl Claims {
         })
     }
 
-    /// Returns what these claims grant at `now_s`, in seconds since 1970.
+    /// Returns the grant of these claims at `now_s`, in seconds since 1970.
     ///
     /// # Errors
-    /// What is missing or wrong in them.
+    /// The first missing or invalid claim.
     pub fn granted(self, expected: &Expectations, now_s: u64) -> Result<Granted, TokenError> {
         if let Some(refusal) = self.refusals(expected, now_s).into_iter().next() {
             return Err(refusal);
@@ -136,7 +136,7 @@ impl Claims {
         Ok(Granted { subject, ends_s, rights })
     }
 
-    /// Why a server does not take these claims at `now_s`, whatever they name.
+    /// Returns all reasons why a server rejects these claims at `now_s`, apart from the topics.
     pub(crate) fn refusals(&self, expected: &Expectations, now_s: u64) -> Vec<TokenError> {
         let checks = [
             self.check_end(expected, now_s),
@@ -147,18 +147,18 @@ impl Claims {
         checks.into_iter().filter_map(Result::err).collect()
     }
 
-    /// Returns when these claims end, in seconds since 1970, with the leeway.
+    /// Returns the expiry with the leeway, in seconds since 1970.
     ///
     /// # Errors
     /// `Missing`, `Malformed`.
     pub(crate) fn ends_s(&self, expected: &Expectations) -> Result<u64, TokenError> {
         let ends_s = self.exp.as_ref().ok_or(TokenError::Missing("exp"))?;
         let ends_s = seconds(ends_s).ok_or(TokenError::Malformed("exp"))?;
-        // A time beyond 2^64 s is none that anybody lives to see.
+        // `as` saturates: nobody lives to see a time beyond 2^64 s.
         Ok((ends_s + expected.leeway_s as f64) as u64)
     }
 
-    /// Returns the rights that these claims name, whether or not a server takes them.
+    /// Returns the rights in these claims, whether or not a server accepts them.
     ///
     /// # Errors
     /// `Missing`, `NoTopics`, `Topics`.
@@ -206,14 +206,14 @@ fn seconds(number: &Number) -> Option<f64> {
     number.as_f64().filter(|seconds| seconds.is_finite())
 }
 
-/// The rights that a claim names.
+/// Returns the rights in a claim.
 ///
 /// # Errors
 /// One sentence.
 fn rights(claim: &Value, subject: &str) -> Result<Rights, String> {
-    // Serde would read a list as the rights in the order of their declaration.
+    // serde would read a list as the rights in their declared order.
     if !claim.is_object() {
-        return Err("write an object, as {\"subscribe\":[\"public/**\"]}".to_owned());
+        return Err("write an object such as {\"subscribe\":[\"public/**\"]}".to_owned());
     }
     let claim = TopicsClaim::deserialize(claim).map_err(|error| error.to_string())?;
     let topics = |right: &str, patterns: Vec<String>| -> Result<Topics, String> {
@@ -233,8 +233,8 @@ fn rights(claim: &Value, subject: &str) -> Result<Rights, String> {
     })
 }
 
-/// The pattern that a text means, with the subject put in. The subject is a name there, and never a
-/// wildcard or several segments: else whoever may choose it chose the rights.
+/// Parses a pattern with the subject inserted. The subject must be one segment without wildcards: a user who chooses
+/// the subject could otherwise choose the rights.
 fn pattern(text: &str, subject: &str) -> Result<Pattern, String> {
     let parse = |text: &str| text.parse::<Pattern>().map_err(|error| error.to_string());
     if !text.contains(SUBJECT) {

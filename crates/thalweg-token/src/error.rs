@@ -1,57 +1,58 @@
-/// Why a token grants nothing: one sentence with the remedy. It says nothing of what exists.
+/// The reason why a token grants nothing: one sentence with the remedy. The sentence does not reveal which tokens or
+/// topics exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not three parts of base64url.
-    #[error("the token cannot be read: it is header.claims.signature, each in base64url")]
+    /// The text is not three parts of base64url.
+    #[error("the token is malformed: it must be header.claims.signature, each in base64url")]
     Unreadable,
     /// Header or claims are no JSON object.
-    #[error("the token's {0} cannot be read: a JSON object was expected")]
+    #[error("the token's {0} must be a JSON object")]
     NoObject(&'static str),
-    /// A member of the header, or a claim, of a wrong type.
+    /// A member of the header, or a claim, has a wrong type.
     #[error("the token's {0} is not {1}")]
     Type(&'static str, &'static str),
-    /// It is too long.
+    /// The token is too long.
     #[error("a token has at most 8192 characters")]
     TooLong,
-    /// Its algorithm is none of ours.
+    /// The algorithm is unknown.
     #[error(
         "the token's algorithm is not accepted: sign it with RS256, PS256, ES256, ES384, EdDSA (Ed25519) or HS256"
     )]
     Algorithm,
-    /// It has extensions that must be understood.
-    #[error("the token has critical extensions (crit), which are not understood")]
+    /// The token has critical extensions.
+    #[error("the token has critical extensions (crit), which this server does not support")]
     Critical,
-    /// No key has its id and algorithm. There may be one later.
-    #[error("no key of the token's id (kid) and algorithm (alg) is known")]
+    /// No key has the token's id and algorithm. A later key may.
+    #[error("the server has no key with the token's id (kid) and algorithm (alg)")]
     UnknownKey,
-    /// Too many keys have its algorithm, and its id if it has one.
-    #[error("the token does not say which of many keys signed it: name one by its id (kid)")]
+    /// Too many keys match the token's algorithm and id.
+    #[error("several keys could have signed the token: name one by its id (kid)")]
     ManyKeys,
-    /// It is not signed by the key, or was changed since.
-    #[error("the token's signature is wrong")]
+    /// The signature does not match.
+    #[error("the token's signature does not match")]
     Signature,
-    /// A claim that it must have.
+    /// A required claim is missing.
     #[error("the token has no claim {0}")]
     Missing(&'static str),
-    /// A claim that is no number.
-    #[error("the token's claim {0} is no number of seconds since 1970")]
+    /// A claim is no number.
+    #[error("the token's claim {0} is not a number: write seconds since 1970")]
     Malformed(&'static str),
-    /// It has ended.
+    /// The token has expired.
     #[error("the token has expired (exp): get a new one")]
     Expired,
-    /// It begins later.
-    #[error("the token is not valid yet (nbf): are the clocks right?")]
+    /// The token becomes valid later.
+    #[error("the token is not valid yet (nbf): check the clocks")]
     NotYetValid,
-    /// Somebody else made it.
-    #[error("the token was made by another issuer (iss)")]
+    /// The issuer differs.
+    #[error("the token has another issuer (iss)")]
     OtherIssuer,
-    /// It is for somebody else.
-    #[error("the token is for another audience (aud)")]
+    /// The audience differs.
+    #[error("the token has another audience (aud)")]
     OtherAudience,
-    /// It names no topics.
+    /// The token names no topics.
     #[error("the token has no claim {0}, which names its topics")]
     NoTopics(String),
-    /// What it names cannot be read.
+    /// The claim with the topics is invalid.
     #[error("the token's claim {0}: {1}")]
     Topics(String, String),
 }

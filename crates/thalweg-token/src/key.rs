@@ -10,26 +10,26 @@ use crate::{
     signature::{VerifyingKey, curve_of},
 };
 
-/// Reads a key of one kind in PEM.
+/// Parses a key of one kind in PEM.
 type Reader<K> = fn(&[u8]) -> errors::Result<K>;
 
-/// Keys at most, of a configuration or of a set: a token without an id is looked up among all. Large
-/// issuers publish some dozen.
+/// Most keys of a configuration or of a set: the server searches all of them for a token without an id. Large issuers
+/// publish some dozens.
 pub const KEYS_MAX: usize = 256;
 
-/// Keys at most that a token is tried with: anybody may send one that none of them has signed.
+/// Most keys tried for one token: anybody may send a token that none of them signed.
 pub(crate) const KEYS_TRIED_MAX: usize = 4;
 
-/// The least bytes of a secret (RFC 7518 §3.2).
+/// Minimum bytes of a secret (RFC 7518 §3.2).
 const SECRET_BYTES_MIN: usize = 32;
 
-/// The least and the most bytes of the modulus of RSA (RFC 7518 §3.3; ring reads no more).
+/// Minimum and maximum bytes of an RSA modulus (RFC 7518 §3.3; ring's maximum).
 const RSA_BYTES: [usize; 2] = [256, 1024];
 
 /// The members of a JWK that only a private key has (RFC 7518 §6.2.2, §6.3.2; RFC 8037 §2).
 const PRIVATE_MEMBERS: [&str; 7] = ["d", "p", "q", "dp", "dq", "qi", "oth"];
 
-/// A key that tokens are verified by: of one kind, and of one algorithm if it says so.
+/// A key to verify tokens with: of one kind, and of one algorithm if the key names it.
 #[derive(Clone)]
 pub struct Key {
     pub(crate) id: Option<String>,
@@ -37,81 +37,81 @@ pub struct Key {
     pub(crate) verifying: VerifyingKey,
 }
 
-/// All keys that tokens may be signed by.
+/// All keys that may sign tokens.
 #[derive(Clone, Default)]
 pub struct Keys(Vec<Key>);
 
-/// A key of a set that is not used.
+/// An unusable key of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedKey {
-    /// Its id, or its place in the set.
+    /// The key's id, or its number in the set.
     pub key: String,
-    /// Why it is not used.
+    /// The reason.
     pub why: KeyError,
 }
 
-/// A key that tokens are signed by.
+/// A key to sign tokens with.
 pub struct SigningKey {
     pub(crate) algorithm: Algorithm,
     /// A secret, or a private key in DER.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Why a text is not a key: one sentence with the remedy.
+/// The reason why a text is not a key: one sentence with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// A private key where a public one is wanted.
-    #[error("this is a private key: only who makes tokens has it, a server needs the public one")]
+    /// A private key instead of a public one.
+    #[error("this is a private key: give the server the public key")]
     Private,
-    /// A private key in a set that anybody can read.
+    /// A private key in a public set.
     #[error(
-        "key {0} of the set is a private key, so anybody could make tokens: publish the public ones, and replace this one"
+        "key {0} of the set is a private key, with which anybody can sign tokens: publish public keys only, and replace this key"
     )]
     PrivateInSet(String),
-    /// A public key where a private one is wanted.
-    #[error("this is a public key: tokens are signed by the private one")]
+    /// A public key instead of a private one.
+    #[error("this is a public key: sign tokens with the private key")]
     Public,
-    /// A key where a secret is wanted.
-    #[error("this is a key in PEM or a JWK, not a secret: whoever knows it could make tokens")]
+    /// A key instead of a secret.
+    #[error("this is a key in PEM or a JWK, not a secret: use it as a key")]
     NoSecret,
-    /// A secret that can be guessed.
+    /// The secret is short enough to guess.
     #[error("a secret has at least 32 bytes (RFC 7518 §3.2): take `openssl rand -hex 32`")]
     ShortSecret,
-    /// A secret that is too short for this algorithm.
+    /// The secret is too short for this algorithm.
     #[error(
         "{0} needs a secret of at least {1} bytes (RFC 7518 §3.2): take `openssl rand -hex {1}`"
     )]
     ShortFor(Algorithm, usize),
-    /// A key of RSA that is too short, or too long.
-    #[error("a key of RSA has 2048 to 8192 bits (RFC 7518 §3.3)")]
+    /// The RSA key is too short or too long.
+    #[error("an RSA key has 2048 to 8192 bits (RFC 7518 §3.3)")]
     RsaSize,
-    /// A secret in a set that anybody can read.
-    #[error("a secret in a set that others can read is no secret")]
+    /// A secret in a public set.
+    #[error("the set publishes a secret: remove it from the set")]
     PublishedSecret,
-    /// A key that is not for verifying signatures.
-    #[error("it is not for signatures (use, key_ops)")]
+    /// The key is not for signatures.
+    #[error("the key is not for signatures (use, key_ops)")]
     OtherUse,
-    /// A key of another kind than the algorithm needs.
+    /// The key is not of the algorithm's kind.
     #[error("the key is not one of {0}")]
     OtherKind(Algorithm),
-    /// Neither PEM nor a JWK, or of an algorithm that is not known.
+    /// The text is neither PEM nor a JWK, or its algorithm is unknown.
     #[error("{0}: a key is in PEM or a JWK, of RSA, EC (P-256, P-384) or Ed25519")]
     Unknown(String),
-    /// Too many.
-    #[error("at most {KEYS_MAX} keys are looked through")]
+    /// The set has too many keys.
+    #[error("at most {KEYS_MAX} keys are allowed")]
     TooMany,
-    /// Too many of one kind that have no id: no token could say which of them it means.
+    /// Too many keys of one kind have no id: a token could not name one of them.
     #[error(
-        "at most 4 keys of one kind have no id: give the others one (ID=@FILE, or kid of a JWK)"
+        "at most 4 keys of one kind may have no id: give the others an id (ID=@FILE, or kid of a JWK)"
     )]
     Nameless,
 }
 
 impl Key {
-    /// A public key in PEM or as a JWK (RFC 7517), whose id in the text counts before `id`.
+    /// Parses a public key in PEM or a JWK (RFC 7517), whose own id has precedence over `id`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`KeyError`].
     pub fn public(text: &str, id: Option<&str>) -> Result<Self, KeyError> {
         let text = trimmed(text);
         let key = if text.starts_with('{') {
@@ -130,16 +130,16 @@ impl Key {
         Ok(Self { id: key.id.or(id.map(str::to_owned)), ..key })
     }
 
-    /// Returns the key of a secret that the issuer of tokens shares (HS256, HS384 and HS512).
+    /// Returns the key of a secret shared with the issuer of tokens (HS256, HS384 and HS512).
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`KeyError`].
     pub fn secret(text: &str, id: Option<&str>) -> Result<Self, KeyError> {
         let verifying = VerifyingKey::Secret(checked_secret(text)?.to_vec());
         Ok(Self { id: id.map(str::to_owned), algorithm: None, verifying })
     }
 
-    /// Whether a token of this algorithm may be signed by it.
+    /// Returns whether the key may sign a token of this algorithm.
     pub(crate) fn is_of(&self, algorithm: Algorithm) -> bool {
         let fits = match &self.verifying {
             VerifyingKey::Secret(bytes) => bytes.len() >= algorithm.secret_bytes_min(),
@@ -174,7 +174,7 @@ impl Key {
         Ok(Self { id: None, algorithm: None, verifying })
     }
 
-    /// A public key as a JWK (RFC 7517 §4, RFC 7518 §6).
+    /// Parses a public key as a JWK (RFC 7517 §4, RFC 7518 §6).
     fn of_jwk(jwk: &Map<String, Value>) -> Result<Self, KeyError> {
         if !is_for_signatures(jwk) {
             return Err(KeyError::OtherUse);
@@ -214,7 +214,7 @@ impl Key {
 }
 
 impl Keys {
-    /// These keys.
+    /// Returns a set of these keys.
     ///
     /// # Errors
     /// `TooMany`, `Nameless`.
@@ -224,11 +224,10 @@ impl Keys {
         Ok(all)
     }
 
-    /// The keys of a set (RFC 7517 §5). A key that cannot be used is left out, as §5 has it, and
-    /// named with the reason.
+    /// Parses a set of keys (RFC 7517 §5). An unusable key is skipped, as §5 demands, and returned with the reason.
     ///
     /// # Errors
-    /// One sentence, when it is no set, there is no key in it that can be used, or one is private.
+    /// When the text is no set, none of its keys is usable, or one is private.
     pub fn of_set(set: &[u8]) -> Result<(Self, Vec<SkippedKey>), KeyError> {
         let set = set.strip_prefix("\u{feff}".as_bytes()).unwrap_or(set);
         let set: Value = serde_json::from_slice(set).map_err(unknown)?;
@@ -261,17 +260,17 @@ impl Keys {
         }
     }
 
-    /// The bytes of each, which tell them from others.
+    /// Returns the bytes of each key, which identify it.
     pub fn bytes(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().map(|key| key.verifying.bytes())
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -289,9 +288,9 @@ impl Keys {
         Ok(())
     }
 
-    /// The keys that a token may be signed by: those of its algorithm, and of its key's id. A key
-    /// without an id may be any.
-    pub(crate) fn of<'a>(
+    /// Returns the keys that may have signed a token: those of its algorithm and key id. A key without an id matches
+    /// any id.
+    pub(crate) fn matching<'a>(
         &'a self,
         algorithm: Algorithm,
         id: Option<&'a str>,
@@ -307,10 +306,10 @@ impl Keys {
 }
 
 impl SigningKey {
-    /// A private key in PEM (PKCS #8), or a secret.
+    /// Parses a private key in PEM (PKCS #8), or a secret.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`KeyError`].
     pub fn new(text: &str) -> Result<Self, KeyError> {
         let text = trimmed(text);
         if text.contains("PUBLIC KEY") {
@@ -338,7 +337,7 @@ impl SigningKey {
         found.ok_or_else(|| unknown(help))
     }
 
-    /// The same key, which signs by another algorithm of its kind.
+    /// Returns the same key for another algorithm of its kind.
     ///
     /// # Errors
     /// `OtherKind`, `ShortFor`.
@@ -379,7 +378,7 @@ fn bytes(jwk: &Map<String, Value>, name: &str) -> Result<Vec<u8>, KeyError> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| unknown(format!("{name} is not base64url")))
 }
 
-/// Some write a number with zeros before it (RFC 7518 §6.3.1.1 forbids it).
+/// Some issuers write a number with leading zeros, which RFC 7518 §6.3.1.1 forbids.
 fn without_zeros(number: &[u8]) -> Vec<u8> {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     number[zeros..].to_vec()
@@ -390,7 +389,7 @@ fn checked_rsa(bytes: usize, around: usize) -> Result<(), KeyError> {
     if (least..=most + around).contains(&bytes) { Ok(()) } else { Err(KeyError::RsaSize) }
 }
 
-/// A key of a curve by its point, uncompressed: the length says which.
+/// Returns the key of an uncompressed point, whose length tells the curve.
 fn of_point(point: Vec<u8>) -> Result<VerifyingKey, KeyError> {
     match point.len() {
         65 => Ok(VerifyingKey::P256(point)),
@@ -418,7 +417,7 @@ fn checked_secret(text: &str) -> Result<&[u8], KeyError> {
     Ok(text.as_bytes())
 }
 
-/// Without what editors put around it, a byte order mark included.
+/// Removes whitespace and a byte order mark, which editors add.
 fn trimmed(text: &str) -> &str {
     text.trim_start_matches('\u{feff}').trim()
 }

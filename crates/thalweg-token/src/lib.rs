@@ -1,22 +1,22 @@
-//! What a token lets its holder do, and JSON Web Tokens (RFC 7519) that say so. Contract:
-//! `docs/wire.md`, "Tokens".
+//! Rights of token holders, and JSON Web Tokens (RFC 7519) that carry them. Contract: `docs/reference/access.md`,
+//! "Tokens".
 //!
 //! ```text
 //! token ── header ──► key, by its id and its algorithm      (`key`)
-//!       ── signature ► is it of that key?                   (`signature`)
-//!       ── claims ───► whose is it, until when, for whom    (`claims`)
-//!                  └─► which topics, by which right         (`rights`)
+//!       ── signature ► made with that key?                  (`signature`)
+//!       ── claims ───► subject, expiry, audience            (`claims`)
+//!                  └─► topics of each right                 (`rights`)
 //! ```
 //!
-//! - `algorithm`: the algorithms of signatures, by their names
+//! - `algorithm`: the signature algorithms, by name
 //! - `rights`: topics, by patterns, for each right
-//! - `claims`: what a token says, and what it must say
-//! - `error`: what may be wrong with it
-//! - `key`: what tokens are verified and signed by
-//! - `verifier`: a token → what it grants, or what is wrong with it
-//! - `signature`: signatures, made and verified
+//! - `claims`: the claims of a token, and the server's requirements
+//! - `error`: the reasons to reject a token
+//! - `key`: keys to verify and to sign tokens with
+//! - `verifier`: a token → its grant, or the reason to reject it
+//! - `signature`: makes and verifies signatures
 //!
-//! No I/O and no clock: who calls passes the time, in seconds since 1970.
+//! No I/O and no clock: the caller passes the time, in seconds since 1970.
 
 mod algorithm;
 mod claims;

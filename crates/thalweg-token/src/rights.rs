@@ -1,44 +1,57 @@
 use thalweg_wire::{Pattern, Topic};
 
-/// What somebody may do: the topics of each right.
+/// The rights of a holder: the topics of each right.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Topics to subscribe to, to read, and to ask queries of.
+    /// Topics to subscribe to, to read and to query.
     pub subscribe: Topics,
-    /// Topics to publish to, and to delete.
+    /// Topics to publish to and to delete.
     pub publish: Topics,
-    /// Topics that the list of topics shows. If these are all, `/metrics` is shown, too.
+    /// Topics to show in the list of topics. All topics include `/metrics`.
     pub inspect: Topics,
-    /// Whether it may end connections of others.
+    /// Whether the holder may close connections of others.
     pub admin: bool,
 }
 
-/// Topics, by patterns: those that one of the patterns means.
+impl Rights {
+    /// All rights, to all topics.
+    pub fn all() -> Self {
+        let [subscribe, publish, inspect] = [Topics::all(), Topics::all(), Topics::all()];
+        Self { subscribe, publish, inspect, admin: true }
+    }
+
+    /// The right to subscribe to all topics.
+    pub fn to_subscribe() -> Self {
+        Self { subscribe: Topics::all(), ..Self::default() }
+    }
+}
+
+/// Topics that match one of the patterns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topics(Box<[Pattern]>);
 
 impl Topics {
-    /// Every topic there is.
+    /// Returns all topics.
     pub fn all() -> Self {
         Self::from_iter([Pattern::all()])
     }
 
-    /// Whether a topic is one of them.
+    /// Returns whether a topic is among them.
     pub fn contain(&self, topic: &Topic) -> bool {
         self.0.iter().any(|pattern| pattern.matches(topic))
     }
 
-    /// Whether these are all topics.
+    /// Returns whether these are all topics.
     pub fn are_all(&self) -> bool {
         self.0.iter().any(Pattern::is_all)
     }
 
-    /// Whether there are none.
+    /// Returns whether these are no topics.
     pub fn are_none(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The patterns.
+    /// Returns the patterns.
     pub fn patterns(&self) -> &[Pattern] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The signatures of all algorithms, by ring: the only cryptography that the program has.
+//! The signatures of all algorithms, made and verified by ring, the program's only cryptography.
 
 use ring::{
     hmac,
@@ -16,18 +16,18 @@ use ring::{
 
 use crate::algorithm::{Algorithm, KeyKind};
 
-/// The bytes of a key that signatures are verified by.
+/// The bytes of a key to verify signatures with.
 #[derive(Clone)]
 pub(crate) enum VerifyingKey {
     Secret(Vec<u8>),
     /// An `RSAPublicKey` in DER (RFC 8017 §A.1.1).
     RsaDer(Vec<u8>),
-    /// Modulus and exponent, big-endian, without zeros before them.
+    /// Modulus and exponent, big-endian, without leading zeros.
     Rsa {
         n: Vec<u8>,
         e: Vec<u8>,
     },
-    /// A point, uncompressed.
+    /// An uncompressed point.
     P256(Vec<u8>),
     P384(Vec<u8>),
     Ed25519(Vec<u8>),
@@ -44,7 +44,7 @@ impl VerifyingKey {
         }
     }
 
-    /// Returns the bytes that tell it from other keys.
+    /// Returns the bytes that identify the key.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Secret(bytes)
@@ -56,7 +56,7 @@ impl VerifyingKey {
         }
     }
 
-    /// Whether a signature of a message is of this key. It is not if the algorithm is of another kind.
+    /// Returns whether this key made the signature of a message. An algorithm of another kind never matches.
     pub(crate) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let by = |algorithm: &'static dyn VerificationAlgorithm, key: &[u8]| {
             UnparsedPublicKey::new(algorithm, key).verify(message, signature)
@@ -78,8 +78,8 @@ impl VerifyingKey {
     }
 }
 
-/// Signs a message. `key` is a secret, a private key of RSA in DER, or one of a curve in PKCS #8.
-/// `None`: it is none of the algorithm.
+/// Signs a message. `key` is a secret, an RSA private key in DER, or an elliptic-curve private key in PKCS #8. `None`
+/// if the key is not of the algorithm's kind.
 pub(crate) fn signed(algorithm: Algorithm, key: &[u8], message: &[u8]) -> Option<Vec<u8>> {
     let random = SystemRandom::new();
     match algorithm.key_kind() {
@@ -104,7 +104,7 @@ pub(crate) fn signed(algorithm: Algorithm, key: &[u8], message: &[u8]) -> Option
     }
 }
 
-/// The curve of a private key in PKCS #8, if it is a known one.
+/// Returns the curve of a private key in PKCS #8, if known.
 pub(crate) fn curve_of(key: &[u8]) -> Option<Algorithm> {
     let random = SystemRandom::new();
     let is_of = |algorithm: &Algorithm| {

@@ -10,13 +10,13 @@ use crate::{
     signature::signed,
 };
 
-/// The longest token that is looked at: it comes in a header, which has a limit of its own.
+/// The longest token: tokens come in a header, which has its own limit.
 pub const TOKEN_BYTES_MAX: usize = 8 << 10;
 
-/// What a token grants at `now_s`, in seconds since 1970.
+/// Returns the grant of a token at `now_s`, in seconds since 1970.
 ///
 /// # Errors
-/// Why it grants nothing.
+/// The reason to reject the token.
 pub fn verify(
     token: &str,
     keys: &Keys,
@@ -28,34 +28,33 @@ pub fn verify(
     Claims::parse(&parts.claims)?.granted(expected, now_s)
 }
 
-/// Header and claims of a token, as they stand in it. Nothing of them is verified: they are to be
-/// shown, not to be believed.
+/// Returns header and claims of a token, decoded and unverified: show them, do not trust them.
 ///
 /// # Errors
-/// When it cannot be read.
+/// `Unreadable`, `NoObject`.
 pub fn parts(token: &str) -> Result<(String, String), TokenError> {
     let parts = Parts::parse(token)?;
     let text = |bytes| String::from_utf8(bytes).map_err(|_| TokenError::Unreadable);
     Ok((text(parts.header)?, text(parts.claims)?))
 }
 
-/// The contents of a token, and all reasons for which a server refuses it.
+/// The contents of a token, and all reasons for which a server rejects it.
 #[derive(Debug, Clone, Default)]
 pub struct Explained {
-    /// Whose it is.
+    /// The subject.
     pub subject: Option<String>,
-    /// From when on it is not valid any more, in seconds since 1970.
+    /// The expiry, in seconds since 1970.
     pub ends_s: Option<u64>,
-    /// What it lets its holder do where it is taken.
+    /// The rights of the holder, if a server accepts the token.
     pub rights: Option<Rights>,
-    /// Why it is not taken; none if it is.
+    /// The reasons to reject the token; empty if it is valid.
     pub refusals: Vec<TokenError>,
 }
 
-/// Explains a token at `now_s`, in seconds since 1970. Without keys its signature is not looked at.
+/// Explains a token at `now_s`, in seconds since 1970. Without keys the signature is not checked.
 ///
 /// # Errors
-/// When there are no claims in it that can be read.
+/// When the claims cannot be decoded.
 pub fn explain(
     token: &str,
     keys: Option<&Keys>,
@@ -86,11 +85,11 @@ pub fn explain(
     Ok(explained)
 }
 
-/// A token, decoded (RFC 7515 §7.1).
+/// A decoded token (RFC 7515 §7.1).
 struct Parts<'a> {
     header: Vec<u8>,
     claims: Vec<u8>,
-    /// The text that is signed.
+    /// The signed text.
     message: &'a str,
     signature: Vec<u8>,
 }
@@ -102,7 +101,7 @@ impl<'a> Parts<'a> {
         }
         let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Unreadable);
         let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Unreadable)?;
-        // A further point is in no part: it is not of base64url.
+        // A further point is no base64url character.
         let (header, claims) = message.split_once('.').ok_or(TokenError::Unreadable)?;
         if header.is_empty() || claims.is_empty() {
             return Err(TokenError::Unreadable);
@@ -111,11 +110,9 @@ impl<'a> Parts<'a> {
         Ok(Self { header, claims, message, signature: decoded(signature)? })
     }
 
-    /// # Errors
-    /// When no key has signed it.
     fn verify(&self, keys: &Keys) -> Result<(), TokenError> {
         let Header { algorithm, key_id } = Header::parse(&self.header)?;
-        let mut candidates = keys.of(algorithm, key_id.as_deref()).peekable();
+        let mut candidates = keys.matching(algorithm, key_id.as_deref()).peekable();
         if candidates.peek().is_none() {
             return Err(TokenError::UnknownKey);
         }
@@ -129,7 +126,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The members of a token's header that count. Keys that it brings along or points to do not.
+/// The relevant members of a token's header. Keys and links to keys in it are ignored.
 struct Header {
     algorithm: Algorithm,
     key_id: Option<String>,
@@ -158,7 +155,7 @@ impl Header {
 }
 
 impl SigningKey {
-    /// A token with these claims.
+    /// Returns a signed token with these claims.
     ///
     /// # Errors
     /// One sentence.

@@ -1,4 +1,4 @@
-//! What tokens grant, and what they do not. The keys in `keys/` are of these tests alone.
+//! Tests the grants and rejections of tokens. The keys in `keys/` are for these tests alone.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ const ED: [&str; 2] = [include_str!("keys/ed.pem"), include_str!("keys/ed.public
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const LONG_SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// A time like any other.
+/// An arbitrary time.
 const NOW_S: u64 = 1_800_000_000;
 
 #[expect(clippy::needless_pass_by_value, reason = "it is given what `json!` makes")]
@@ -72,14 +72,14 @@ fn each_algorithm_signs_and_verifies() {
         assert!(found.rights.publish.contain(&topic("rooms/7/in")));
         assert!(found.rights.inspect.are_none() && !found.rights.admin);
         for (other, (_, key)) in pairs.iter().enumerate().filter(|(other, _)| *other != at) {
-            // Of another algorithm no key is even tried.
+            // Keys of other algorithms are not tried.
             let refused = granted(&token, &keys(vec![key.clone()]));
             assert_eq!(refused, Err(TokenError::UnknownKey), "{at} by {other}");
         }
     }
 }
 
-/// Each algorithm of a kind, by a key that does not say which; and by one that does, no other.
+/// A key without an algorithm verifies each algorithm of its kind; a key with an algorithm verifies no other.
 #[test]
 fn a_key_is_of_its_kind_and_of_no_other_algorithm_than_it_says() {
     let (x, y) = point(P384[1], 48);
@@ -115,7 +115,7 @@ fn a_key_is_of_its_kind_and_of_no_other_algorithm_than_it_says() {
         }
     }
     assert_eq!(signed, Algorithm::ALL.len());
-    // A secret is as long as the hash, at least.
+    // A secret has at least the length of the hash.
     let short = keys(vec![Key::secret(SECRET, None).expect("a secret")]);
     let long = SigningKey::new(LONG_SECRET).expect("a secret").with_algorithm(Algorithm::HS512);
     let token = long.map(|key| key.sign(&claims(json!({})), None)).expect("a key");
@@ -124,7 +124,7 @@ fn a_key_is_of_its_kind_and_of_no_other_algorithm_than_it_says() {
     assert_eq!(refused, Some(KeyError::ShortFor(Algorithm::HS384, 48)));
 }
 
-/// RFC 9864 §2.2 gave EdDSA on Ed25519 a name of its own.
+/// RFC 9864 §2.2 named EdDSA on Ed25519 separately.
 #[test]
 fn ed25519_has_two_names() {
     let claims = serde_json::to_value(claims(json!({}))).expect("JSON");
@@ -140,7 +140,7 @@ fn ed25519_has_two_names() {
     }
 }
 
-/// A wrong type is named, and not taken for wrong base64url.
+/// The error names a wrong type instead of base64url.
 #[test]
 fn a_wrong_type_is_named() {
     let keys = keys(vec![public(ED[1])]);
@@ -160,18 +160,18 @@ fn a_wrong_type_is_named() {
         ("iss", json!(["a"]), "claim iss is not a text"),
         ("aud", json!(7), "claim aud is not a text or a list of texts"),
         ("aud", json!([7]), "claim aud is not a text or a list of texts"),
-        ("exp", json!("1900000000"), "claim exp is no number"),
-        ("nbf", json!(true), "claim nbf is no number"),
+        ("exp", json!("1900000000"), "claim exp is not a number"),
+        ("nbf", json!(true), "claim nbf is not a number"),
         ("thalweg", json!([]), "claim thalweg"),
     ] {
         let mut claims = all.clone();
         claims[name] = value;
         check(header.clone(), claims, words);
     }
-    check(header, json!([1]), "claims cannot be read");
+    check(header, json!([1]), "claims must be a JSON object");
     check(json!({ "alg": 5 }), all.clone(), "header alg is not a text");
     check(json!({ "alg": "EdDSA", "kid": 1 }), all.clone(), "header kid is not a text");
-    check(json!(["EdDSA"]), all, "header cannot be read");
+    check(json!(["EdDSA"]), all, "header must be a JSON object");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_changed_token_grants_nothing() {
     assert_eq!(granted(&long, &keys), Err(TokenError::TooLong));
 }
 
-/// A token whose header says what an attacker wants.
+/// A token with a header of an attacker's choice.
 fn with_header(header: Value, claims: Value, signature: &str) -> String {
     let encoded = |value: Value| base64(value.to_string().as_bytes());
     format!("{}.{}.{signature}", encoded(header), encoded(claims))
@@ -217,7 +217,7 @@ fn the_header_chooses_neither_algorithm_nor_key() {
     for not_ours in ["ES512", "ES256K", "Ed448", "ed25519", "rs256", "RS1", "A128KW"] {
         check(json!({ "alg": not_ours }), "", TokenError::Algorithm);
     }
-    // These need a key of another kind, or curve.
+    // These need a key of another kind or curve.
     for unknown in ["HS384", "ES384", "EdDSA", "Ed25519"] {
         check(json!({ "alg": unknown }), "AAAA", TokenError::UnknownKey);
     }
@@ -227,7 +227,7 @@ fn the_header_chooses_neither_algorithm_nor_key() {
     check(json!({}), "", TokenError::Algorithm);
     check(json!({ "alg": "HS256" }), "AAAA", TokenError::UnknownKey);
     check(json!({ "alg": "ES256", "crit": ["exp"] }), "AAAA", TokenError::Critical);
-    // The key that it brings along, or says where it is, is not looked at.
+    // The verifier ignores a key in the header, or a link to one.
     let jwk = json!({ "kty": "oct", "k": base64(SECRET.as_bytes()) });
     check(json!({ "alg": "HS256", "jwk": jwk }), "AAAA", TokenError::UnknownKey);
     check(json!({ "alg": "ES256", "jku": "http://evil.example" }), "AAAA", TokenError::Signature);
@@ -238,7 +238,7 @@ fn the_header_chooses_neither_algorithm_nor_key() {
 
 #[test]
 fn a_public_key_is_no_secret() {
-    // The confusion of RS256 with HS256: the public key, which all know, as the secret.
+    // The confusion of RS256 with HS256: the public key as the secret.
     let keys = keys(vec![public(RSA[1])]);
     for text in [RSA[1], RSA[1].trim()] {
         let claims = serde_json::to_value(claims(json!({}))).expect("JSON");
@@ -269,7 +269,7 @@ fn a_token_is_good_from_its_beginning_to_its_end() {
     check(json!({ "nbf": NOW_S + leeway }), Ok(()));
     check(json!({ "nbf": NOW_S + leeway + 1 }), Err(TokenError::NotYetValid));
     check(json!({ "nbf": -5 }), Ok(()));
-    // What is no number is no time: it is not passed over.
+    // A claim that is no number rejects the token.
     for wrong in ["exp", "nbf"] {
         let claims = json!({ "sub": "a", "exp": NOW_S + 9, "thalweg": {}, wrong: "never" });
         let text = with_header(json!({ "alg": "EdDSA" }), claims, "");
@@ -319,7 +319,7 @@ fn a_subject_is_a_name_and_no_wildcard() {
     };
     for wild in ["*", "**", "a/b", "a/**", "", "..", ".", "a b", "ä", "{sub}"] {
         assert!(matches!(subscribe(wild, "users/{sub}/**"), Err(TokenError::Topics(..))), "{wild}");
-        // Where the subject does not stand it may be anything.
+        // A subject that no pattern uses may be anything.
         assert!(subscribe(wild, "news/*").is_ok(), "{wild}");
     }
     let own = subscribe("alice", "users/u-{sub}/{sub}").expect("a pattern");
@@ -366,7 +366,7 @@ fn keys_are_told_apart_by_their_ids() {
     let nameless = Key::public(EC[1], None).expect("a key");
     assert!(Keys::new(vec![nameless.clone(); 4]).is_ok());
     assert_eq!(Keys::new(vec![nameless; 5]).err(), Some(KeyError::Nameless));
-    // A token that may be of many keys is not tried with all.
+    // The verifier does not try many keys for one token.
     assert!(granted(&token(EC[0], None), &keys(vec![old.clone(); 4])).is_ok());
     assert_eq!(granted(&token(EC[0], None), &keys(vec![old; 5])), Err(TokenError::ManyKeys));
 }
@@ -383,10 +383,14 @@ fn a_set_has_keys_for_signatures() {
     assert_eq!(set.len(), 1);
     let skipped: Vec<String> =
         skipped.iter().map(|key| format!("{}: {}", key.key, key.why)).collect();
-    for (nth, words) in
-        ["number 1: kty", "number 2: a secret", "number 3: it is not for", "number 5"]
-            .into_iter()
-            .enumerate()
+    for (nth, words) in [
+        "number 1: kty",
+        "number 2: the set publishes a secret",
+        "number 3: the key is not for",
+        "number 5",
+    ]
+    .into_iter()
+    .enumerate()
     {
         assert!(skipped[nth].starts_with(words), "{words} in {skipped:?}");
     }
@@ -402,7 +406,7 @@ fn a_set_has_keys_for_signatures() {
     }
 }
 
-/// Large issuers publish many keys; what is too much of it is left out, and not all.
+/// Large issuers publish many keys; the set skips only those beyond the limit.
 #[test]
 fn a_set_has_many_keys() {
     let jwk = |number: usize| {
@@ -419,7 +423,7 @@ fn a_set_has_many_keys() {
     let signed = |id| key.sign(&claims(json!({})), Some(id)).expect("a token");
     assert!(granted(&signed("17"), &keys).is_ok());
     assert_eq!(granted(&signed("256"), &keys), Err(TokenError::UnknownKey));
-    // Without ids no more than four are tried.
+    // At most four keys without ids are tried.
     let (keys, skipped) = Keys::of_set(&set(vec![ec_jwk(); 6])).expect("a set");
     assert_eq!((keys.len(), skipped.len()), (4, 2));
     assert!(granted(&signed("17"), &keys).is_ok());
@@ -427,7 +431,7 @@ fn a_set_has_many_keys() {
     assert_eq!(Keys::of_set(&marked).expect("a set").0.len(), 1);
 }
 
-/// A published private key lets everybody make tokens.
+/// With a published private key anybody can make tokens.
 #[test]
 fn a_set_with_a_private_key_is_refused() {
     let refused = |extra: &str| {
@@ -469,7 +473,7 @@ fn a_jwk_that_cannot_be_used_says_why() {
     check(&rsa, "e", Value::Null, "e is no text");
     check(&rsa, "d", json!("AQAB"), "private");
     check(&rsa, "kty", json!("AKP"), "kty AKP");
-    // A zero before the modulus, as some write it.
+    // A zero before the modulus, as some issuers write it.
     let mut padded = rsa;
     let n = padded["n"].as_str().expect("a text").to_owned();
     let n = [&[0][..], &unbase64(&n)].concat();
@@ -491,7 +495,7 @@ fn an_explanation_names_rights_and_refusals() {
     use TokenError::{Expired, NotYetValid, OtherAudience, OtherIssuer, Signature, UnknownKey};
     let times = [Expired, NotYetValid, OtherIssuer, OtherAudience];
     assert_eq!(explained.refusals, times);
-    // By another key, or none at all.
+    // Signed by another key, or unsigned.
     let refusals = |keys: Option<&Keys>, token: &str| {
         explain(token, keys, &Expectations::default(), NOW_S).expect("claims").refusals
     };
@@ -507,7 +511,7 @@ fn ec_jwk() -> Value {
     json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y })
 }
 
-/// The two numbers are at the end of the DER, the exponent with its tag and length.
+/// The two numbers at the end of the DER, the exponent with its tag and length.
 fn rsa_jwk() -> Value {
     let der = der(RSA[1]);
     let n = &der[der.len() - 5 - 256..der.len() - 5];
@@ -560,7 +564,7 @@ fn a_token_can_be_read_without_its_key() {
     assert!(parts("a.b.c").is_err());
 }
 
-/// Whether a pattern means a topic, by trying everything that it may stand for.
+/// Returns whether a pattern matches a topic, by trying every match of each segment.
 fn means(pattern: &[&str], topic: &[&str]) -> bool {
     match (pattern, topic) {
         ([], []) => true,

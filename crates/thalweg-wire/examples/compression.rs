@@ -1,5 +1,5 @@
-//! What the compressed formats save and what they cost, as the tables of
-//! `docs/compression.md`:
+//! Measures how many bytes the compressed formats save and how much CPU time they cost. Prints the tables of
+//! `docs/explanation/compression.md`:
 //!
 //! ```sh
 //! cargo run --release -p thalweg-wire --example compression
@@ -17,16 +17,16 @@ use thalweg_wire::{Before, Envelope, Epoch, Format, Framing, Topic};
 /// Events in a batch.
 const COUNTS: [usize; 4] = [1, 10, 100, 1000];
 
-/// What there is compressed and plain.
+/// Formats that exist both plain and compressed.
 const FORMATS: [Format; 3] = [Format::WEBSOCKET, Format::SSE, Format::NDJSON];
 
-/// Times that each thing is done; the median counts.
+/// Repetitions of each measurement; the median counts.
 const TIMES: usize = 301;
 
-/// How a sync flush ends: a WebSocket message comes without (RFC 7692 §7.2.1).
+/// The end of a sync flush, which a WebSocket message omits (RFC 7692 §7.2.1).
 const FLUSH_END: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// The event of a number, with something random for it.
+/// Makes the event with this number, with a source of random values.
 type Event = fn(usize, &mut Random) -> String;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let events: Vec<String> = (1..=count).map(|n| event(n, &mut random)).collect();
             let events = events.join(",");
             for plain in FORMATS {
-                let figures = Figures::of(count, &events, plain)?;
+                let figures = Figures::new(count, &events, plain)?;
                 println!("| {name} | {count} | {:?} | {figures} |", plain.framing());
             }
         }
@@ -58,12 +58,12 @@ struct Figures {
     plain_bytes: usize,
     compressed_bytes: usize,
     compress_us: f64,
-    /// `None` if the batch went as it is.
+    /// `None` if the format left the batch uncompressed.
     inflate_us: Option<f64>,
 }
 
 impl Figures {
-    fn of(count: usize, events: &str, plain: Format) -> Result<Self, Box<dyn Error>> {
+    fn new(count: usize, events: &str, plain: Format) -> Result<Self, Box<dyn Error>> {
         let compressed = plain.compressed().ok_or("a format that is never compressed")?;
         let topic: Topic = "car_live_data".parse()?;
         let epoch: Epoch = "5f0c2e1d9a3b".parse()?;
@@ -88,7 +88,7 @@ impl Figures {
             black_box(&frame);
         });
         let is_websocket = plain == Format::WEBSOCKET;
-        // Or a stored block.
+        // A gzip stream holds such a batch as a stored block.
         let is_plain = frame.first() == Some(if is_websocket { &0x81 } else { &0 });
         let mut inflate_us = None;
         if !is_plain {
@@ -96,7 +96,7 @@ impl Figures {
             if is_websocket {
                 deflated.extend(FLUSH_END);
             }
-            // Like the compressor, kept from frame to frame.
+            // Like the compressor, the inflater serves all frames.
             let mut inflater = Decompress::new(false);
             let mut text = vec![0; plain_text.len() + 1];
             let mut outcome = Ok(());
@@ -128,7 +128,7 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// A frame without a WebSocket's header.
+/// Returns the payload of a frame, without a WebSocket header.
 fn text_of(format: Format, frame: &[u8]) -> &[u8] {
     let header = match frame {
         [_, 127, ..] => 10,
@@ -138,7 +138,7 @@ fn text_of(format: Format, frame: &[u8]) -> &[u8] {
     if format.framing() == Framing::WebSocket { &frame[header..] } else { frame }
 }
 
-/// How long `what` takes, in µs.
+/// Returns the median duration of `what` in µs.
 fn median_us(mut what: impl FnMut()) -> f64 {
     let mut once = || {
         let begun = Instant::now();
@@ -150,7 +150,7 @@ fn median_us(mut what: impl FnMut()) -> f64 {
     times[TIMES / 2].as_secs_f64() * 1e6
 }
 
-/// The same in every run: an LCG with Knuth's constants.
+/// A linear congruential generator with Knuth's constants: the same values in every run.
 struct Random(u64);
 
 impl Random {
@@ -165,14 +165,14 @@ impl Random {
     }
 }
 
-/// As the server's source `constant`: a number, and everything else the same.
+/// A row as the server's source `constant` makes it: a number, and equal values otherwise.
 fn fixed_row(n: usize, _: &mut Random) -> String {
     format!(
         r#"[{n},8123456789,1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]"#
     )
 }
 
-/// As the server's source `cars`: every column its own, in one tick.
+/// A row as the server's source `cars` makes it: each column moves by itself, all in one tick.
 fn cars_row(n: usize, random: &mut Random) -> String {
     let mut digits = |end| random.below(end);
     let (longitude, latitude) = (16_600_000 + digits(500_000), 54_100_000 + digits(500_000));

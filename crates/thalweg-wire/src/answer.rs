@@ -1,20 +1,20 @@
-//! What a command or a publish is answered.
+//! Answers to commands and publishes.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{ErrorCode, Offset, Position, Topic};
 
-/// What became of a publish: over HTTP the body, to a command the answer.
+/// The result of a publish: the body of an HTTP answer, or the answer to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// Where to.
+    /// The topic of the events.
     pub topic: Topic,
     /// Position of the last event.
     pub position: Position,
     /// Offset of the first event.
     pub first: Offset,
-    /// How many events.
+    /// Number of events.
     pub count: u64,
 }
 
@@ -57,12 +57,12 @@ struct Refusal<'a> {
 }
 
 impl Published {
-    /// The body of a `POST`'s answer.
+    /// Returns the JSON body of a `POST`'s answer.
     pub fn to_json(&self) -> Vec<u8> {
         json(&self.fields(None))
     }
 
-    /// The answer to a command.
+    /// Returns the JSON answer to the command with this id.
     pub fn to_answer(&self, id: Option<&RawValue>) -> Vec<u8> {
         answer(self.fields(id))
     }
@@ -79,24 +79,24 @@ impl Published {
     }
 }
 
-/// The answer to `subscribe` and `unsubscribe`, and, with the position, to `ack`.
+/// Returns the answer to `subscribe` and `unsubscribe` and, with a position, to `ack`.
 pub fn done(id: Option<&RawValue>, topic: &Topic, position: Option<Position>) -> Vec<u8> {
     let position = position.map(|position| position.to_string());
     answer(Fields { id, topic: Some(topic.as_str()), position, ..Fields::default() })
 }
 
-/// The answer to `refresh`: how long the token lasts, if it ends.
+/// Returns the answer to `refresh`: the token's remaining lifetime in seconds, if it has an end.
 pub fn refreshed(id: Option<&RawValue>, expires_in_s: Option<u64>) -> Vec<u8> {
     answer(Fields { id, expires_in_s, ..Fields::default() })
 }
 
-/// The answer to `echo`.
+/// Returns the answer to `echo`.
 pub fn echo(id: Option<&RawValue>, data: &RawValue) -> Vec<u8> {
     answer(Fields { id, data: Some(data), ..Fields::default() })
 }
 
-/// A refusal: `id` where it answers a command, `published` where a part of a
-/// publish was done before.
+/// Returns a refusal. `id` is the refused command's; `published` tells which part of a publish the server stored before
+/// the refusal.
 pub fn refusal(
     code: ErrorCode,
     message: &str,
@@ -111,7 +111,7 @@ fn answer(fields: Fields<'_>) -> Vec<u8> {
     json(&Answer { answer: fields })
 }
 
-/// These structs hold nothing that JSON cannot say, so writing cannot fail.
+/// Serializing these structs cannot fail: each of their values has a JSON form.
 fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -1,5 +1,4 @@
-//! What a client asks for, over a WebSocket or as a `POST`. Form: `docs/wire.md`,
-//! "Commands".
+//! A client's commands, sent over a WebSocket or as a `POST`. Form: `docs/reference/http.md`, "Commands".
 
 use std::borrow::Cow;
 
@@ -11,67 +10,67 @@ use crate::{
     limits::ID_BYTES_MAX,
 };
 
-/// A command as received, borrowed from its text. Texts are not checked yet.
+/// A command as received, borrowed from its text. Topics, cursors and positions are unchecked.
 #[derive(Debug)]
 pub enum Command<'a> {
     /// Append events to a topic.
     Publish {
-        /// Where to.
+        /// The topic.
         topic: Cow<'a, str>,
-        /// In order.
+        /// The events, in order.
         events: Vec<&'a RawValue>,
     },
     /// Subscribe this connection to one more topic.
     Subscribe(Subscribe<'a>),
     /// End a subscription of this connection.
     Unsubscribe {
-        /// Which.
+        /// The topic.
         topic: Cow<'a, str>,
     },
-    /// Say the same back.
+    /// Answer with the same value.
     Echo {
-        /// Any value.
+        /// Any JSON value.
         data: &'a RawValue,
     },
-    /// Another token, in place of this connection's.
+    /// Replace this connection's token.
     Refresh {
-        /// It.
+        /// The new token.
         token: Cow<'a, str>,
     },
-    /// Everything up to the position has been processed.
+    /// Acknowledge all events up to a position.
     Ack {
-        /// Of this topic.
+        /// The topic.
         topic: Cow<'a, str>,
-        /// The last event processed.
+        /// The position of the last event that the client has processed.
         position: Cow<'a, str>,
     },
 }
 
-/// What a subscription can be told, as the query's parameters of the same names.
+/// The parameters of a subscription, named as in the query of a URL.
 #[derive(Debug)]
 pub struct Subscribe<'a> {
-    /// Which topic.
+    /// The topic.
     pub topic: Cow<'a, str>,
-    /// Where to start.
+    /// The position to start after, or a word such as `latest`.
     pub cursor: Option<Cow<'a, str>>,
-    /// What to do when it falls behind.
+    /// The policy for a subscriber that falls behind the history.
     pub policy: Option<Cow<'a, str>>,
-    /// At least this long between two sends.
+    /// The shortest time between two sends.
     pub interval: Option<Cow<'a, str>>,
-    /// Bytes under way and not acked.
+    /// The most bytes in flight without an ack.
     pub window: Option<Cow<'a, str>>,
 }
 
-/// A text that is a command, or not.
+/// A text, parsed as a command.
 #[derive(Debug)]
-pub struct Asked<'a> {
-    /// Comes back with the answer: at most [`ID_BYTES_MAX`] bytes.
+pub struct ParsedCommand<'a> {
+    /// The id, which the answer repeats: at most [`ID_BYTES_MAX`] bytes.
     pub id: Option<&'a RawValue>,
-    /// The command, or one sentence saying what is wrong with it.
+    /// The command, or one sentence with the problem.
     pub command: Result<Command<'a>, String>,
 }
 
-/// The shortest text that is answered with an id.
+/// The shortest text with an id to answer.
 const SHORTEST: &str = r#"{"id":1}"#;
 
 #[derive(Deserialize)]
@@ -103,18 +102,18 @@ struct Fields<'a> {
     token: Option<Text<'a>>,
 }
 
-/// A bare `Cow` inside an `Option` would always be copied.
+/// serde copies a bare `Cow` inside an `Option` always.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The only field that is of use when the others are wrong.
+/// The id alone, for a text whose other members are wrong.
 #[derive(Deserialize)]
 struct IdOnly<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
 }
 
-/// `null` is a value like any other: it must not read as an absent field.
+/// Tells `null`, a value like any other, from an absent field.
 fn present<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -123,11 +122,11 @@ where
     T::deserialize(value).map(Some)
 }
 
-impl<'a> Asked<'a> {
-    /// Reads a text.
+impl<'a> ParsedCommand<'a> {
+    /// Parses a text. The id survives an error in the rest of the command.
     pub fn parse(text: &'a str) -> Self {
-        // Not only for the sentence: serde would take a list's elements for the members of an
-        // object, in our order, and what fails to parse costs more than what does not.
+        // serde reads a list's elements as an object's members in their declared order, and a failed parse costs more
+        // than a successful one.
         let is_object = text.trim_ascii_start().starts_with('{');
         if !is_object || text.len() < SHORTEST.len() {
             return Self { id: None, command: Err("a command is a JSON object".into()) };
@@ -193,7 +192,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A member that the command has not taken.
+    /// Returns a member that this command does not have.
     fn left(&self) -> Option<&'static str> {
         let members = [
             ("topic", self.topic.is_some()),
@@ -223,7 +222,7 @@ mod tests {
     fn what_is_no_object_is_no_command_and_has_no_id() {
         let list = r#"["unsubscribe",7,"a"]"#;
         for text in [list, " \n[[1],2]", "[", "[]", "", "  ", "1", "{}", r#"{"":1}"#] {
-            let Asked { id, command } = Asked::parse(text);
+            let ParsedCommand { id, command } = ParsedCommand::parse(text);
             assert!(id.is_none(), "{text}");
             assert!(command.is_err_and(|error| error.contains("object")), "{text}");
         }
@@ -234,7 +233,7 @@ mod tests {
         for (digits, rest) in [(256, ""), (257, r#","other":1"#), (257, "")] {
             let id = "1".repeat(digits);
             let text = format!(r#"{{"command":"echo","data":1,"id":{id}{rest}}}"#);
-            let Asked { id: asked, command } = Asked::parse(&text);
+            let ParsedCommand { id: asked, command } = ParsedCommand::parse(&text);
             assert_eq!(asked.map(RawValue::get), (digits == 256).then_some(&*id));
             assert_eq!(command.is_err_and(|error| error.contains("256 bytes")), digits > 256);
         }

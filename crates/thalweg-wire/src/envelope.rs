@@ -1,4 +1,4 @@
-//! A batch as JSON: the one envelope that every transport carries.
+//! A batch as JSON: the envelope that every transport carries.
 
 use crate::{
     Epoch, Offset, Topic,
@@ -10,32 +10,31 @@ use crate::{
 pub struct Envelope<'a> {
     /// The stream's topic.
     pub topic: &'a Topic,
-    /// The stream's incarnation.
+    /// The stream's epoch.
     pub epoch: Epoch,
-    /// Offset of the first event; without events, of the next one.
+    /// Offset of the first event; without events, of the next event.
     pub first: Offset,
     /// Offset of the last event.
     pub last: Offset,
-    /// What comes before the first event.
+    /// The link to the event before the first one.
     pub before: Before,
-    /// One offset for each event, where they are not consecutive.
+    /// The offset of each event, if the offsets are not consecutive.
     pub offsets: Option<&'a [Offset]>,
-    /// The events as JSON, joined by commas; or the operations of a patch.
+    /// The events as JSON, joined by commas, or the operations of a patch.
     pub events: &'a [u8],
 }
 
-/// What comes before the first event of an envelope.
+/// The link from an envelope to the event before its first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Of a log: the offset just before the first.
+    /// A log: the first event's offset minus one.
     Adjacent,
-    /// Of a log: the event with this offset, 0 if none. The offsets between were never given.
+    /// A log: the event with this offset, 0 if none. The offsets between stand for no events.
     Event(Offset),
-    /// Of a value topic: the version with this offset, which the subscriber was given before; 0
-    /// if none.
+    /// A value topic: the version with this offset, which the subscriber has; 0 if none.
     Version(Offset),
-    /// The same, and the events are the operations of a JSON Patch (RFC 6902) that makes this
-    /// version of that one.
+    /// A value topic: the events are the operations of a JSON Patch (RFC 6902), which turns the version with this
+    /// offset into this version.
     Patched(Offset),
 }
 
@@ -50,7 +49,7 @@ const PATCH: &[u8] = br#","patch":["#;
 const END: &[u8] = b"]}";
 
 impl Envelope<'_> {
-    /// Exactly how many bytes [`Self::write`] appends.
+    /// Returns the exact number of bytes that [`Self::write`] appends.
     pub fn len(&self) -> usize {
         let fixed = TOPIC.len() + POSITION.len() + FIRST.len() + self.list().len() + END.len();
         let offsets = self.offsets.map_or(0, |offsets| {
@@ -66,7 +65,7 @@ impl Envelope<'_> {
             + self.events.len()
     }
 
-    /// Whether it carries no events (it still has bytes).
+    /// Returns whether the envelope carries no events (it still has bytes).
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -78,7 +77,7 @@ impl Envelope<'_> {
         out.extend_from_slice(END);
     }
 
-    /// Appends the envelope without its events; returns where in `out` they belong.
+    /// Appends the envelope without its events; returns where in `out` the events belong.
     pub fn write_around(&self, out: &mut Vec<u8>) -> usize {
         self.write_before(out);
         let events_at = out.len();
@@ -107,7 +106,7 @@ impl Envelope<'_> {
         out.extend_from_slice(self.list());
     }
 
-    /// What is said of what comes before, and by which name.
+    /// Returns name and value of the member that links to the event before.
     fn before(&self) -> Option<(&'static [u8], Offset)> {
         match self.before {
             Before::Adjacent => None,
@@ -116,7 +115,7 @@ impl Envelope<'_> {
         }
     }
 
-    /// What the events are called.
+    /// Returns the name of the list of events.
     fn list(&self) -> &'static [u8] {
         match self.before {
             Before::Patched(_) => PATCH,
@@ -124,14 +123,13 @@ impl Envelope<'_> {
         }
     }
 
-    /// Bytes of its position, e.g. `9f3c21.1042`.
+    /// Returns the length of the position's text, e.g. `9f3c21.1042`, in bytes.
     pub(crate) fn position_len(&self) -> usize {
         self.epoch.text_len() + 1 + decimal_len(self.last)
     }
 }
 
-/// Appends `{"topic":"…","position":"…` without the closing quote: how every
-/// message about a topic begins.
+/// Appends `{"topic":"…","position":"…` without the closing quote, the beginning of every message about a topic.
 pub(crate) fn write_head(topic: &Topic, epoch: Epoch, offset: Offset, out: &mut Vec<u8>) {
     out.extend_from_slice(TOPIC);
     out.extend_from_slice(topic.as_str().as_bytes());

@@ -1,25 +1,25 @@
-//! What a request or command can be refused with.
+//! The codes of refused requests and commands.
 
 macro_rules! codes {
     ($($(#[doc = $help:literal])+ $code:ident = $status:literal $name:literal,)+) => {
-        /// A refusal's machine-readable name. Table: `docs/wire.md`, "Errors".
+        /// A refusal's machine-readable code. Table: `docs/reference/errors.md`, "Errors".
         #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub enum ErrorCode {
             $($(#[doc = $help])+ #[serde(rename = $name)] $code,)+
         }
 
         impl ErrorCode {
-            /// All of them, for tables with a place for each.
+            /// All codes, for tables with one entry per code.
             pub const ALL: &[Self] = &[$(Self::$code,)+];
 
-            /// Its name on the wire.
+            /// Returns the code's name on the wire.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$code => $name,)+
                 }
             }
 
-            /// The HTTP status that goes with it.
+            /// Returns the HTTP status of the code.
             pub fn status(self) -> u16 {
                 match self {
                     $(Self::$code => $status,)+
@@ -30,69 +30,69 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Not in the topic grammar.
+    /// The text does not match the topic grammar.
     BadTopic = 400 "bad_topic",
-    /// Neither a word nor a position.
+    /// The cursor is neither a word nor a position.
     BadCursor = 400 "bad_cursor",
-    /// Unknown or malformed query parameter or header.
+    /// A query parameter or header is unknown or malformed.
     BadParameter = 400 "bad_parameter",
-    /// Not JSON.
+    /// The event is not JSON.
     BadEvent = 400 "bad_event",
-    /// Not a command, or an unknown one.
+    /// The text is not a command, or the command is unknown.
     BadCommand = 400 "bad_command",
-    /// Not a query, or none that can run.
+    /// The query has a syntax error, or the server cannot run it.
     BadQuery = 400 "bad_query",
-    /// More topics than allowed.
+    /// The request names more topics than allowed.
     TooManyTopics = 400 "too_many_topics",
-    /// No token or ticket, or not the right one.
+    /// The token or ticket is missing or not valid.
     Unauthorized = 401 "unauthorized",
-    /// A token that does not give this right.
+    /// The token does not give this right.
     Forbidden = 403 "forbidden",
-    /// A web page of an origin that is not allowed.
+    /// The request comes from a web page of an origin that is not allowed.
     BadOrigin = 403 "bad_origin",
-    /// No such path.
+    /// The path does not exist.
     NotFound = 404 "not_found",
-    /// It is not there, to be read or to be subscribed to where that makes none.
+    /// The topic does not exist, and the request cannot create it.
     NoSuchTopic = 404 "no_such_topic",
     /// The path exists, the method does not.
     MethodNotAllowed = 405 "method_not_allowed",
-    /// No transport was asked for.
+    /// The request selects no transport.
     NotAcceptable = 406 "not_acceptable",
-    /// Head or body did not arrive in time.
+    /// The request's head or body did not arrive in time.
     SlowRequest = 408 "slow_request",
-    /// The connection has the topic already.
+    /// The connection already subscribes to the topic.
     AlreadySubscribed = 409 "already_subscribed",
-    /// The connection does not have the topic.
+    /// The connection does not subscribe to the topic.
     NotSubscribed = 409 "not_subscribed",
-    /// The server itself makes the topic's events, or reads them.
+    /// The server itself publishes to the topic or reads it.
     InUse = 409 "in_use",
-    /// Over the event size limit.
+    /// The event is over the size limit.
     EventTooLarge = 413 "event_too_large",
-    /// A body in a content coding, which none is read in.
+    /// The body has a content coding, and the server reads none.
     UnsupportedEncoding = 415 "unsupported_encoding",
-    /// A `Host` that is not its own.
+    /// The `Host` header names another server.
     BadHost = 421 "bad_host",
-    /// An idempotency key came with another body.
+    /// An idempotency key was reused with another body.
     KeyReused = 422 "key_reused",
-    /// A WebSocket version other than 13.
+    /// The WebSocket version is not 13.
     UpgradeRequired = 426 "upgrade_required",
-    /// Connections from one address, or of one client through a trusted proxy; or fetched topics
-    /// that it asks for first.
+    /// An address, or a client behind a trusted proxy, has as many connections as allowed, or requests new fetched
+    /// topics faster than allowed.
     TooManyFromAddress = 429 "too_many_from_address",
-    /// Queries in all, or of one address.
+    /// The server, or one address, runs as many queries as allowed.
     TooManyQueries = 429 "too_many_queries",
-    /// Too often: of a connection, of a subject or from an address.
+    /// A connection, a subject or an address exceeds a rate limit.
     TooManyRequests = 429 "too_many_requests",
-    /// A request's head is over the limit.
+    /// The request's head is over the size limit.
     HeadTooLarge = 431 "head_too_large",
-    /// Connections in all.
+    /// The server has as many connections as allowed.
     TooManyConnections = 503 "too_many_connections",
-    /// Requests in flight, or answers not read.
+    /// The server has as many requests in flight, or bytes of unread answers, as allowed.
     Busy = 503 "busy",
-    /// It was not stored: what stores it does not answer.
+    /// The broker is unreachable, and the event is not stored.
     Unavailable = 503 "unavailable",
-    /// It may have been stored: what stores it has not answered.
+    /// The broker has not answered, and may have stored the event.
     Unknown = 503 "unknown",
-    /// The server is shutting down.
+    /// The server shuts down.
     Draining = 503 "draining",
 }

@@ -1,30 +1,29 @@
-//! An event's payload on its way in: checked to be JSON and brought to one
-//! line, numbers and strings untouched.
+//! An incoming event's payload: checked as JSON and minified to one line; numbers and strings keep their text.
 
 use memchr::memchr2;
 use serde_json::value::RawValue;
 
 use crate::{ErrorCode, limits::EVENT_DEPTH_MAX};
 
-/// Why bytes are not an event: one sentence with the remedy.
+/// The reason why bytes are not an event: one sentence with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// Over so many bytes.
+    /// The payload has more than this many bytes.
     #[error("an event has at most {0} bytes: split it, or publish a link to it")]
     TooLarge(usize),
-    /// Not a JSON value.
+    /// The payload is not one JSON value.
     #[error("not a JSON value ({0}): for plain text send Content-Type: text/plain")]
     NotJson(String),
-    /// Over [`EVENT_DEPTH_MAX`].
+    /// The payload nests deeper than [`EVENT_DEPTH_MAX`].
     #[error("JSON nests at most {EVENT_DEPTH_MAX} deep here: flatten it, or send it as a string")]
     TooDeep,
-    /// A text event that is not UTF-8.
+    /// The text is not UTF-8.
     #[error("not UTF-8: send UTF-8 text, or JSON with the bytes encoded in a string")]
     NotUtf8,
 }
 
 impl EventError {
-    /// The name to refuse it with.
+    /// Returns the code of the refusal.
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::TooLarge(_) => ErrorCode::EventTooLarge,
@@ -33,9 +32,9 @@ impl EventError {
     }
 }
 
-/// Appends the JSON value in `json` to `out` without insignificant whitespace,
-/// so that a line stays a line. A byte order mark before it is ignored (RFC 8259 §8.1): editors and
-/// shells write one. `bytes_max` is for `json` as it comes. On an error `out` is unchanged.
+/// Appends the JSON value in `json` to `out` without insignificant whitespace, which makes it one line. Ignores a
+/// leading byte order mark (RFC 8259 §8.1), which editors and shells write. `bytes_max` bounds `json` itself. On an
+/// error `out` is unchanged.
 ///
 /// # Errors
 /// When `json` is too large, nests too deep, or is not exactly one JSON value in UTF-8.
@@ -58,7 +57,7 @@ pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
 /// U+FEFF in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Whether whoever reads `value` can.
+/// Checks that readers can parse `value`.
 ///
 /// # Errors
 /// [`EventError::TooDeep`].
@@ -67,7 +66,7 @@ pub fn check_depth(value: &RawValue) -> Result<(), EventError> {
     if json.len() <= SHALLOW_BYTES { Ok(()) } else { minified(json, |_| {}) }
 }
 
-/// JSON of so many bytes is too short for more brackets than there may be, and what closes them.
+/// Shorter JSON cannot nest deeper than [`EVENT_DEPTH_MAX`]: each level takes two brackets.
 const SHALLOW_BYTES: usize = 2 * EVENT_DEPTH_MAX;
 
 /// Appends `text` to `out` as a JSON string.
@@ -80,9 +79,9 @@ pub fn push_text(text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
     }
     let text = std::str::from_utf8(text).map_err(|_| EventError::NotUtf8)?;
     let before = out.len();
-    // Writing a string to a Vec cannot fail: io::Error only comes from the writer.
+    // Writing a string to a `Vec` cannot fail: an `io::Error` only comes from the writer.
     serde_json::to_writer(&mut *out, text).map_err(|_| EventError::NotUtf8)?;
-    // Escapes may have made it larger than it was; the quotes do not count.
+    // Escapes can make the text larger; the quotes do not count.
     if out.len() - before > bytes_max + 2 {
         out.truncate(before);
         return Err(EventError::TooLarge(bytes_max));
@@ -90,14 +89,14 @@ pub fn push_text(text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Of short JSON, that is valid: there all other control characters are escaped. Looking at every byte is
-/// done many at a time, which stopping at the first would prevent.
+/// Returns whether valid JSON has bytes that are whitespace outside of strings: in strings all control characters are
+/// escaped. Testing every byte is vectorized, which stopping at the first hit would prevent.
 fn has_whitespace(json: &[u8]) -> bool {
     json.iter().fold(false, |has_any, byte| has_any | (*byte <= b' '))
 }
 
-/// Hands out what is not insignificant whitespace, part by part. `json` must be valid JSON. Inside
-/// strings, control characters are escaped.
+/// Passes `json` without insignificant whitespace to `take`, part by part. `json` is valid JSON, whose strings have no
+/// control characters.
 fn minified(json: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), EventError> {
     let (mut at, mut taken, mut depth) = (0, 0, 0);
     while let Some(byte) = json.get(at) {
@@ -121,8 +120,7 @@ fn minified(json: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), EventError> 
     Ok(())
 }
 
-/// Bytes of the string that `json`, which must be valid, begins with, with its quotes; and whether
-/// it has escapes.
+/// Returns the bytes, with quotes, of the string at the front of valid JSON, and whether the string has escapes.
 #[inline]
 pub fn string_len(json: &[u8]) -> (usize, bool) {
     let (mut at, mut has_escapes) = (1, false);
@@ -136,8 +134,7 @@ pub fn string_len(json: &[u8]) -> (usize, bool) {
     (json.len(), has_escapes)
 }
 
-/// Where the next quote or backslash is. Names and most strings are shorter than a search in
-/// blocks is worth.
+/// Returns the index of the next quote or backslash. Names and most strings are too short for a search in blocks.
 #[inline]
 fn end_or_escape(rest: &[u8]) -> Option<usize> {
     let near = &rest[..rest.len().min(NEAR_BYTES)];

@@ -1,19 +1,19 @@
-//! A peer's text within a message: as much of it as is of use.
+//! Excerpts of a peer's text for error messages.
 //!
-//! A message that repeats what it was sent lets a client decide how long answers are:
-//! a name of 1 MB comes back escaped, and longer.
+//! A message that repeated the whole text would let a client decide the length of answers: a name of 1 MB would return
+//! escaped, and longer.
 
 use std::fmt;
 
 use crate::limits::QUOTED_CHARS_MAX;
 
-/// A text of somebody else's, cut to [`QUOTED_CHARS_MAX`] characters; `…` stands for the
-/// rest. `Debug` writes it in quotes and escaped, `Display` as it stands.
+/// A peer's text, cut to [`QUOTED_CHARS_MAX`] characters; `…` stands for the rest. `Debug` quotes and escapes the text,
+/// `Display` prints it unchanged.
 #[derive(Clone, Copy)]
 pub struct Excerpt<'a>(pub &'a str);
 
 impl Excerpt<'_> {
-    /// What is shown, and whether there is more.
+    /// Returns the visible part, and whether more follows.
     fn shown(&self) -> (&str, bool) {
         match self.0.char_indices().nth(QUOTED_CHARS_MAX) {
             Some((end, _)) => (&self.0[..end], true),
@@ -38,11 +38,11 @@ impl fmt::Debug for Excerpt<'_> {
     }
 }
 
-/// What `serde_json` says is wrong with a text, of which it quotes as much as there is.
+/// Returns the message of a `serde_json` error, with the text that it quotes cut to an excerpt.
 pub fn told(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let begin = said.find(['`', '"']).map(|at| at + 1);
-    // The peer's text may say the same: serde's own is the last.
+    // The peer's text may hold the same words: serde's own are the last.
     let end = said.rfind(", expected").map(|at| at - 1);
     match begin.zip(end).filter(|(begin, end)| begin < end) {
         Some((begin, end)) => {

@@ -1,7 +1,6 @@
-//! How what a subscriber is told becomes bytes, in four steps: a codec says it, a
-//! framing delimits it, it may be compressed, and a transfer coding may delimit that.
-//! A frame is made once and sent to every subscriber of its format: nothing here
-//! depends on who reads.
+//! Writes messages to subscribers as bytes, in four steps: a codec writes the message, a framing delimits it,
+//! compression may follow, and a transfer coding may delimit the result. One frame serves every subscriber with the
+//! same format: no step depends on the subscriber.
 
 mod chunked;
 mod codec;
@@ -13,12 +12,11 @@ mod sse;
 mod websocket;
 
 use chunked::{chunk, chunk_around};
-use codec::Message;
+use codec::Outgoing;
 
 use crate::{Close, End, Envelope, Gap};
 
-/// The four choices, as one value to compare and to copy. Only what docs/wire.md
-/// knows can be made: start with one of the constants.
+/// The four choices as one value. Only the combinations in docs/reference/subscribing.md exist: start with one of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Format {
     codec: Codec,
@@ -27,56 +25,53 @@ pub struct Format {
     transfer: TransferCoding,
 }
 
-/// What a message's bytes are.
+/// The form of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// One JSON object.
     Json,
-    /// The same, and a version of a value topic may be a patch of the one before.
+    /// One JSON object; a version of a value topic may be a patch of the version before.
     JsonPatch,
-    /// Columns of rows, as an Arrow IPC stream. What is said depends on the topic's schema, so it is
-    /// not made here: whoever knows the schema gives it to [`Format::own`]. All other messages are
-    /// nothing in this codec.
+    /// Columns of rows, as an Arrow IPC stream. The bytes depend on the topic's schema, therefore the caller writes
+    /// them with [`Format::own`]. All other messages are empty in this codec.
     Arrow,
 }
 
-/// How messages are told apart.
+/// The delimiter of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Framing {
     /// One unmasked text frame (RFC 6455).
     WebSocket,
     /// One event with its position as `id:` (WHATWG HTML §9.2).
     Sse,
-    /// The same for connections with several topics: the last line of a batch, gap or end,
-    /// `id:` with all cursors, and the blank one after it are the connection's own.
+    /// One event, for connections with several topics. Each connection adds its own last line of a batch, gap or end
+    /// (`id:` with all cursors) and the blank line after it.
     SseMany,
     /// One line.
     Ndjson,
-    /// One script of an endless HTML document: the opening tag of the next one,
-    /// with the document's nonce, is the connection's own.
+    /// One script of an endless HTML document. Each connection adds the opening tag of the next script with its own
+    /// nonce.
     ForeverFrame,
-    /// Arrow's encapsulated messages, each of which says how long it is.
+    /// Arrow's encapsulated messages, which hold their length.
     ArrowMessages,
 }
 
-/// Whether batches are compressed, each by itself.
+/// The compression of batches, each independent of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// They are not.
+    /// No compression.
     None,
-    /// Deflate (RFC 1951), if that makes them smaller: over a WebSocket by
-    /// permessage-deflate without context takeover (RFC 7692), otherwise as the blocks
-    /// of a gzip stream (RFC 1952).
+    /// Deflate (RFC 1951) if it makes the batch smaller: permessage-deflate without context takeover over a WebSocket
+    /// (RFC 7692), otherwise blocks of a gzip stream (RFC 1952).
     Deflate,
 }
 
-/// How the body of a response is delimited.
+/// The delimiter of an HTTP response's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TransferCoding {
-    /// By something else: the end of the connection, HTTP/2, or there is no body.
+    /// None: the end of the connection or HTTP/2 delimits the body, or no body exists.
     Identity,
-    /// Each frame is a chunk, and so is each trailer of a connection (RFC 9112
-    /// §7.1).
+    /// Each frame and each trailer of a connection is a chunk (RFC 9112 §7.1).
     Chunked,
 }
 
@@ -99,27 +94,27 @@ impl Format {
         Self { codec: Codec::Json, framing, compression, transfer }
     }
 
-    /// All formats that there are of JSON.
+    /// Returns all formats of JSON.
     pub fn all() -> impl Iterator<Item = Self> {
         let plain = [Self::WEBSOCKET, Self::SSE, Self::SSE_MANY, Self::NDJSON, Self::FOREVER_FRAME];
         let encoded = plain.into_iter().flat_map(|plain| [Some(plain), plain.compressed()]);
         let coded =
             encoded.flatten().flat_map(|encoded| [Some(encoded), encoded.chunked()]).flatten();
-        let with_patches = |coded: Self| Some(coded.with_patches()).filter(|it| *it != coded);
+        let with_patches =
+            |coded: Self| Some(coded.with_patches()).filter(|format| *format != coded);
         coded.flat_map(move |coded| [Some(coded), with_patches(coded)]).flatten()
     }
 
-    /// The same for whoever takes patches of versions. Over Server-Sent Events with several
-    /// topics there are none: not every event has an id there, so that who is cut off resumes at an
-    /// older version than it has, and a patch of that is no use to it.
+    /// Returns this format with patches of versions. Server-Sent Events of several topics have none: there some events
+    /// have no id, a client may resume at an older version than it has, and a patch does not apply to that.
     pub const fn with_patches(self) -> Self {
-        match self.framing {
-            Framing::SseMany | Framing::ArrowMessages => self,
-            _ => Self { codec: Codec::JsonPatch, ..self },
+        match (self.codec, self.framing) {
+            (Codec::Json, Framing::SseMany) | (Codec::JsonPatch | Codec::Arrow, _) => self,
+            (Codec::Json, _) => Self { codec: Codec::JsonPatch, ..self },
         }
     }
 
-    /// The same for whoever does not: of whatever has no versions the bytes are the same.
+    /// Returns this format without patches. The bytes of a topic without versions are the same.
     pub const fn without_patches(self) -> Self {
         match self.codec {
             Codec::JsonPatch => Self { codec: Codec::Json, ..self },
@@ -127,19 +122,18 @@ impl Format {
         }
     }
 
-    /// Whether it is one of columns.
+    /// Returns whether the format carries columns.
     #[inline]
     pub fn has_columns(self) -> bool {
         self.codec == Codec::Arrow
     }
 
-    /// Whether a version may be a patch.
+    /// Returns whether a version may be a patch.
     pub fn takes_patches(self) -> bool {
         self.codec == Codec::JsonPatch
     }
 
-    /// The same, compressed; `None` where a trailer would have to be compressed with
-    /// each frame.
+    /// Returns this format with compression; `None` where each frame would have to compress a trailer.
     pub const fn compressed(self) -> Option<Self> {
         match self.framing {
             Framing::WebSocket | Framing::Sse | Framing::Ndjson => {
@@ -149,7 +143,7 @@ impl Format {
         }
     }
 
-    /// The same in chunks; `None` for a WebSocket, which is no body of HTTP.
+    /// Returns this format in chunks; `None` for a WebSocket, which is no HTTP body.
     pub const fn chunked(self) -> Option<Self> {
         match self.framing {
             Framing::WebSocket => None,
@@ -161,43 +155,47 @@ impl Format {
         }
     }
 
-    /// How messages are told apart.
+    /// Returns the delimiter of messages.
     pub fn framing(self) -> Framing {
         self.framing
     }
 
-    /// Whether batches are compressed.
+    /// Returns the compression of batches.
     pub fn compression(self) -> Compression {
         self.compression
     }
 
-    /// How the body is delimited.
+    /// Returns the delimiter of the body.
     pub fn transfer(self) -> TransferCoding {
         self.transfer
     }
 
-    /// Whether each batch, gap and end of a topic ends with bytes that are the connection's own:
+    /// Returns whether a client may send commands. Such a client can subscribe after all its topics have ended.
+    pub fn takes_commands(self) -> bool {
+        self.framing == Framing::WebSocket
+    }
+
+    /// Returns whether each batch, gap and end of a topic ends with bytes of the connection's own:
     /// [`sse_ids`] (or a blank line), or [`forever_frame_opening`].
     pub fn has_trailer(self) -> bool {
         matches!(self.framing, Framing::SseMany | Framing::ForeverFrame)
     }
 
-    /// Whether events stand in a frame as they are: [`Self::around`] says where.
+    /// Returns whether a frame holds its events unchanged; [`Self::around`] tells where.
     pub fn keeps_events(self) -> bool {
         self.compression == Compression::None
             && !matches!(self.framing, Framing::ForeverFrame | Framing::ArrowMessages)
     }
 
-    /// Appends a batch: always the same bytes for the same envelope. One without
-    /// events is for one subscriber, and not compressed.
+    /// Appends a batch: equal envelopes give equal bytes. A batch without events serves one subscriber and is not
+    /// compressed.
     pub fn batch(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
-        self.message(Message::Batch(envelope), out);
+        self.message(Outgoing::Batch(envelope), out);
     }
 
-    /// Appends what stands around a batch's events, and returns how many bytes of
-    /// it stand before them: the frame is the first part, the envelope's events as
-    /// they are, and the rest. `None`, and nothing appended, for formats that
-    /// change the events.
+    /// Appends the parts of a batch around its events and returns the length of the first part: a frame is the first
+    /// part, the envelope's events unchanged, and the rest. Returns `None` and appends nothing for formats that change
+    /// the events.
     pub fn around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<usize> {
         if !self.keeps_events() {
             return None;
@@ -212,28 +210,27 @@ impl Format {
         })
     }
 
-    /// Appends a gap; where there is a trailer without it, as a batch.
+    /// Appends a gap, without the trailer.
     pub fn gap(self, gap: &Gap<'_>, out: &mut Vec<u8>) {
-        self.message(Message::Gap(gap), out);
+        self.message(Outgoing::Gap(gap), out);
     }
 
-    /// Appends the end of a topic; where there is a trailer without it, as a batch.
+    /// Appends the end of a topic, without the trailer.
     pub fn topic_end(self, end: &End<'_>, out: &mut Vec<u8>) {
-        self.message(Message::End(end), out);
+        self.message(Outgoing::End(end), out);
     }
 
     /// Appends a heartbeat.
     pub fn heartbeat(self, out: &mut Vec<u8>) {
-        self.message(Message::Heartbeat, out);
+        self.message(Outgoing::Heartbeat, out);
     }
 
-    /// Appends the connection's last words; [`Self::end`] comes after them.
+    /// Appends the connection's close; [`Self::end`] follows it.
     pub fn close(self, close: Close, out: &mut Vec<u8>) {
-        self.message(Message::Close(close), out);
+        self.message(Outgoing::Close(close), out);
     }
 
-    /// Appends what a response begins with: `first`, and before it what the compression
-    /// needs.
+    /// Appends the beginning of a response: the compression's header, then `first`.
     pub fn begin(self, first: &[u8], out: &mut Vec<u8>) {
         let is_gzip = self.compression == Compression::Deflate && self.framing.is_streamed();
         let header: &[u8] = if is_gzip { &gzip::HEADER } else { &[] };
@@ -243,13 +240,12 @@ impl Format {
         });
     }
 
-    /// Appends what `write` appends, for one connection alone: a trailer, or a
-    /// message of which nothing is known here.
+    /// Appends the output of `write`, which is for one connection: a trailer, or a message that no codec here writes.
     pub fn own(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         self.coded(1, out, |out| self.stored(out, write));
     }
 
-    /// Appends what tells the end of a response from a cut: nothing may come after it.
+    /// Appends the end of a response, which tells a complete response from a cut one. No frame may follow.
     pub fn end(self, out: &mut Vec<u8>) {
         match self.transfer {
             TransferCoding::Identity => {}
@@ -257,15 +253,15 @@ impl Format {
         }
     }
 
-    fn message(self, message: Message<'_>, out: &mut Vec<u8>) {
-        let is_shared = matches!(message, Message::Batch(envelope) if !envelope.is_empty());
+    fn message(self, message: Outgoing<'_>, out: &mut Vec<u8>) {
+        let is_shared = matches!(message, Outgoing::Batch(envelope) if !envelope.is_empty());
         self.coded(self.framing.len_about(message), out, |out| match self.compression {
             Compression::Deflate if is_shared => self.framing.deflated(self.codec, message, out),
             _ => self.stored(out, |out| self.framing.message(self.codec, message, out)),
         });
     }
 
-    /// Appends what `write` appends as something that is not compressed.
+    /// Appends the output of `write` without compression.
     fn stored(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self.compression {
             Compression::Deflate if self.framing.is_streamed() => gzip::stored(write, out),
@@ -273,7 +269,7 @@ impl Format {
         }
     }
 
-    /// Appends what `write` appends, about `len` bytes, as the body has it.
+    /// Appends the output of `write`, about `len` bytes, in the body's transfer coding.
     fn coded(self, len: usize, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self.transfer {
             TransferCoding::Identity => write(out),
@@ -283,12 +279,12 @@ impl Format {
 }
 
 impl Framing {
-    /// Whether it is a stream of bytes, which may be a gzip stream.
+    /// Returns whether the format is a byte stream, which can be a gzip stream.
     fn is_streamed(self) -> bool {
         self != Self::WebSocket
     }
 
-    fn message(self, codec: Codec, message: Message<'_>, out: &mut Vec<u8>) {
+    fn message(self, codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
         let write = |out: &mut Vec<u8>| codec.write(message, out);
         match self {
             Self::WebSocket => websocket::message(codec, message, out),
@@ -300,22 +296,22 @@ impl Framing {
         }
     }
 
-    fn deflated(self, codec: Codec, message: Message<'_>, out: &mut Vec<u8>) {
+    fn deflated(self, codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
         match self {
             Self::WebSocket => websocket::deflated(codec, message, out),
             _ => gzip::deflated(|plain| self.message(codec, message, plain), out),
         }
     }
 
-    /// Appends what stands around the events, for framings that keep them; returns where
-    /// in `out` they belong.
+    /// Appends the parts around the events, for framings that keep the events; returns where in `out` the events
+    /// belong.
     fn around(self, codec: Codec, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
         let mut events_at = out.len();
         let mut write = |out: &mut Vec<u8>| events_at = codec.write_around(envelope, out);
         match self {
             Self::WebSocket => websocket::around(codec, envelope, out, write),
-            Self::Sse => sse::event(Message::Batch(envelope), true, out, write),
-            Self::SseMany => sse::event(Message::Batch(envelope), false, out, write),
+            Self::Sse => sse::event(Outgoing::Batch(envelope), true, out, write),
+            Self::SseMany => sse::event(Outgoing::Batch(envelope), false, out, write),
             Self::Ndjson => ndjson::line(out, write),
             Self::ForeverFrame => forever_frame::script(out, write),
             Self::ArrowMessages => write(out),
@@ -323,10 +319,10 @@ impl Framing {
         events_at
     }
 
-    /// How long a frame will be: right for batches whose events are kept, so that a
-    /// large one need not be moved behind its size.
-    fn len_about(self, message: Message<'_>) -> usize {
-        let Message::Batch(envelope) = message else { return 0 };
+    /// Returns the expected length of a frame. The length is exact for batches with unchanged events: a large batch is
+    /// not moved to make room for its size.
+    fn len_about(self, message: Outgoing<'_>) -> usize {
+        let Outgoing::Batch(envelope) = message else { return 0 };
         envelope.len()
             + match self {
                 Self::WebSocket => 0,

@@ -1,5 +1,4 @@
-//! A subscriber's reading of what it is sent: the inverse of `envelope`,
-//! `notice` and `command`, for clients and tests.
+//! Parses messages to subscribers, for clients and tests: the inverse of `envelope`, `notice` and `answer`.
 
 use std::{borrow::Cow, ops::Deref};
 
@@ -8,14 +7,13 @@ use serde_json::value::RawValue;
 
 use crate::{GapReason, Offset};
 
-/// Whether a JSON text is a list: serde would take its elements for the members of
-/// an object, in the order in which we declare them.
+/// Returns whether a JSON text is a list: serde reads a list's elements as an object's members in declared order.
 fn is_list(json: &str) -> bool {
     json.trim_ascii_start().starts_with('[')
 }
 
-/// A string of a message. It is borrowed unless it has escapes, which some encoders write where none is needed
-/// (`\/`, `\u00e9`).
+/// A string of a message, borrowed unless it has escapes. Some encoders escape characters that need no escape (`\/`,
+/// `\u00e9`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -27,19 +25,18 @@ impl Deref for Text<'_> {
     }
 }
 
-/// One message to a subscriber. Exactly one of its halves is there; which one
-/// says what it is: [`Incoming::kind`].
+/// A message to a subscriber. Exactly one part is present; [`Incoming::kind`] returns it.
 #[derive(Debug, Deserialize)]
 pub struct Incoming<'a> {
     /// The topic of an envelope, gap or end.
     #[serde(borrow)]
     pub topic: Option<Text<'a>>,
-    /// Resume here.
+    /// The position to resume after.
     #[serde(borrow)]
     pub position: Option<Text<'a>>,
-    /// Of a value topic: the offset of the version before this one; 0 if there is none.
+    /// A value topic: the offset of the version before this one; 0 if none.
     pub previous: Option<Offset>,
-    /// Of a log: the offset of the event before the first, if that is not the offset just before.
+    /// A log: the offset of the event before the first, if the offsets are not consecutive.
     pub after: Option<Offset>,
     first: Option<Offset>,
     offsets: Option<Vec<Offset>>,
@@ -63,19 +60,19 @@ pub struct Incoming<'a> {
 /// The `gap` object.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct GapFields {
-    /// How many events, where that can be known.
+    /// Number of missing events, if known.
     pub missed: Option<Offset>,
-    /// Why.
+    /// The reason for the gap.
     pub reason: GapReason,
 }
 
 /// The `end` object.
 #[derive(Debug, Clone, Deserialize)]
 pub struct EndFields<'a> {
-    /// Why the topic has ended; [`crate::EndCode`] has those that are known.
+    /// The reason why the topic has ended; [`crate::EndCode`] has the known codes.
     #[serde(borrow)]
     pub code: Text<'a>,
-    /// The same as one short phrase.
+    /// The reason as one short phrase.
     #[serde(borrow)]
     pub reason: Text<'a>,
 }
@@ -88,38 +85,38 @@ pub struct CloseFields<'a> {
     /// One short phrase.
     #[serde(borrow)]
     pub reason: Text<'a>,
-    /// Whether to come back.
+    /// Whether the client should reconnect.
     pub reconnect: bool,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug)]
 pub enum Kind<'a> {
-    /// Events with their offsets; none confirm a subscription.
+    /// Events with their offsets; an empty list confirms a subscription.
     Events(Vec<(Offset, &'a str)>),
-    /// A JSON Patch (RFC 6902): it makes the version with this offset of the one before.
+    /// A JSON Patch (RFC 6902), which turns the version before into the version with this offset.
     Patch(Offset, &'a str),
-    /// Events that will not come.
+    /// Missing events.
     Gap(GapFields),
     /// The topic has ended on this connection.
     End(EndFields<'a>),
-    /// Nothing, but alive.
+    /// A heartbeat.
     Heartbeat,
-    /// The end.
+    /// The connection closes.
     Close(CloseFields<'a>),
     /// A command's answer.
     Answer(&'a str),
     /// A command's refusal.
     Error(&'a str),
-    /// Something newer than this reader.
+    /// A message that this version does not know.
     Unknown,
 }
 
 impl<'a> Incoming<'a> {
-    /// Reads one message.
+    /// Parses one message.
     ///
     /// # Errors
-    /// When it is no JSON object or a known part has the wrong form.
+    /// When `json` is not a JSON object, or a known member has the wrong form.
     pub fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
         if is_list(json) {
             return Err(Error::custom("not a message: a list and no object"));
@@ -127,12 +124,12 @@ impl<'a> Incoming<'a> {
         serde_json::from_str(json)
     }
 
-    /// What it says.
+    /// Returns the content of the message.
     pub fn kind(&self) -> Kind<'a> {
         if let (Some(first), Some(events)) = (self.first, &self.events) {
             let offset = |index: usize| match &self.offsets {
                 Some(offsets) => offsets.get(index).copied().unwrap_or(first),
-                // A server may claim anything.
+                // A server may send any offset.
                 None => first.saturating_add(index as Offset),
             };
             let numbered = events.iter().enumerate().map(|(i, event)| (offset(i), event.get()));
@@ -170,7 +167,7 @@ mod tests {
         assert!(Incoming::parse("{}").is_ok());
     }
 
-    /// Any encoder of JSON may write any character as an escape.
+    /// JSON encoders may write any character as an escape.
     #[test]
     fn strings_may_have_escapes() {
         let json = r#"{"topic":"a\/b","position":"9f\u002e7","end":{"code":"g\u006fne","reason":"\"x\"\n"}}"#;

@@ -1,15 +1,15 @@
-//! The wire, as `docs/wire.md` specifies it: what publishers and subscribers
-//! of Thalweg see. Pure: no I/O, no clock, no runtime.
+//! The wire between Thalweg and its publishers and subscribers, as `docs/reference` specifies it. Pure: no I/O, no
+//! clock, no runtime.
 //!
 //! ```text
 //! topic, pattern, position,
-//! event                       the nouns, checked where they enter
-//! envelope, notice            what a subscriber is told, as JSON
-//! stream_start                where a stream of columns begins, as header fields
-//! format                      the same, as one transport's frames
-//! command, answer             what a client asks for, and what it is told
-//! incoming                    a subscriber's reading of all that
-//! excerpt                     a peer's text within a message
+//! event                       the nouns, checked when they are parsed
+//! envelope, notice            messages to subscribers, as JSON
+//! stream_start                the start of a stream of columns, as header fields
+//! format                      messages as frames of each transport
+//! command, answer             a client's commands and their answers
+//! incoming                    a subscriber's parser of messages
+//! excerpt                     a peer's text within an error message
 //! websocket                   RFC 6455, server side, sans I/O
 //! close, error, limits        the contracts, each in one place
 //! ```

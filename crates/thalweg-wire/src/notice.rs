@@ -1,40 +1,39 @@
-//! What a subscriber is told besides events, as JSON: gap, end, heartbeat, close.
+//! Messages to subscribers besides events, as JSON: gap, end, heartbeat, close.
 
 use crate::{Close, Offset, Position, Topic, envelope::write_head, position::write_decimal};
 
-/// Events a subscriber will not get.
+/// Events that a subscriber does not receive.
 #[derive(Debug, Clone, Copy)]
 pub struct Gap<'a> {
     /// The stream's topic.
     pub topic: &'a Topic,
-    /// The cursor after the gap: the next event is the one after it.
+    /// The cursor after the gap: the next event follows it.
     pub position: Position,
-    /// How many events, where that can be known.
+    /// Number of missing events, if known.
     pub missed: Option<Offset>,
-    /// Why.
+    /// The reason.
     pub reason: GapReason,
 }
 
-/// Why events are missing.
+/// The reason for missing events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapReason {
     /// The subscriber fell behind the history.
     Slow,
-    /// The cursor was older than the history when it subscribed.
+    /// The cursor was older than the history at the time of the subscription.
     Trimmed,
     /// The cursor belongs to another epoch.
     Epoch,
-    /// The server does not have the newest version of a value topic: nobody knows whether the one that
-    /// the subscriber has is the newest.
+    /// The server does not have the newest version of a value topic, and cannot tell whether the subscriber has it.
     Unknown,
 }
 
 impl GapReason {
-    /// All of them, for tables with a place for each.
+    /// All reasons, for tables with one entry per reason.
     pub const ALL: [Self; 4] = [Self::Slow, Self::Trimmed, Self::Epoch, Self::Unknown];
 
-    /// Its name on the wire.
+    /// Returns the reason's name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Slow => "slow",
@@ -45,45 +44,45 @@ impl GapReason {
     }
 }
 
-/// The end of a topic for one connection, whose other topics go on.
+/// The end of a topic on one connection, whose other topics continue.
 #[derive(Debug, Clone, Copy)]
 pub struct End<'a> {
     /// The topic.
     pub topic: &'a Topic,
-    /// The last position that the subscriber had.
+    /// The subscriber's last position.
     pub position: Position,
-    /// Why.
+    /// The reason.
     pub code: EndCode,
 }
 
-/// Why a topic ends.
+/// The reason why a topic ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCode {
-    /// A publisher has deleted it.
+    /// A publisher deleted the topic.
     Deleted,
-    /// Where it is fetched from, it is not there, or not any more.
+    /// The upstream has no such resource, or no longer has it.
     Gone,
-    /// The subscriber's new token gives no right to it.
+    /// The subscriber's new token gives no right to the topic.
     Forbidden,
     /// The subscriber fell behind the history, and its policy is `close`.
     Slow,
     /// The subscriber's position is older than the history, and its policy is `close`.
     Trimmed,
-    /// It has the rows of a query of which one row takes more steps than it may.
+    /// One row of the topic's query takes more steps than allowed.
     QueryRowSteps,
-    /// The same, of which one row makes longer texts than it may.
+    /// One row of the topic's query makes longer texts than allowed.
     QueryRowBytes,
-    /// The same, of which one event takes more steps than it may.
+    /// One event takes more steps in the topic's query than allowed.
     QueryEventSteps,
-    /// The same, of which one event makes longer rows than it may.
+    /// One event makes longer rows in the topic's query than allowed.
     QueryEventBytes,
-    /// The same, and the queries of its address hold as much memory as they may.
+    /// The queries of the subscriber's address use as much memory as allowed.
     QueryMemory,
 }
 
 impl EndCode {
-    /// All of them.
+    /// All codes.
     pub const ALL: [Self; 10] = [
         Self::Deleted,
         Self::Gone,
@@ -97,7 +96,7 @@ impl EndCode {
         Self::QueryMemory,
     ];
 
-    /// Its name on the wire.
+    /// Returns the code's name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Deleted => "deleted",
@@ -113,7 +112,7 @@ impl EndCode {
         }
     }
 
-    /// The same as one short phrase.
+    /// Returns the reason as one short phrase.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Deleted => "the topic was deleted",
@@ -139,7 +138,7 @@ impl EndCode {
         }
     }
 
-    /// Appends name and phrase, as an object.
+    /// Appends code and reason as an object.
     fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"code":""#);
         out.extend_from_slice(self.name().as_bytes());
@@ -148,8 +147,7 @@ impl EndCode {
         out.extend_from_slice(br#""}"#);
     }
 
-    /// Whether the topic goes on for others: it ends for this subscriber alone, which gets nothing
-    /// more of it.
+    /// Returns whether the topic ends for this subscriber alone and continues for others.
     pub fn is_own(self) -> bool {
         match self {
             Self::Deleted
@@ -193,19 +191,20 @@ impl End<'_> {
 }
 
 impl Close {
-    /// Appends the close to `out` as a one-way transport says it.
+    /// Appends the close to `out` in the form of one-way transports.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"close":"#);
         self.write_members(out);
         out.push(b'}');
     }
 
-    /// Appends what it says, as an object.
+    /// Appends code, reason and retry advice as an object.
     fn write_members(&self, out: &mut Vec<u8>) {
         self.write_with_end(None, out);
     }
 
-    /// The same, with why the only topic has ended, if it has: where no message about a topic has a place.
+    /// Appends the close with the reason why the connection's only topic has ended, if it has, for transports without
+    /// messages about topics.
     pub fn write_with_end(&self, ended: Option<EndCode>, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"code":"#);
         write_decimal(u64::from(self.code), out);

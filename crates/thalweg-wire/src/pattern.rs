@@ -1,4 +1,4 @@
-//! Which topics are meant, by their names.
+//! Patterns that select topics by name.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -8,48 +8,48 @@ use crate::{
     topic::{TopicError, check_segment, is_topic_character},
 };
 
-/// A pattern of topics, cheap to clone. Grammar: `docs/wire.md`, "Pattern".
+/// A pattern of topics, cheap to clone. Grammar: `docs/reference/topics.md`, "Pattern".
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Pattern(Arc<str>);
 
-/// Why a text is not a pattern: one sentence with the remedy.
+/// The reason why a text is not a pattern: one sentence with the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// Not what a topic may be, wildcards aside.
+    /// The text is no topic, wildcards aside.
     #[error(transparent)]
     Topic(#[from] TopicError),
-    /// `*` beside other characters, or `**` before the end.
+    /// `*` stands beside other characters, or `**` before the end.
     #[error("\"*\" stands for a whole segment, and \"**\" for all that are left, at the end")]
     Wildcard,
 }
 
-/// One segment.
+/// Matches one segment.
 const ANY: &str = "*";
-/// All segments that are left, at least one.
+/// Matches all remaining segments, at least one.
 const REST: &str = "**";
 
 impl Pattern {
-    /// The pattern as text.
+    /// Returns the pattern's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What the names of all topics that are meant begin with: what is before its first wildcard.
+    /// Returns the text before the first wildcard, which every matching topic begins with.
     pub fn beginning(&self) -> &str {
         self.0.split('*').next().unwrap_or_default()
     }
 
-    /// The pattern that means every topic: `**`.
+    /// Returns the pattern that matches every topic: `**`.
     pub fn all() -> Self {
         Self(REST.into())
     }
 
-    /// Whether it means every topic.
+    /// Returns whether the pattern matches every topic.
     pub fn is_all(&self) -> bool {
         &*self.0 == REST
     }
 
-    /// Whether a topic is meant.
+    /// Returns whether the pattern matches a topic.
     pub fn matches(&self, topic: &Topic) -> bool {
         if self.is_all() {
             return true;
@@ -66,7 +66,7 @@ impl Pattern {
         segments.next().is_none()
     }
 
-    /// Whether there is a topic that both mean.
+    /// Returns whether some topic matches both patterns.
     pub fn overlaps(&self, other: &Self) -> bool {
         let (mut own, mut others) = (self.0.split('/'), other.0.split('/'));
         loop {
@@ -82,7 +82,7 @@ impl Pattern {
     }
 }
 
-/// A topic means itself.
+/// A topic matches itself.
 impl From<Topic> for Pattern {
     fn from(topic: Topic) -> Self {
         Self(topic.as_str().into())
@@ -142,7 +142,7 @@ mod tests {
     proptest! {
         #[test]
         fn patterns_overlap_if_a_topic_says_so(one in pattern(), other in pattern()) {
-            // All that can make a difference: these segments, up to one more than a pattern has.
+            // All relevant topics: combinations of these segments, with up to one more segment than a pattern.
             let mut topics = vec![String::new()];
             let mut is_found = false;
             for _ in 0..4 {

@@ -1,44 +1,43 @@
-//! Where a subscriber is in a stream.
+//! A subscriber's position in a stream.
 //!
-//! An offset alone is not enough: a server that lost its history and began
-//! again would take a returning subscriber's offset 1000 for its own 1000, and
-//! silently skip or repeat. The epoch tells the two streams apart.
+//! An offset alone is ambiguous: a server that lost its history and began again would take a returning subscriber's
+//! offset 1000 for its own offset 1000, and silently skip or repeat events. The epoch tells the two streams apart.
 
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use crate::limits::{NEWEST_MAX, OFFSET_MAX};
 
-/// The beginning of a cursor that asks for the newest events. No position begins so: an epoch has
-/// hexadecimal digits alone.
+/// The prefix of a cursor that requests the newest events. No position has this prefix: an epoch consists of
+/// hexadecimal digits.
 const NEWEST: &str = "newest.";
 
-/// An event's number in its stream, from 1; 0 is "before the first event".
+/// An event's number in its stream, from 1; 0 means "before the first event".
 pub type Offset = u64;
 
 /// One incarnation of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Epoch(NonZeroU64);
 
-/// Everything up to and including `offset` has been seen.
+/// A cursor: the subscriber has all events up to and including `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The stream's incarnation.
     pub epoch: Epoch,
-    /// The last event seen.
+    /// The last event that the subscriber has.
     pub offset: Offset,
 }
 
-/// Where a subscription asks to start.
+/// The start of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StartAt {
-    /// With the events published after the subscription.
+    /// Events published after the subscription.
     #[default]
     Latest,
-    /// With everything still retained.
+    /// All retained events.
     Earliest,
-    /// With the newest events that are still retained, this many at most.
+    /// The newest retained events, at most this many.
     Newest(u32),
-    /// With everything after a position.
+    /// All events after a position.
     After(Position),
 }
 
@@ -51,22 +50,22 @@ pub enum StartAt {
 pub struct CursorError;
 
 impl Epoch {
-    /// `None` for 0, which is no epoch.
+    /// Returns an epoch, or `None` for 0, which is no epoch.
     pub fn new(value: u64) -> Option<Self> {
         NonZeroU64::new(value).map(Self)
     }
 
-    /// Its number.
+    /// Returns the epoch's number.
     pub fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// How many digits its text has.
+    /// Returns the number of digits in the epoch's text.
     pub fn text_len(self) -> usize {
         16 - self.0.leading_zeros() as usize / 4
     }
 
-    /// Appends its text.
+    /// Appends the epoch's text.
     pub fn write(self, out: &mut Vec<u8>) {
         let value = self.get();
         for digit in (0..self.text_len()).rev() {
@@ -106,13 +105,12 @@ impl FromStr for Position {
 }
 
 impl Position {
-    /// A position that no stream has: a client that names something else than a position of this server
-    /// resumes as from another epoch.
+    /// A position that no stream has. A client with a foreign position resumes as from another epoch.
     pub const ELSEWHERE: Self = Self { epoch: Epoch(NonZeroU64::MAX), offset: OFFSET_MAX };
 }
 
 impl StartAt {
-    /// Appends its text: a word or a position.
+    /// Appends the text: a word or a position.
     pub fn write(self, out: &mut Vec<u8>) {
         match self {
             Self::Latest => out.extend_from_slice(b"latest"),
@@ -141,7 +139,7 @@ impl FromStr for StartAt {
     }
 }
 
-/// The newest events, as many as `count` says in digits.
+/// Parses the number of newest events.
 fn newest(count: &str) -> Result<StartAt, CursorError> {
     let is_canonical = !count.starts_with('0') && count.bytes().all(|b| b.is_ascii_digit());
     let count = count.parse().ok().filter(|count| is_canonical && *count <= NEWEST_MAX);

@@ -1,44 +1,44 @@
-//! Where a stream of columns begins, as header fields of its response: rows have no place for it.
+//! The start of a stream of columns, as header fields of the response: rows have no room for it.
 
 use crate::{EndCode, GapReason, Offset, Position};
 
-/// Where a response begins that says so in its head. Specification: `docs/wire.md`, "Columns".
+/// The start of a response that carries it in header fields. Specification: `docs/reference/columns.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamStart {
-    /// The first row is the event after it.
+    /// The position before the first row.
     pub position: Position,
-    /// How that is to the position that the request named; `None` if it named none.
+    /// The relation to the position in the request; `None` if the request has none.
     pub resume: Option<Resume>,
 }
 
-/// How a stream goes on where another one ended.
+/// The relation of a stream to the stream that it resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resume {
-    /// Nothing is missing and the rows have the same schema, as far as is known.
+    /// No event is missing, and the rows have the same schema, as far as the server can tell.
     Exact,
-    /// Nothing is missing. The rows from here on have another schema than those before.
+    /// No event is missing. The rows have a new schema.
     Schema,
     /// Events are missing.
     Gap {
-        /// How many, where that can be known.
+        /// Number of missing events, if known.
         missed: Option<Offset>,
-        /// Why.
+        /// The reason.
         reason: GapReason,
     },
-    /// Events are missing, and the subscription's policy allows no gap: no row comes.
+    /// Events are missing, and the subscription's policy allows no gap: no row follows.
     End {
-        /// Why.
+        /// The reason.
         code: EndCode,
     },
 }
 
 impl StreamStart {
-    /// The name of the field with the position.
+    /// The name of the header field with the position.
     pub const POSITION: &'static str = "thalweg-position";
-    /// The name of the field that says how the stream goes on.
+    /// The name of the header field with the relation to the request's position.
     pub const RESUME: &'static str = "thalweg-resume";
 
-    /// Names and values of the fields.
+    /// Returns names and values of the header fields.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, String)> {
         let resume = self.resume.map(|resume| {
             let value = match resume {

@@ -1,4 +1,4 @@
-//! The name one subscribes to.
+//! The names of topics.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -9,43 +9,43 @@ use std::{
 
 use crate::limits::TOPIC_BYTES_MAX;
 
-/// A checked topic, cheap to clone. Grammar: `docs/wire.md`, "Topic".
+/// A checked topic, cheap to clone. Grammar: `docs/reference/topics.md`, "Topic".
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Topic(Arc<str>);
 
-/// Why a text is not a topic: one sentence with the remedy.
+/// The reason why a text is not a topic: one sentence with the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TopicError {
-    /// No text at all.
+    /// The text is empty.
     #[error("a topic needs at least one character")]
     Empty,
-    /// Over [`TOPIC_BYTES_MAX`].
+    /// The text is longer than [`TOPIC_BYTES_MAX`].
     #[error("a topic has at most {TOPIC_BYTES_MAX} bytes, this one has {0}")]
     TooLong(usize),
-    /// `/` first, last or doubled.
+    /// A `/` is first, last or doubled.
     #[error("a topic's segments must not be empty: remove the leading, trailing or doubled \"/\"")]
     EmptySegment,
-    /// A segment `.` or `..`.
+    /// A segment is `.` or `..`.
     #[error("a topic's segments must not be \".\" or \"..\"")]
     DotSegment,
-    /// A character outside the grammar.
+    /// A character is outside the grammar.
     #[error("a topic may hold letters, digits, \"/\" and - _ . ~ @ : | + =, not {0:?}")]
     Character(char),
-    /// `%2F` in a path: proxies do not agree whether it separates segments.
+    /// A path has `%2F`: proxies disagree whether it separates segments.
     #[error("a \"/\" in a topic is not encoded: write / for %2F")]
     EncodedSlash,
 }
 
 impl Topic {
-    /// The topic as text.
+    /// Returns the topic's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Parses a topic as it stands in the path of a URL, percent-decoded once.
+    /// Parses a topic in the path of a URL, percent-decoded once.
     ///
     /// # Errors
-    /// When the decoded text is no topic, or a `/` of it was encoded.
+    /// When the decoded text is no topic, or the path encodes a `/`.
     pub fn from_path(path: &str) -> Result<Self, TopicError> {
         if !path.contains('%') {
             return path.parse();
@@ -69,8 +69,7 @@ impl Topic {
         String::from_utf8_lossy(&decoded).parse()
     }
 
-    /// Returns the topic as it stands in the path of a URL: `|`, which no path may have, is encoded
-    /// (RFC 3986 §3.3).
+    /// Returns the topic as a URL path: `|`, which a path cannot hold, is encoded (RFC 3986 §3.3).
     pub fn to_path(&self) -> Cow<'_, str> {
         match self.0.contains('|') {
             true => self.0.replace('|', "%7C").into(),
@@ -78,15 +77,15 @@ impl Topic {
         }
     }
 
-    /// The topic's image in NATS subjects: `/` and `.` swapped, one-to-one.
+    /// Returns the topic's NATS subject: `/` and `.` swapped, one-to-one.
     pub fn to_nats_subject(&self) -> String {
         swap_separators(&self.0)
     }
 
-    /// The topic whose image is `subject`.
+    /// Parses a topic from its NATS subject.
     ///
     /// # Errors
-    /// When no topic has that image.
+    /// When no topic has this subject.
     pub fn from_nats_subject(subject: &str) -> Result<Self, TopicError> {
         swap_separators(subject).parse()
     }
@@ -110,7 +109,7 @@ impl FromStr for Topic {
     }
 }
 
-/// Whether a segment is one of a topic. Its characters are checked before.
+/// Checks that a segment is valid. The caller has checked its characters.
 pub(crate) fn check_segment(segment: &str) -> Result<(), TopicError> {
     match segment {
         "" => Err(TopicError::EmptySegment),

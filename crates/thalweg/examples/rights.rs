@@ -1,4 +1,4 @@
-//! What signed tokens cost a server, and what it withstands: see `lab/rights.md`.
+//! The cost of signed tokens for a server, and its resistance to attacks: see `lab/rights.md`.
 //!
 //! ```sh
 //! cargo build --release -p thalweg && cargo build --release -p thalweg --example rights
@@ -7,7 +7,7 @@
 //! sudo target/release/examples/rights flood target/release/thalweg
 //! ```
 //!
-//! The server runs on core 0, everything else on core 1. Each line that is printed is one JSON object.
+//! The server runs on core 0, everything else on core 1. Each line of output is a JSON object.
 
 use std::{
     fmt::Write as _,
@@ -35,18 +35,18 @@ const KEY: &str = include_str!("../../thalweg-token/tests/keys/ec.pem");
 const PUBLIC_KEY: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../thalweg-token/tests/keys/ec.public.pem");
 
-/// Connections that are begun at a time.
+/// The number of connections that are opened in parallel.
 const AT_A_TIME: usize = 16;
 
-/// Of each kind, in each round.
+/// The number of handshakes of each kind, in each round.
 const HANDSHAKES: usize = 4_000;
 
 const ROUNDS: usize = 7;
 
-/// Connections whose tokens end at the same moment. The first half of them is refreshed.
+/// The number of connections whose tokens expire at the same moment. The first half of them is refreshed.
 const ENDING: usize = 10_000;
 
-/// Addresses of the flood, and the threads that it comes from.
+/// The number of addresses of the flood, and of its threads.
 const ADDRESSES: u32 = 1_000;
 
 fn main() -> anyhow::Result<()> {
@@ -75,12 +75,13 @@ struct Server {
 impl Server {
     fn start(program: &str, listen: Ipv4Addr) -> anyhow::Result<Self> {
         let key = format!("@{PUBLIC_KEY}");
-        let most = "handshakes=10000000,publishes=10000000";
         let listen = format!("{listen}:0");
         let mut child = Command::new("taskset")
             .args(["-c", "0", program, "serve", "--listen", &listen, "--jwt-key", &key])
-            .args(["--jwt-leeway", "0s", "--subject-rates", most, "--log", "error"])
-            .args(["--everybody", "subscribe=**"])
+            .args(["--set", "jwt-leeway=0s", "--log", "error"])
+            .args(["--set", "limits.subject-rates.handshakes=10000000"])
+            .args(["--set", "limits.subject-rates.publishes=10000000"])
+            .args(["--token", "everybody,subscribe=**"])
             .stdout(Stdio::piped())
             .spawn()?;
         let mut first = String::new();
@@ -89,9 +90,9 @@ impl Server {
         Ok(Self { address: address.parse()?, child })
     }
 
-    /// CPU time of user and system, in µs.
+    /// Returns the CPU time of user and system, in µs.
     fn cpu_us(&self) -> anyhow::Result<u64> {
-        // Threads that have ended count too; ticks are of 10 ms.
+        // Threads that have ended count too. A tick is 10 ms.
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
         Ok((fields[11].parse::<u64>()? + fields[12].parse::<u64>()?) * 10_000)
@@ -109,7 +110,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A token of ES256 that ends at `ends_s`.
+/// Signs an ES256 token that expires at `ends_s`.
 fn token(subject: &str, ends_s: u64) -> anyhow::Result<String> {
     let claims: Claims = serde_json::from_value(json!({
         "sub": subject, "exp": ends_s, "thalweg": { "subscribe": ["**"], "publish": ["**"] },
@@ -118,7 +119,7 @@ fn token(subject: &str, ends_s: u64) -> anyhow::Result<String> {
     OWN.sign(&claims, None).map_err(anyhow::Error::msg)
 }
 
-/// Connects, if it is said from one of several addresses.
+/// Connects, optionally from one of several addresses.
 fn dial(address: SocketAddr, from: Option<Ipv4Addr>) -> anyhow::Result<TcpStream> {
     match from {
         None => Ok(TcpStream::connect(address)?),
@@ -131,14 +132,14 @@ fn dial(address: SocketAddr, from: Option<Ipv4Addr>) -> anyhow::Result<TcpStream
     }
 }
 
-/// Opens a WebSocket on a topic. Returns it, and the status of its answer.
+/// Opens a WebSocket on a topic. Returns it, and the status of the response.
 fn open(
     address: SocketAddr,
     from: Option<Ipv4Addr>,
     (topic, token): (&str, &str),
 ) -> anyhow::Result<(TcpStream, u16)> {
     let mut stream = dial(address, from)?;
-    // Whoever leaves leaves no port behind that waits.
+    // A closed connection must not leave a port in TIME_WAIT.
     set_socket_linger(&stream, Some(Duration::ZERO))?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -162,7 +163,7 @@ fn open(
     Ok((stream, status))
 }
 
-/// The CPU time of the server for one handshake, in µs, and how many there were in a second.
+/// Returns the CPU time of the server for one handshake, in µs, and the number of handshakes per second.
 fn cost(server: &Server, tokens: &[String]) -> anyhow::Result<(f64, f64)> {
     let (before_us, begun) = (server.cpu_us()?, Instant::now());
     thread::scope(|scope| {
@@ -181,13 +182,13 @@ fn cost(server: &Server, tokens: &[String]) -> anyhow::Result<(f64, f64)> {
         all.into_iter().try_for_each(|it| it.join().expect("a thread that ends"))
     })?;
     let passed = begun.elapsed().as_secs_f64();
-    // What is left to be done of the last ones is done then.
+    // The server completes the work for the last ones meanwhile.
     thread::sleep(Duration::from_millis(50));
     let cpu_us = server.cpu_us()? - before_us;
     Ok((cpu_us as f64 / tokens.len() as f64, tokens.len() as f64 / passed))
 }
 
-/// With no token, with one that was seen before, and with one that was not, in turn.
+/// Handshakes without a token, with a known token, and with an unknown one, in turn.
 fn handshakes(program: &str) -> anyhow::Result<()> {
     let server = Server::start(program, Ipv4Addr::LOCALHOST)?;
     let ends_s = now().as_secs() + 3600;
@@ -213,16 +214,16 @@ fn handshakes(program: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Subscribers that nobody attacks, and what they are sent: 100 events in a second. Their threads come before all others.
+/// Well-behaved subscribers, which receive 100 events per second. Their threads have the highest priority.
 struct Honest {
     is_over: Arc<AtomicBool>,
-    /// When each event came, and how late, in µs.
+    /// The time at which each event arrived, and its latency in µs.
     late: Arc<Mutex<Vec<(Instant, u64)>>>,
     threads: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
-/// Lets this thread run whenever it can: who has another priority may keep it waiting until the kernel's
-/// next tick, after 4 ms.
+/// Lets this thread run whenever it can: a thread of another priority may delay it until the kernel's next
+/// tick, after 4 ms.
 fn come_first() -> anyhow::Result<()> {
     let own = gettid().as_raw_nonzero().to_string();
     let status = Command::new("chrt").args(["--fifo", "--pid", "1", &own]).status()?;
@@ -279,7 +280,8 @@ impl Honest {
         Ok(Self { is_over, late, threads })
     }
 
-    /// The median, the 99th percentile and the largest between two times, in µs, and how many.
+    /// Returns the median, the 99th percentile and the maximum between two times, in µs, and the number of
+    /// events.
     fn late(&self, from: Instant, to: Instant) -> Value {
         let late = self.late.lock().expect("nobody panics with it");
         let mut own: Vec<u64> =
@@ -295,7 +297,7 @@ impl Honest {
     }
 }
 
-/// A masked text frame (RFC 6455 §5.2), with a mask of zeros.
+/// Encodes a masked text frame (RFC 6455 §5.2), with a mask of zeros.
 fn frame(text: &str) -> Vec<u8> {
     let mut frame = vec![0x81, 0x80 | 126];
     frame.extend_from_slice(&(text.len() as u16).to_be_bytes());
@@ -304,14 +306,16 @@ fn frame(text: &str) -> Vec<u8> {
     frame
 }
 
-/// Reads connections in turn, without waiting, until each has been sent `what`. Returns when the last one had it.
+/// Reads connections in turn, without waiting, until each has received `what`. Returns the time of the last
+/// one.
 fn await_all(streams: &mut Vec<TcpStream>, what: &[u8]) -> anyhow::Result<Vec<TcpStream>> {
     let (mut done, begun) = (Vec::new(), Instant::now());
     let mut buffer = [0; 16_384];
     while !streams.is_empty() {
         ensure!(begun.elapsed() < Duration::from_secs(60), "{} did not get it", streams.len());
         for (nth, mut stream) in std::mem::take(streams).into_iter().enumerate() {
-            // All at once keep the kernel of this core busy for milliseconds, and the measured ones waiting.
+            // Closing all at once would keep the kernel of this core busy for milliseconds, and delay the
+            // measured ones.
             if nth % 100 == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -327,7 +331,8 @@ fn await_all(streams: &mut Vec<TcpStream>, what: &[u8]) -> anyhow::Result<Vec<Tc
     Ok(done)
 }
 
-/// Tokens that end at the same moment: half of the connections are refreshed just before, the others closed.
+/// Tokens that expire at the same moment: half of the connections are refreshed just before, the others
+/// closed.
 fn ending(program: &str) -> anyhow::Result<()> {
     for round in 0..ROUNDS {
         let server = Server::start(program, Ipv4Addr::LOCALHOST)?;
@@ -337,7 +342,7 @@ fn ending(program: &str) -> anyhow::Result<()> {
         let ends_s = now().as_secs() + 30;
         let next: Vec<Vec<u8>> = (0..ENDING / 2)
             .map(|nth| {
-                // In the order in which they are opened below.
+                // The order in which they are opened below.
                 let nth = nth % (ENDING / AT_A_TIME) * AT_A_TIME + nth / (ENDING / AT_A_TIME);
                 let token = token(&format!("user-{nth}"), long_s)?;
                 Ok(frame(&format!(r#"{{"command":"refresh","id":1,"token":"{token}"}}"#)))
@@ -400,7 +405,7 @@ fn ending(program: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the flood in a network namespace of its own, which goes when it ends.
+/// Runs the flood in its own network namespace, which is removed at the end.
 fn in_a_namespace(own: &str, program: &str) -> anyhow::Result<()> {
     let mut commands = "link set lo up\n".to_owned();
     for nth in 0..ADDRESSES + 2 {
@@ -421,8 +426,8 @@ fn address_of(nth: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(10, 9, 0, 1).to_bits() + nth)
 }
 
-/// Handshakes at full speed from all addresses: with tokens that nobody signed, and with good ones. In between there is
-/// none.
+/// Handshakes at full speed from all addresses: with tokens of unknown keys, and with valid ones. In between
+/// there is none.
 fn flood(program: &str) -> anyhow::Result<()> {
     let server = Server::start(program, address_of(ADDRESSES))?;
     let honest = Honest::begin(server.address, Some(address_of(ADDRESSES + 1)))?;

@@ -1,9 +1,9 @@
-//! Addresses to listen on, as people write them.
+//! Addresses to listen on.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Reads an address and a port. `:8080` is the port on every IPv4 address, `localhost:8080` that of the
-/// loopback address: no name is looked up, since one name may stand for several addresses.
+/// Parses an address and a port. `:8080` is the port on every IPv4 address, `localhost:8080` that of the
+/// loopback address. Other names are not resolved, because a name may have several addresses.
 ///
 /// # Errors
 /// One sentence with the remedy.

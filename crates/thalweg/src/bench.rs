@@ -1,7 +1,7 @@
 //! `thalweg bench`: the lab's command line.
 //!
-//! - `measure`: what measures: a scenario, `continue`, `rerun`
-//! - `query`: what asks runs that are over: `list`, `show`, `export`, `archive`
+//! - `measure`: commands that measure: a scenario, `continue`, `rerun`
+//! - `query`: commands that read finished runs: `list`, `show`, `export`, `archive`
 
 mod measure;
 mod query;
@@ -13,26 +13,25 @@ use thalweg_lab::report::Condition;
 use thalweg_lab::run::{Ended, INTERRUPTED, Misuse, OutputOptions, STORE, Store, say};
 use thalweg_lab::scenario::{ScenarioError, titles};
 
-/// The end of what was asked for in vain: as clap's own.
+/// The exit status for wrong arguments, the same as clap's.
 const MISUSED: u8 = 2;
 
-/// A command comes first. Clap would take options before it for the scenario's, and
-/// forget them.
+/// A command comes first: clap would assign options before it to the scenario, and ignore them.
 const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
        thalweg bench <COMMAND>";
 
-/// Measure what push costs on this machine.
+/// Measure the cost of push on this machine.
 ///
-/// Runs a scenario: every subject in every cell, several times, interleaved,
-/// the subject on the first core and the load on the next. Ends with a table;
-/// raw data, summary and machine note are left in a folder.
+/// A run measures every subject of a scenario in every cell, several times and interleaved. The subject uses
+/// the first core, the load generator the next one. The result is a table, and a folder with raw data,
+/// a summary and a description of the machine.
 ///
-/// Ctrl-C ends a run with what it has. Ends with 0, with 1 where something failed or
-/// --fail-if says so, with 2 where it was asked for what is not there, with 130 after
-/// Ctrl-C.
+/// Press Ctrl-C to end a run and keep its results. Exit status: 0 for success, 1 for an error or a condition
+/// of --fail-if, 2 for wrong arguments, 130 after Ctrl-C.
 #[derive(Args, Debug)]
 #[command(subcommand_negates_reqs = true, override_usage = USAGE)]
-#[command(after_help = examples())]
+#[command(after_help = format!("{EXAMPLES}\nRun `thalweg bench --help` for the list of scenarios."))]
+#[command(after_long_help = format!("{EXAMPLES}\nScenarios:\n{}", scenarios()))]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     command: Option<RunCommand>,
@@ -42,17 +41,11 @@ pub(crate) struct BenchArgs {
 
 #[derive(Subcommand, Debug)]
 enum RunCommand {
-    /// Runs of the store: when, what, how complete, and one figure.
     List(query::ListArgs),
-    /// The table of a run, and what it is held to.
     Show(query::ShowArgs),
-    /// Go on with a run that was interrupted, with the same binary on the same machine.
     Continue(measure::ContinueArgs),
-    /// Run the same plan again, in a new folder.
     Rerun(measure::RerunArgs),
-    /// A run in another form.
     Export(query::ExportArgs),
-    /// Copy a run's manifest, plan, summary and samples to another folder, compressed.
     Archive(query::ArchiveArgs),
 }
 
@@ -68,13 +61,13 @@ impl RunCommand {
         }
     }
 
-    /// Refuses what stands between `bench` and the command: it would be for nothing.
+    /// Rejects words between `bench` and the command, which would have no effect.
     fn expect_first(&self, mut words: impl Iterator<Item = String>) -> anyhow::Result<()> {
         let name = self.name();
         match words.find(|word| word != "bench") {
             Some(word) if word != name => Err(Misuse(format!(
-                "`{word}` stands before `{name}`: the command comes first and its options behind \
-                 it, which `thalweg bench {name} --help` names"
+                "`{word}` is before `{name}`; write options after the command (see `thalweg bench \
+                 {name} --help`)"
             ))
             .into()),
             _ => Ok(()),
@@ -82,11 +75,11 @@ impl RunCommand {
     }
 }
 
-/// Where runs are kept.
+/// The folder of runs.
 #[derive(Args, Debug)]
 struct StoreArgs {
-    /// The folder that runs are kept in.
-    #[arg(long, value_name = "DIR", default_value = STORE)]
+    /// Keep runs in this folder.
+    #[arg(long, value_name = "DIR", default_value = STORE, help_heading = OUTPUT)]
     store: PathBuf,
 }
 
@@ -96,25 +89,28 @@ impl StoreArgs {
     }
 }
 
-/// What is said at the end, and what a run is held to.
+/// The heading of options for the result.
+const OUTPUT: &str = "Output";
+
+/// Output and conditions of a run.
 #[derive(Args, Debug)]
 struct OutputArgs {
-    /// End with 1 where a figure is so, e.g. 'parts.fanout.pooled.cpu > 1.05'.
+    /// Exit with status 1 if a metric meets this condition, e.g. 'parts.fanout.pooled.cpu > 1.05'.
     ///
-    /// PATH OP NUMBER. PATH goes into summary.json; of an array each step picks
-    /// those of this name, cell, subject or metric, or goes into all:
-    /// 'parts.rows.thalweg.latency.p99_us > 5000'. A ratio and a median also have .low
-    /// and .high. OP is < <= > >= == or !=. The baseline's second run is held to nothing
-    /// unless it is named; what has no figure is passed over, and if nothing has one,
-    /// that fails too. A subject of which no sample counts fails always. May be given
-    /// several times.
-    #[arg(long, value_name = "CONDITION")]
+    /// CONDITION is PATH OP NUMBER. PATH is a path in summary.json, e.g. parts.rows.thalweg.latency.p99_us. A
+    /// step into an array selects the entries with this name, cell, subject or metric; without such an entry
+    /// it goes into all of them. A ratio and a median also have .low and .high. OP is <, <=, >, >=, == or !=.
+    ///
+    /// The A/A control is compared only if PATH names it. Entries without a figure are skipped, but a
+    /// condition without any figure is met, and so is every condition for a subject without a valid sample.
+    /// Repeat the flag for several conditions.
+    #[arg(long, value_name = "CONDITION", help_heading = OUTPUT)]
     fail_if: Vec<Condition>,
-    /// Leave JUnit XML there: a suite for each scenario, a case for each row.
-    #[arg(long, value_name = "FILE")]
+    /// Write JUnit XML to this file: a test suite for each scenario, a test case for each row.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     junit: Option<PathBuf>,
-    /// Print the summary as JSON, and nothing else on stdout.
-    #[arg(long)]
+    /// Print only the summary on stdout, as JSON.
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
 }
 
@@ -125,7 +121,7 @@ impl OutputArgs {
     }
 }
 
-/// Measures, or asks for runs that are over.
+/// Measures, or reads finished runs.
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
     let done = match args.command {
         None => measure::run(args.scenario),
@@ -145,7 +141,7 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
 fn run_command(command: RunCommand) -> anyhow::Result<Ended> {
     command.expect_first(std::env::args().skip(1))?;
     match command {
-        RunCommand::Continue(args) => measure::go_on(args),
+        RunCommand::Continue(args) => measure::continue_run(args),
         RunCommand::Rerun(args) => measure::rerun(args),
         RunCommand::List(args) => query::list(&args),
         RunCommand::Show(args) => query::show(args),
@@ -157,30 +153,30 @@ fn run_command(command: RunCommand) -> anyhow::Result<Ended> {
 const EXAMPLES: &str = "\
 Examples:
   thalweg bench --url ws://127.0.0.1:3000/live --connections 100 --duration 10s
-  thalweg bench --url https://127.0.0.1/events --timestamp data.ts --fail-if 'parts.rows.latency.p99_us > 5000'
+  thalweg bench --url https://127.0.0.1/events --timestamp data.ts \\
+    --fail-if 'parts.rows.latency.p99_us > 5000'
   thalweg bench
   thalweg bench a1 --quick --subject limit,thalweg
-  thalweg bench fanout --transports websocket --connections 1000 --size 16KiB --repeats 9
+  thalweg bench fanout --transports websocket --connections 1000 --size 16KiB
   thalweg bench fanout --subject thalweg --against target/before/thalweg
   thalweg bench my-load.toml --junit results.xml
   thalweg bench show last
-
-Scenarios:
 ";
 
-/// Columns of a help text, as clap has them.
-const HELP_COLUMNS: usize = 100;
+/// Columns of the narrowest usual terminal.
+const HELP_COLUMNS: usize = 80;
 
-fn examples() -> String {
+/// Lists the scenarios.
+fn scenarios() -> String {
     let width = titles().map(|(name, _)| name.len()).max().unwrap_or_default();
     let line = |(name, title)| {
         let lines = wrapped(title, HELP_COLUMNS - width - 4).join(&format!("\n    {:width$}", ""));
         format!("  {name:<width$}  {lines}\n")
     };
-    EXAMPLES.to_owned() + &titles().map(line).collect::<String>()
+    titles().map(line).collect()
 }
 
-/// A text in lines of at most so many columns.
+/// Splits a text into lines of at most this many columns.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -207,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn no_scenario_hides_behind_a_subcommand() {
+    fn no_scenario_has_the_name_of_a_subcommand() {
         let command = Alone::command();
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         assert_eq!(names, ["list", "show", "continue", "rerun", "export", "archive"]);
@@ -219,7 +215,7 @@ mod tests {
                 _ => vec!["", name],
             };
             let alone = <Alone as clap::Parser>::try_parse_from(words).expect("arguments");
-            assert_eq!(alone.args.command.map(|it| it.name()), Some(name));
+            assert_eq!(alone.args.command.map(|command| command.name()), Some(name));
         }
     }
 }

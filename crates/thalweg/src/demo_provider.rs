@@ -1,7 +1,7 @@
-//! `thalweg demo-provider`: the data provider of the published experiment D, an HTTP API that
-//! knows nothing of push. It feeds the demo, and the lab measures the fetcher with it.
+//! `thalweg demo-provider`: the data provider of the published experiment D, a plain HTTP API without push.
+//! The demo fetches from it, and the lab measures the fetcher with it.
 //!
-//! - `provider`: what is answered to whom; pure
+//! - `provider`: answers requests; pure
 
 mod provider;
 
@@ -35,51 +35,51 @@ use tokio::{
 use crate::address::parse_address;
 use provider::Provider;
 
-/// How long a request's head may take to arrive: the next one of a kept connection, too.
+/// Time for the head of a request to arrive, also for the next request of a connection.
 const HEAD_WAIT: Duration = Duration::from_secs(60);
 
-/// Wait after a socket could not be accepted: files are used up, and some will be free again.
+/// Delay after a failed accept: no file descriptor was free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// An HTTP API that knows nothing of push: football matches to fetch, new every second.
+/// Serve football matches over plain HTTP, as sample data for an upstream.
 ///
-/// GET /matchesfeed/ID/matchcentre is a match, /matchesfeed/all the list of all, and /requests
-/// what was asked for so far. Answers have Last-Modified, ETag and Cache-Control: max-age; a bad
-/// key is answered with 400, a match that is not there with 501.
+/// GET /matchesfeed/ID/matchcentre returns a match, /matchesfeed/all the list of matches, and /requests the
+/// number of requests so far. Responses have Last-Modified, ETag and Cache-Control: max-age. An invalid path
+/// returns 400, an unknown match 501.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   thalweg demo-provider
-  thalweg demo-provider --listen 127.0.0.1:9001 --matches 4 --size 10KB --every 5s
+  thalweg demo-provider --listen 127.0.0.1:9001 --matches 4 --size 10KB
   thalweg serve --upstream 'matchesfeed/**=http://127.0.0.1:9000/{topic}'")]
 pub(crate) struct DemoProviderArgs {
-    /// Where to listen; port 0 takes a free one.
+    /// Listen on this address. Port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000", value_parser = parse_address)]
     listen: SocketAddr,
-    /// How many matches there are: 1, 2, 3 and so on.
+    /// Serve this many matches. Their ids are 1, 2, 3 and so on.
     #[arg(long, value_name = "N", default_value = "10")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     matches: u32,
-    /// Size of a match: 5KB, 10KB or 165KB.
+    /// Serve documents of this size: 5KB, 10KB or 165KB.
     #[arg(long, value_name = "SIZE", default_value = "165KB")]
     size: Size,
-    /// How often there is a new version of each: a second of match time later.
+    /// Create a new version of each match after this time, e.g. 5s. A version advances the match by a second.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     every: Duration,
-    /// What happens in the matches: the same for the same seed.
+    /// Seed of the random events in matches. The same seed gives the same matches.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// What the demo fetches: the published number of matches, as large as the published ones.
+/// The matches of the demo: number and size are those of the published experiment.
 const DEMO: Terms =
     Terms { seed: 1, matches: 10, size: Size::Large, every: Duration::from_secs(1) };
 
-/// Runs one beside the server, on a thread and a loopback port of its own, until the program ends.
-/// Its matches begin when somebody asks for one.
+/// Runs a provider beside the server, on its own thread and loopback port, until the program ends. Its
+/// matches begin with the first request.
 ///
 /// # Errors
-/// There is no port or no thread to be had.
+/// No port or no thread is available.
 pub(crate) fn beside() -> anyhow::Result<SocketAddr> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     listener.set_nonblocking(true)?;
@@ -94,12 +94,12 @@ pub(crate) fn beside() -> anyhow::Result<SocketAddr> {
     };
     thread::Builder::new().name("demo-provider".into()).spawn(move || {
         let Err(error) = serve();
-        tracing::warn!(%error, "the demo has no matches");
+        tracing::warn!(%error, "the demo provider failed, so that the demo has no matches");
     })?;
     Ok(address)
 }
 
-/// Answers until a signal asks for the end.
+/// Serves until a signal ends it.
 pub(crate) fn run(args: &DemoProviderArgs) -> anyhow::Result<()> {
     let DemoProviderArgs { listen, matches, size, every, seed } = *args;
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &DemoProviderArgs) -> anyhow::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let example = format!("http://{address}/matchesfeed/1/matchcentre");
-        print(&format!("listening on http://{address}, for instance {example}\n"))?;
+        print(&format!("listening on http://{address}, e.g. {example}\n"))?;
         let serving = Serving::new(Terms { seed, matches, size, every });
         tokio::select! {
             never = accept(listener, Rc::new(serving)) => match never {},
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &DemoProviderArgs) -> anyhow::Result<()> {
     })
 }
 
-/// What matches there are.
+/// The number, size and rate of matches.
 #[derive(Debug, Clone, Copy)]
 struct Terms {
     seed: u64,
@@ -132,7 +132,7 @@ struct Terms {
 
 struct Serving {
     terms: Terms,
-    /// Made when it is first needed, and when that was.
+    /// Created by the first request, with the time of that request.
     provider: OnceCell<(RefCell<Provider>, Instant)>,
 }
 
@@ -160,7 +160,6 @@ async fn accept(listener: TcpListener, serving: Rc<Serving>) -> Infallible {
 }
 
 async fn serve(socket: TcpStream, serving: Rc<Serving>) {
-    // Answers are waited for.
     let _ = socket.set_nodelay(true);
     let answer = service_fn(|request: Request<Incoming>| {
         let answered = serving.answer(&request);
@@ -168,11 +167,15 @@ async fn serve(socket: TcpStream, serving: Rc<Serving>) {
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
-    // Whoever hangs up is not waited for.
+    // A client that hangs up is not an error.
     let _ = http.serve_connection(TokioIo::new(socket), answer).await;
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
     let every = parse_duration(text)?;
-    if every < Duration::from_millis(1) { Err("at least 1ms".to_owned()) } else { Ok(every) }
+    if every < Duration::from_millis(1) {
+        Err("too short; write at least 1ms".to_owned())
+    } else {
+        Ok(every)
+    }
 }

@@ -5,7 +5,7 @@
     rustdoc::broken_intra_doc_links,
     reason = "the doc comment of an argument is its help, which is plain text"
 )]
-// They panic where nobody reads: `run::say` and `run::print` do not.
+// These macros panic if stdout or stderr is closed; `run::say` and `run::print` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod address;
@@ -24,9 +24,15 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use thalweg_lab::run::say;
 
-/// Real-time push to browsers.
+/// Push live data to browsers, and measure the cost.
 #[derive(Parser, Debug)]
-#[command(name = "thalweg", version = env!("THALWEG_VERSION"))]
+#[command(name = "thalweg", version = env!("THALWEG_VERSION"), after_help = "\
+Examples:
+  thalweg serve --demo
+  thalweg tail http://127.0.0.1:8080/v1/topics/greetings
+  echo '\"hello\"' | thalweg pub http://127.0.0.1:8080/v1/topics/greetings
+
+Run `thalweg COMMAND --help` for the options of a command.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -34,28 +40,22 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// The push server.
+    /// Run the push server.
     Serve(Box<serve::ServeArgs>),
-    /// Follow topics: events to stdout, one a line.
     Tail(tail::TailArgs),
-    /// Publish the lines of stdin: each a JSON value, and one event.
     #[command(name = "pub")]
     Publish(publish::PublishArgs),
-    /// Measure what push costs on this machine.
     Bench(Box<bench::BenchArgs>),
-    /// Say how many nodes a load takes, and what they are out of first.
     Plan(plan::PlanArgs),
-    /// Make a JSON Web Token, or explain one.
     Token(token::TokenArgs),
-    /// An HTTP API that knows nothing of push: football matches to fetch, new every second.
     DemoProvider(demo_provider::DemoProviderArgs),
-    /// The lab's yardstick: the smallest honest push server.
     #[command(hide = true)]
     Limit(limit::LimitArgs),
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| serve::explain(error).exit());
+    let done = match cli.command {
         Command::Serve(args) => serve::run(*args),
         Command::Tail(args) => tail::run(&args).map_err(|error| reach::error_in_one_line(&error)),
         Command::Publish(args) => {

@@ -1,4 +1,4 @@
-//! `thalweg plan`: what a load takes, by what a run of the lab has found.
+//! `thalweg plan`: estimates the nodes for a load from the costs that a run of the lab has measured.
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -7,48 +7,48 @@ use thalweg_lab::run::{STORE, Store, StoredRun, print};
 use thalweg_lab::scenario::Transport;
 use thalweg_lab::sizing::{Basis, Demand, Node, size};
 
-/// The costs that a release has with it: `thalweg bench export RUN --format cost` wrote them.
+/// The costs that are part of this release, written by `thalweg bench export RUN --format cost`.
 const BASIS: &str = include_str!("../../../lab/cost.json");
 
-/// Say how many nodes a load takes, and what they are out of first.
+/// Estimate how many servers a load needs, and which resource runs out first.
 ///
-/// Counts with what connections, messages and bytes cost in a run of `thalweg bench d-cost`:
-/// the one that this release has with it, or one of yours. It says which, how sure that is,
-/// and what of the answer lies beyond what was measured. Nodes are loaded to 70 % at most.
+/// The estimate uses the costs of connections, messages and bytes that a run of `thalweg bench d-cost` has
+/// measured: the run of this release, or one of yours (--from). The output names the run, the confidence
+/// interval, and every figure beyond the measured range. Servers are loaded to at most 70 %.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// Clients, each with one subscription, e.g. 1M.
+    /// Plan for this many clients with one subscription each, e.g. 1M.
     #[arg(long, value_name = "COUNT", value_parser = count)]
     subscribers: f64,
-    /// Size of a document, e.g. 5KB.
+    /// Assume documents of this size, e.g. 5KB.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     size: f64,
-    /// Time from version to version, e.g. 1s or 250ms.
+    /// Assume a new version of each document after this time, e.g. 1s or 250ms.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = seconds)]
     every: f64,
-    /// The share of a document that a patch has; without it, documents go whole.
+    /// Assume patches of this share of a document, e.g. 5% [default: whole documents].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     delta: Option<f64>,
-    /// websocket, sse, http-streaming, forever-frame or long-polling.
+    /// Assume this transport: websocket, sse, http-streaming, forever-frame or long-polling.
     #[arg(long, value_name = "NAME", default_value = "websocket", value_parser = transport)]
     transport: Transport,
-    /// Cores of a node.
+    /// Assume servers with this many cores.
     #[arg(long, value_name = "COUNT", default_value = "8", value_parser = count)]
     cores: f64,
-    /// Memory of a node.
+    /// Assume servers with this much memory.
     #[arg(long, value_name = "BYTES", default_value = "16GB", value_parser = bytes)]
     memory: f64,
-    /// Bandwidth of a node, out.
+    /// Assume servers with this outgoing bandwidth per second.
     #[arg(long, value_name = "BITS", default_value = "10Gbit", value_parser = bits)]
     network: f64,
-    /// Count with this run of yours: `last`, its name, a part of it, or a path.
+    /// Use the costs of this run: `last`, a name, a part of a name, or a path.
     #[arg(long, value_name = "RUN")]
     from: Option<String>,
-    /// The folder that runs are kept in.
+    /// Read runs from this folder.
     #[arg(long, value_name = "DIR", default_value = STORE)]
     store: PathBuf,
-    /// Print the answer as JSON.
+    /// Print the estimate as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -56,14 +56,15 @@ pub(crate) struct PlanArgs {
 const EXAMPLES: &str = "\
 Examples:
   thalweg plan --subscribers 1M --size 5KB --every 1s
-  thalweg plan --subscribers 200k --size 165KB --every 1s --delta 5% --network 25Gbit
-  thalweg bench d-cost && thalweg plan --from last --subscribers 50k --size 1KB --every 100ms";
+  thalweg plan --subscribers 200k --size 165KB --every 1s \\
+    --delta 5% --network 25Gbit
+  thalweg plan --from last --subscribers 50k --size 1KB --every 100ms";
 
-/// Answers.
+/// Prints the estimate.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let basis = match &args.from {
         Some(run) => StoredRun::read(&Store::new(&args.store).find(run)?)?.basis(),
-        None => serde_json::from_str(BASIS).context("the costs that this release has with it")?,
+        None => serde_json::from_str(BASIS).context("the costs of this release cannot be read")?,
     };
     let text = answer(args, &basis)?;
     Ok(print(&text)?)
@@ -86,7 +87,7 @@ fn answer(args: &PlanArgs, basis: &Basis) -> anyhow::Result<String> {
     })
 }
 
-/// A number above 0 with one of these units, which are looked for in this order.
+/// Parses a number above 0 with one of these units. The first unit that fits is used.
 fn quantity(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String> {
     let with = |(unit, scale): &(&str, f64)| {
         let number: f64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
@@ -96,7 +97,7 @@ fn quantity(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, Str
         .iter()
         .find_map(with)
         .filter(|value| value.is_finite() && *value > 0.0)
-        .ok_or_else(|| format!("not a number above 0 with a unit: write it as {example}"))
+        .ok_or_else(|| format!("not a number above 0 with a unit; write {example}"))
 }
 
 fn count(text: &str) -> Result<f64, String> {
@@ -130,7 +131,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 fn share(text: &str) -> Result<f64, String> {
     quantity(text, &[("%", 0.01), ("", 1.0)], "10%").and_then(|share| match share {
         ..=1.0 => Ok(share),
-        _ => Err("a patch is no larger than the document: at most 100%".to_owned()),
+        _ => Err("a patch cannot be larger than its document; write at most 100%".to_owned()),
     })
 }
 
@@ -154,7 +155,7 @@ mod tests {
     fn plan(words: &str) -> Result<PlanArgs, String> {
         let words = std::iter::once("plan").chain(words.split(' '));
         let alone = <Alone as clap::Parser>::try_parse_from(words);
-        alone.map(|it| it.args).map_err(|error| error.to_string())
+        alone.map(|alone| alone.args).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -169,14 +170,14 @@ mod tests {
         assert_eq!((args.memory, args.transport), (17_179_869_184.0, Transport::Sse));
         for wrong in ["--subscribers many", "--subscribers 0"] {
             let error = plan(&format!("{wrong} --size 1KB")).unwrap_err();
-            assert!(error.contains("write it as 250k or 1M"), "{error}");
+            assert!(error.contains("write 250k or 1M"), "{error}");
         }
         let error = plan("--subscribers 1 --size 1KB --delta 120%").unwrap_err();
-        assert!(error.contains("at most 100%"), "{error}");
+        assert!(error.contains("write at most 100%"), "{error}");
     }
 
     #[test]
-    fn the_costs_that_come_with_it_answer_for_the_published_shapes() {
+    fn the_costs_of_the_release_answer_for_the_published_shapes() {
         let basis: Basis = serde_json::from_str(BASIS).unwrap();
         for shape in ["--size 5KB --every 1s", "--size 10KB --every 1s", "--size 10KB --every 2s"] {
             let args = plan(&format!("--subscribers 1M {shape}")).unwrap();

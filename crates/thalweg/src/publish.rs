@@ -1,4 +1,4 @@
-//! `thalweg pub`: the lines of stdin as events of a topic.
+//! `thalweg pub`: publishes the lines of stdin.
 
 mod lines;
 
@@ -17,33 +17,33 @@ use tokio::{
 use crate::reach::{Notes, ReachArgs, events, topics};
 use lines::Lines;
 
-/// Publish the lines of stdin: each a JSON value, and one event.
+/// Publish each line of stdin as an event.
 ///
-/// Each line is published with an idempotency key and tried again, through cuts and
-/// restarts of the server, until it is answered, for up to four minutes; then the
-/// next one, so their order is kept. Exits with 0 when all are published, otherwise
-/// with 1, and says where to go on.
+/// Each line is a JSON value. It is sent with an idempotency key, and again for up to four minutes if the
+/// connection breaks or the server restarts. The next line follows after the server's confirmation, so the
+/// order is kept. Exit status: 0 if all lines are published, otherwise 1, with a message that names the line
+/// to continue with.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  echo '{\"hello\":\"world\"}' | thalweg pub http://127.0.0.1:8080/v1/topics/greetings
+  echo '\"hello\"' | thalweg pub http://127.0.0.1:8080/v1/topics/greetings
   journalctl -f | thalweg pub http://127.0.0.1:8080/v1/topics/journal --text
   thalweg pub https://push.example --topic rows --fast < rows.ndjson")]
 pub(crate) struct PublishArgs {
-    #[command(flatten)]
-    reach: ReachArgs,
-    /// The topic, if the URL names none.
+    /// Publish to this topic, if the URL names none.
     #[arg(long, value_name = "TOPIC")]
     topic: Option<Topic>,
-    /// Publishes each line as a string, whatever is in it.
+    /// Publish each line as a JSON string, whatever it contains.
     #[arg(long)]
     text: bool,
-    /// One long request: many times as fast, but not tried again when it is cut.
+    /// Send all lines in one request: many times faster, but not repeated if the connection breaks.
     #[arg(long)]
     fast: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
-/// Lines, or pieces of several, between stdin and the server.
+/// Lines, or pieces of several lines, that wait between stdin and the connection.
 const PIECES_MAX: usize = 16;
 
 /// Publishes until stdin ends.
@@ -75,10 +75,10 @@ struct Publishing {
 }
 
 impl Publishing {
-    /// One after the other, each until it is answered.
+    /// Publishes one line after the other, each until the server confirms it.
     async fn safely(mut self, interrupt: &mut Signal) -> anyhow::Result<String> {
         let (sender, mut lines) = channel(PIECES_MAX);
-        let mut stdin = Lines::of_stdin();
+        let mut stdin = Lines::from_stdin();
         std::thread::spawn(move || {
             while let Some(line) = stdin.next() {
                 let is_last = line.is_err();
@@ -104,7 +104,7 @@ impl Publishing {
             let Some(event) = self.event(number, line)? else { continue };
             let position = tokio::select! {
                 _ = interrupt.recv() => bail!(
-                    "interrupted at line {number}, which may or may not be published; before it {}",
+                    "interrupted at line {number}, which may or may not be published; before it: {}",
                     done(count, last.as_deref())
                 ),
                 position = self.publish(number, event) => position,
@@ -112,7 +112,7 @@ impl Publishing {
             match position {
                 Ok(position) => last = Some(position),
                 Err(error) => bail!(
-                    "{}; before it {}; go on with: tail -n +{number}",
+                    "{}; before it: {}; continue with: tail -n +{number}",
                     failure(number, &error),
                     done(count, last.as_deref())
                 ),
@@ -126,13 +126,13 @@ impl Publishing {
     async fn publish(&self, number: u64, event: Bytes) -> Result<String, Error> {
         let retry = |error: &Error, delay: Duration| {
             let seconds = delay.as_secs_f64();
-            self.notes.say(&format!("line {number} again in {seconds:.1} s because {error}"));
+            self.notes.say(&format!("retrying line {number} in {seconds:.1} s: {error}"));
         };
         let published = self.client.publish_notify(&self.topic, event, retry).await?;
         Ok(published.position)
     }
 
-    /// What a line publishes; an empty one is only an event if it is text.
+    /// Returns the event of a line. An empty line is an event only with `--text`.
     fn event(&self, number: u64, line: Bytes) -> anyhow::Result<Option<Bytes>> {
         if self.is_text {
             let text = std::str::from_utf8(&line);
@@ -142,11 +142,11 @@ impl Publishing {
         Ok((!line.trim_ascii().is_empty()).then_some(line))
     }
 
-    /// All on one request.
+    /// Publishes all lines in one request.
     async fn fast(self, interrupt: &mut Signal) -> anyhow::Result<String> {
         let (sender, pieces) = channel(PIECES_MAX);
         let (trouble, mut troubles) = channel(1);
-        let mut stdin = Lines::of_stdin();
+        let mut stdin = Lines::from_stdin();
         let is_text = self.is_text;
         std::thread::spawn(move || {
             while let Some(piece) = stdin.piece(is_text) {
@@ -160,7 +160,7 @@ impl Publishing {
             }
         });
         let published = tokio::select! {
-            _ = interrupt.recv() => bail!("interrupted: what was sent may be published"),
+            _ = interrupt.recv() => bail!("interrupted: lines that were sent may be published"),
             published = self.send(pieces) => published,
         };
         self.notes.clear();
@@ -177,8 +177,8 @@ impl Publishing {
             Ok(published) => return Ok(done(published.count, Some(&published.position))),
             Err(Error::Refused(refusal)) => refusal,
             Err(error) => {
-                let what = "what was sent may or may not be published: without --fast it is safe to repeat";
-                return Err(anyhow!(error).context(what));
+                let remedy = "lines that were sent may be published; publish without --fast to repeat safely";
+                return Err(anyhow!(error).context(remedy));
             }
         };
         let before = refusal.published.as_ref();
@@ -187,12 +187,14 @@ impl Publishing {
     }
 }
 
-/// One clause. The server's remedy for what is no JSON is a header, this program's
-/// an option.
+/// Describes why a line is not published. The server's remedy for a line that is not JSON is a header, this
+/// program's is an option.
 fn failure(number: u64, error: &Error) -> String {
     match error {
         Error::Refused(refusal) if refusal.code.as_deref() == Some("bad_event") => {
-            format!("line {number} is not a JSON value: mend it, or publish strings with --text")
+            format!(
+                "line {number} is not a JSON value; correct it, or publish lines as strings with --text"
+            )
         }
         error => format!("line {number}: {error}"),
     }

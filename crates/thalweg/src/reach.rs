@@ -1,4 +1,4 @@
-//! How `tail` and `pub` reach a server, and how they talk on stderr meanwhile.
+//! Options of `tail` and `pub` for the connection, and their messages on stderr.
 
 use std::{
     borrow::Cow,
@@ -12,30 +12,33 @@ use clap::Args;
 use thalweg_client::{Client, Http, Options, Topic};
 use thalweg_lab::run::say;
 
+/// The heading of options for the connection.
+const CONNECTION: &str = "Connection";
+
 #[derive(Args, Debug)]
 pub(crate) struct ReachArgs {
-    /// The server, or one of its topics: http://127.0.0.1:8080/v1/topics/cars.
+    /// URL of a server or of a topic, e.g. http://127.0.0.1:8080/v1/topics/cars.
     #[arg(value_name = "URL")]
     url: String,
-    /// Presented to the server; others on this machine see flags, not variables.
-    #[arg(long, value_name = "TOKEN", env = "THALWEG_TOKEN", hide_env_values = true)]
+    /// Send this token. Prefer the variable: other users of this machine can see flags.
+    #[arg(long, value_name = "TOKEN", help_heading = CONNECTION, env = "THALWEG_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Trusts these certificates (PEM) besides those of the machine.
-    #[arg(long, value_name = "FILE")]
+    /// Trust the certificates in this file (PEM), in addition to those of the system.
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     cacert: Option<PathBuf>,
-    /// Trusts any certificate: to try things out, never over a network.
-    #[arg(long)]
+    /// Accept any certificate. Use it for local tests only.
+    #[arg(long, help_heading = CONNECTION)]
     insecure: bool,
-    /// Speaks HTTP/2, without TLS too; a WebSocket stays HTTP/1.1.
-    #[arg(long)]
+    /// Use HTTP/2, also without TLS. A WebSocket still uses HTTP/1.1.
+    #[arg(long, help_heading = CONNECTION)]
     http2: bool,
-    /// Says only what went wrong.
+    /// Print errors only.
     #[arg(long, short)]
     quiet: bool,
 }
 
 impl ReachArgs {
-    /// A client of the server that the URL names.
+    /// Returns a client of the server that the URL names.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let options = Options {
             token: self.token.clone().filter(|token| !token.is_empty()),
@@ -47,14 +50,14 @@ impl ReachArgs {
         Ok(Client::new(&self.url, options)?)
     }
 
-    /// What is said besides the result.
+    /// Returns the writer of messages on stderr.
     pub(crate) fn notes(&self, is_progress_wanted: bool) -> Notes {
         let shows_progress = is_progress_wanted && !self.quiet && stderr().is_terminal();
         Notes { is_quiet: self.quiet, shows_progress, seen: 0, since: Instant::now() }
     }
 }
 
-/// The topic of the URL's path and those of `--topic`.
+/// Returns the topic of the URL's path and those of `--topic`.
 pub(crate) fn topics(client: &Client, more: &[Topic]) -> anyhow::Result<Vec<Topic>> {
     let topics: Vec<Topic> = client.topic().into_iter().chain(more).cloned().collect();
     if topics.is_empty() {
@@ -63,18 +66,18 @@ pub(crate) fn topics(client: &Client, more: &[Topic]) -> anyhow::Result<Vec<Topi
     Ok(topics)
 }
 
-/// Sentences on stderr, and below them one line of progress if it is a terminal.
+/// Writes messages to stderr, and one line of progress below them if it is a terminal.
 #[derive(Debug)]
 pub(crate) struct Notes {
     is_quiet: bool,
     shows_progress: bool,
-    /// As of the last progress line.
+    /// Events at the last progress line.
     seen: u64,
     since: Instant,
 }
 
 impl Notes {
-    /// Says a sentence, unless that is not wanted.
+    /// Writes a message, unless `--quiet` is set.
     pub(crate) fn say(&self, sentence: &str) {
         if !self.is_quiet {
             self.clear();
@@ -82,12 +85,11 @@ impl Notes {
         }
     }
 
-    /// Whether there is a line of progress at all.
     pub(crate) fn show_progress(&self) -> bool {
         self.shows_progress
     }
 
-    /// Renews it: how many events there were, and how many a second since then.
+    /// Rewrites the line of progress: the number of events, and events per second since the last call.
     pub(crate) fn progress(&mut self, events: u64, what: &str) {
         if self.shows_progress {
             let seconds = self.since.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
@@ -98,20 +100,21 @@ impl Notes {
         }
     }
 
-    /// Takes the line of progress away.
+    /// Removes the line of progress.
     pub(crate) fn clear(&self) {
         if self.shows_progress {
             self.draw("\r\x1b[K");
         }
     }
 
-    /// On a terminal, which may be gone.
+    /// Ignores errors: the terminal may be closed.
     fn draw(&self, text: &str) {
         let _ = stderr().write_all(text.as_bytes());
     }
 }
 
-/// A sentence that quotes a server, on one line: nothing in it looks like a sentence of its own.
+/// Escapes line breaks of a sentence that quotes a server, so that no part of it looks like a message of
+/// this program.
 pub(crate) fn one_line(sentence: &str) -> Cow<'_, str> {
     match sentence.contains(['\n', '\r']) {
         true => Cow::Owned(sentence.replace('\n', "\\n").replace('\r', "\\r")),
@@ -119,7 +122,7 @@ pub(crate) fn one_line(sentence: &str) -> Cow<'_, str> {
     }
 }
 
-/// An error whose words a server may have chosen, on one line.
+/// Does the same for an error, which may quote a server.
 pub(crate) fn error_in_one_line(error: &anyhow::Error) -> anyhow::Error {
     let sentence = format!("{error:#}");
     anyhow!("{}", one_line(&sentence))

@@ -1,4 +1,4 @@
-//! `thalweg serve`: what a user set, as a configuration, and the first screen.
+//! `thalweg serve`: settings of flags, variables and a file, the server's configuration, and the first screen.
 //!
 //! ```text
 //! flags, variables ─┐
@@ -6,37 +6,50 @@
 //! file ─────────────┘
 //! ```
 //!
-//! - `settings`: all there are, once
-//! - `values`: how one is written, and refused
-//! - `file`: those of a TOML file
-//! - `cluster`: servers that share topics
-//! - `config`: what they come to, and what does not go together
-//! - `pages`: what browsers are shown
-//! - `logs`: what it says while it serves
-//! - `screen`: what the server says of itself
+//! - `settings`, `limits`, `tables`, `tokens`: all settings
+//! - `values`: types of single values
+//! - `file`: the TOML file, and `--set`; `document` reads TOML, `short` the short forms of tables
+//! - `merge`: flags above the file
+//! - `renamed`: old names
+//! - `config`, `cluster`: the configuration, and settings that contradict each other
+//! - `pages`: the built-in pages
+//! - `logs`: the log
+//! - `screen`: the first screen, and the one of `--check`
 
 mod cluster;
 mod config;
+mod document;
 #[cfg(test)]
 mod documents;
 mod file;
+mod limits;
 mod logs;
+mod merge;
 mod pages;
+mod renamed;
 mod screen;
 mod settings;
+mod short;
+mod tables;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod values;
 
 use std::{
+    env,
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::pin,
     time::Duration,
 };
 
 use anyhow::{anyhow, bail};
-use clap::{Args, builder::UnknownArgumentValueParser};
+use clap::{
+    Args,
+    builder::UnknownArgumentValueParser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use sd_notify::NotifyState;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -44,58 +57,73 @@ use tokio::{
 };
 
 use thalweg_lab::run::print;
-use thalweg_server::{
-    Server,
-    config::{Config, UpstreamConfig},
-};
+use thalweg_server::{Server, config::Config};
 
 use crate::demo_provider;
 use cluster::Cluster;
+use merge::Over as _;
 use settings::Settings;
+use tables::UpstreamTable;
 use values::{Level, LogFormat};
 
-/// The push server: any topic, over every web transport.
+/// Settings of the push server.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(mut_args = settings::with_variable, after_help = "\
+A flag is also a key of the file (--tls-cert is tls-cert) and an environment
+variable (THALWEG_TLS_CERT; a list has one value per line). Flags win over
+variables, and variables over the file. docs/thalweg.toml lists all keys.
+
+Units: us, ms, s, m, h for TIME; KiB, MiB, GiB for SIZE.
+
 Examples:
   thalweg serve --demo
   thalweg serve --source cars=cars,cars=1000,interval=50ms
   thalweg serve --topic orders,flush=5ms,history-age=10m
-  thalweg serve --runs thalweg-runs
+  thalweg serve --listen :8080 --token app=@secret,subscribe=**,publish=**
   thalweg serve --nats nats://n1,nats://n2,nats://n3 --stream live=live/**
-  thalweg serve --config thalweg.toml --check
-
-Sources: cars (cars, seed), constant (batch), dummy (size, seed);
-         each with interval, start, when=subscribed: only while somebody subscribes to it.
-         runner (ack=TOPIC): the next event when the last one is acked.")]
+  thalweg serve --config thalweg.toml --check")]
 pub(crate) struct ServeArgs {
-    /// Reads a TOML file with the names below as keys; what is said here wins
+    /// Read settings from this TOML file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Says what would be served, or what is wrong, and ends
+    /// Check the settings, print what the server would do, and exit
     #[arg(long)]
     check: bool,
-    /// Refused with the right word: what many another server calls it.
+    /// Refused with the name of our flag: many other servers have it.
     #[arg(long, hide = true, value_parser = UnknownArgumentValueParser::suggest_arg("--listen"))]
     port: Option<()>,
     #[command(flatten)]
     settings: Settings,
 }
 
+/// Explains a flag of a former version, if clap does not know it any more.
+pub(crate) fn explain(error: clap::Error) -> clap::Error {
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
+        _ => return error,
+    };
+    match renamed::flag(flag) {
+        Some(message) => clap::Error::raw(ErrorKind::UnknownArgument, format!("{message}\n")),
+        None => error,
+    }
+}
+
 /// Serves until a signal asks for the end.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let ServeArgs { config: path, check, settings: flags, .. } = args;
-    // Again on SIGHUP: files of tokens may be others then.
+    renamed::check_variables(|name| env::var_os(name).is_some()).map_err(|error| anyhow!(error))?;
+    // SIGHUP reads the settings again, because files of tokens may have changed.
     let read = || -> anyhow::Result<Settings> {
-        let flags = flags.clone();
+        let set = file::parse_set(&flags.set).map_err(|error| anyhow!(error))?;
+        let flags = flags.clone().over(set);
         let Some(path) = &path else { return Ok(flags) };
-        Ok(flags.over(file::read(path).map_err(|error| anyhow!(error))?))
+        over_file(flags, path)
     };
     let settings = read()?;
     let level = settings.log.unwrap_or(Level::Info);
     let format = settings.log_format.unwrap_or(LogFormat::Text);
     let has_demo = settings.demo;
-    let cluster = Cluster::of(&settings).map_err(|error| anyhow!(error))?;
+    let cluster = Cluster::new(&settings).map_err(|error| anyhow!(error))?;
     let mut config = config::config(settings).map_err(|error| anyhow!(error))?;
     if let Some(cluster) = &cluster {
         cluster.settle(&mut config).map_err(|error| anyhow!(error))?;
@@ -109,43 +137,61 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     logs::begin(level, format);
     if has_demo {
-        // Behind those of the user.
+        // The user's upstreams come first.
         let matches = format!("matchesfeed/**=http://{}/{{topic}}", demo_provider::beside()?);
-        config.upstreams.push(UpstreamConfig::parse(&matches).map_err(|error| anyhow!(error))?);
+        let matches = matches.parse().and_then(|table: UpstreamTable| table.upstream());
+        config.upstreams.push(matches.map_err(|error| anyhow!(error))?);
     }
-    let backend = cluster.map(|cluster| cluster.open(&config)).transpose();
-    let backend = backend.map_err(|error| anyhow!(error))?;
-    let mut server = thalweg_server::serve(config.clone(), backend)?;
+    let broker = cluster.map(|cluster| cluster.open(&config)).transpose();
+    let brokers = broker.map_err(|error| anyhow!(error))?.into_iter().collect();
+    let mut server = thalweg_server::serve(config.clone(), brokers)?;
     let read = || config::config(read()?).map_err(|error| anyhow!(error));
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        // Not before it can be asked to stop: who reads this line may ask at once.
+        // The first line comes after the signals are handled: its reader may send one at once.
         let screen = screen::first_screen(&config, address, server.admin_address());
         let said = format!("listening on {}://{address}\n{screen}", screen::scheme(&config));
-        // In one piece, because who waits for the first line may hang up after it.
+        // One write, because a reader may close the pipe after the first line.
         if let Err(error) = io::stdout().write_all(said.as_bytes()) {
-            tracing::warn!(%error, "nobody reads what is said on standard output");
+            tracing::warn!(%error, "standard output is closed");
         }
         tell_systemd(&[NotifyState::Ready]);
-        // No wait is so long.
         signals.wait(&mut server, &read, Duration::MAX).await?;
         server.announce_end();
         tell_systemd(&[NotifyState::Stopping]);
-        if !config.drain_delay.is_zero() {
-            let delay = config.drain_delay;
-            tracing::info!(?delay, "not ready any more, and serving: a second signal ends that");
+        if !config.shutdown_delay.is_zero() {
+            let delay = config.shutdown_delay;
+            tracing::info!(
+                ?delay,
+                "shutdown delay: /readyz answers 503; a second signal ends the delay"
+            );
             signals.wait(&mut server, &read, delay).await?;
         }
-        tracing::info!("draining: subscribers are told to reconnect");
+        tracing::info!("draining: telling subscribers to reconnect");
         server.drain().await;
         tracing::info!("drained");
         Ok(())
     })
 }
 
-/// What the process is told.
+/// Returns the settings of flags and variables above those of a file.
+///
+/// # Errors
+/// As [`file::read`]. Both have tokens: those of the file would be ignored.
+fn over_file(flags: Settings, path: &Path) -> anyhow::Result<Settings> {
+    let file = file::read(path).map_err(|error| anyhow!(error))?;
+    if !flags.token.is_empty() && !file.token.is_empty() {
+        bail!(
+            "token: {} has tokens, and flags or THALWEG_TOKENS would replace them: write all tokens in one place",
+            path.display()
+        );
+    }
+    Ok(flags.over(file))
+}
+
+/// The signals that the process handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -161,10 +207,10 @@ impl Signals {
         })
     }
 
-    /// Waits until one asks for the end, at most so long.
+    /// Waits for a signal to shut down, for `most` at the longest.
     ///
     /// # Errors
-    /// When a shard has ended by itself.
+    /// A shard has ended by itself.
     async fn wait(
         &mut self,
         server: &mut Server,
@@ -184,31 +230,31 @@ impl Signals {
     }
 }
 
-/// Tells systemd how far the service is, if it was started by systemd with `Type=notify` (sd_notify(3)).
+/// Reports the state of the service to systemd, if that started it with `Type=notify` (sd_notify(3)).
 fn tell_systemd(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "systemd cannot be told how far the server is");
+        tracing::warn!(%error, "cannot report the state to systemd");
     }
 }
 
-/// Loads again what may change while it serves.
+/// Reloads the settings that may change while the server runs.
 async fn reload(server: &mut Server, read: &impl Fn() -> anyhow::Result<Config>) {
     if let Ok(now) = NotifyState::monotonic_usec_now() {
         tell_systemd(&[NotifyState::Reloading, now]);
     }
     match server.reload_certificate() {
-        Ok(true) => tracing::info!("loaded the certificate again"),
+        Ok(true) => tracing::info!("reloaded the certificate"),
         Ok(false) => {}
-        Err(error) => tracing::error!(%error, "the certificate stays as it was"),
+        Err(error) => tracing::error!(%error, "cannot reload the certificate: keeping the old one"),
     }
     let reloaded = match read() {
         Ok(config) => server.reload(&config).await,
         Err(error) => Err(format!("{error:#}")),
     };
     match reloaded {
-        Ok(()) => tracing::info!("loaded tokens, origins, names and limits again"),
+        Ok(()) => tracing::info!("reloaded tokens, origins, host names and limits"),
         Err(error) => {
-            tracing::error!(%error, "tokens, origins, names and limits stay as they were");
+            tracing::error!(%error, "cannot reload tokens, origins, host names and limits: keeping the old ones");
         }
     }
     tell_systemd(&[NotifyState::Ready]);

@@ -1,4 +1,4 @@
-//! `thalweg tail`: a topic's events on stdout, for as long as one likes.
+//! `thalweg tail`: subscribes to topics and prints their events.
 
 use std::{
     borrow::Cow,
@@ -22,62 +22,61 @@ use tokio::{
 
 use crate::reach::{Notes, ReachArgs, events, grouped, one_line, topics};
 
-/// Follow topics: events to stdout, one a line.
+/// Subscribe to topics and print their events, one per line.
 ///
-/// Comes back by itself where it was, through cuts and restarts, and says on stderr
-/// what it could not get. Ctrl-C ends it: that is how following ends, so it is
-/// success, unless --count was not reached.
+/// `tail` reconnects after a failure and resumes at its position. It reports events that are no longer
+/// available as a gap, on stderr. Press Ctrl-C to stop: the exit status is 0, or 1 if --count is not reached.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   thalweg tail http://127.0.0.1:8080/v1/topics/car_live_data
-  thalweg tail http://127.0.0.1:8080 --topic car_live_data --topic ticker --format messages
-  thalweg tail http://127.0.0.1:8080 --query 'SELECT car FROM car_live_data WHERE speed_kmh > 90'
-  thalweg tail http://127.0.0.1:8080/v1/topics/cars --from earliest --count 100 | jq .id
-  THALWEG_TOKEN=… thalweg tail https://push.example/v1/topics/cars --transport sse --http2")]
+  thalweg tail http://127.0.0.1:8080 --topic car_live_data --topic ticker
+  thalweg tail http://127.0.0.1:8080 \\
+    --query 'SELECT car FROM car_live_data WHERE speed_kmh > 90'
+  thalweg tail http://127.0.0.1:8080/v1/topics/cars --from earliest | jq .id
+  THALWEG_TOKEN=… thalweg tail https://push.example/v1/topics/cars --http2")]
 pub(crate) struct TailArgs {
-    #[command(flatten)]
-    reach: ReachArgs,
-    /// Follows this topic; may stand several times.
+    /// Subscribe to this topic. Repeat the flag for several topics.
     #[arg(long = "topic", value_name = "TOPIC")]
     topics: Vec<Topic>,
-    /// Follows the rows of a query, made by the server for as long as somebody follows them.
+    /// Subscribe to the rows of an ad hoc query. The server runs it while it has subscribers.
     #[arg(long, value_name = "SELECT …", conflicts_with = "topics")]
     query: Option<String>,
-    /// Where to begin: latest, earliest, newest.50 or a position, as 9f3c21.1042.
+    /// Start at latest, earliest, newest.50 (the newest 50 events) or a position such as 9f3c21.1042.
     #[arg(long, visible_alias = "cursor", value_name = "CURSOR", default_value = "latest")]
     from: StartAt,
-    /// Begin with this many of the newest events of each topic.
+    /// Start with this many of the newest events of each topic.
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = newest())]
     newest: Option<u32>,
-    /// The way to come [default: websocket, or http-streaming where that is not to be had].
+    /// Use this transport [default: websocket, or http-streaming if no WebSocket can be opened].
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<TransportArg>,
-    /// Print of each event: its JSON; the text, if it is a string (line breaks as \n); or its whole envelope.
+    /// Print events in this format.
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     format: Format,
-    /// Ends after so many events.
+    /// Exit after this many events.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// What happens when it falls behind the history.
+    /// Choose where to continue if this client falls behind the retained history.
     #[arg(long, value_name = "POLICY", default_value = "skip")]
     policy: PolicyArg,
-    /// Having everything, waits at least so long for the next of a topic.
+    /// Receive events of a topic at most once per this time, e.g. 250ms. Missed events come without delay.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
     interval: Duration,
-    /// WebSocket only: how much may be under way and not printed yet.
+    /// Let the server send this much ahead of printed events, e.g. 64KiB. WebSocket only.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     window: Option<usize>,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
-/// How many events a subscription may begin with from the newest one backwards.
 fn newest() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(NEWEST_MAX))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum TransportArg {
-    // One word, which clap would write with a hyphen.
+    // Clap would write a hyphen.
     #[value(name = "websocket")]
     WebSocket,
     Sse,
@@ -88,19 +87,25 @@ enum TransportArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PolicyArg {
+    /// Continue in the middle of the history, after a gap.
     Skip,
+    /// Continue with the newest events, after a gap.
     Latest,
+    /// End the subscription.
     Close,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
+    /// The JSON of each event.
     Json,
+    /// The text of events that are strings (line breaks as \n), and the JSON of others.
     Plain,
+    /// Whole messages, with topic and position.
     Messages,
 }
 
-/// Follows until a signal, the count, the reader's end or the server's says so.
+/// Prints events until a signal, `--count`, a closed stdout or the server ends it.
 pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let client = args.reach.client()?;
     let subscribe = Subscribe {
@@ -121,7 +126,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
             subscription: client.subscribe(topics, subscribe)?,
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            // Among the events themselves it would only be in their way.
+            // Progress would disturb events on the same terminal.
             notes: args.reach.notes(!stdout().is_terminal()),
             format: args.format,
             is_terminal: stdout().is_terminal(),
@@ -133,7 +138,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
         tail.subscription.close().await;
         done
     });
-    // Somebody who does not read stdout must not keep it from ending.
+    // A blocked write to stdout must not keep the program from ending.
     runtime.shutdown_background();
     done
 }
@@ -150,10 +155,9 @@ struct Tail {
     printed: u64,
 }
 
-/// Whether to go on.
 #[derive(PartialEq, Eq)]
 enum Next {
-    GoOn,
+    Continue,
     Stop,
 }
 
@@ -191,12 +195,12 @@ impl Tail {
                     self.notes.say(&format!("{} has ended: {}", end.topic, end.reason));
                 }
                 Update::Disconnected(end) => self.notes.say(&format!(
-                    "reconnecting in {:.1} s because {}",
+                    "reconnecting in {:.1} s: {}",
                     end.again_in.as_secs_f64(),
                     end.why
                 )),
                 Update::Closed(closed) => {
-                    bail!("the server ended it: {} ({})", closed.reason, closed.code)
+                    bail!("the server closed the connection: {} ({})", closed.reason, closed.code)
                 }
             }
         }
@@ -221,22 +225,22 @@ impl Tail {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Next::Stop),
             Err(error) => Err(error.into()),
             Ok(()) if self.count == Some(self.printed) => Ok(Next::Stop),
-            Ok(()) => Ok(Next::GoOn),
+            Ok(()) => Ok(Next::Continue),
         }
     }
 
-    /// Stops because of `what`, which is a failure if more was asked for.
-    fn stop(&self, what: &str) -> anyhow::Result<()> {
+    /// Stops for this reason: an error if `--count` is not reached.
+    fn stop(&self, reason: &str) -> anyhow::Result<()> {
         match self.count {
             None => Ok(()),
             Some(count) => {
-                bail!("{what} after {} of {}", grouped(self.printed), grouped(count))
+                bail!("{reason} after {} of {}", grouped(self.printed), grouped(count))
             }
         }
     }
 }
 
-/// The lines of events, one for each. On a terminal, characters that would act on it are escaped.
+/// Formats events, one per line. For a terminal, control characters are escaped.
 fn lines(events: &Events, format: Format, is_terminal: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let mut push = |line: &str| {
@@ -261,7 +265,7 @@ fn lines(events: &Events, format: Format, is_terminal: bool) -> Vec<u8> {
     out
 }
 
-/// JSON has line breaks between its tokens only: strings have them escaped.
+/// Replaces line breaks, which JSON has between tokens only.
 fn json_on_one_line(json: &str) -> Cow<'_, str> {
     match json.contains(['\n', '\r']) {
         true => Cow::Owned(json.replace(['\n', '\r'], " ")),
@@ -272,14 +276,14 @@ fn json_on_one_line(json: &str) -> Cow<'_, str> {
 fn gap_sentence(gap: &Gap) -> String {
     if gap.reason == GapReason::Unknown {
         let why = gap.reason.text();
-        return format!("{}: the value is unknown from here on, because {why}", gap.topic);
+        return format!("{}: the value is unknown now: {why}", gap.topic);
     }
     let missed = match gap.missed {
         Some(missed) => events(missed),
-        None => "events, nobody knows how many,".to_owned(),
+        None => "an unknown number of events".to_owned(),
     };
     let why = gap.reason.text();
-    format!("{}: {missed} missed, because {why}; on after {}", gap.topic, gap.position)
+    format!("{}: {missed} missed: {why}; continuing after {}", gap.topic, gap.position)
 }
 
 impl From<TransportArg> for Transport {

@@ -1,4 +1,4 @@
-//! `thalweg token`: a JSON Web Token on the command line, made or explained.
+//! `thalweg token`: creates and explains JSON Web Tokens.
 
 use std::{
     fmt::Write as _,
@@ -16,93 +16,110 @@ use thalweg_token::{
     TokenError, Topics, parts,
 };
 
-/// Make a token, or explain one.
+/// Create or explain a JSON Web Token.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  openssl ecparam -genkey -name prime256v1 -noout | openssl pkcs8 -topk8 -nocrypt > private.pem
+  openssl ecparam -genkey -name prime256v1 -noout |
+    openssl pkcs8 -topk8 -nocrypt > private.pem
   openssl pkey -in private.pem -pubout > public.pem
-  thalweg token mint --key private.pem --subject alice --subscribe 'users/{sub}/**'
+  thalweg token mint --key private.pem --subject alice \\
+    --subscribe 'users/{sub}/**'
   thalweg serve --jwt-key @public.pem
   thalweg token explain --key public.pem eyJhbGciOi…")]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
-    what: What,
+    command: TokenCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
-    /// Make a token, for a try or a script: an application makes its own with a library.
+enum TokenCommand {
     Mint(MintArgs),
-    /// Say what a token grants, to whom, until when, and why a server would not take it.
     Explain(ExplainArgs),
 }
 
+/// Create a signed token, for a test or a script.
+///
+/// An application creates the tokens of its users itself, with a JWT library.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  thalweg token mint --key private.pem --subject alice \\
+    --subscribe 'users/{sub}/**'
+  thalweg token mint --key private.pem --subject feed \\
+    --publish 'cars/**' --expires-in 12h")]
 struct MintArgs {
-    /// The private key in PEM (PKCS #8), or a secret of at least 32 bytes, in a file.
+    /// Sign with this file: a private key (PEM, PKCS #8), or a secret of at least 32 bytes.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The key's id (kid), if the server has several.
+    /// Set the key id (kid), if the server has several keys.
     #[arg(long, value_name = "ID")]
     key_id: Option<String>,
-    /// The algorithm of the signature, if not the usual one of the key: RS512, PS256, …
+    /// Sign with this algorithm, e.g. RS512 or PS256 [default: the usual one for the key].
     #[arg(long, value_name = "NAME")]
     algorithm: Option<Algorithm>,
-    /// Whose it is (sub).
+    /// Set the subject (sub): the user or program that the token identifies.
     #[arg(long, value_name = "NAME")]
     subject: String,
-    /// How long it is valid.
+    /// Let the token expire after this time, e.g. 15m or 12h.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
-    lasts: Duration,
-    /// Topics to subscribe to: a pattern, in which {sub} is the subject.
+    expires_in: Duration,
+    /// Allow subscriptions to topics of this pattern, e.g. 'users/{sub}/**', where {sub} is the
+    /// subject. Repeat the flag for several patterns.
     #[arg(long, value_name = "PATTERN")]
     subscribe: Vec<String>,
-    /// Topics to publish to.
+    /// Allow publishing to topics of this pattern.
     #[arg(long, value_name = "PATTERN")]
     publish: Vec<String>,
-    /// Topics that the list of topics shows.
+    /// Show topics of this pattern in the list of topics.
     #[arg(long, value_name = "PATTERN")]
     inspect: Vec<String>,
-    /// Lets it end connections of others.
+    /// Allow closing the connections of other clients.
     #[arg(long)]
     admin: bool,
-    /// Who makes it (iss).
+    /// Set the issuer (iss): who creates the token.
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
-    /// For whom (aud).
+    /// Set the audience (aud): the server that the token is for.
     #[arg(long, value_name = "NAME")]
     audience: Option<String>,
-    /// The name of the claim of topics.
+    /// Set the name of the claim that holds the topics.
     #[arg(long, value_name = "NAME", default_value = CLAIM)]
     claim: String,
 }
 
+/// Show the rights, subject and expiry of a token, and why a server would reject it.
+///
+/// Exit status: 0 if a server would accept the token, otherwise 1.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  thalweg token explain --key public.pem eyJhbGciOi…
+  thalweg token explain - < token.txt")]
 struct ExplainArgs {
-    /// The token; - reads it from stdin, where it does not show in the list of processes.
+    /// The token, or - to read it from stdin: other users of this machine can see arguments.
     #[arg(value_name = "TOKEN")]
     token: String,
-    /// The public key in PEM, a JWK, a set of them, or the secret, in a file.
+    /// Verify the signature with this file: a public key (PEM or JWK), a JWK set, or a secret.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// The issuer (iss) that the server wants.
+    /// Expect this issuer (iss).
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
-    /// The audience (aud) that the server wants.
+    /// Expect this audience (aud).
     #[arg(long, value_name = "NAME")]
     audience: Option<String>,
-    /// The name of the claim of topics.
+    /// Read the topics from this claim.
     #[arg(long, value_name = "NAME", default_value = CLAIM)]
     claim: String,
 }
 
-/// Makes or explains a token.
+/// Creates or explains a token.
 pub(crate) fn run(args: TokenArgs) -> anyhow::Result<()> {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    match args.what {
-        What::Mint(args) => Ok(print(&format!("{}\n", mint(args, now_s)?))?),
-        What::Explain(args) => explain(args, now_s),
+    match args.command {
+        TokenCommand::Mint(args) => Ok(print(&format!("{}\n", mint(args, now_s)?))?),
+        TokenCommand::Explain(args) => explain(args, now_s),
     }
 }
 
@@ -126,11 +143,11 @@ fn mint(args: MintArgs, now_s: u64) -> anyhow::Result<String> {
         sub: Some(args.subject),
         iss: args.issuer,
         aud: args.audience.clone().map(Audience::One),
-        exp: Some((now_s + args.lasts.as_secs()).into()),
+        exp: Some((now_s + args.expires_in.as_secs()).into()),
         nbf: None,
         others: [(args.claim.clone(), topics.into())].into_iter().collect(),
     };
-    // What no server takes is not made.
+    // A token that every server would reject is an error.
     let expected =
         Expectations { audience: args.audience, claim: args.claim, ..Expectations::default() };
     claims.clone().granted(&expected, now_s)?;
@@ -144,14 +161,14 @@ fn explain(args: ExplainArgs, now_s: u64) -> anyhow::Result<()> {
     };
     let token = token.trim();
     let (header, claims) = parts(token)?;
-    let mut said = format!("header  {}\nclaims  {}\n", one_line(&header), one_line(&claims));
+    let mut text = format!("header  {}\nclaims  {}\n", one_line(&header), one_line(&claims));
     let (keys, skipped) = args.key.as_deref().map(keys).transpose()?.unzip();
     for SkippedKey { key, why } in skipped.into_iter().flatten() {
-        // A String takes everything.
-        let _ = writeln!(said, "\nKey {key} of the set is not used: {why}");
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\nKey {key} of the set is not used: {why}");
     }
     if keys.is_none() {
-        said += "\nThe signature is not looked at: --key says by which key it should be.\n";
+        text += "\nThe signature is not verified; name the key with --key.\n";
     }
     let expected = Expectations {
         issuer: args.issuer,
@@ -160,22 +177,21 @@ fn explain(args: ExplainArgs, now_s: u64) -> anyhow::Result<()> {
         ..Expectations::default()
     };
     let explained = thalweg_token::explain(token, keys.as_ref(), &expected, now_s)?;
-    said += &granted(&explained, now_s);
+    text += &granted(&explained, now_s);
     let Some(first) = explained.refusals.first() else {
-        print(&said)?;
+        print(&text)?;
         return Ok(());
     };
-    said += "\nA server does not take it:\n";
+    text += "\nA server rejects it:\n";
     for refusal in &explained.refusals {
         let remedy = remedy(refusal, &claims, &expected);
-        // A String takes everything.
-        let _ = writeln!(said, "- {refusal}{remedy}");
+        let _ = writeln!(text, "- {refusal}{remedy}");
     }
-    print(&said)?;
+    print(&text)?;
     bail!(first.clone())
 }
 
-/// Names the flag that makes a server take the token, if there is one.
+/// Names the flag with which a server accepts the token, if there is one.
 fn remedy(refusal: &TokenError, claims: &str, expected: &Expectations) -> String {
     let named = |claim: &str| {
         let claims: serde_json::Value = serde_json::from_str(claims).ok()?;
@@ -189,48 +205,50 @@ fn remedy(refusal: &TokenError, claims: &str, expected: &Expectations) -> String
         _ => return String::new(),
     };
     match (named(claim), wanted) {
-        (Some(named), Some(wanted)) => format!("; it names {named}, the server {wanted:?}"),
-        (Some(named), None) => format!("; a server with --jwt-{flag} {named} takes it"),
+        (Some(named), Some(wanted)) => {
+            format!("; the token has {named}, the server expects {wanted:?}")
+        }
+        (Some(named), None) => format!("; a server with --jwt-{flag} {named} accepts it"),
         (None, _) => String::new(),
     }
 }
 
-/// A part of a token for the terminal: it is somebody else's, and may have control characters.
+/// Escapes control characters of a part of a token for the terminal.
 fn one_line(text: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
     text.chars().map(escaped).collect()
 }
 
-/// Says what a token grants where it is taken.
+/// Describes the rights of a token.
 fn granted(explained: &Explained, now_s: u64) -> String {
     let Explained { subject, ends_s, rights, .. } = explained;
-    let mut said = String::from("\n");
-    // A String takes everything.
+    let mut text = String::from("\n");
+    // Writing to a String cannot fail.
     if let Some(subject) = subject {
-        let _ = writeln!(said, "subject    {}", one_line(subject));
+        let _ = writeln!(text, "subject    {}", one_line(subject));
     }
     if let Some(ends_s) = ends_s {
         let (words, left) = match ends_s.checked_sub(now_s) {
-            None | Some(0) => ("ended", now_s - ends_s),
+            None | Some(0) => ("expired", now_s - ends_s),
             Some(left) => ("valid for", left),
         };
         let time = humantime::format_duration(Duration::from_secs(left));
-        let ago = if words == "ended" { " ago" } else { "" };
-        let _ = writeln!(said, "{words:<9}  {time}{ago}");
+        let ago = if words == "expired" { " ago" } else { "" };
+        let _ = writeln!(text, "{words:<9}  {time}{ago}");
     }
-    let Some(rights) = rights else { return said };
+    let Some(rights) = rights else { return text };
     let rows = [
         ("subscribe", &rights.subscribe),
         ("publish", &rights.publish),
         ("inspect", &rights.inspect),
     ];
     for (right, topics) in rows {
-        let _ = writeln!(said, "{right:<9}  {}", patterns(topics));
+        let _ = writeln!(text, "{right:<9}  {}", patterns(topics));
     }
     if rights.admin {
-        said += "admin      may end connections of others\n";
+        text += "admin      may close connections of other clients\n";
     }
-    said
+    text
 }
 
 fn patterns(topics: &Topics) -> String {
@@ -241,7 +259,7 @@ fn patterns(topics: &Topics) -> String {
     patterns.join(" ")
 }
 
-/// The keys of a file, and those of a set that are not used.
+/// Reads the keys of a file. The second part has the keys of a set that are not used.
 fn keys(path: &Path) -> anyhow::Result<(Keys, Vec<SkippedKey>)> {
     let text = read(path)?;
     if text.contains("\"keys\"") {
@@ -255,9 +273,9 @@ fn keys(path: &Path) -> anyhow::Result<(Keys, Vec<SkippedKey>)> {
 
 fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| {
-        match path.to_str().and_then(|it| it.strip_prefix('@')) {
+        match path.to_str().and_then(|path| path.strip_prefix('@')) {
             Some(name) => {
-                format!("cannot read {}: here a file is named without @: {name}", path.display())
+                format!("cannot read {}; write the file name without @: {name}", path.display())
             }
             None => format!("cannot read {}", path.display()),
         }

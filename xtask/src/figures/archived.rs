@@ -1,4 +1,4 @@
-//! An archived run, as far as figures are taken from it.
+//! The parts of an archived run that figures need.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ pub(super) const RUNS: &str = "lab/runs";
 pub(super) struct Run {
     /// Its folder in `lab/runs`.
     pub(super) name: String,
-    /// Hash of what it was built from.
+    /// The hash of the sources that it was built from.
     pub(super) tree: String,
     pub(super) summary: Summary,
 }
 
-/// Of a run's summary, what is needed.
+/// The parts of a run's summary that figures need.
 #[derive(Deserialize)]
 pub(super) struct Summary {
     pub(super) manifest: Manifest,
@@ -27,22 +27,22 @@ pub(super) struct Summary {
     pub(super) standings: Vec<Standing>,
 }
 
-/// Where a subject stands among many, over one transport.
+/// The rank of a subject among many, over one transport.
 #[derive(Deserialize)]
 pub(super) struct Standing {
     pub(super) transport: String,
     pub(super) subject: String,
     pub(super) is_baseline: bool,
-    /// Where several events can be sent together.
+    /// The share if several events can be sent together.
     pub(super) together: Share,
-    /// Where only one is there at a time.
+    /// The share if one event is outstanding at a time.
     pub(super) alone: Option<Share>,
-    /// At a fixed rate, to the baseline's.
+    /// The p99 at a fixed rate, relative to the baseline's.
     pub(super) p99: Option<f64>,
     pub(super) idle_bytes: Option<f64>,
 }
 
-/// What it delivers for the CPU for which the baseline delivers all.
+/// The share that it delivers for the CPU for which the baseline delivers all.
 #[derive(Deserialize)]
 pub(super) struct Share {
     pub(super) said: String,
@@ -90,7 +90,7 @@ pub(super) struct Row {
     pub(super) round_trip: RoundTrip,
     pub(super) throughput: Throughput,
     pub(super) memory: Memory,
-    /// Of a ramp within an objective.
+    /// For a ramp within an objective.
     pub(super) held: Option<Held>,
 }
 
@@ -130,15 +130,15 @@ pub(super) struct Estimate {
     pub(super) median: f64,
 }
 
-/// A subject beside its baseline.
+/// The comparison of a subject with its baseline.
 #[derive(Deserialize)]
 pub(super) struct Comparison {
     pub(super) metric: Metric,
-    /// `None`: over all cells.
+    /// `None` for all cells together.
     pub(super) cell: Option<String>,
     pub(super) subject: String,
     pub(super) baseline: String,
-    /// Whether it is the baseline once more.
+    /// Whether the subject is the baseline itself (the A/A control).
     pub(super) is_control: bool,
     pub(super) ratio: f64,
     pub(super) low: Option<f64>,
@@ -168,7 +168,7 @@ pub(super) enum Word {
 }
 
 impl Run {
-    /// The run in this folder of `lab/runs`; otherwise why no figure may be taken from it.
+    /// Reads the run in this folder of `lab/runs`. Returns an error if its figures cannot be used.
     pub(super) fn read(tree: &Tree, name: &str) -> Result<Run, String> {
         let path = format!("{RUNS}/{name}/summary.json.gz");
         let text =
@@ -187,23 +187,23 @@ impl Run {
         Ok(Run { name: name.to_owned(), tree, summary })
     }
 
-    /// The one tree of all of them.
+    /// Returns the only tree of these runs.
     pub(super) fn tree_of_all(runs: &[Run]) -> Result<String, String> {
         only_tree(&runs.iter().map(|run| run.tree.clone()).collect::<Vec<_>>())
     }
 
-    /// Where its raw data are.
+    /// Returns the folder of its raw data.
     pub(super) fn folder(&self) -> String {
         format!("{RUNS}/{}/", self.name)
     }
 }
 
-/// The tree that a version names; an error if it names none, or one that no commit has.
+/// Returns the tree that a version names. It is an error if there is none, or one that no commit has.
 pub(super) fn tree_of(version: &str, name: &str) -> Result<String, String> {
     committed(&named(version), name)
 }
 
-/// The one tree of a block's runs.
+/// Returns the only tree of a block's runs.
 pub(super) fn only_tree(trees: &[String]) -> Result<String, String> {
     let trees: BTreeSet<&String> = trees.iter().collect();
     match trees.iter().copied().collect::<Vec<_>>()[..] {
@@ -232,10 +232,11 @@ fn list(trees: &[&String]) -> String {
 }
 
 impl Manifest {
-    /// Those of the lab and of what it measured.
+    /// Returns the trees of the lab and of the measured program.
     fn trees(&self) -> BTreeSet<String> {
-        // A version that is not told is the lab's own.
-        let told = [&self.version, &self.measured].into_iter().filter(|it| !it.is_empty());
+        // If the version is missing, it is that of the lab.
+        let told =
+            [&self.version, &self.measured].into_iter().filter(|version| !version.is_empty());
         told.map(|version| named(version)).collect()
     }
 }

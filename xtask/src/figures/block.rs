@@ -1,29 +1,40 @@
-//! A block of figures, written.
+//! Writes a block of figures.
 
 use std::collections::BTreeSet;
 
 use super::archived::{Comparison, Estimate, Metric, Part, Row, Run, Standing, Word};
 
-/// What stands in a block.
+/// The content of a block.
 pub(super) enum Kind {
-    /// What is compared in these metrics, cell by cell or pooled.
+    /// Comparisons in these metrics, by cell or pooled.
     Compared { is_pooled: bool, metrics: Vec<Metric> },
-    /// Where each of many subjects stands.
-    Standings {
-        /// Of each transport.
-        rows_max: usize,
-    },
+    /// The rank of each of many subjects.
+    Standings(Rows),
+}
+
+/// The rows of standings that a block shows.
+pub(super) enum Rows {
+    /// This many of each transport.
+    First(usize),
+    /// Those of the named subjects, over one transport.
+    Named { transport: String, subjects: Vec<String> },
 }
 
 impl Kind {
-    /// `[pooled] METRIC…`, or `standings [ROWS]`; `None` if it is anything else.
-    pub(super) fn of(words: &str) -> Option<Kind> {
+    /// Parses `[pooled] METRIC…`, `standings [ROWS]` or `standings TRANSPORT SUBJECT…`.
+    pub(super) fn parse(words: &str) -> Option<Kind> {
         if let Some(rows) = words.strip_prefix("standings") {
-            let rows_max = match rows.trim_start() {
-                "" => usize::MAX,
-                rows => rows.parse().ok()?,
-            };
-            return Some(Kind::Standings { rows_max });
+            return Some(Kind::Standings(match rows.trim_start() {
+                "" => Rows::First(usize::MAX),
+                rows => match (rows.parse(), rows.split_once(' ')) {
+                    (Ok(rows_max), _) => Rows::First(rows_max),
+                    (_, Some((transport, subjects))) => Rows::Named {
+                        transport: transport.to_owned(),
+                        subjects: subjects.split_whitespace().map(str::to_owned).collect(),
+                    },
+                    (Err(_), None) => return None,
+                },
+            }));
         }
         let is_pooled = words.starts_with("pooled ");
         let words = words.strip_prefix("pooled ").unwrap_or(words);
@@ -41,12 +52,12 @@ impl Kind {
     }
 }
 
-/// The block's text; otherwise why there is none.
+/// Returns the block's text, or the reason why there is none.
 pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, String> {
     let tree = Run::tree_of_all(runs)?;
     let text = match kind {
         Kind::Compared { is_pooled, metrics } => compared(*is_pooled, metrics, runs)?,
-        Kind::Standings { rows_max } => standings(runs, *rows_max)?,
+        Kind::Standings(rows) => standings(runs, rows)?,
     };
     let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
     Ok(format!("\n{text}\nTree `{tree}`; again: {}.\n", runs.join(", ")))
@@ -55,7 +66,7 @@ pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, S
 fn compared(is_pooled: bool, metrics: &[Metric], runs: &[Run]) -> Result<String, String> {
     let parts: Vec<&Part> = runs.iter().flat_map(|run| &run.summary.parts).collect();
     let has = |metric: &Metric| parts.iter().any(|part| findings(part, *metric).next().is_some());
-    // One of several may be withheld in every cell.
+    // One of several metrics may be withheld in every cell.
     if !metrics.iter().any(has) {
         let names: Vec<&str> = metrics.iter().map(|metric| metric.in_short()).collect();
         return Err(format!("no run here compares {}", names.join(" or ")));
@@ -66,15 +77,29 @@ fn compared(is_pooled: bool, metrics: &[Metric], runs: &[Run]) -> Result<String,
     })
 }
 
-/// A table for each transport, who delivers most first, of so many rows at most.
-fn standings(runs: &[Run], rows_max: usize) -> Result<String, String> {
-    let all: Vec<&Standing> = runs.iter().flat_map(|run| &run.summary.standings).collect();
+/// Writes a table for each transport. The subject that delivers most is first.
+fn standings(runs: &[Run], rows: &Rows) -> Result<String, String> {
+    let mut all: Vec<&Standing> = runs.iter().flat_map(|run| &run.summary.standings).collect();
     if all.is_empty() {
         return Err("no run here has many subjects: it has no standings".to_owned());
     }
+    let rows_max = match rows {
+        Rows::First(rows_max) => *rows_max,
+        Rows::Named { transport, subjects } => {
+            all.retain(|one| one.transport == *transport && subjects.contains(&one.subject));
+            let is_missing = |name: &&String| all.iter().all(|one| one.subject != **name);
+            if let Some(name) = subjects.iter().find(is_missing) {
+                return Err(format!("no run here has `{name}` over {transport}"));
+            }
+            usize::MAX
+        }
+    };
     let mut tables = Vec::new();
     for own in all.chunk_by(|one, next| one.transport == next.transport) {
-        let baseline = own.iter().find(|it| it.is_baseline).map_or("limit", |it| &it.subject);
+        let baseline = own
+            .iter()
+            .find(|standing| standing.is_baseline)
+            .map_or("limit", |standing| &standing.subject);
         let name = code(baseline);
         let mut text = format!(
             "| over {} | delivered for the same CPU, {name} = 100 % | nothing to send together | p99 at a \
@@ -83,7 +108,7 @@ fn standings(runs: &[Run], rows_max: usize) -> Result<String, String> {
         );
         let figure = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), digits);
         for one in own.iter().take(rows_max) {
-            let alone = one.alone.as_ref().map_or("–", |it| &it.said);
+            let alone = one.alone.as_ref().map_or("–", |share| &share.said);
             text += &format!(
                 "| {} | {} | {alone} | {} | {} |\n",
                 code(&one.subject),
@@ -108,25 +133,26 @@ fn again(run: &Run, to_root: &str) -> String {
     )
 }
 
-/// What is compared of a part, but for the noise.
+/// Returns the comparisons of a part, without the noise.
 fn findings(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
     part.comparisons
         .iter()
         .chain(&part.pooled)
-        .filter(move |it| it.metric == metric && !it.is_control)
+        .filter(move |comparison| comparison.metric == metric && !comparison.is_control)
 }
 
-/// In how many cells the subject is compared in this metric.
+/// Returns the number of cells in which the subject is compared in this metric.
 fn cells(part: &Part, of: &Comparison) -> usize {
-    let own = |it: &&Comparison| it.cell.is_some() && it.subject == of.subject;
+    let own =
+        |comparison: &&Comparison| comparison.cell.is_some() && comparison.subject == of.subject;
     findings(part, of.metric).filter(own).count()
 }
 
-/// A line for each metric and subject.
+/// Writes a line for each metric and subject.
 fn pooled(part: &Part, metrics: &[Metric]) -> String {
     let mut text = String::new();
     for metric in metrics {
-        for all in findings(part, *metric).filter(|it| it.cell.is_none()) {
+        for all in findings(part, *metric).filter(|comparison| comparison.cell.is_none()) {
             let cells = match cells(part, all) {
                 1 => "in one cell".to_owned(),
                 cells => format!("over {cells} cells"),
@@ -144,16 +170,18 @@ fn pooled(part: &Part, metrics: &[Metric]) -> String {
     text
 }
 
-/// The same, but for the pool of a single cell, which is the cell.
+/// Returns the same, without the pool of a single cell, which equals the cell.
 fn of_table(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
-    findings(part, metric).filter(|it| it.cell.is_some() || cells(part, it) > 1)
+    findings(part, metric)
+        .filter(|comparison| comparison.cell.is_some() || cells(part, comparison) > 1)
 }
 
-/// A line for each subject of each cell, and for what is pooled.
+/// Writes a line for each subject of each cell, and for each pool.
 fn table(parts: &[&Part], metrics: &[Metric]) -> String {
-    let all = || parts.iter().flat_map(|part| metrics.iter().flat_map(|it| of_table(part, *it)));
-    let baselines: BTreeSet<&str> = all().map(|it| it.baseline.as_str()).collect();
-    let subjects: BTreeSet<&str> = all().map(|it| it.subject.as_str()).collect();
+    let all =
+        || parts.iter().flat_map(|part| metrics.iter().flat_map(|metric| of_table(part, *metric)));
+    let baselines: BTreeSet<&str> = all().map(|comparison| comparison.baseline.as_str()).collect();
+    let subjects: BTreeSet<&str> = all().map(|comparison| comparison.subject.as_str()).collect();
     let beside = match baselines.iter().collect::<Vec<_>>()[..] {
         [one] => possessive(one),
         _ => "its baseline's".to_owned(),
@@ -173,7 +201,9 @@ fn table(parts: &[&Part], metrics: &[Metric]) -> String {
             }
             text += &format!("| {place} |");
             for metric in metrics {
-                let own = |it: &&Comparison| it.cell.as_deref() == cell && it.subject == subject;
+                let own = |comparison: &&Comparison| {
+                    comparison.cell.as_deref() == cell && comparison.subject == subject
+                };
                 let found = of_table(part, *metric).find(own);
                 text += &fields(part, *metric, cell, subject, found);
             }
@@ -183,11 +213,11 @@ fn table(parts: &[&Part], metrics: &[Metric]) -> String {
     text
 }
 
-/// Cells and subjects in the order in which they are compared, what is pooled last.
+/// Returns cells and subjects in the order of their comparisons, pools last.
 fn lines<'a>(part: &'a Part, metrics: &[Metric]) -> Vec<(Option<&'a str>, &'a str)> {
     let mut lines: Vec<(Option<&str>, &str)> = Vec::new();
-    for it in metrics.iter().flat_map(|metric| of_table(part, *metric)) {
-        let line = (it.cell.as_deref(), it.subject.as_str());
+    for comparison in metrics.iter().flat_map(|metric| of_table(part, *metric)) {
+        let line = (comparison.cell.as_deref(), comparison.subject.as_str());
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -196,7 +226,7 @@ fn lines<'a>(part: &'a Part, metrics: &[Metric]) -> Vec<(Option<&'a str>, &'a st
     lines
 }
 
-/// Both figures, and their ratio.
+/// Writes both figures, and their ratio.
 fn fields(
     part: &Part,
     metric: Metric,
@@ -211,7 +241,7 @@ fn fields(
             None => format!("{own} "),
         },
         (Some(own), None) => format!("{own} "),
-        // Withheld, or not measured.
+        // The figure is withheld, or was not measured.
         (None, _) if cell.is_some() => "– ".to_owned(),
         (None, _) => String::new(),
     };
@@ -219,19 +249,24 @@ fn fields(
     format!(" {figures}| {verdict}|")
 }
 
-/// The baseline beside itself.
+/// Writes the comparison of the baseline with itself.
 fn noise(parts: &[&Part], metrics: &[Metric]) -> String {
     let mut text = String::new();
     for part in parts {
-        let pooled = |it: &&Comparison| it.is_control && it.cell.is_none();
+        let pooled = |comparison: &&Comparison| comparison.is_control && comparison.cell.is_none();
         for metric in metrics {
-            for it in part.comparisons.iter().filter(|it| it.metric == *metric).filter(pooled) {
+            for comparison in part
+                .comparisons
+                .iter()
+                .filter(|comparison| comparison.metric == *metric)
+                .filter(pooled)
+            {
                 text += &format!(
                     "\n`{}` beside {}, the noise: {} {}.\n",
-                    it.subject,
-                    code(&it.baseline),
+                    comparison.subject,
+                    code(&comparison.baseline),
                     metric.in_short(),
-                    ratio(it)
+                    ratio(comparison)
                 );
             }
         }
@@ -260,7 +295,7 @@ fn ratio(comparison: &Comparison) -> String {
     }
 }
 
-/// A subject's name; several subjects have no name of their own.
+/// Writes the name of a subject. Several subjects have no common name.
 fn code(baseline: &str) -> String {
     if baseline == "its baseline" { baseline.to_owned() } else { format!("`{baseline}`") }
 }
@@ -270,7 +305,7 @@ fn possessive(baseline: &str) -> String {
 }
 
 impl Metric {
-    /// Of a column.
+    /// Returns the head of a column.
     fn head(self) -> &'static str {
         match self {
             Metric::Cpu => "CPU µs per event",
@@ -304,20 +339,22 @@ impl Metric {
         }
     }
 
-    /// What the row has of it.
+    /// Returns the figure of the row.
     fn figure(self, row: &Row) -> Option<String> {
-        let median = |estimate: Option<Estimate>| estimate.map(|it| it.median);
+        let median = |estimate: Option<Estimate>| estimate.map(|estimate| estimate.median);
         match self {
             Metric::Cpu => median(row.cpu.us_per_event).map(digits),
             Metric::P99 => row.latency.p99_us.map(digits),
             Metric::RoundTrip => row.round_trip.mean_us.map(digits),
             Metric::Throughput => {
-                // Where the swarm could do no more, the subject might.
+                // If the load generator was at its limit, the subject might deliver more.
                 let is_least = ["swarm", "both"].iter().any(|by| row.verdict.starts_with(by));
                 let least = if is_least { "≥ " } else { "" };
-                median(row.throughput.events_per_s).map(|it| format!("{least}{}", many(it)))
+                median(row.throughput.events_per_s).map(|value| format!("{least}{}", many(value)))
             }
-            Metric::Memory => row.memory.rss_bytes_per_connection.map(|it| digits(it / 1024.0)),
+            Metric::Memory => {
+                row.memory.rss_bytes_per_connection.map(|bytes| digits(bytes / 1024.0))
+            }
             Metric::Held => row.held.as_ref().map(|held| {
                 let least = if held.is_all { "≥ " } else { "" };
                 format!("{least}{:.0}", held.connections.median)
@@ -326,7 +363,7 @@ impl Metric {
     }
 }
 
-/// Three digits that count.
+/// Writes three significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         large if large >= 100.0 => format!("{value:.0}"),

@@ -1,11 +1,11 @@
-//! A table of ledgers of faults: what clusters came to that were struck under load.
+//! Writes a table of ledgers: the results of clusters under load and faults.
 
 use serde::Deserialize;
 
 use super::archived::{RUNS, only_tree, tree_of};
 use crate::tree::Tree;
 
-/// Of a ledger, what is needed. `crates/thalweg/tests/it/cluster/report.rs` writes it.
+/// The parts of a ledger that the table needs. `crates/thalweg/tests/it/cluster/report.rs` writes it.
 #[derive(Deserialize)]
 struct Ledger {
     fault: String,
@@ -15,7 +15,7 @@ struct Ledger {
     publishing_silence_s: Percentiles,
     back_s: Option<Percentiles>,
     totals: Totals,
-    /// Only their number counts here.
+    /// The table needs their number only.
     strikes: Vec<serde::de::IgnoredAny>,
 }
 
@@ -47,7 +47,7 @@ struct Totals {
     contradictory: u64,
 }
 
-/// The block of these folders of `lab/runs`; otherwise why there is none.
+/// Returns the block of these folders of `lab/runs`, or the reason why there is none.
 pub(super) fn text(tree: &Tree, names: &[&str], to_root: &str) -> Result<String, String> {
     let mut ledgers = Vec::new();
     for name in names {
@@ -64,7 +64,7 @@ pub(super) fn text(tree: &Tree, names: &[&str], to_root: &str) -> Result<String,
             return Err(format!("{folder} has no ledger in the repository"));
         }
     }
-    let trees = ledgers.iter().map(|it| tree_of(&it.version, &it.fault));
+    let trees = ledgers.iter().map(|ledger| tree_of(&ledger.version, &ledger.fault));
     let built = only_tree(&trees.collect::<Result<Vec<_>, _>>()?)?;
     let mut text = String::from(
         "\n| | times | longest silence, s | of publishing, s | back after, s | stored, not, unknown \
@@ -97,7 +97,7 @@ fn row(ledger: &Ledger) -> String {
     )
 }
 
-/// `, at most 10`, if there is a bound of this.
+/// Returns `, at most 10`, if the ledger has a bound of this name.
 fn bound(ledger: &Ledger, of: &str) -> String {
     match &ledger.bound {
         Some(bound) if bound.of.starts_with(of) => {
@@ -129,7 +129,7 @@ mod tests {
     fn check(ledgers: &[(&str, String)], expected: Result<&str, &str>) {
         let files: Vec<(&str, &str)> =
             ledgers.iter().map(|(path, text)| (*path, text.as_str())).collect();
-        let text = text(&Tree::of(&files), &["day/kills"], "../");
+        let text = text(&Tree::from_files(&files), &["day/kills"], "../");
         assert_eq!(text, expected.map(str::to_owned).map_err(str::to_owned));
     }
 

@@ -2,11 +2,11 @@
 
 use anyhow::{bail, ensure};
 
-/// Whether an expression can be met with licences that `is_allowed` says yes to. A `WITH`
-/// only permits more, so that the licence before it is what counts.
+/// Whether an expression can be met with licences for which `is_allowed` returns true. A `WITH` only permits
+/// more, so the licence before it decides.
 ///
 /// # Errors
-/// If it is none.
+/// The text is not an expression.
 pub(super) fn allows(text: &str, is_allowed: impl Fn(&str) -> bool) -> anyhow::Result<bool> {
     let spaced = text.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -18,7 +18,7 @@ pub(super) fn allows(text: &str, is_allowed: impl Fn(&str) -> bool) -> anyhow::R
 
 type Words<'a, 'b> = &'b mut &'a [&'a str];
 
-/// `… OR …`, which binds less than `AND`.
+/// Parses `… OR …`, which has lower precedence than `AND`.
 fn any(rest: Words<'_, '_>, is_allowed: &impl Fn(&str) -> bool) -> anyhow::Result<bool> {
     let mut is_met = all(rest, is_allowed)?;
     while take(rest, "OR") {
@@ -27,7 +27,7 @@ fn any(rest: Words<'_, '_>, is_allowed: &impl Fn(&str) -> bool) -> anyhow::Resul
     Ok(is_met)
 }
 
-/// `… AND …`.
+/// Parses `… AND …`.
 fn all(rest: Words<'_, '_>, is_allowed: &impl Fn(&str) -> bool) -> anyhow::Result<bool> {
     let mut is_met = one(rest, is_allowed)?;
     while take(rest, "AND") {
@@ -36,7 +36,7 @@ fn all(rest: Words<'_, '_>, is_allowed: &impl Fn(&str) -> bool) -> anyhow::Resul
     Ok(is_met)
 }
 
-/// A licence, one with its exception, or an expression in brackets.
+/// Parses a licence, a licence with an exception, or an expression in brackets.
 fn one(rest: Words<'_, '_>, is_allowed: &impl Fn(&str) -> bool) -> anyhow::Result<bool> {
     if take(rest, "(") {
         let is_met = any(rest, is_allowed)?;

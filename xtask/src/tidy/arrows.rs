@@ -1,4 +1,4 @@
-//! Who may import whom. These tables are the arrows of ARCHITECTURE.md.
+//! Crates and modules that a crate or module may import.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::tree::Tree;
 
-/// Importer, then what it may import.
+/// An importer, and its allowed imports.
 type Arrows = [(&'static str, &'static [&'static str])];
 
-/// Between our crates.
+/// The imports between our crates.
 const CRATES: &Arrows = &[
     (
         "thalweg",
@@ -26,11 +26,21 @@ const CRATES: &Arrows = &[
             "thalweg-match-feed",
         ],
     ),
-    ("thalweg-nats", &["thalweg-core", "thalweg-server", "thalweg-wire"]),
+    ("thalweg-nats", &["thalweg-broker", "thalweg-broker-tests", "thalweg-core", "thalweg-wire"]),
     (
         "thalweg-server",
-        &["thalweg-columns", "thalweg-core", "thalweg-query", "thalweg-token", "thalweg-wire"],
+        &[
+            "thalweg-broker",
+            "thalweg-broker-tests",
+            "thalweg-columns",
+            "thalweg-core",
+            "thalweg-query",
+            "thalweg-token",
+            "thalweg-wire",
+        ],
     ),
+    ("thalweg-broker-tests", &["thalweg-broker", "thalweg-core", "thalweg-wire"]),
+    ("thalweg-broker", &["thalweg-core", "thalweg-wire"]),
     ("thalweg-core", &["thalweg-columns", "thalweg-wire"]),
     ("thalweg-token", &["thalweg-wire"]),
     ("thalweg-columns", &[]),
@@ -43,22 +53,25 @@ const CRATES: &Arrows = &[
     ("xtask", &[]),
 ];
 
-/// Between the top-level modules of a crate, by the folder of its sources.
-/// `lib.rs` is the map and may name all of them.
+/// Every crate may use it in tests.
+const OF_TESTS: &str = "thalweg-testing";
+
+/// The imports between the top-level modules of a crate, by the folder of its sources. `lib.rs` is the map
+/// and may name all of them.
 const MODULES: [(&str, &Arrows); 3] = [
     ("crates/thalweg-core/src/", CORE),
     ("crates/thalweg-server/src/", SERVER),
     ("crates/thalweg-lab/src/", LAB),
 ];
 
-const CORE: &Arrows = &[("patch", &[]), ("stream", &["patch"]), ("fanout", &["stream"])];
+const CORE: &Arrows =
+    &[("dispatch", &[]), ("patch", &[]), ("stream", &["patch"]), ("fanout", &["stream"])];
 
 const SERVER: &Arrows = &[
     ("clock", &[]),
     ("config", &["pages"]),
-    ("metrics", &["audit", "backend", "process", "refusal"]),
+    ("metrics", &["audit", "process", "refusal"]),
     ("process", &[]),
-    ("log_throttle", &[]),
     ("audit", &["clock", "connection_limits", "refusal"]),
     ("rates", &["config", "connection_limits", "refusal"]),
     ("pages", &[]),
@@ -66,30 +79,31 @@ const SERVER: &Arrows = &[
     ("refusal", &[]),
     ("access", &["clock", "config", "connection_limits", "derived", "rates", "refusal"]),
     ("connection_limits", &["config", "refusal"]),
-    ("home", &[]),
-    ("backend", &["access", "home"]),
+    ("owner_shard", &[]),
+    ("broker", &["access", "clock", "config", "owner_shard"]),
     ("source", &["config", "refusal"]),
     ("derived", &["config", "connection_limits", "refusal"]),
     ("fetch", &["access", "config", "clock", "connection_limits", "metrics"]),
-    ("transport", &["access", "connection_limits", "config", "rates", "refusal"]),
+    ("transport", &["access", "connection_limits", "config", "refusal"]),
+    ("protocol", &["access", "config", "rates", "refusal", "transport"]),
     ("answers", &["config", "connection_limits", "transport"]),
-    ("fuzzing", &["access", "clock", "config", "transport", "shard", "refusal"]),
+    ("fuzzing", &["access", "clock", "config", "protocol", "transport", "refusal"]),
     (
         "shard",
         &[
             "access",
             "answers",
             "audit",
-            "backend",
+            "broker",
             "connection_limits",
             "clock",
-            "home",
+            "owner_shard",
+            "protocol",
             "transport",
             "source",
             "derived",
             "fetch",
             "config",
-            "log_throttle",
             "metrics",
             "rates",
             "refusal",
@@ -102,9 +116,10 @@ const SERVER: &Arrows = &[
             "access",
             "answers",
             "audit",
-            "backend",
+            "broker",
             "connection_limits",
             "clock",
+            "protocol",
             "transport",
             "source",
             "config",
@@ -122,10 +137,11 @@ const SERVER: &Arrows = &[
             "shard",
             "access",
             "audit",
-            "backend",
+            "broker",
             "connection_limits",
             "derived",
-            "home",
+            "owner_shard",
+            "protocol",
             "source",
             "fetch",
             "transport",
@@ -162,7 +178,7 @@ const LAB: &Arrows = &[
     ),
 ];
 
-const HERE: &str = "change the arrows in xtask/src/tidy/arrows.rs and ARCHITECTURE.md";
+const HERE: &str = "change the arrows in xtask/src/tidy/arrows.rs";
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let mut used = Used::new();
@@ -175,7 +191,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Arrows that somebody takes: importer, imported.
+/// Imports that exist: importer, imported.
 type Used = BTreeSet<(&'static str, &'static str)>;
 
 fn check_unused(arrows: &Arrows, used: &Used, findings: &mut Vec<Finding>) {
@@ -185,7 +201,7 @@ fn check_unused(arrows: &Arrows, used: &Used, findings: &mut Vec<Finding>) {
                 "xtask/src/tidy/arrows.rs",
                 1,
                 format!("{importer} may import {imported} and does not"),
-                "take the arrow out, in ARCHITECTURE.md too",
+                "remove the arrow",
             ));
         }
     }
@@ -197,12 +213,14 @@ fn check_crates(tree: &Tree, used: &mut Used, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Every crate of ours under any `dependencies`, those of tests included, has an
-/// arrow.
+/// Checks that every crate of ours under any `dependencies`, also those for tests, is an allowed import.
 fn check_manifest(path: &str, manifest: &str, used: &mut Used, findings: &mut Vec<Finding>) {
     let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
     let name = name.unwrap_or_default().trim_matches('"');
     let Some((name, allowed)) = CRATES.iter().find(|(importer, _)| *importer == name) else {
+        if path.starts_with("crates/") && name != OF_TESTS {
+            findings.push(Finding::new(path, 1, format!("crate {name} has no arrows"), HERE));
+        }
         return;
     };
     let mut is_dependencies = false;
@@ -211,11 +229,11 @@ fn check_manifest(path: &str, manifest: &str, used: &mut Used, findings: &mut Ve
             is_dependencies = text.ends_with("dependencies]");
         }
         let key = text.split(['.', ' ', '=']).next().unwrap_or_default();
-        let Some((ours, _)) = CRATES.iter().find(|(ours, _)| *ours == key) else { continue };
-        if !is_dependencies {
+        let is_ours = key == "xtask" || key == "thalweg" || key.starts_with("thalweg-");
+        if !is_dependencies || !is_ours || key == OF_TESTS {
             continue;
         }
-        if allowed.contains(ours) {
+        if let Some(ours) = allowed.iter().find(|allowed| **allowed == key) {
             used.insert((name, ours));
             continue;
         }
@@ -242,8 +260,7 @@ fn check_modules(
     }
 }
 
-/// The module path of a file: `stream/log.rs` is `[stream, log]`; a crate's
-/// root is empty.
+/// Returns the module path of a file: `stream/log.rs` is `[stream, log]`. A crate's root is empty.
 fn module(inside: &str) -> Vec<&str> {
     let stem = inside.strip_suffix(".rs").unwrap_or(inside);
     let stem = stem.strip_suffix("/mod").unwrap_or(stem);
@@ -285,8 +302,8 @@ fn check_module(
     }
 }
 
-/// The top-level module that a path names from inside a module of this depth, if
-/// it leaves its own by `crate::` or by enough `super::`.
+/// Returns the top-level module that a path names from inside a module of this depth, if it leaves its own by
+/// `crate::` or by enough `super::`.
 fn sibling(path: &Path, depth: usize) -> Option<&str> {
     let steps_up = match path.segments.first()?.as_str() {
         "crate" => 1,
@@ -304,7 +321,7 @@ mod tests {
 
     fn check(path: &str, text: &str, expected: &[&str]) {
         let mut findings = Vec::new();
-        let (tree, mut used) = (Tree::of(&[(path, text)]), Used::new());
+        let (tree, mut used) = (Tree::from_files(&[(path, text)]), Used::new());
         check_crates(&tree, &mut used, &mut findings);
         for (folder, arrows) in MODULES {
             check_modules(&tree, folder, arrows, &mut used, &mut findings);
@@ -325,6 +342,10 @@ mod tests {
         check(path, &manifest("thalweg-lab", "serde"), &[]);
         let meeting = manifest("thalweg-lab", "thalweg-server");
         check(path, &meeting, &["thalweg-lab may not depend on thalweg-server"]);
+        check(path, &manifest("thalweg-lab", "thalweg-testing"), &[]);
+        let novel = manifest("thalweg-lab", "thalweg-novel");
+        check(path, &novel, &["thalweg-lab may not depend on thalweg-novel"]);
+        check(path, &manifest("thalweg-novel", "serde"), &["crate thalweg-novel has no arrows"]);
         check("Cargo.toml", "[workspace.dependencies]\nthalweg-lab = { path = \"x\" }", &[]);
     }
 
@@ -355,8 +376,10 @@ mod tests {
     #[test]
     fn an_arrow_that_nobody_takes_is_found() {
         const ARROWS: &Arrows = &[("a", &["b", "c"]), ("b", &[]), ("c", &["b"])];
-        let tree =
-            Tree::of(&[("src/a.rs", "use crate::b;"), ("src/c/d.rs", "super::super::b::e()")]);
+        let tree = Tree::from_files(&[
+            ("src/a.rs", "use crate::b;"),
+            ("src/c/d.rs", "super::super::b::e()"),
+        ]);
         let (mut used, mut findings) = (Used::new(), Vec::new());
         check_modules(&tree, "src/", ARROWS, &mut used, &mut findings);
         check_unused(ARROWS, &used, &mut findings);

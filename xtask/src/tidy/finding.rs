@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Something to put right.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
     pub(super) path: String,

@@ -4,7 +4,7 @@
 use super::finding::Finding;
 use crate::tree::Tree;
 
-/// How the path of an archived run begins: with its day.
+/// The beginning of the path of an archived run: its day.
 const RUNS: &str = "lab/runs/20";
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -39,7 +39,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Paths of archived runs, in links and outside of them, in code too.
+/// Returns the paths of archived runs, in links, in other text and in code.
 fn runs(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices(RUNS).map(|(at, _)| {
         let ends = |c: char| !(c.is_alphanumeric() || "/-_.".contains(c));
@@ -48,8 +48,8 @@ fn runs(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What `[text](target)` and `[name]: target` link to.
-fn targets(line: &str) -> Vec<&str> {
+/// Returns the targets of `[text](target)` and `[name]: target`.
+pub(super) fn targets(line: &str) -> Vec<&str> {
     // Every other piece between backticks is code.
     let mut targets: Vec<&str> = line
         .split('`')
@@ -65,14 +65,31 @@ fn targets(line: &str) -> Vec<&str> {
     targets
 }
 
+/// The targets of a page's links with their lines, those in blocks of code left out.
+pub(super) fn outside_of_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    let mut is_prose = move |line: &str| {
+        is_code ^= line.trim_start().starts_with("```");
+        !is_code
+    };
+    let lines = (1..).zip(text.lines()).filter(move |(_, line)| is_prose(line));
+    lines.flat_map(|(number, line)| targets(line).into_iter().map(move |target| (number, target)))
+}
+
 /// Whether a link leads somewhere; those out of the repository are taken on
 /// trust.
 fn is_there(tree: &Tree, from: &str, target: &str) -> bool {
+    let path = target.trim_start_matches('<').split('#').next().unwrap_or_default();
+    path.is_empty()
+        || path.contains(':')
+        || resolve(from, target).is_some_and(|path| tree.has(&path))
+}
+
+/// The path from the root of what a link names, without its heading; `None` if that lies outside of the
+/// repository.
+pub(super) fn resolve(from: &str, target: &str) -> Option<String> {
     let target = target.trim_start_matches('<').trim_end_matches('>');
     let target = target.split('#').next().unwrap_or_default();
-    if target.is_empty() || target.contains(':') {
-        return true;
-    }
     let mut at: Vec<&str> = from.split('/').collect();
     at.pop();
     if target.starts_with('/') {
@@ -81,12 +98,13 @@ fn is_there(tree: &Tree, from: &str, target: &str) -> bool {
     for step in target.split('/') {
         match step {
             "" | "." => {}
-            ".." if at.pop().is_none() => return false,
-            ".." => {}
+            ".." => {
+                at.pop()?;
+            }
             name => at.push(name),
         }
     }
-    tree.has(&at.join("/"))
+    Some(at.join("/"))
 }
 
 #[cfg(test)]
@@ -94,7 +112,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[(usize, &str)]) {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("docs/page.md", text),
             ("docs/wire.md", ""),
             ("lab/scenarios/a.toml", ""),

@@ -1,4 +1,4 @@
-//! Which files the compiler reads at all, and which of them only for tests.
+//! The files that the compiler reads, and those that it reads for tests only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,14 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The files that are compiled into a library or a program: without tests.
+/// Returns the files that are part of a library or a program, without tests.
 pub(super) fn shipped(tree: &Tree) -> BTreeSet<String> {
     let mut shipped = reached(tree, |text| without_tests(&code(text)));
     shipped.retain(|path| !is_test_target(path));
     shipped
 }
 
-/// Every file that the roots lead to through `mod name;`.
+/// Returns every file that is reachable from a root through `mod name;`.
 fn reached(tree: &Tree, read: impl Fn(&str) -> String) -> BTreeSet<String> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<String> =
@@ -47,11 +47,11 @@ fn reached(tree: &Tree, read: impl Fn(&str) -> String) -> BTreeSet<String> {
     reached
 }
 
-/// A library's, a program's or a test program's modules, without tests of their own:
-/// each file by its module's path. The root's path is empty.
+/// The modules of a library, a program or a test program, without its unit tests: each file by the path of
+/// its module. The root's path is empty.
 pub(super) type Modules = BTreeMap<Vec<String>, String>;
 
-/// The modules of every root.
+/// Returns the modules of every root.
 pub(super) fn compiled(tree: &Tree) -> Vec<Modules> {
     let roots = tree.rust().map(|(path, _)| path).filter(|path| is_root(tree, path));
     roots.map(|root| modules_below(tree, root)).collect()
@@ -74,7 +74,7 @@ fn modules_below(tree: &Tree, root: &str) -> Modules {
     modules
 }
 
-/// Where the modules that a file declares are looked for.
+/// Returns the folder of the modules that a file declares.
 fn children_folder(tree: &Tree, path: &str) -> String {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     match stem.rsplit_once('/') {
@@ -84,8 +84,8 @@ fn children_folder(tree: &Tree, path: &str) -> String {
     }
 }
 
-/// Whether cargo compiles the file of its own accord (The Cargo Book, "Package
-/// Layout"; cargo-fuzz for `fuzz_targets`).
+/// Whether cargo compiles the file without a `mod` (The Cargo Book, "Package Layout"; cargo-fuzz for
+/// `fuzz_targets`).
 fn is_root(tree: &Tree, path: &str) -> bool {
     let Some(package) = package(tree, path) else { return false };
     let steps: Vec<&str> = path[package.len()..].split('/').collect();
@@ -107,7 +107,7 @@ fn is_test_target(path: &str) -> bool {
     outside_src.split('/').any(|step| matches!(step, "tests" | "benches" | "fuzz_targets"))
 }
 
-/// The folder, with its slash, of the package that the file belongs to.
+/// Returns the folder, with its slash, of the package that has the file.
 fn package<'a>(tree: &Tree, path: &'a str) -> Option<&'a str> {
     path.rmatch_indices('/').map(|(at, slash)| &path[..at + slash.len()]).find(|folder| {
         let manifest = tree.text(&format!("{folder}Cargo.toml"));
@@ -125,7 +125,7 @@ mod tests {
     fn a_file_nobody_declares_is_found() {
         fn check(files: &[(&str, &str)], expected: &[&str]) {
             let mut findings = Vec::new();
-            super::check(&Tree::of(&[files, &[PACKAGE]].concat()), &mut findings);
+            super::check(&Tree::from_files(&[files, &[PACKAGE]].concat()), &mut findings);
             let found: Vec<&str> = findings.iter().map(|finding| &*finding.path).collect();
             assert_eq!(found, expected);
         }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn tests_are_not_shipped() {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             PACKAGE,
             ("a/src/lib.rs", "mod b; #[cfg(test)] mod c; #[cfg(test)] mod tests { mod d; }"),
             ("a/src/b.rs", ""),

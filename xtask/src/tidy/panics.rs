@@ -1,5 +1,4 @@
-//! What must not be left behind in code that is shipped: a peer or a user must
-//! never be able to panic the process.
+//! Calls that shipped code must not contain: a peer or a user must never be able to panic the process.
 
 use super::{
     finding::Finding,
@@ -8,7 +7,7 @@ use super::{
 };
 use crate::tree::Tree;
 
-/// What is banned, and what to do instead.
+/// Banned calls, and their replacements.
 const BANNED: [(&str, &str); 4] = [
     (".unwrap()", "return a typed error, or let the types rule it out"),
     ("todo!", "write it, or plan it in the docs"),
@@ -39,7 +38,7 @@ mod tests {
     use super::*;
 
     fn check(library: &str, expected: &[(usize, &str)]) {
-        let tree = Tree::of(&[
+        let tree = Tree::from_files(&[
             ("a/Cargo.toml", "[package]"),
             ("a/src/lib.rs", library),
             ("a/tests/it.rs", "fn t() { x.unwrap(); }"),

@@ -1,5 +1,5 @@
-//! Clocks and sockets stay in their rooms: everything else takes `now` and
-//! bytes as arguments, so that it can be tested in virtual time.
+//! Clocks and sockets are allowed in some modules only. All others have `now` and bytes as arguments, so that
+//! tests run in virtual time.
 
 use super::{
     finding::Finding,
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::tree::Tree;
 
-/// Where there is neither a clock nor a socket.
+/// Modules without clock and socket.
 const PURE: [&str; 15] = [
     "crates/thalweg-client/src/backoff",
     "crates/thalweg-client/src/cursors",
@@ -26,7 +26,7 @@ const PURE: [&str; 15] = [
     "crates/thalweg-lab/src/report",
 ];
 
-/// Addresses are values: `std::net` has those as well.
+/// `std::net` has addresses as well, which are values.
 const BANNED: [&[&str]; 15] = [
     &["Instant", "now"],
     &["SystemTime", "now"],
@@ -60,7 +60,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// `src/stream` is `src/stream.rs` and all of `src/stream/`.
+/// `src/stream` stands for `src/stream.rs` and all of `src/stream/`.
 fn is_pure(path: &str) -> bool {
     PURE.into_iter().any(|room| {
         let rest = path.strip_prefix(room);
@@ -74,7 +74,7 @@ mod tests {
 
     fn check(path: &str, text: &str, expected: &[&str]) {
         let mut findings = Vec::new();
-        super::check(&Tree::of(&[(path, text)]), &mut findings);
+        super::check(&Tree::from_files(&[(path, text)]), &mut findings);
         let found: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
         assert_eq!(found, expected, "{path}: {text}");
     }

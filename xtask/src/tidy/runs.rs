@@ -1,14 +1,14 @@
-//! The size of the archived runs, which every clone has.
+//! The size of the archived runs, which every clone contains.
 
 use super::finding::Finding;
 use crate::tree::Tree;
 
 const RUNS: &str = "lab/runs/";
 
-/// Bytes of all archived runs.
+/// The maximum for all archived runs, in bytes.
 const BYTES_MAX: u64 = 12 << 20;
 
-/// How the names of files begin that no archived run has: `thalweg bench` draws the pages from the samples, and its samples hold
+/// Prefixes of files that no archived run has: `thalweg bench` draws the pages from the samples, which have
 /// percentiles.
 const DRAWN: [&str; 5] = ["histograms.", "report.", "summary.csv", "table.", "subjects."];
 
@@ -42,7 +42,7 @@ mod tests {
 
     fn check(files: &[(&str, &str)], expected: &[&str]) {
         let mut findings = Vec::new();
-        super::check(&Tree::of(files), &mut findings);
+        super::check(&Tree::from_files(files), &mut findings);
         let found: Vec<&str> = findings.iter().map(|finding| finding.path.as_str()).collect();
         assert_eq!(found, expected);
     }

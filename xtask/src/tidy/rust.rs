@@ -1,29 +1,33 @@
-//! Rust, read as text: without comments and literals, then as paths and module
-//! declarations.
+//! Reads Rust as text: without comments and literals, then as paths and module declarations.
 
-/// What a file declares and refers to.
+/// The declarations and references of a file.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     pub(super) paths: Vec<Path>,
-    /// `mod name;`, as the names of the inline modules around it and its own.
+    /// `mod name;`, as the names of the enclosing inline modules and its own.
     pub(super) modules: Vec<Vec<String>>,
 }
 
-/// A path such as `crate::stream::Log`, those inside the braces of a `use`
-/// included; a lone identifier is a path too.
+/// A path such as `crate::stream::Log`, also inside of the braces of a `use`. A single identifier is a path
+/// too, and the path of a visibility (`pub(in crate::a)`) is not.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Path {
     /// From 1.
     pub(super) line: usize,
     pub(super) segments: Vec<String>,
-    /// How many `mod name { … }` of this file stand around it.
+    /// The number of enclosing `mod name { … }`.
     pub(super) inline_modules: usize,
-    /// Whether a `use` brings it in: its last segment is then a name of this file.
+    /// Whether it is the path of a `use`, so that its last segment is a name of this file.
     pub(super) is_use: bool,
+    /// Whether that name is visible to others: `pub use`, `pub(super) use`.
+    pub(super) is_reexport: bool,
+    /// Whether a single name is that of an item, and not of a field, a method or a variable: it begins with a
+    /// capital letter, or is called.
+    pub(super) is_item: bool,
 }
 
 impl Path {
-    /// Whether these segments follow each other somewhere in the path.
+    /// Whether these segments follow each other in the path.
     pub(super) fn contains(&self, segments: &[&str]) -> bool {
         self.segments.windows(segments.len()).any(|window| window == segments)
     }
@@ -33,10 +37,10 @@ impl Path {
 pub(super) fn outline(code: &str) -> Outline {
     let tokens = tokens(code);
     let mut outline = Outline::default();
-    // For each open brace, the module it opens, if it opens one.
+    // The module of each open brace, if it is one of a module.
     let mut braces: Vec<Option<&str>> = Vec::new();
     let mut at = 0;
-    let mut is_use = false;
+    let (mut is_use, mut is_public) = (false, false);
     while let Some(token) = tokens.get(at) {
         let inline: Vec<&str> = braces.iter().flatten().copied().collect();
         match (token.text, &tokens[at + 1..]) {
@@ -57,29 +61,58 @@ pub(super) fn outline(code: &str) -> Outline {
                 braces.pop();
                 at += 1;
             }
+            ("pub", rest) => {
+                is_public = true;
+                at += 1;
+                if rest.first().is_some_and(|next| next.text == "(") && is_visibility(rest) {
+                    at += rest.iter().take_while(|token| token.text != ")").count() + 1;
+                }
+                continue;
+            }
             ("use", _) => {
                 is_use = true;
                 at += 1;
+                continue;
             }
-            (text, _) if is_identifier(text) => {
-                let around = Around { inline_modules: inline.len(), is_use };
+            (text, rest) if is_identifier(text) => {
+                let is_reexport = is_use && is_public;
+                let is_item = is_item(&tokens[..at], text, rest);
+                let around = Around { inline_modules: inline.len(), is_use, is_reexport, is_item };
                 at = path(&tokens, at, &[], around, &mut outline.paths);
                 is_use = false;
             }
             _ => at += 1,
         }
+        is_public = false;
     }
     outline
 }
 
-/// Where a path stands.
+/// Whether the parenthesis after `pub` is a visibility. In `struct A(pub (B, C));` it is not.
+fn is_visibility(rest: &[Token<'_>]) -> bool {
+    rest.get(1).is_some_and(|next| matches!(next.text, "crate" | "super" | "self" | "in"))
+}
+
+fn is_item(before: &[Token<'_>], text: &str, rest: &[Token<'_>]) -> bool {
+    let is_method = match before {
+        [.., range, Token { text: ".", .. }] => range.text != ".",
+        [.., Token { text: "fn", .. }] => true,
+        _ => false,
+    };
+    let is_called = rest.first().is_some_and(|next| next.text == "(");
+    !is_method && (is_called || text.starts_with(char::is_uppercase))
+}
+
+/// The context of a path.
 #[derive(Clone, Copy, Debug)]
 struct Around {
     inline_modules: usize,
     is_use: bool,
+    is_reexport: bool,
+    is_item: bool,
 }
 
-/// Reads the path at `at`, which continues `prefix`, and says where it ends.
+/// Reads the path at `at`, which continues `prefix`, and returns its end.
 fn path(
     tokens: &[Token<'_>],
     mut at: usize,
@@ -104,12 +137,12 @@ fn path(
         at += 1;
     }
     let segments = segments.iter().map(ToString::to_string).collect();
-    let Around { inline_modules, is_use } = around;
-    paths.push(Path { line, segments, inline_modules, is_use });
+    let Around { inline_modules, is_use, is_reexport, is_item } = around;
+    paths.push(Path { line, segments, inline_modules, is_use, is_reexport, is_item });
     at
 }
 
-/// Reads the paths between the braces of a `use`, and says where they end.
+/// Reads the paths between the braces of a `use`, and returns their end.
 fn group(
     tokens: &[Token<'_>],
     mut at: usize,
@@ -129,13 +162,14 @@ fn group(
 }
 
 #[derive(Debug)]
-struct Token<'a> {
-    line: usize,
-    text: &'a str,
+pub(super) struct Token<'a> {
+    /// From 1.
+    pub(super) line: usize,
+    pub(super) text: &'a str,
 }
 
-/// Words, `::`, and every other character for itself.
-fn tokens(code: &str) -> Vec<Token<'_>> {
+/// Splits Rust that [`code`] has cleaned into words, `::`, and single characters.
+pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     for (line, text) in (1..).zip(code.lines()) {
         let mut rest = text.trim_start();
@@ -161,29 +195,52 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// `text` with a space for every character of its comments and of the insides
-/// of its literals: lines stay where they are.
+/// Returns `text` with a space for every character of its comments and literals. Line breaks stay.
 pub(super) fn code(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let after_word = code.ends_with(is_word);
-        let blank_len = comment_len(rest).or_else(|| literal_len(rest, after_word));
-        match blank_len {
-            Some(len) => {
-                code.extend(rest[..len].chars().map(|c| if c == '\n' { c } else { ' ' }));
-                rest = &rest[len..];
-            }
-            None => {
-                code.push(first);
-                rest = &rest[first.len_utf8()..];
+    for (piece, text) in pieces(text) {
+        match piece {
+            Piece::Code => code.push_str(text),
+            Piece::Comment | Piece::Literal => {
+                code.extend(text.chars().map(|c| if c == '\n' { c } else { ' ' }));
             }
         }
     }
     code
 }
 
-/// The length of the comment that begins here, block comments nested.
+/// A part of a Rust file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Code,
+    Comment,
+    Literal,
+}
+
+/// Splits Rust into code, comments and literals. The pieces together are `text`.
+pub(super) fn pieces(text: &str) -> Vec<(Piece, &str)> {
+    let mut pieces = Vec::new();
+    // The code before `at` begins at `begin`.
+    let (mut begin, mut at) = (0, 0);
+    while let Some(first) = text[at..].chars().next() {
+        let rest = &text[at..];
+        let after_word = text[begin..at].ends_with(is_word);
+        let comment = comment_len(rest).map(|len| (Piece::Comment, len));
+        let found = comment.or_else(|| Some((Piece::Literal, literal_len(rest, after_word)?)));
+        let Some((piece, len)) = found else {
+            at += first.len_utf8();
+            continue;
+        };
+        pieces.extend((begin < at).then(|| (Piece::Code, &text[begin..at])));
+        pieces.push((piece, &rest[..len]));
+        at += len;
+        begin = at;
+    }
+    pieces.extend((begin < at).then(|| (Piece::Code, &text[begin..at])));
+    pieces
+}
+
+/// Returns the length of the comment that begins here. Block comments may be nested.
 fn comment_len(rest: &str) -> Option<usize> {
     if rest.starts_with("//") {
         return Some(rest.find('\n').unwrap_or(rest.len()));
@@ -211,8 +268,7 @@ fn comment_len(rest: &str) -> Option<usize> {
     Some(rest.len())
 }
 
-/// The length of the string or character literal that begins here; `None` for
-/// a lifetime too.
+/// Returns the length of the string or character literal that begins here, and `None` for a lifetime.
 fn literal_len(rest: &str, after_word: bool) -> Option<usize> {
     if let Some(char) = rest.strip_prefix('\'') {
         let len = match char.strip_prefix('\\') {
@@ -245,21 +301,21 @@ fn literal_len(rest: &str, after_word: bool) -> Option<usize> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Function {
     pub(super) name: String,
-    /// Where `fn` stands, from 1.
+    /// The line of `fn`, from 1.
     pub(super) line: usize,
-    /// From `fn` to its last brace.
+    /// The lines from `fn` to the last brace.
     pub(super) lines: usize,
 }
 
-/// Every function of Rust that [`code`] has cleaned, those inside others included.
+/// Returns every function of Rust that [`code`] has cleaned, nested ones included.
 pub(super) fn functions(code: &str) -> Vec<Function> {
     let tokens = tokens(code);
     let declared = tokens.iter().enumerate().filter(|(_, token)| token.text == "fn");
     declared.filter_map(|(at, token)| function(token.line, &tokens[at + 1..])).collect()
 }
 
-/// The function whose name and signature begin `rest`; `None` for one without a body,
-/// and for a type such as `fn(u8)`.
+/// Returns the function whose name and signature begin `rest`, and `None` for one without a body, and for a
+/// type such as `fn(u8)`.
 fn function(line: usize, rest: &[Token<'_>]) -> Option<Function> {
     let name = rest.first().filter(|name| is_identifier(name.text))?;
     let mut depth = 0_usize;
@@ -281,7 +337,7 @@ fn function(line: usize, rest: &[Token<'_>]) -> Option<Function> {
     None
 }
 
-/// `code` with spaces for every item under `#[cfg(test)]`.
+/// Returns `code` with spaces for every item under `#[cfg(test)]`.
 pub(super) fn without_tests(code: &str) -> String {
     let mut kept = String::with_capacity(code.len());
     let mut rest = code;
@@ -294,7 +350,7 @@ pub(super) fn without_tests(code: &str) -> String {
     kept + rest
 }
 
-/// Up to the first semicolon or closing brace outside all brackets.
+/// Returns the length up to the first semicolon or closing brace outside of all brackets.
 fn item_len(item: &str) -> usize {
     let mut depth = 0_usize;
     for (at, c) in item.char_indices() {

@@ -1,12 +1,12 @@
-//! Paths of somebody's machine.
+//! Paths of a particular machine.
 
 use super::finding::Finding;
 use crate::tree::Tree;
 
-/// Where a machine keeps its own things.
+/// Folders that differ between machines.
 const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/home/"];
 
-/// A run's archive says on what machine it ran; this file says what to look for.
+/// The archive of a run names its machine, and this file names the folders.
 const MAY_NAME_A_MACHINE: [&str; 2] = ["lab/runs/", "xtask/src/tidy/text.rs"];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -27,7 +27,7 @@ pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The first machine path that begins in `line`; `docs/work/` is none.
+/// Returns the first machine path that begins in `line`. `docs/work/` is not one.
 fn machine_path(line: &str) -> Option<&'static str> {
     let goes_on = |c: char| c.is_alphanumeric() || "_-.~}".contains(c);
     MACHINE_PATHS
@@ -55,7 +55,7 @@ mod tests {
     fn an_archived_run_may_name_its_machine() {
         fn check(path: &str, expected: &[usize]) {
             let mut findings = Vec::new();
-            super::check(&Tree::of(&[(path, "on\n/home/me")]), &mut findings);
+            super::check(&Tree::from_files(&[(path, "on\n/home/me")]), &mut findings);
             let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
             assert_eq!(lines, expected, "{path}");
         }

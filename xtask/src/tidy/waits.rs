@@ -1,10 +1,10 @@
-//! A test waits until progress stops and not for a number of seconds, so that it passes on a busy
-//! machine. `crates/thalweg-testing` has the waits of Rust, Playwright those of pages.
+//! A test waits until progress stops, and not for a number of seconds, so that it passes on a busy machine.
+//! `crates/thalweg-testing` has the waits of Rust, Playwright those of pages.
 
 use super::{finding::Finding, rust::code};
 use crate::tree::Tree;
 
-/// What tests in Rust do not contain, and what to do instead.
+/// Calls that Rust tests must not contain, and their replacements.
 const IN_RUST: [(&str, &str); 5] = [
     ("sleep(", "await an event, or say `let_pass` or `paced` where time itself is tested"),
     ("recv_timeout(", "use `receive` or `try_receive` of thalweg-testing"),
@@ -13,16 +13,16 @@ const IN_RUST: [(&str, &str); 5] = [
     (UPPER_BOUND, "compare CPU times (`CpuTimer`), or await the event that is due"),
 ];
 
-/// In an assertion. A lower bound is no harm: a busy machine is not early.
+/// A wrong bound in an assertion. A lower bound is harmless: a busy machine is never early.
 const UPPER_BOUND: &str = "elapsed() <";
 
-/// What tests of pages and of the SDK do not contain.
+/// Calls that tests of pages and of the SDK must not contain.
 const IN_TYPESCRIPT: [(&str, &str); 2] = [
     ("waitForTimeout", "await what the page shows: `expect` waits for it"),
     ("timeout: ", "leave it to the configuration, which counts the time of an idle machine"),
 ];
 
-/// A load generator that follows a schedule, and two that wait in slices.
+/// A load generator with a schedule, and two files that wait in slices.
 const EXEMPT: [&str; 3] = [
     "crates/thalweg/tests/it/cluster/load/",
     "crates/thalweg/tests/it/harness/http2.rs",
@@ -64,7 +64,7 @@ mod tests {
 
     fn check(path: &str, text: &str, expected: &[&str]) {
         let mut findings = Vec::new();
-        super::check(&Tree::of(&[(path, text)]), &mut findings);
+        super::check(&Tree::from_files(&[(path, text)]), &mut findings);
         let found: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
         assert_eq!(found, expected, "{path}: {text}");
     }

@@ -1,4 +1,4 @@
-//! A response that goes on and on, or a poll's answer.
+//! A streaming response, or a poll's answer.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Streaming {
-    /// Dropped, it would end the connection.
+    /// Dropping it would end the connection.
     link: Option<Link>,
     body: Incoming,
     deframer: Deframer,
@@ -30,7 +30,7 @@ pub(super) struct Streaming {
 }
 
 impl Streaming {
-    /// Asks for it and reads the answer's head.
+    /// Sends the request and reads the answer's head.
     pub(super) async fn open(
         exchange: &Exchange,
         transport: Transport,
@@ -39,7 +39,7 @@ impl Streaming {
     ) -> Result<Self, Error> {
         let is_poll = transport == Transport::LongPolling;
         let mut ask = Ask::get(path);
-        // A stream keeps its connection for itself; a poll gives it back.
+        // A stream keeps its connection; a poll returns it.
         ask.is_repeatable = is_poll;
         if let Some(accept) = accept(transport) {
             ask.headers.push((ACCEPT, accept.to_owned()));
@@ -80,7 +80,7 @@ impl Streaming {
     }
 }
 
-/// What a transport is asked for with, where it is a header.
+/// Returns the `Accept` header that selects a transport, if it is selected so.
 fn accept(transport: Transport) -> Option<&'static str> {
     match transport {
         Transport::Sse => Some("text/event-stream"),
@@ -103,6 +103,8 @@ fn check_content_type(answer: &Response<Incoming>, expected: &str) -> Result<(),
     let essence = found.split(';').next().unwrap_or_default().trim();
     match essence.eq_ignore_ascii_case(expected) {
         true => Ok(()),
-        false => Err(Error::Stranger(format!("it answered with {found} instead of {expected}"))),
+        false => Err(Error::InvalidAnswer(format!(
+            "the server answered with {found} instead of {expected}"
+        ))),
     }
 }

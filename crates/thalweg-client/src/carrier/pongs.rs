@@ -1,6 +1,5 @@
-//! A writer between a WebSocket and its socket. It keeps only the newest pong that waits there (RFC 6455
-//! §5.5.3 allows it): a server that pings and does not read would otherwise make the client hold an answer
-//! to every ping.
+//! A writer between a WebSocket and its socket. It keeps only the newest waiting pong (RFC 6455 §5.5.3 allows it):
+//! otherwise a server that pings and does not read could make the client hold an answer to every ping.
 
 use std::{
     io,
@@ -10,23 +9,23 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Frames that wait for the socket, beside a pong: more than acks need, of which few are under way.
+/// Frames that wait for the socket, beside a pong: more than acks need.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
 /// The opcode of a pong (RFC 6455 §11.8).
 const PONG: u8 = 0xA;
 
-/// A socket that holds at most one pong.
+/// A socket with at most one waiting pong.
 #[derive(Debug)]
 pub(super) struct NewestPong<T> {
     socket: T,
-    /// The beginning of a frame whose rest has not been written yet.
+    /// The beginning of an incomplete frame.
     unfinished: Vec<u8>,
-    /// Whole frames, or the rest of one that is partly on the socket.
+    /// Whole frames, or the rest of a partly written one.
     waiting: Vec<u8>,
-    /// How much of `waiting` is on the socket.
+    /// Bytes of `waiting` that are on the socket.
     written: usize,
-    /// The newest pong, none of which is on the socket.
+    /// The newest pong, unwritten.
     pong: Option<Vec<u8>>,
 }
 
@@ -35,7 +34,7 @@ impl<T: AsyncWrite + Unpin> NewestPong<T> {
         Self { socket, unfinished: Vec::new(), waiting: Vec::new(), written: 0, pong: None }
     }
 
-    /// Writes what waits, as far as the socket takes it.
+    /// Writes the waiting bytes until the socket blocks.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             while let Some(rest) = self.waiting.get(self.written..).filter(|rest| !rest.is_empty())
@@ -54,7 +53,7 @@ impl<T: AsyncWrite + Unpin> NewestPong<T> {
         }
     }
 
-    /// Takes whole frames out of what has been written.
+    /// Takes whole frames out of the written bytes.
     fn sort_frames(&mut self) {
         while let Some(length) = frame_length(&self.unfinished)
             && length <= self.unfinished.len()
@@ -69,7 +68,7 @@ impl<T: AsyncWrite + Unpin> NewestPong<T> {
     }
 }
 
-/// The length of a frame, header included (RFC 6455 §5.2); `None` until the header is there.
+/// Returns the length of a frame with its header (RFC 6455 §5.2); `None` until the header is complete.
 fn frame_length(bytes: &[u8]) -> Option<usize> {
     let second = *bytes.get(1)?;
     let mask = if second & 0x80 == 0 { 0 } else { 4 };
@@ -87,7 +86,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for NewestPong<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // A frame that has begun is taken whole: the pongs behind it are to be seen.
+        // A frame that has begun is read whole, to find the pongs behind it.
         if self.unfinished.is_empty() && self.waiting.len() > WAITING_BYTES_MAX {
             ready!(self.poll_drain(cx))?;
         }
@@ -116,7 +115,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for NewestPong<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // The WebSocket has written everything, as it believes, and asks for no flush any more.
+        // The WebSocket believes that it has written everything, and flushes no more.
         if let Poll::Ready(Err(error)) = self.poll_drain(cx) {
             return Poll::Ready(Err(error));
         }
@@ -130,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// A masked frame of a client; its mask is zero.
+    /// A client's frame, masked with zeros.
     fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0x80 | opcode, 0x80 | payload.len() as u8, 0, 0, 0, 0];
         frame.extend_from_slice(payload);
@@ -142,7 +141,7 @@ mod tests {
         let (near, mut far) = duplex(8);
         let mut socket = NewestPong::new(near);
         for number in 0..10_000_u32 {
-            // In pieces, as the WebSocket writes it.
+            // In pieces, as the WebSocket writes.
             let pong = frame(PONG, &number.to_be_bytes());
             socket.write_all(&pong[..6]).await.unwrap();
             socket.write_all(&pong[6..]).await.unwrap();

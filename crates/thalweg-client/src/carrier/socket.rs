@@ -30,9 +30,9 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Box<WebSocketStream<NewestPong<TokioIo<Upgraded>>>>,
-    /// Not written yet.
+    /// Unwritten acks.
     acks: VecDeque<(Topic, Position)>,
-    /// Whether something is written that may not be sent yet.
+    /// Whether written bytes may still be unsent.
     is_unsent: bool,
 }
 
@@ -70,7 +70,7 @@ impl Socket {
         }
         let accept = answer.headers().get(SEC_WEBSOCKET_ACCEPT).map(|value| value.as_bytes());
         if accept != accept_key(&key).ok().as_ref().map(|expected| expected.as_bytes()) {
-            return Err(Error::Stranger("it does not know WebSocket".to_owned()));
+            return Err(Error::InvalidAnswer("the server does not support WebSocket".to_owned()));
         }
         let upgraded = hyper::upgrade::on(answer).await.map_err(|error| cut(&error))?;
         let io = NewestPong::new(TokioIo::new(upgraded));
@@ -94,8 +94,7 @@ impl Socket {
         self.acks.push_back((topic, position));
     }
 
-    /// An ack leaves the queue when it is written: nothing is lost when this is
-    /// dropped half-way.
+    /// An ack leaves the queue when it is written: dropping this future loses nothing.
     async fn send_acks(&mut self) -> Result<(), tokio_websockets::Error> {
         while let Some((topic, position)) = self.acks.front() {
             let ack = format!(r#"{{"command":"ack","topic":"{topic}","position":"{position}"}}"#);
@@ -110,10 +109,10 @@ impl Socket {
         Ok(())
     }
 
-    /// Says goodbye, or answers the server's.
+    /// Sends a close, or answers the server's.
     pub(super) async fn leave(mut self) {
         let closing = async {
-            // What fails here has ended already.
+            // A connection that fails here has already ended.
             let _ = self.stream.close().await;
             while let Some(Ok(_)) = self.stream.next().await {}
         };

@@ -2,7 +2,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 
-/// The updates of one topic's subscription, in short.
+/// Returns the updates of one topic's subscription in short form.
 fn updates(cursors: &mut Cursors, messages: &[&str]) -> Vec<String> {
     let mut updates = VecDeque::new();
     for message in messages {
@@ -118,9 +118,8 @@ fn other_messages_are_handed_back_and_strange_topics_refused() {
     assert!(receive(&envelope("9f.7", 8, "").replace("cars", "boats")).is_err());
 }
 
-/// One envelope that a server may send: it begins so far before or after what it
-/// should begin with, has so many events, may announce what it leaves out, and the
-/// connection may be cut after it.
+/// One envelope of a server: it begins this far before or after its expected start, has this many events, may announce
+/// its gap, and the connection may be cut after it.
 #[derive(Debug, Clone)]
 struct Sent {
     back: u64,
@@ -143,8 +142,7 @@ fn sent() -> impl Strategy<Value = Sent> {
 }
 
 proptest! {
-    /// Whatever a server repeats or leaves out: each event comes once, in order,
-    /// or counted as missed.
+    /// For any repetition and any gap, each event comes once, in order, or counts as missed.
     #[test]
     fn nothing_twice_and_nothing_lost_in_silence(sent in vec(sent(), 0..40)) {
         let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], "9f.0".parse().unwrap());
@@ -197,7 +195,7 @@ fn a_version_replaces_those_before() {
     let patch = version("9f.9", 7, "patch", r#"{"op":"add","path":"/b","value":2}"#);
     let expected = ["connected 9f.0", r#"7={"a":1} to 9f.7"#, r#"9={"a":1,"b":2} to 9f.9"#];
     check("latest", &[confirmation, &whole, &patch, &whole], &expected);
-    // Whatever it had of another stream: versions leave no gap.
+    // For any earlier position in another stream: versions leave no gap.
     check("a.3", &[confirmation, &whole, &patch], &expected);
 }
 
@@ -206,7 +204,7 @@ fn a_patch_of_nothing_is_no_use() {
     let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], "9f.7".parse().unwrap());
     let patch = version("9f.9", 7, "patch", r#"{"op":"add","path":"/b","value":2}"#);
     let received = cursors.receive(patch, Transport::Sse, &mut VecDeque::new());
-    assert!(received.is_err_and(|why| why.contains("never here")));
+    assert!(received.is_err_and(|why| why.contains("unknown version")));
     assert!(!cursors.takes_patches(), "the next connection asks for none");
 }
 
@@ -224,7 +222,7 @@ fn patches_are_asked_for_where_they_are_of_use() {
     assert!(resumed.takes_patches(), "it is a log");
 }
 
-/// In another epoch, and in the same, where it is behind what was said before.
+/// In another epoch, and in the same one before the known position.
 #[test]
 fn an_unknown_value_is_told_and_the_next_version_is_whole() {
     let version = |position: &str, previous: u64, content: &str| {

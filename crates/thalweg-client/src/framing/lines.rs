@@ -1,11 +1,8 @@
-//! HTTP streaming and long polling: one line a message.
+//! HTTP streaming and long polling: one message per line.
 
-use super::{
-    Malformed,
-    unread::{Unread, text},
-};
+use super::unread::{Malformed, Unread, text};
 
-/// Lines, of which empty ones are none.
+/// Splits lines and skips empty ones.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(super) unread: Unread,

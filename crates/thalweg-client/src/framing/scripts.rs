@@ -1,12 +1,9 @@
-//! Forever frame: an endless document, one script a message, which is a string in single
-//! quotes. A string holds no `<`, so a script ends at the first `</script>` after it.
+//! Forever frame: an endless document, with one script per message, which is a string in single quotes. A string holds
+//! no `<`: a script ends at the first `</script>` after it.
 
-use super::{
-    Malformed,
-    unread::{Unread, text},
-};
+use super::unread::{Malformed, Unread, text};
 
-/// The strings that scripts call `receive` with.
+/// The string arguments of the scripts' calls of `receive`.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
     pub(super) unread: Unread,
@@ -31,7 +28,7 @@ fn quoted(piece: &[u8]) -> Option<&[u8]> {
     script.strip_prefix(b"receive('")?.strip_suffix(b"')")
 }
 
-/// The string in single quotes. Its escapes are those of JSON (RFC 8259 §7) but for `\'`.
+/// Parses the string in single quotes. Its escapes are those of JSON (RFC 8259 §7) and `\'`.
 fn string(quoted: &[u8]) -> Result<String, Malformed> {
     let mut string = text(quoted)?;
     if string.contains('\\') {
@@ -59,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_read_back() {
+    fn escapes_are_undone() {
         let mut scripts = Scripts::default();
         let mut check = |quoted: &str, expected| {
             scripts.unread.push(format!("<script>receive('{quoted}')</script>").as_bytes());

@@ -1,20 +1,17 @@
-//! Server-sent events (WHATWG HTML §9.2.6). The message says itself what it is and
-//! where it is, so `event` and `id` are read past.
+//! Server-sent events (WHATWG HTML §9.2.6). The message itself has its kind and position: the parser skips `event` and
+//! `id`.
 
-use super::{
-    Malformed,
-    unread::{Unread, text},
-};
+use super::unread::{Malformed, Unread, text};
 use crate::limits::MESSAGE_BYTES_MAX;
 
-/// Events' data.
+/// The data of events.
 #[derive(Debug, Default)]
 pub(crate) struct Sse {
     pub(super) unread: Unread,
     data: Vec<u8>,
-    /// A line feed that comes next belongs to the carriage return before it.
+    /// Whether a line feed that comes next belongs to the carriage return before it.
     ended_with_return: bool,
-    /// The byte order mark can only stand before the first line.
+    /// Whether the first line has begun: a byte order mark can only precede it.
     is_begun: bool,
 }
 
@@ -53,7 +50,7 @@ impl Sse {
     }
 }
 
-/// The value of a line that is a `data` field.
+/// Returns the value of a `data` line.
 fn data_of(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"data")?;
     if rest.is_empty() {

@@ -1,20 +1,29 @@
-//! Bytes that came and are not read yet.
+//! Received bytes that are not parsed yet.
 
-use super::Malformed;
 use crate::limits::MESSAGE_BYTES_MAX;
 
-/// A buffer that is searched once: what was searched in vain is not searched again.
+/// Bytes that are no frame: one clause with the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("a message has over {} MiB", MESSAGE_BYTES_MAX >> 20)]
+    TooLarge,
+    #[error("a message is not UTF-8")]
+    NotUtf8,
+    #[error("a script passes no string")]
+    NoString,
+}
+
+/// A buffer that searches each byte once.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     bytes: Vec<u8>,
-    /// Where the unread bytes begin.
+    /// The index of the first unread byte.
     at: usize,
-    /// Up to where they hold no end.
+    /// Bytes up to here hold no delimiter.
     searched: usize,
 }
 
 impl Unread {
-    /// Takes the next bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.at);
         self.searched -= self.at;
@@ -22,13 +31,13 @@ impl Unread {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The bytes before the next `end`, which is taken away; `None` until it is there.
+    /// Returns the bytes before the next `end`, and removes both; `None` until `end` is there.
     pub(crate) fn until(&mut self, end: &[u8]) -> Result<Option<&[u8]>, Malformed> {
         let found = memchr::memmem::find(&self.bytes[self.searched..], end);
         self.take(found, end.len())
     }
 
-    /// The same, with either of two bytes for an end; which one it was.
+    /// Returns the bytes before the next of two delimiters, and which of them it is.
     pub(crate) fn until_either(
         &mut self,
         one: u8,
@@ -39,7 +48,7 @@ impl Unread {
         Ok(self.take(found, 1)?.zip(end))
     }
 
-    /// Takes one byte away if it is next; whether anything is next at all.
+    /// Skips one byte if it is next; returns whether any byte is next.
     pub(crate) fn skip(&mut self, byte: u8) -> bool {
         let next = self.bytes.get(self.at);
         let is_any = next.is_some();
@@ -52,7 +61,7 @@ impl Unread {
 
     fn take(&mut self, found: Option<usize>, end_len: usize) -> Result<Option<&[u8]>, Malformed> {
         let Some(found) = found else {
-            // The last bytes may be the beginning of an end.
+            // The last bytes may be the beginning of a delimiter.
             self.searched = self.at.max(self.bytes.len().saturating_sub(end_len - 1));
             let is_too_large = self.bytes.len() - self.at > MESSAGE_BYTES_MAX;
             return if is_too_large { Err(Malformed::TooLarge) } else { Ok(None) };
@@ -64,7 +73,7 @@ impl Unread {
     }
 }
 
-/// Bytes as a message's text.
+/// Returns bytes as a message's text.
 pub(crate) fn text(bytes: &[u8]) -> Result<String, Malformed> {
     std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Malformed::NotUtf8)
 }

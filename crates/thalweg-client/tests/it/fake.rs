@@ -1,4 +1,4 @@
-//! A server that says what a test tells it to.
+//! A server that follows a test's script.
 
 use thalweg_client::{Client, Error, Options, Subscribe, Subscription, Transport, Update};
 use thalweg_testing::{ReservedPort, patiently};
@@ -8,10 +8,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// Listens; a test accepts one connection after the other.
+/// A listener; a test accepts one connection after the other.
 pub(crate) struct Fake {
     listener: TcpListener,
-    /// Reserved, so that no client of another test, whose server is gone, reconnects here.
+    /// Reserved: no client of another test, whose server has ended, reconnects here.
     _port: ReservedPort,
 }
 
@@ -52,16 +52,16 @@ impl Fake {
         patiently("a connection", self.listener.accept()).await.expect("a connection").0
     }
 
-    /// The next connection, and its request's head.
+    /// Accepts the next connection, and reads its request's head.
     pub(crate) async fn accept(&self) -> Peer {
         let mut peer = Peer { socket: self.socket().await, head: String::new() };
-        peer.hear_head().await;
+        peer.read_head().await;
         peer
     }
 }
 
 impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
-    pub(crate) async fn hear_head(&mut self) {
+    pub(crate) async fn read_head(&mut self) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let byte = patiently("a head", self.socket.read_u8()).await;
@@ -70,8 +70,8 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
         self.head = String::from_utf8(head).expect("a head is text");
     }
 
-    /// A body of known length.
-    pub(crate) async fn hear_body(&mut self) -> String {
+    /// Reads a body of known length.
+    pub(crate) async fn read_body(&mut self) -> String {
         let length = self.header("content-length").parse().expect("a length");
         let mut body = vec![0; length];
         self.socket.read_exact(&mut body).await.expect("the whole body");
@@ -93,19 +93,19 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
         self.socket.flush().await.expect("a client that listens");
     }
 
-    /// The head of a response that ends with the connection.
+    /// Sends the head of a response that ends with the connection.
     pub(crate) async fn stream(&mut self, content_type: &str) {
         self.say(format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n")).await;
     }
 
-    /// A whole response.
+    /// Sends a whole response.
     pub(crate) async fn answer(&mut self, status: u16, headers: &str, body: &str) {
         let length = body.len();
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n{headers}\r\n");
         self.say(head + body).await;
     }
 
-    /// Says yes to a WebSocket.
+    /// Accepts a WebSocket.
     pub(crate) async fn upgrade(&mut self) {
         let accept = accept_key(self.header("sec-websocket-key")).expect("a good key");
         self.say(format!(
@@ -115,7 +115,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
         .await;
     }
 
-    /// A text message, under 64 KiB.
+    /// Sends a text message, under 64 KiB.
     pub(crate) async fn frame(&mut self, text: &str) {
         let length = u16::try_from(text.len()).expect("a short message");
         let mut frame = vec![0x81];
@@ -136,8 +136,8 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
         self.say(frame).await;
     }
 
-    /// The client's next text message, under 126 bytes.
-    pub(crate) async fn hear_frame(&mut self) -> String {
+    /// Reads the client's next text message, under 126 bytes.
+    pub(crate) async fn read_frame(&mut self) -> String {
         let mut head = [0; 6];
         self.socket.read_exact(&mut head).await.expect("a frame's head");
         assert_eq!((head[0], head[1] & 0x80), (0x81, 0x80), "a whole masked text frame");
@@ -150,8 +150,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
     }
 }
 
-/// An envelope of `cars` whose events are their own offsets; without any, a
-/// confirmation.
+/// Returns an envelope of `cars` whose events are their own offsets; an empty range gives a confirmation.
 pub(crate) fn envelope(offsets: std::ops::Range<u64>) -> String {
     let (first, last) = (offsets.start, offsets.end - 1);
     let events: Vec<String> = offsets.map(|offset| offset.to_string()).collect();
@@ -159,7 +158,7 @@ pub(crate) fn envelope(offsets: std::ops::Range<u64>) -> String {
     format!(r#"{{"topic":"cars","position":"9f.{last}","first":{first},"events":[{events}]}}"#)
 }
 
-/// What comes next, in short.
+/// Returns the next update in short form.
 pub(crate) async fn next(subscription: &mut Subscription) -> String {
     let update = patiently("an update", subscription.next()).await;
     update.map_or_else(|error| format!("error: {error}"), |update| short(&update))
@@ -181,7 +180,7 @@ fn short(update: &Update) -> String {
     }
 }
 
-/// Everything expected comes, in this order.
+/// Checks that these updates come, in this order.
 pub(crate) async fn expect(subscription: &mut Subscription, expected: &[&str]) {
     for expected in expected {
         let update = next(subscription).await;
@@ -189,7 +188,7 @@ pub(crate) async fn expect(subscription: &mut Subscription, expected: &[&str]) {
     }
 }
 
-/// Both at once.
+/// Runs both at once.
 pub(crate) async fn both(server: impl Future<Output = ()>, client: impl Future<Output = ()>) {
     let both = async { tokio::join!(server, client) };
     patiently("both to end", both).await;

@@ -1,5 +1,5 @@
-//! The client against servers that play a script: cuts, closes, gaps, refusals,
-//! repetitions. Against the real server: `crates/thalweg/tests/it`.
+//! Tests the client against servers that follow a script: cuts, closes, gaps, refusals, repetitions. Tests against the
+//! real server: `crates/thalweg/tests/it`.
 
 mod fake;
 mod publishing;

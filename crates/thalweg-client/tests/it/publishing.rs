@@ -1,4 +1,4 @@
-//! Publishing safely, and reading.
+//! Tests publishing and reading.
 
 use bytes::Bytes;
 use thalweg_client::{Error, StartAt};
@@ -14,12 +14,12 @@ async fn a_publish_is_repeated_with_its_key_until_it_is_answered() {
     let server = async {
         let mut peer = fake.accept().await;
         let key = peer.header("idempotency-key").to_owned();
-        assert_eq!(peer.hear_body().await, "{\"speed\":39}");
+        assert_eq!(peer.read_body().await, "{\"speed\":39}");
         drop(peer);
         let again = async |status: u16, headers: &str, body: &str| {
             let mut peer = fake.accept().await;
             assert_eq!(peer.header("idempotency-key"), key);
-            assert_eq!(peer.hear_body().await, "{\"speed\":39}");
+            assert_eq!(peer.read_body().await, "{\"speed\":39}");
             peer.answer(status, headers, body).await;
         };
         again(503, "Connection: close\r\n", "").await;
@@ -27,7 +27,7 @@ async fn a_publish_is_repeated_with_its_key_until_it_is_answered() {
         again(200, "Idempotency-Replayed: true\r\nConnection: close\r\n", PUBLISHED).await;
         let mut peer = fake.accept().await;
         assert_ne!(peer.header("idempotency-key"), key, "another event, another key");
-        peer.hear_body().await;
+        peer.read_body().await;
         peer.answer(200, "", PUBLISHED).await;
     };
     let publisher = async {
@@ -48,13 +48,13 @@ async fn a_kept_connection_that_has_ended_is_no_failure() {
     let client = fake.client();
     let server = async {
         let mut peer = fake.accept().await;
-        peer.hear_body().await;
+        peer.read_body().await;
         peer.answer(200, "", PUBLISHED).await;
-        // It ends when the next request is on its way already.
-        peer.hear_head().await;
+        // The connection ends when the next request is already on its way.
+        peer.read_head().await;
         drop(peer);
         let mut peer = fake.accept().await;
-        peer.hear_body().await;
+        peer.read_body().await;
         peer.answer(200, "", PUBLISHED).await;
     };
     let publisher = async {
@@ -73,7 +73,7 @@ async fn a_lasting_refusal_is_not_repeated() {
     let client = fake.client();
     let server = async {
         let mut peer = fake.accept().await;
-        peer.hear_body().await;
+        peer.read_body().await;
         peer.answer(400, "", r#"{"error":{"code":"bad_event","message":"not JSON"}}"#).await;
     };
     let publisher = async {
@@ -117,16 +117,16 @@ async fn history_and_topics_are_read_page_by_page() {
         assert!(peer.asked().starts_with("GET /v1/topics/cars?limit=2&cursor=earliest "));
         let history = r#"{"topic":"cars","position":"9f.2","first":1,"events":[{"a": 1},2],"head":"9f.9","gap":{"missed":4,"reason":"trimmed"}}"#;
         peer.answer(200, "", history).await;
-        peer.hear_head().await;
+        peer.read_head().await;
         let row = |n: u32| {
             format!(r#"{{"topic":"t{n:04}","position":"1.0","events":0,"subscribers":0}}"#)
         };
         let rows: Vec<String> = (0..1000).map(row).collect();
         peer.answer(200, "", &format!(r#"{{"topics":[{}]}}"#, rows.join(","))).await;
-        peer.hear_head().await;
+        peer.read_head().await;
         assert!(peer.asked().contains("&after=t0999 "), "{}", peer.asked());
         peer.answer(200, "", &format!(r#"{{"topics":[{}]}}"#, row(1000))).await;
-        peer.hear_head().await;
+        peer.read_head().await;
         peer.answer(200, "", "<html>").await;
     };
     let reader = async {
@@ -134,7 +134,7 @@ async fn history_and_topics_are_read_page_by_page() {
         assert_eq!((read.events[0].get(), read.head.as_str()), ("{\"a\": 1}", "9f.9"));
         assert_eq!(read.gap.and_then(|gap| gap.missed), Some(4));
         assert_eq!(client.topics().await.unwrap().len(), 1001);
-        assert!(matches!(client.topics().await, Err(Error::Stranger(_))));
+        assert!(matches!(client.topics().await, Err(Error::InvalidAnswer(_))));
     };
     both(server, reader).await;
 }

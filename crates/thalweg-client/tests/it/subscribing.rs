@@ -1,4 +1,4 @@
-//! Coming back: after cuts, closes, silence and refusals.
+//! Tests reconnecting: after cuts, closes, silence and refusals.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ async fn silence_is_an_end() {
     };
     let client = async {
         expect(&mut subscription, &["connected", "disconnected nothing received for 900ms"]).await;
-        // The next attempt begins; its silence is not waited for.
+        // The next attempt begins; the test does not wait for its silence.
         tokio::select! {
             _ = subscription.next() => {}
             () = came_back.notified() => {}
@@ -142,13 +142,13 @@ async fn a_passing_refusal_is_waited_for_and_a_lasting_one_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_strangers_answer_is_an_error() {
+async fn an_invalid_answer_is_an_error() {
     let fake = Fake::start().await;
     let mut subscription = fake.subscribe(Transport::Sse);
     let server = async { fake.accept().await.stream("text/html").await };
     let client = async {
-        let stranger = "error: it answered with text/html instead of text/event-stream";
-        expect(&mut subscription, &[stranger]).await;
+        let other_server = "error: the server answered with text/html instead of text/event-stream";
+        expect(&mut subscription, &[other_server]).await;
     };
     both(server, client).await;
 }
@@ -186,7 +186,11 @@ async fn what_makes_no_sense_ends_the_connection_only() {
         peer.say(envelope(8..9) + "\n").await;
     };
     let client = async {
-        expect(&mut subscription, &["connected", "disconnected no message"]).await;
+        expect(
+            &mut subscription,
+            &["connected", "disconnected invalid message: expected value at line 1 column 1"],
+        )
+        .await;
         expect(&mut subscription, &["events 8", "connected"]).await;
     };
     both(server, client).await;
@@ -247,7 +251,7 @@ async fn every_end_is_told_with_its_code_and_reason() {
     assert_eq!(codes, EndCode::ALL.map(EndCode::name));
 }
 
-/// `next` is dropped again and again, wherever it is: nothing is lost.
+/// Dropping `next` at any point loses nothing.
 #[tokio::test]
 async fn an_impatient_caller_loses_nothing() {
     let fake = Fake::start().await;

@@ -1,4 +1,4 @@
-//! Whom the client trusts.
+//! Tests which servers the client trusts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::fake::{Fake, Peer, both};
 
 const TOPICS: &str = r#"{"topics":[]}"#;
 
-/// A certificate that nobody knows, and an end that presents it.
+/// A certificate of an unknown authority, and a server that presents it.
 fn identity() -> (String, TlsAcceptor) {
     let made =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a usable certificate");
@@ -41,7 +41,7 @@ async fn an_unknown_certificate_is_refused_unless_it_is_named() {
         for _ in 0..2 {
             let socket = acceptor.accept(fake.socket().await).await.unwrap();
             let mut peer = Peer { socket, head: String::new() };
-            peer.hear_head().await;
+            peer.read_head().await;
             assert_eq!(peer.header("authorization"), "Bearer secret");
             peer.answer(200, "", TOPICS).await;
         }
@@ -51,7 +51,7 @@ async fn an_unknown_certificate_is_refused_unless_it_is_named() {
         let options = Options { cacert: Some(file.clone()), ..Options::default() };
         let insecure = Options { is_insecure: true, ..Options::default() };
         match client(Options::default()).topics().await {
-            // A machine without authorities says so already when the client is made.
+            // On a machine without authorities creating the client fails.
             Err(Error::Untrusted(_)) => {}
             other => panic!("trusted: {other:?}"),
         }

@@ -1,4 +1,4 @@
-//! What is particular to one transport.
+//! Tests the particulars of each transport.
 
 use thalweg_client::{Http, Options, Subscribe, Transport};
 
@@ -25,7 +25,7 @@ async fn with_a_window_what_was_taken_is_acked_when_more_is_asked_for() {
         checked.send(()).unwrap();
         peer.frame(&envelope(10..11)).await;
         let ack = r#"{"command":"ack","topic":"cars","position":"9f.9"}"#;
-        assert_eq!(peer.hear_frame().await, ack);
+        assert_eq!(peer.read_frame().await, ack);
         let shut = r#"{"error":{"code":"bad_command","message":"no window"}}"#;
         peer.frame(shut).await;
     };
@@ -52,10 +52,10 @@ async fn polls_begin_without_waiting_and_go_on_where_the_last_ended() {
         );
         peer.answer(200, ndjson, &(envelope(8..8) + "\n")).await;
         // The connection is kept.
-        peer.hear_head().await;
+        peer.read_head().await;
         assert!(peer.asked().contains("?cursor=9f.7&policy=skip&deltas=patch&wait=25000ms "));
         peer.answer(200, ndjson, &(envelope(8..8) + "\n" + &envelope(8..10) + "\n")).await;
-        peer.hear_head().await;
+        peer.read_head().await;
         assert!(peer.asked().contains("?cursor=9f.9&"), "{}", peer.asked());
         let body = envelope(10..10) + "\n" + &envelope(10..12) + "\n";
         peer.answer(200, ndjson, &body).await;
@@ -95,7 +95,7 @@ async fn a_poll_cut_short_is_asked_again() {
 }
 
 #[tokio::test]
-async fn gaps_and_the_close_are_heard_over_sse() {
+async fn gaps_and_the_close_come_over_sse() {
     let fake = Fake::start().await;
     let mut subscription = fake.subscribe(Transport::Sse);
     let server = async {
@@ -169,7 +169,7 @@ async fn http2_begins_with_its_preface() {
     let fake = Fake::start().await;
     let client = fake.client_with(Options { http: Http::Http2, ..Options::default() });
     let server = async {
-        // RFC 9113 §3.4: what comes first looks like a request's head.
+        // RFC 9113 §3.4: the preface looks like a request's head.
         assert_eq!(fake.accept().await.head, "PRI * HTTP/2.0\r\n\r\n");
     };
     let asking = async {

@@ -1,10 +1,10 @@
-//! How many rows a second one core encodes, from JSON to a frame of a stream.
+//! Measures how many rows per second one core encodes, from JSON to a frame of a stream.
 //!
 //! ```sh
 //! taskset -c 0 cargo run --release -p thalweg-columns --example encoding
 //! ```
 //!
-//! A number behind it says how many ms each line takes, so that two builds can take turns.
+//! An argument sets the ms per sample: two builds can then alternate.
 
 mod samples;
 

@@ -1,6 +1,6 @@
-//! Rows of several kinds, so that what makes one kind cheap is seen not to make another dear.
+//! Rows of several kinds: an optimization for one kind must not slow another one down.
 
-/// A name, what its columns are declared as, and so many rows of it.
+/// A name, the declarations of its columns, and a function that makes this many rows.
 pub(crate) type Sample = (&'static str, &'static [&'static str], fn(usize) -> Vec<u8>);
 
 pub(crate) const SAMPLES: [Sample; 4] = [
@@ -24,7 +24,7 @@ const CARS: [&str; 11] = [
     "trip:time",
 ];
 
-/// Experiment A's `car_live_data` as published, with what changes from row to row.
+/// Experiment A's `car_live_data` as published, with the values that differ between rows.
 fn cars(rows: usize) -> Vec<u8> {
     joined(rows, |row| format!("[{}]", car(row).join(",")))
 }
@@ -39,7 +39,7 @@ fn cars_as_objects(rows: usize) -> Vec<u8> {
     })
 }
 
-/// A car that stands still.
+/// One car that does not move.
 fn one_car(rows: usize) -> Vec<u8> {
     joined(rows, |_| format!("[{}]", car(12_345).join(",")))
 }
@@ -76,7 +76,7 @@ const ALL_NEW: [&str; 8] = [
     "bool:bool",
 ];
 
-/// Rows in which every value is another one, of another length, and some are null.
+/// Rows without repeated values, of different lengths, some null.
 fn all_new(rows: usize) -> Vec<u8> {
     let mut random = Random(1);
     joined(rows, |row| {
@@ -112,7 +112,7 @@ fn joined(rows: usize, row: impl FnMut(usize) -> String) -> Vec<u8> {
     (0..rows).map(row).collect::<Vec<_>>().join(",").into_bytes()
 }
 
-/// Numbers that are the same in each run: Knuth's MMIX generator, of which the upper bits are random.
+/// Knuth's MMIX generator, whose upper bits are random: the same numbers in every run.
 struct Random(u64);
 
 impl Random {
@@ -121,13 +121,13 @@ impl Random {
         (self.0 >> 11) % bound
     }
 
-    /// Of one to six digits.
+    /// A number of one to six digits.
     fn short(&mut self) -> u64 {
         let digits = self.below(6) as u32 + 1;
         self.below(10_u64.pow(digits))
     }
 
-    /// As doubles are that were computed: in 15 to 18 digits.
+    /// A computed double: 15 to 18 digits.
     fn fraction(&mut self) -> f64 {
         self.below(1 << 53) as f64 / (1_u64 << 53) as f64
     }

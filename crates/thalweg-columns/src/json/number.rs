@@ -1,4 +1,4 @@
-//! Numbers: of any kind, or of one that a column expects.
+//! Reads numbers of any kind, or of the kind that a column expects.
 
 use super::{Reader, Value};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl<'a> Reader<'a> {
-    /// The number that comes next.
+    /// Reads the next number.
     #[inline]
     pub(super) fn number(&mut self) -> Value<'a> {
         let start = self.at;
@@ -27,8 +27,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The integer that comes next, if it is a short one without exponent, in quotes or not. Otherwise
-    /// nothing is read: [`Self::value`] knows what it is.
+    /// Reads the next integer if it is short and without exponent, in quotes or not. Otherwise reads nothing:
+    /// [`Self::value`] handles the value.
     #[inline]
     pub(crate) fn int(&mut self, may_have_quotes: bool) -> Option<i64> {
         let number = self.short_decimal(may_have_quotes).filter(|number| !number.has_point)?;
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
         Some(int)
     }
 
-    /// The same for a double. Of integers it has those that are exact in one.
+    /// Reads the next double in the same way. An integer must be exact in a double.
     #[inline]
     pub(crate) fn double(&mut self, may_have_quotes: bool) -> Option<f64> {
         let number = self.short_decimal(may_have_quotes)?;
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         Some(number.double())
     }
 
-    /// A number without exponent that does not overflow.
+    /// Returns a number without exponent that does not overflow.
     #[inline(always)]
     fn short_decimal(&self, may_have_quotes: bool) -> Option<Decimal> {
         let has_quotes = may_have_quotes && self.peek() == Some(b'"');
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is at `start` up to its exponent.
+    /// Returns the number at `start` up to its exponent.
     #[inline(always)]
     fn decimal(&self, start: usize) -> Decimal {
         let is_negative = self.bytes.get(start) == Some(&b'-');
@@ -82,13 +82,13 @@ impl<'a> Reader<'a> {
         Decimal { is_negative, digits: number, count, fraction, has_point, end }
     }
 
-    /// The digits at `at`, which a point may follow, and where they end.
+    /// Returns the digits at `at`, which a point may follow, and where they end.
     #[inline]
     fn whole(&self, at: usize) -> (u64, usize) {
         let word = words::load(self.bytes, at);
         let (digits, count) = words::digits(word);
-        // The doubles of a column mostly have one number of digits here. Such a branch is foreseen, and what
-        // comes behind the point need not wait for the count.
+        // The doubles of a column mostly have equally many digits here. The branch is predicted, and the code after it
+        // need not wait for the count.
         let is_point = |place: usize| count == place && (word >> (8 * place)) as u8 == b'.';
         match count {
             _ if is_point(2) => (digits, at + 2),
@@ -123,18 +123,18 @@ impl<'a> Reader<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Decimal {
     is_negative: bool,
-    /// Without the point. They overflow where there are more than [`DIGITS_MAX`].
+    /// Without the point. They overflow if there are more than [`DIGITS_MAX`].
     digits: u64,
     count: usize,
-    /// How many of them come behind the point.
+    /// Number of digits after the point.
     fraction: usize,
     has_point: bool,
-    /// Where it ends.
+    /// Where the number ends.
     end: usize,
 }
 
 impl Decimal {
-    /// Without its fraction. JSON's -0 is none.
+    /// Returns the integer, without its fraction. JSON's -0 is no integer.
     #[inline]
     fn int(&self) -> Option<i64> {
         let digits = i64::try_from(self.digits).ok()?;

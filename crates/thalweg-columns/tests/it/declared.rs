@@ -24,7 +24,7 @@ fn values_are_read_as_declared() {
         ],
         0,
     );
-    // As JSON.stringify(1e20) writes it.
+    // The form of JSON.stringify(1e20).
     let huge = "[100000000000000000000],[-18446744073709551616]";
     check(&["a:double"], huge, &[json!([1e20]), json!([-18_446_744_073_709_551_616.0])], 0);
     let whole =
@@ -71,7 +71,7 @@ fn numbers_of_times_count_their_unit() {
 
 #[test]
 fn times_that_readers_do_not_have_are_null_and_counted() {
-    // Outside of the years 1 to 9999 DuckDB, pyarrow and apache-arrow fail over the whole batch.
+    // DuckDB, pyarrow and apache-arrow reject a whole batch with an instant outside the years 1 to 9999.
     let first = json!({ "ms": -62135596800000_i64 });
     let last = json!({ "ms": 253402300799999_i64 });
     for (declared, rows, expected, unreadable) in [
@@ -96,7 +96,7 @@ fn values_that_no_type_holds_are_null_and_counted() {
 #[test]
 fn what_cannot_be_read_is_null_and_counted() {
     check(&["a:double"], r#"["NaN"],["-inf"]"#, &[json!([null]), json!([null])], 2);
-    // As doubles these would be rounded to integers.
+    // A double would round these to integers.
     let fractions = "[4503599627370497.25],[1e-400],[1e19],[1e99999999999999999999],[12e-1]";
     check(&["a:int"], fractions, &[(); 5].map(|()| json!([null])), 5);
     check(

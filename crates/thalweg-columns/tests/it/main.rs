@@ -1,4 +1,4 @@
-//! Streams of columns, read by Arrow's own reader.
+//! Tests streams of columns with Arrow's own reader.
 
 mod declared;
 mod reading;

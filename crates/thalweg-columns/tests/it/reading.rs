@@ -1,4 +1,4 @@
-//! Arrow's own reader, as JSON.
+//! Arrow's own reader, with JSON as its output.
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types};
 use arrow_ipc::reader::StreamReader;
@@ -11,7 +11,7 @@ pub(crate) struct Stream {
     pub(crate) batches: Vec<RecordBatch>,
 }
 
-/// Reads a whole stream; one that is no stream fails the test.
+/// Reads a whole stream; an invalid stream fails the test.
 pub(crate) fn read(bytes: &[u8]) -> Stream {
     let reader = StreamReader::try_new(bytes, None).expect("a schema");
     let schema = Schema::clone(&reader.schema());
@@ -20,7 +20,7 @@ pub(crate) fn read(bytes: &[u8]) -> Stream {
 }
 
 impl Stream {
-    /// All rows: the offset of each, and its values by column.
+    /// Returns all rows: the offset of each, and its values by column.
     pub(crate) fn rows(&self) -> Vec<(u64, Vec<Value>)> {
         let rows = self.batches.iter().flat_map(|batch| {
             (0..batch.num_rows()).map(move |row| {
@@ -33,7 +33,7 @@ impl Stream {
         rows.collect()
     }
 
-    /// The columns but that of the offsets, as `name:type`.
+    /// Returns the columns without the offset column, as `name:type`.
     pub(crate) fn columns(&self) -> Vec<String> {
         let fields = self.schema.fields().iter().skip(1);
         fields.map(|field| format!("{}:{}", field.name(), field.data_type())).collect()
@@ -59,7 +59,7 @@ fn value(array: &dyn Array, field: &Field, row: usize) -> Value {
         DataType::Utf8 => {
             assert_eq!(field.metadata()["thalweg.type"], "json");
             let text = array.as_string::<i32>().value(row);
-            // Some valid JSON is beyond this parser: numbers beyond all doubles, half surrogate pairs.
+            // This parser rejects some valid JSON: numbers beyond all doubles, half surrogate pairs.
             serde_json::from_str(text).unwrap_or_else(|_| json!({ "as written": text }))
         }
         other => panic!("{other}"),

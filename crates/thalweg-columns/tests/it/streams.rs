@@ -8,7 +8,7 @@ fn joined(rows: &[Value]) -> Vec<u8> {
     rows.iter().map(Value::to_string).collect::<Vec<_>>().join(",").into_bytes()
 }
 
-/// A stream of these batches, the first row at offset 1.
+/// Writes a stream of these batches, the first row at offset 1.
 fn stream(columns: &Columns, batches: &[&[Value]]) -> Vec<u8> {
     let mut out = Vec::new();
     columns.write_schema(&[("thalweg.topic", "cars"), ("thalweg.epoch", "9f")], &mut out);
@@ -22,7 +22,7 @@ fn stream(columns: &Columns, batches: &[&[Value]]) -> Vec<u8> {
     out
 }
 
-/// What `row` should be read as, column by column.
+/// Returns the expected values of `row`, column by column.
 fn expected(row: &Value, stream: &Stream) -> Vec<Value> {
     let fields = stream.schema.fields().iter().skip(1).enumerate();
     let cells = fields.map(|(index, field)| {
@@ -45,7 +45,7 @@ fn expected(row: &Value, stream: &Stream) -> Vec<Value> {
     cells.collect()
 }
 
-/// Reads what was written of `batches`, and compares.
+/// Reads the stream of `batches` and compares.
 fn check(batches: &[&[Value]]) -> Stream {
     let all = joined(&batches.concat());
     let columns = Columns::infer(&all);
@@ -123,9 +123,9 @@ fn rows_that_do_not_fit_are_refused_whole() {
     }
 }
 
-/// Those that no double holds exactly.
+/// Returns whether a row has an integer that a double does not hold exactly.
 fn has_large_integers(rows: &[Value]) -> bool {
-    let is_large = |cell: &Value| cell.as_i64().is_some_and(|it| it.unsigned_abs() > 1 << 53);
+    let is_large = |cell: &Value| cell.as_i64().is_some_and(|int| int.unsigned_abs() > 1 << 53);
     rows.iter().any(|row| match row {
         Value::Array(cells) => cells.iter().any(is_large),
         Value::Object(members) => members.values().any(is_large),
@@ -133,7 +133,7 @@ fn has_large_integers(rows: &[Value]) -> bool {
     })
 }
 
-/// Values with many nulls and few distinct strings, so that types meet.
+/// Values with many nulls and few distinct strings: types meet.
 fn cell() -> impl Strategy<Value = Value> {
     prop_oneof![
         3 => Just(Value::Null),
@@ -151,7 +151,7 @@ fn cell() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A kind of row, and its values: of one type for each column, or of any.
+/// A kind of row, and values of one type per column or of any type.
 fn rows() -> impl Strategy<Value = Vec<Value>> {
     let object = proptest::collection::vec(("[a-d]|_{1,2}offset|\\PC", cell()), 0..5)
         .prop_map(|members| Value::Object(members.into_iter().collect::<Map<_, _>>()));
@@ -171,7 +171,7 @@ proptest! {
         };
         let cut = cut.min(rows.len() - 1);
         if !rows.iter().any(is_renamed) {
-            check(&[&rows[..cut], &rows[cut..]].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>());
+            check(&[&rows[..cut], &rows[cut..]].into_iter().filter(|rows| !rows.is_empty()).collect::<Vec<_>>());
         } else {
             let columns = Columns::infer(&joined(&rows));
             prop_assert_eq!(read(&stream(&columns, &[&rows])).rows().len(), rows.len());

@@ -1,4 +1,4 @@
-//! Columns whose values are of one type, as they mostly are, and once in a while are not.
+//! Columns whose values mostly have one type, with rare exceptions.
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use serde_json::{Map, Value, json};
@@ -6,20 +6,20 @@ use thalweg_columns::Columns;
 
 use crate::reading::read;
 
-/// A column's values: what says them in JSON, and what they are read as where the column is declared.
+/// A column's value: its JSON, and the value read from a declared column.
 type Cell = (String, Value);
 
 fn said(value: Value) -> Cell {
     (value.to_string(), value)
 }
 
-/// Of a type's usual values, one that is not among them, or null.
+/// A type's usual values, one exception, or null.
 fn cells(kind: &'static str) -> BoxedStrategy<Cell> {
     let null = Just(said(Value::Null));
     let usual = match kind {
         "int" => prop_oneof![
             (any::<i64>(), 0..63_u32).prop_map(|(number, shift)| said(json!(number >> shift))),
-            // In quotes, and as a number that happens to have no fraction.
+            // In quotes, and as a number without a fraction.
             any::<i64>().prop_map(|number| (format!(r#""{number}""#), json!(number))),
             any::<i32>().prop_map(|number| (format!("{number}.0"), json!(number))),
             Just((r#""1.""#.to_owned(), Value::Null)),
@@ -88,7 +88,7 @@ fn instant(ms: u64) -> Cell {
     (json!(text).to_string(), json!({ "ms": ms }))
 }
 
-/// An instant as other languages write it.
+/// An instant in the form of other languages.
 fn written_elsewhere((ms, writer): (u64, usize)) -> Cell {
     let instant = std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms);
     let utc = humantime::format_rfc3339_micros(instant).to_string();
@@ -106,7 +106,7 @@ fn written_elsewhere((ms, writer): (u64, usize)) -> Cell {
 
 const KINDS: [&str; 5] = ["int", "double", "string", "time", "bool"];
 
-/// Kinds of columns, and rows of them.
+/// Kinds of columns, and their rows.
 fn table() -> impl Strategy<Value = (Vec<&'static str>, Vec<Vec<Cell>>)> {
     vec(proptest::sample::select(&KINDS[..]), 1..5).prop_flat_map(|kinds| {
         let row: Vec<_> = kinds.iter().map(|kind| cells(kind)).collect();
@@ -168,7 +168,7 @@ proptest! {
 
     #[test]
     fn inferred_values_are_those_of_the_json((_, rows) in table()) {
-        // As one column of JSON they are what they were.
+        // One column of JSON keeps them unchanged.
         let objects = as_objects(&rows);
         let parsed: Vec<Map<String, Value>> =
             serde_json::from_str(&format!("[{objects}]")).expect("JSON");
@@ -209,7 +209,7 @@ proptest! {
 
 #[test]
 fn a_string_with_an_escape_is_not_the_one_before() {
-    // The second and third begin with what the first says.
+    // The second and third begin with the text of the first.
     let rows =
         r#"["a\\"],["a\\"],["a\\\""],["a"],["a"],["\u0061"],["a"],[""],["aaaaaaaa"],["aaaaaaaaa"]"#;
     let expected: Vec<Vec<Value>> = serde_json::from_str(&format!("[{rows}]")).expect("JSON");
@@ -229,7 +229,7 @@ fn a_name_with_a_backslash_is_found() {
 
 #[test]
 fn a_name_with_quotes_is_no_json() {
-    // What the first name says is also what the next row looks like.
+    // The text of the first name also looks like the next row.
     let rows = r#"{"a\":1},{":1,"a":2},{"a":1},{"b":1},{"a":3}"#;
     let columns = Columns::infer(rows.as_bytes());
     let cells = |row: [i64; 3]| row.map(|cell| if cell == 0 { Value::Null } else { json!(cell) });

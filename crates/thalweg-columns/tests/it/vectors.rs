@@ -1,5 +1,5 @@
-//! The golden vectors of `vectors/arrow.json`, whose README says what each case means. What is in them
-//! besides topic, epoch, declaration and rows is made here, and compared byte for byte.
+//! The golden vectors of `vectors/arrow.json`, whose README explains each case. The test makes every output from topic,
+//! epoch, declaration and rows, and compares byte for byte.
 
 use arrow_ipc::root_as_message;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::reading::read;
 
 const PATH: &str = "vectors/arrow.json";
 
-/// What is made goes here if it is not what the file has.
+/// The output goes here if it differs from the file.
 const MADE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/arrow.json");
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ struct Frame {
 }
 
 impl Stream {
-    /// Its columns; `None` for a topic without events and declaration.
+    /// The case's columns; `None` for a topic without events and declaration.
     fn schema(&self) -> Option<Columns> {
         let rows: Vec<&str> =
             self.frames.iter().flat_map(|frame| &frame.rows).map(String::as_str).collect();
@@ -58,7 +58,7 @@ impl Stream {
         }
     }
 
-    /// The same case with all that is made of it.
+    /// The same case with all its outputs.
     fn made(&self) -> Self {
         let metadata = [("thalweg.topic", &*self.topic), ("thalweg.epoch", &*self.epoch)];
         let close = self.close.to_string();
@@ -121,7 +121,7 @@ fn streams_are_those_of_the_vectors() {
     }
 }
 
-/// Messages, each in hexadecimal; the end of a stream is one, too.
+/// Messages in hexadecimal; the end of a stream is one, too.
 fn messages(mut bytes: &[u8]) -> Vec<String> {
     let mut messages = Vec::new();
     while let Some(prefix) = bytes.first_chunk::<8>() {

@@ -1,16 +1,16 @@
 use super::{Delivered, Feeds, ResponseMode, Sent, Subscriber, subscriber::is_at_head};
-use crate::stream::{Cursor, Frames};
+use crate::stream::{Cursor, Feed as _, Frames as _};
 
-/// All that is due to a subscriber, as one piece of memory that it shares with others.
+/// All bytes that are due to a subscriber, in one piece of memory that it shares with others.
 #[derive(Debug)]
 pub struct AtOnce<'f> {
-    /// What to send, without a copy; not empty.
+    /// The bytes to send, without a copy. They are not empty.
     pub bytes: &'f [u8],
-    /// What that moves.
+    /// The move of the subscriber's cursor.
     pub step: Step,
 }
 
-/// A subscription on its way from one place in its feed to another.
+/// A subscription's move from one place in its feed to another.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
     index: u16,
@@ -20,9 +20,8 @@ pub struct Step {
 }
 
 impl Subscriber {
-    /// What is due to a subscriber that keeps up, if one topic has something for it, and nothing else
-    /// is to be sent: as for most visits. `None` says nothing of what is due: [`Self::deliver`] finds that
-    /// out.
+    /// Returns the bytes that are due to a subscriber that keeps up, if they are of one topic and nothing else is
+    /// due, as in most visits. After `None` only [`Self::deliver`] can tell what is due.
     #[inline]
     pub fn due_at_once<'f>(&self, feeds: &'f impl Feeds, now_us: u64) -> Option<AtOnce<'f>> {
         let has_more = !self.control.is_empty()
@@ -38,7 +37,7 @@ impl Subscriber {
         for (index, subscription) in (0..).zip(&self.subscriptions) {
             let (before, feed) = (subscription.cursor()?, feeds.feed(subscription.feed)?);
             let window = subscription.window.as_deref();
-            let frames = Frames::of(feed, subscription.encoding(self.format));
+            let frames = feed.frames(subscription.encoding(self.format));
             let (bytes, after) = frames.kept(&before, window.is_some())?;
             if !is_at_head(feed, &after) {
                 return None;
@@ -59,8 +58,8 @@ impl Subscriber {
         due
     }
 
-    /// Moves by what a sink did with the bytes of [`Self::due_at_once`], and by nothing else. Nothing
-    /// else may have happened to the subscriber in between.
+    /// Moves the cursor by the bytes of [`Self::due_at_once`] that a sink took. The subscriber must not have
+    /// changed in between.
     #[inline]
     pub fn sent_at_once(
         &mut self,

@@ -1,9 +1,9 @@
-/// When this many bytes wait, they are sent first: planning more may add others, for example
-/// gaps, whose ids may be long.
+/// When this many bytes wait, they are sent first. Planning more may add others, for example gaps, whose ids may
+/// be long.
 pub(super) const CONTROL_BYTES_MAX: usize = 64 << 10;
 
-/// Frames for this subscriber alone: confirmations, gaps, heartbeats, answers,
-/// the close. They are sent before shared frames, at the next frame boundary.
+/// Frames for this subscriber alone: confirmations, gaps, heartbeats, replies, the close. They are sent before
+/// shared frames, at the next frame boundary.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     bytes: Vec<u8>,
@@ -23,12 +23,12 @@ impl Control {
         self.bytes.capacity()
     }
 
-    /// Where to append whole frames.
+    /// Whole frames can be appended here.
     pub(super) fn frames(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Puts the rest of a partly sent trailer in front. It must be sent before anything else.
+    /// Puts the rest of a partly sent trailer in front, because it must be sent before anything else.
     pub(super) fn put_back(&mut self, rest: &[u8]) {
         self.bytes.splice(..self.sent, rest.iter().copied());
         self.sent = 0;
@@ -37,10 +37,10 @@ impl Control {
     pub(super) fn advance(&mut self, sent: usize) {
         self.sent += sent;
         if self.sent == self.bytes.len() {
-            // Frees the memory of an idle connection.
+            // This frees the memory of an idle connection.
             *self = Self::default();
         } else if self.sent > self.bytes.len() / 2 {
-            // Removes what was sent, also when some bytes always wait.
+            // This removes sent bytes even if some bytes always wait.
             self.bytes.drain(..self.sent);
             self.sent = 0;
         }

@@ -1,28 +1,29 @@
-use thalweg_wire::{Framing, GapReason, Offset, close};
+use thalweg_wire::{GapReason, Offset, close};
 
 use super::{
     Budget, FeedKey, Feeds, ResponseMode, Sink, Subscriber,
     control::CONTROL_BYTES_MAX,
+    framing::OwnFrames as _,
     ids::Ids,
     subscription::{AnnouncedGap, Begun, Subscription, write_end},
     transmit::{Interrupted, Interruption, PlanSummary, SendBuffers, Transmit},
 };
-use crate::stream::{ColumnCounts, Lost};
+use crate::stream::{ColumnCounts, ColumnRows as _, Lost};
 
-/// How a visit to a subscriber ended. It says when the next visit is due.
+/// The end of a visit to a subscriber. It says when the next visit is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
-    /// The subscriber has everything that is due. Visit it again when one of its logs gets a
-    /// batch, when it gets a control message or has acked something, and, if a time is given,
-    /// at this time in µs: then an interval is over.
+    /// The subscriber has everything that is due. Visit it again when one of its feeds gets a batch, when it gets
+    /// a control message or has acked something, and at the given time in µs, if there is one: then an interval is
+    /// over.
     CaughtUp(Option<u64>),
     /// The budget is spent, and more is due now. Visit the subscriber again after the others.
     More,
-    /// The sink is full. Visit the subscriber again when the sink has room. A frame may be
-    /// partly sent; what it needs is pinned until then.
+    /// The sink is full. Visit the subscriber again when the sink has room. Batches of a partly sent frame are
+    /// pinned until then.
     Full,
-    /// Everything is sent: the close, or a long poll's answer, is complete. End the connection
-    /// in good order, after [`Subscriber::leave`].
+    /// Everything is sent: the close, or a long poll's answer, is complete. End the connection in good order,
+    /// after [`Subscriber::leave`].
     Closed,
     /// The peer is gone. Drop the connection, after [`Subscriber::leave`].
     Gone,
@@ -37,30 +38,28 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// What subscribers wait for since this was called last: from which offset on it is to be read
-    /// back, of which feed.
-    pub fn take_away(&mut self) -> std::vec::Drain<'_, (FeedKey, Offset)> {
-        self.buffers.away.drain(..)
+    /// Takes the feeds and offsets whose backfills subscribers have needed since the last call.
+    pub fn take_backfills(&mut self) -> std::vec::Drain<'_, (FeedKey, Offset)> {
+        self.buffers.backfills.drain(..)
     }
 
-    /// Number of gaps announced since the start for one reason.
+    /// The number of gaps announced since the start for one reason.
     pub fn gaps(&self, reason: GapReason) -> u64 {
         self.gaps[reason as usize]
     }
 
-    /// What has happened to columns since the start.
+    /// The counts of frames of columns since the start.
     pub fn columns(&self) -> ColumnCounts {
         self.columns
     }
 }
 
 impl Subscriber {
-    /// Sends what is due, as far as sink and budget allow: the rest of a frame that was begun,
-    /// then frames for this subscriber alone, then what its logs have after its cursors.
-    /// Cursors move by what the sink took, and by nothing else.
+    /// Sends what is due, as far as sink and budget allow: the rest of a begun frame, then frames for this
+    /// subscriber alone, then the events after its cursors. Cursors move only by the bytes that the sink took.
     ///
-    /// `now_us` must not go back from visit to visit. After [`Delivered::Closed`] and
-    /// [`Delivered::Gone`] there is no further visit.
+    /// `now_us` must not go back from visit to visit. After [`Delivered::Closed`] and [`Delivered::Gone`] there is
+    /// no further visit.
     pub fn deliver(
         &mut self,
         feeds: &mut impl Feeds,
@@ -81,7 +80,7 @@ impl Subscriber {
             let Ok(planned) = plan.map_err(|why| interrupted = Some(why)) else {
                 let is_unmade = interrupted.as_ref().is_some_and(Interrupted::is_unmade);
                 if is_unmade && std::mem::replace(&mut has_made, true) {
-                    // A visit has frames made once, so that others get their turn.
+                    // A visit makes frames once, so that others get their turn.
                     return Delivered::More;
                 }
                 if let Some(interrupted) = interrupted {
@@ -120,7 +119,7 @@ impl Subscriber {
         }
     }
 
-    /// Does what must happen to a subscription before more can be planned.
+    /// Resolves the reason for which a plan was interrupted.
     fn interrupted(
         &mut self,
         feeds: &mut impl Feeds,
@@ -132,7 +131,7 @@ impl Subscriber {
             Interruption::Unmade => scratch.columns += self.make_columns(feeds, index, now_us),
             Interruption::OtherColumns => self.change_columns(feeds, index),
             Interruption::Lost(_)
-                if self.format.has_columns() && self.subscriptions[index].allows_gaps() =>
+                if self.framing.ends_at_gaps() && self.subscriptions[index].allows_gaps() =>
             {
                 // The head of the next response says which events are missing.
                 self.close(close::RELOAD);
@@ -149,29 +148,29 @@ impl Subscriber {
                 scratch.gaps[GapReason::Unknown as usize] += 1;
             }
             Interruption::Lost(lost) => {
-                let reason = if lost.is_expired() { GapReason::Trimmed } else { GapReason::Slow };
+                let reason = if lost.is_expired { GapReason::Trimmed } else { GapReason::Slow };
                 self.jump(feeds, index, lost, reason);
                 scratch.gaps[reason as usize] += 1;
             }
         }
     }
 
-    /// Begins subscriptions whose feed has come. It waits for the end of a partly sent frame
-    /// with a trailer, because that trailer would name them too early.
+    /// Begins subscriptions whose feed has come. This waits for the end of a partly sent frame with a trailer,
+    /// because that trailer would name them too early.
     fn begin(&mut self, feeds: &impl Feeds, scratch: &mut Scratch) {
         let Scratch { buffers, gaps, .. } = scratch;
         if self.format.has_trailer() && self.in_frame.is_some() {
             return;
         }
-        let mut is_named = self.format.framing() != Framing::SseMany;
+        let mut is_named = false;
         for index in 0..self.subscriptions.len() {
             if self.subscriptions[index].cursor().is_some() {
                 continue;
             }
             let key = self.subscriptions[index].feed;
             let Some(feed) = feeds.feed(key) else { continue };
-            if let Some(from) = self.subscriptions[index].away_before(feed) {
-                buffers.away.push((key, from));
+            if let Some(from) = self.subscriptions[index].backfill_before(feed) {
+                buffers.backfills.push((key, from));
                 continue;
             }
             if self.is_ending() || self.control.unsent().len() >= CONTROL_BYTES_MAX {
@@ -179,15 +178,15 @@ impl Subscriber {
             }
             let before = self.control.frames().len();
             let is_asked = self.subscriptions[index].asks_for_position();
-            let begun = self.subscriptions[index].begin(feed, self.format, self.control.frames());
-            if self.format.has_columns() {
-                self.begin_stream(feeds, index, is_asked, begun);
-            }
+            let subscription = &mut self.subscriptions[index];
+            let (format, control) = (self.format, self.control.frames());
+            let begun = subscription.begin(feed, format, control);
+            self.framing.begun(feed, subscription, format, is_asked, begun, control);
             if self.format.has_trailer()
                 && let Begun::Exact | Begun::Gap(_) = begun
             {
-                // The first confirmation has an id with the start positions of all that begin now:
-                // a client that is cut off between the confirmations resumes there.
+                // The first confirmation has an id with the start positions of all that begin now, at which a
+                // client that is disconnected between the confirmations resumes.
                 let is_due = begun != Begun::Exact || !std::mem::replace(&mut is_named, true);
                 let ids = if is_due { Ids::default() } else { self.ids };
                 let frame_bytes = self.control.frames().len() - before;
@@ -207,8 +206,8 @@ impl Subscriber {
         }
     }
 
-    /// Says that a topic has ended if the subscriber has everything of it, and leaves that topic.
-    /// A visit says one end, because its owner is told of one feed ([`Subscriber::take_left`]).
+    /// Sends the end of a topic that has ended, if the subscriber has all of it, and leaves the topic. A visit
+    /// ends one topic, because its owner is told of one feed ([`Subscriber::take_left`]).
     fn say_end(&mut self, feeds: &impl Feeds) {
         let waits = self.left.is_some()
             || self.leaving.is_some()
@@ -224,9 +223,7 @@ impl Subscriber {
             return;
         };
         let position = write_end(feed, &cursor, code, self.format, self.control.frames());
-        if matches!(self.format.framing(), Framing::SseMany | Framing::ArrowMessages) {
-            // Ids name the cursors of all topics that were asked for. The last words of columns need
-            // their schema.
+        if self.framing.keeps_ended() {
             self.left = Some(subscription.leave_ended(position));
         } else {
             self.remove_at(index);
@@ -237,12 +234,12 @@ impl Subscriber {
         self.has_delivered = true;
         self.has_ends = self.subscriptions.iter().any(|other| other.end.is_some());
         let has_none = self.subscriptions.iter().all(Subscription::has_ended);
-        if has_none && self.format.framing() != Framing::WebSocket {
+        if has_none && !self.format.takes_commands() {
             self.close_ended(close::ENDED, Some(code));
         }
     }
 
-    /// A subscription that has everything of a topic that has ended.
+    /// Returns a subscription that has all of a topic that has ended.
     fn finished(&self, feeds: &impl Feeds) -> Option<u16> {
         let mut indexed = (0..).zip(&self.subscriptions);
         let found = indexed.find(|(index, subscription)| {
@@ -253,7 +250,7 @@ impl Subscriber {
         found.map(|(index, _)| index)
     }
 
-    /// It has everything that is due, but for an end.
+    /// Returns the end of a visit after which only ends of topics may be due.
     fn caught_up(&self, feeds: &impl Feeds, wake_us: Option<u64>) -> Delivered {
         match self.has_ends && self.finished(feeds).is_some() {
             true => Delivered::More,
@@ -261,14 +258,35 @@ impl Subscriber {
         }
     }
 
-    /// Whether it is a long poll that was sent something and is between frames. An end that is due
-    /// comes in the same answer: there may be no other.
+    /// Returns whether this is a long poll between frames that was sent something. An end that is due comes in the
+    /// same answer, which may be the last.
     fn is_poll_complete(&self, feeds: &impl Feeds) -> bool {
         self.mode == ResponseMode::Once
             && self.has_delivered
             && !(self.has_ends && self.finished(feeds).is_some())
             && self.in_frame.is_none()
             && self.control.is_empty()
+    }
+
+    /// Makes the frames of columns that come next.
+    fn make_columns(&self, feeds: &mut impl Feeds, index: usize, now_us: u64) -> ColumnCounts {
+        let subscription = &self.subscriptions[index];
+        let (Some(feed), Some(cursor)) = (feeds.feed_mut(subscription.feed), subscription.cursor())
+        else {
+            return ColumnCounts::default();
+        };
+        feed.make_column_frames(&cursor, subscription.columns(), now_us)
+    }
+
+    /// The next rows have another schema than the stream. The stream ends, or begins if it has no schema yet.
+    fn change_columns(&mut self, feeds: &impl Feeds, index: usize) {
+        let subscription = &mut self.subscriptions[index];
+        if subscription.columns().is_some() {
+            return self.close(close::RELOAD);
+        }
+        if let Some(feed) = feeds.feed(subscription.feed) {
+            subscription.begin_columns(feed, self.format, self.control.frames());
+        }
     }
 
     fn jump(&mut self, feeds: &impl Feeds, index: usize, lost: Lost, reason: GapReason) {

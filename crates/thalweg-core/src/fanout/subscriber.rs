@@ -1,20 +1,20 @@
-use std::sync::{Arc, OnceLock};
-
 use smallvec::SmallVec;
-use thalweg_wire::{
-    Close, EndCode, Format, Offset, Position, StreamStart,
-    format::{forever_frame_opening, sse_ids},
-};
+use thalweg_wire::{Close, EndCode, Format, Offset, Position};
 
-use super::{FeedKey, Feeds, Subscribe, control::Control, ids::Ids, subscription::Subscription};
-use crate::stream::{Cursor, Feed, Frames};
+use super::{
+    FeedKey, Feeds, Subscribe,
+    control::Control,
+    framing::{ConnectionFraming, OwnFrames as _},
+    ids::Ids,
+    subscription::Subscription,
+};
+use crate::stream::{Cursor, Feed, Frames as _, Pinning as _};
 
 /// One connection's subscriptions, and the frames that are for it alone.
 ///
-/// It knows of no socket: [`Self::deliver`] is given a [`super::Sink`]. All other calls
-/// (control messages, subscribing, acking, closing) only change what the next visit sends.
-/// Visit it after them. Before it is dropped [`Self::leave`] must be called, otherwise a batch
-/// stays pinned.
+/// It knows no socket: [`Self::deliver`] gets a [`super::Sink`]. All other calls (control messages, subscribing,
+/// acking, closing) only change what the next visit sends. Visit it after them. Call [`Self::leave`] before it is
+/// dropped, otherwise a batch stays pinned.
 #[derive(Debug)]
 pub struct Subscriber {
     pub(super) format: Format,
@@ -22,10 +22,9 @@ pub struct Subscriber {
     pub(super) control: Control,
     /// The subscription whose frame is partly sent.
     pub(super) in_frame: Option<u16>,
-    /// The subscription that a visit begins with.
+    /// The subscription that the next visit begins with.
     pub(super) first: u16,
-    /// The code of its close, if that is among its control messages: nothing comes
-    /// after it.
+    /// The code of its close, if that is among its control messages. No message comes after it.
     pub(super) close_code: Option<u16>,
     /// The subscription that is removed when its frame is finished.
     pub(super) leaving: Option<u16>,
@@ -33,59 +32,35 @@ pub struct Subscriber {
     pub(super) has_ends: bool,
     /// A feed that it has left since the last `take_left`, and its place in that feed's list.
     pub(super) left: Option<(FeedKey, u32)>,
-    /// Whether anything else than confirmations and heartbeats was sent to it.
+    /// Whether other frames than confirmations and heartbeats were sent to it.
     pub(super) has_delivered: bool,
     pub(super) mode: ResponseMode,
+    pub(super) framing: ConnectionFraming,
     /// Decides which frames end with the cursors of all topics, in formats that have this.
     pub(super) ids: Ids,
 }
 
 /// When a subscriber ends by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseMode {
-    /// Never: a WebSocket, SSE, HTTP streaming.
+    /// Only when its framing says so.
     Endless,
-    /// Between frames, once it was sent an event, a gap or a close: a long poll. Heartbeats
-    /// and confirmations do not count. A poll whose time is over is ended by
-    /// [`Subscriber::close`] or dropped.
+    /// Between frames, after an event, a gap or a close: a long poll. Heartbeats and confirmations do not count. A
+    /// poll whose time is over is ended by [`Subscriber::close`] or dropped.
     Once,
-    /// After this many bytes it is told to load again (close `4003`): a forever frame.
-    Document {
-        /// The nonce of the scripts.
-        nonce: Box<str>,
-        /// Bytes left until it is told to load again.
-        bytes_left: u64,
-    },
-    /// At a gap, and where the rows have another schema (close `4003`): columns.
-    Columns {
-        /// The head of a response over HTTP/1.1, without its end: it waits for where the stream
-        /// begins.
-        head: Option<Box<[u8]>>,
-        /// Where that is, once it has begun: whoever asks may come when the subscriber has gone again.
-        start: Arc<OnceLock<StreamStart>>,
-    },
-}
-
-impl ResponseMode {
-    /// Columns, in a response whose head is not sent with them.
-    pub fn columns() -> Self {
-        Self::Columns { head: None, start: Arc::default() }
-    }
-
-    /// Where a stream of columns begins, once it has begun.
-    pub fn stream_start(&self) -> Option<StreamStart> {
-        match self {
-            Self::Columns { start, .. } => start.get().copied(),
-            _ => None,
-        }
-    }
 }
 
 impl Subscriber {
-    /// A subscriber that is sent `head` (a response head, or nothing) before anything else.
-    pub fn new(format: Format, head: &[u8], subscribe: &[Subscribe], mode: ResponseMode) -> Self {
+    /// Creates a subscriber that is sent `head` (a response head, or no bytes) first.
+    pub fn new(
+        format: Format,
+        head: &[u8],
+        subscribe: &[Subscribe],
+        mode: ResponseMode,
+        mut framing: ConnectionFraming,
+    ) -> Self {
         let mut control = Control::default();
-        control.frames().extend_from_slice(head);
+        *control.frames() = framing.hold_head(head.to_vec());
         Self {
             format,
             subscriptions: subscribe.iter().copied().map(Subscription::new).collect(),
@@ -98,6 +73,7 @@ impl Subscriber {
             left: None,
             has_delivered: false,
             mode,
+            framing,
             ids: Ids::default(),
         }
     }
@@ -107,7 +83,7 @@ impl Subscriber {
         self.format
     }
 
-    /// The feeds it reads.
+    /// The feeds that it reads.
     pub fn feeds(&self) -> impl Iterator<Item = FeedKey> {
         self.subscriptions.iter().map(|subscription| subscription.feed)
     }
@@ -117,13 +93,13 @@ impl Subscriber {
         self.index_of(feed).is_some()
     }
 
-    /// Reads one more feed, which it must not read already.
+    /// Adds a feed, which it must not read already.
     pub fn subscribe(&mut self, subscribe: Subscribe) {
         self.subscriptions.push(Subscription::new(subscribe));
     }
 
-    /// Stops reading a feed: no frame of it is begun from now on. [`Self::take_left`] returns
-    /// the feed when it has left it.
+    /// Stops reading a feed: no frame of it is begun from now on. [`Self::take_left`] returns the feed when it has
+    /// left it.
     pub fn unsubscribe(&mut self, feed: FeedKey) {
         let Some(index) = self.index_of(feed) else { return };
         if self.in_frame == Some(index) {
@@ -133,9 +109,9 @@ impl Subscriber {
         }
     }
 
-    /// The topic of a feed has ended: nothing more will be pushed into it. The subscriber is sent what it
-    /// has not got of it, without waiting for acks or an interval, then the end. Then it has left the feed, as after
-    /// [`Self::unsubscribe`], and a one-way connection that has no topic left closes.
+    /// The topic of a feed has ended, and no more batches will be pushed. The subscriber is sent the rest of it,
+    /// without waiting for acks or an interval, then the end. After that it has left the feed, as after
+    /// [`Self::unsubscribe`]. A one-way connection without topics closes.
     pub fn end_topic(&mut self, feed: FeedKey, code: EndCode) {
         if let Some(index) = self.index_of(feed) {
             self.subscriptions[usize::from(index)].will_end(code);
@@ -143,15 +119,9 @@ impl Subscriber {
         }
     }
 
-    /// It may not read a feed any more: no frame of it is begun from now on. When a partly sent one is
-    /// finished it is sent the end.
-    pub fn forbid(&mut self, feed: FeedKey) {
-        self.end_topic(feed, EndCode::Forbidden);
-    }
-
-    /// A feed that it has left since the last call, and its place in that feed's list. Call it
-    /// after [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly
-    /// sent, the feed is left only when the frame is finished.
+    /// Takes a feed that it has left since the last call, and its place in that feed's list. Call it after
+    /// [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly sent, the feed is left when
+    /// the frame is finished.
     pub fn take_left(&mut self) -> Option<(FeedKey, u32)> {
         self.left.take()
     }
@@ -165,8 +135,8 @@ impl Subscriber {
 
     /// Its place in a feed's list has changed.
     pub fn moved(&mut self, feed: FeedKey, from: u32, to: u32) {
-        // Found by its place, because it may have two subscriptions to the feed: a new one, and
-        // one that it is leaving.
+        // It is found by its place, because there may be two subscriptions to the feed: a new one, and one that is
+        // leaving.
         let mut all = self.subscriptions.iter_mut();
         if let Some(moved) = all.find(|s| (s.feed, s.place) == (feed, from)) {
             moved.place = to;
@@ -182,32 +152,23 @@ impl Subscriber {
         }
     }
 
-    /// Appends complete frames for it alone. `write` makes them in its format. They go out
-    /// ahead of events, at the next frame boundary.
+    /// Appends complete frames for it alone. `write` makes them in its format. They are sent before events, at the
+    /// next frame boundary.
     pub fn send_control(&mut self, write: impl FnOnce(Format, &mut Vec<u8>)) {
         let frames = self.control.frames();
         write(self.format, frames);
-        if let ResponseMode::Document { nonce, .. } = &self.mode {
-            self.format.own(frames, |out| forever_frame_opening(nonce, out));
-        }
+        self.framing.end_own(self.format, frames);
     }
 
-    /// Sends a heartbeat. Returns `false` if it sends none: a long poll needs none, nothing may
-    /// follow a close, and a stream of columns has none before its schema.
+    /// Sends a heartbeat. Returns whether it does: a long poll needs none, no message may follow a close, and a
+    /// stream of columns has none before its schema.
     pub fn heartbeat(&mut self) -> bool {
         let wants = self.mode != ResponseMode::Once && !self.is_ending();
-        if wants && self.format.has_columns() {
-            let begun = self.subscriptions.iter().find(|it| it.columns().is_some());
-            begun.map(|it| it.encoding(self.format).heartbeat(self.control.frames())).is_some()
-        } else {
-            if wants {
-                self.send_control(Format::heartbeat);
-            }
-            wants
-        }
+        let Self { framing, format, subscriptions, control, .. } = self;
+        wants && framing.heartbeat(*format, subscriptions, control.frames())
     }
 
-    /// Bytes of its control messages not yet sent.
+    /// The unsent bytes of its control messages.
     pub fn control_bytes(&self) -> usize {
         self.control.unsent().len()
     }
@@ -217,8 +178,7 @@ impl Subscriber {
         self.control.memory_bytes()
     }
 
-    /// Bytes that it holds memory for: those of its control messages, and about the rest of a
-    /// shared one that is partly sent.
+    /// The bytes that it holds memory for: its control messages, and about the rest of a partly sent shared frame.
     pub fn held_bytes(&self, feeds: &impl Feeds) -> usize {
         let rest = || {
             let subscription = &self.subscriptions[usize::from(self.in_frame?)];
@@ -228,27 +188,17 @@ impl Subscriber {
         self.control_bytes() + rest().unwrap_or(0)
     }
 
-    /// Closes it. The close is sent after a partly sent frame and the control messages, and
-    /// nothing after it. The visit that has sent all of it ends with
-    /// [`super::Delivered::Closed`]. The first close counts.
+    /// Closes it. The close is sent after a partly sent frame and the control messages, and no message follows it.
+    /// The visit that has sent all of it ends with [`super::Delivered::Closed`]. The first close counts.
     pub fn close(&mut self, close: Close) {
         self.close_ended(close, None);
     }
 
-    /// The same. `ended`: why the topic of a stream of columns has ended, if it has.
+    /// Closes it. `ended`: why the topic of a stream of columns has ended, if it has.
     pub(super) fn close_ended(&mut self, close: Close, ended: Option<EndCode>) {
         if self.close_code.is_none() {
-            if !self.refuse_unbegun(close) {
-                if let Some(subscription) =
-                    self.subscriptions.first().filter(|_| self.format.has_columns())
-                {
-                    let encoding = subscription.encoding(self.format);
-                    encoding.close(close, ended, self.control.frames());
-                } else {
-                    self.send_control(|format, out| format.close(close, out));
-                }
-                self.format.end(self.control.frames());
-            }
+            let Self { framing, format, subscriptions, control, .. } = self;
+            framing.close(*format, subscriptions, close, ended, control.frames());
             self.close_code = Some(close.code);
             self.has_delivered = true;
         }
@@ -269,7 +219,7 @@ impl Subscriber {
         self.is_ending() && self.control.is_empty() && !self.is_in_frame()
     }
 
-    /// The code that it was closed with.
+    /// The code of its close.
     pub fn close_code(&self) -> Option<u16> {
         self.close_code
     }
@@ -292,8 +242,8 @@ impl Subscriber {
         behind.max().unwrap_or(0)
     }
 
-    /// Releases what it holds in the feeds. Call it when the connection ends, then take its
-    /// subscriptions with [`Self::pop`].
+    /// Releases its pins in the feeds. Call it when the connection ends, then take its subscriptions with
+    /// [`Self::pop`].
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };
         let subscription = &self.subscriptions[usize::from(index)];
@@ -309,9 +259,8 @@ impl Subscriber {
         self.subscriptions.pop().map(|subscription| (subscription.feed, subscription.place))
     }
 
-    /// Moves a subscription forward by the `taken` bytes that were sent: from `before` to
-    /// `after`, or to a place within a frame. Returns the pin of `before` if it is not needed
-    /// any more.
+    /// Moves a subscription by the `taken` bytes that were sent: from `before` to `after`, or to a place within a
+    /// frame. Returns the pin of `before` if it is no longer needed.
     pub(super) fn advance(
         &mut self,
         feeds: &mut impl Feeds,
@@ -323,7 +272,7 @@ impl Subscriber {
         let subscription = &mut self.subscriptions[usize::from(index)];
         let feed = feeds.feed_mut(subscription.feed)?;
         let after = after.unwrap_or_else(|| {
-            Frames::of(feed, subscription.encoding(self.format)).advance(before, taken)
+            feed.frames(subscription.encoding(self.format)).advance(before, taken)
         });
         let age_us =
             (!after.in_frame()).then(|| subscription.age_us(feed, before, now_us)).flatten();
@@ -345,9 +294,8 @@ impl Subscriber {
         before.in_frame().then_some((subscription.feed, *before))
     }
 
-    /// Appends the trailer of a frame of `frame_bytes` on this connection. `reached` has the
-    /// new offset of each subscription that has moved. `ids` decides whether the trailer has an
-    /// id. Returns the next state of ids.
+    /// Appends the trailer of a frame of `frame_bytes`. `reached` has the new offset of each subscription that has
+    /// moved. `ids` decides whether the trailer has an id. Returns the next state of ids.
     pub(super) fn write_trailer(
         &self,
         feeds: &impl Feeds,
@@ -356,22 +304,12 @@ impl Subscriber {
         frame_bytes: usize,
         out: &mut Vec<u8>,
     ) -> Ids {
-        if let ResponseMode::Document { nonce, .. } = &self.mode {
-            self.format.own(out, |out| forever_frame_opening(nonce, out));
-            return ids;
-        }
-        if !ids.is_due(frame_bytes) {
-            self.format.own(out, |out| out.push(b'\n'));
-            return ids.after_frame(frame_bytes);
-        }
-        let before = out.len();
         let resume_at = |(index, subscription): (usize, &Subscription)| {
             let reached = reached.get(index).copied().flatten();
             subscription.resume_at(feeds.feed(subscription.feed), reached)
         };
         let cursors = self.subscriptions.iter().enumerate().map(resume_at);
-        self.format.own(out, |out| sse_ids(cursors, out));
-        Ids::after_id(out.len() - before)
+        self.framing.trailer(self.format, ids, frame_bytes, cursors, out)
     }
 
     /// Ends a control frame of `frame_bytes`. `ids` decides whether there is an id.
@@ -381,7 +319,7 @@ impl Subscriber {
         self.control.frames().extend_from_slice(&trailer);
     }
 
-    /// Removes the subscription that waited for the end of its frame, if its frame has ended.
+    /// Removes the leaving subscription, if its frame has ended.
     pub(super) fn remove_finished(&mut self) {
         if let Some(index) = self.leaving.filter(|index| self.in_frame != Some(*index)) {
             self.leaving = None;
@@ -404,12 +342,12 @@ impl Subscriber {
         }
     }
 
-    /// Whether no frame of a subscription is begun any more.
+    /// Whether no more frames of a subscription are begun.
     pub(super) fn ends_after_frame(&self, index: u16) -> bool {
         self.leaving == Some(index) || self.subscriptions[usize::from(index)].ends_alone()
     }
 
-    /// Index of the subscription to a feed that it is not leaving.
+    /// Returns the index of the subscription to a feed that it is not leaving.
     fn index_of(&self, feed: FeedKey) -> Option<u16> {
         let mut indexed = (0..).zip(&self.subscriptions);
         indexed.find(|(index, s)| s.feed == feed && self.leaving != Some(*index)).map(|(i, _)| i)
@@ -417,6 +355,6 @@ impl Subscriber {
 }
 
 /// Whether a cursor is at the head and between frames.
-pub(super) fn is_at_head(feed: &Feed, cursor: &Cursor) -> bool {
+pub(super) fn is_at_head(feed: &impl Feed, cursor: &Cursor) -> bool {
     !cursor.in_frame() && cursor.next() == feed.head()
 }

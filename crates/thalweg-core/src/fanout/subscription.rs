@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{End, EndCode, Format, Gap, GapReason, Offset, Position, StartAt};
+use thalweg_wire::{End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, StartAt};
 
 use super::{FeedKey, window::Window};
-use crate::stream::{Cursor, Encoding, Feed, FeedKind, Lost, Start};
+use crate::stream::{Cursor, Encoding, Feed, Lost, Start};
 
-/// What happens to a subscription that falls behind the history, or begins behind it.
+/// The policy for a subscription that falls behind the history, or begins behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// The gap is announced, and the subscription goes on from the middle of the history: the
-    /// very oldest event would fall off again at once.
+    /// The gap is announced, and the subscription goes on from the middle of the history, because the oldest event
+    /// would be lost again at once.
     #[default]
     Skip,
     /// The gap is announced, and the subscription goes on from the newest batch.
@@ -19,31 +19,30 @@ pub enum Policy {
     Close,
 }
 
-/// What a subscription asks for.
+/// A request to subscribe.
 #[derive(Debug, Clone, Copy)]
 pub struct Subscribe {
-    /// Which topic.
+    /// The feed.
     pub feed: FeedKey,
-    /// Where to start. The subscription is confirmed, or a gap is announced, when the feed has
-    /// come.
+    /// The start. The subscription is confirmed, or a gap is announced, when the feed has come.
     pub start: StartAt,
-    /// Its other terms.
+    /// The terms.
     pub terms: Terms,
 }
 
 /// The terms of a subscription.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// What to do when it falls behind.
+    /// The policy for gaps.
     pub policy: Policy,
-    /// The least time between having everything and the next send, in µs; 0 is none.
+    /// The least time between having everything and the next send, in µs. 0: none.
     pub interval_us: u64,
-    /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]; one frame always
-    /// may. `None` is no window.
+    /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]. One frame always may. `None`: no
+    /// window.
     pub window_bytes: Option<u64>,
 }
 
-/// Of a subscription whose topic has ended: no feed has this key.
+/// The feed of a subscription whose topic has ended: no feed has this key.
 const NO_FEED: FeedKey = FeedKey::MAX;
 
 /// A topic, a cursor and a policy.
@@ -54,27 +53,26 @@ pub(super) struct Subscription {
     pub(super) place: u32,
     policy: Policy,
     interval_us: u64,
-    /// Nothing is sent before this time, in µs. Within a frame it has always passed, because
-    /// the interval begins at the head, between frames.
+    /// No frame is sent before this time, in µs. Within a frame it has always passed, because the interval begins
+    /// at the head, between frames.
     pub(super) due_us: u64,
     progress: Progress,
-    /// It has had everything once.
+    /// Whether it has had everything once.
     is_live: bool,
-    /// Its topic has ended: it leaves it when it has everything of it.
+    /// Set if its topic has ended. It leaves the topic when it has all of it.
     pub(super) end: Option<EndCode>,
     pub(super) window: Option<Box<Window>>,
     /// The schema that its stream of columns began with.
     columns: Option<Arc<Columns>>,
 }
 
-/// A gap, as it is announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AnnouncedGap {
     pub(super) missed: Option<Offset>,
     pub(super) reason: GapReason,
 }
 
-/// How a subscription begins, or goes on where events are missing.
+/// The beginning of a subscription, or of its part after missing events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begun {
     /// Its feed is not known well enough yet.
@@ -89,10 +87,10 @@ pub(super) enum Begun {
 
 #[derive(Debug, Clone, Copy)]
 enum Progress {
-    /// Waits for its feed.
+    /// It waits for its feed.
     Starting(StartAt),
     At(Cursor),
-    /// It has ended. It keeps its place among the connection's cursors, as this cursor.
+    /// It has ended. Among the connection's cursors it keeps its place, with this cursor.
     Ended(StartAt),
 }
 
@@ -112,7 +110,6 @@ impl Subscription {
         }
     }
 
-    /// How its frames are made.
     #[inline]
     pub(super) fn encoding(&self, format: Format) -> Encoding<'_> {
         Encoding::new(format, self.columns.as_ref())
@@ -123,16 +120,21 @@ impl Subscription {
         self.columns.as_ref()
     }
 
-    /// Begins its stream of columns with the schema of the rows that come next, in `control`, if it
-    /// has begun itself and there is a schema.
-    pub(super) fn begin_columns(&mut self, feed: &Feed, format: Format, control: &mut Vec<u8>) {
+    /// Begins its stream of columns with the schema of the next rows, in `control`, if the subscription has begun
+    /// and there is a schema.
+    pub(super) fn begin_columns(
+        &mut self,
+        feed: &impl Feed,
+        format: Format,
+        control: &mut Vec<u8>,
+    ) {
         let columns = self.cursor().and_then(|cursor| feed.columns_at(&cursor));
         let Some(columns) = columns.filter(|_| self.columns.is_none()) else { return };
         self.columns = Some(Arc::clone(columns));
         self.encoding(format).begin(feed.topic(), feed.epoch(), control);
     }
 
-    /// Whether it asks for a position, and not for wherever the newest or oldest event is.
+    /// Whether it begins at a position that the client named.
     pub(super) fn asks_for_position(&self) -> bool {
         matches!(self.progress, Progress::Starting(StartAt::After(_)))
     }
@@ -145,15 +147,17 @@ impl Subscription {
         }
     }
 
-    /// Where it would resume: at its cursor, or where it starts. If it starts with a gap, the
-    /// gap is not announced yet.
-    pub(super) fn resume_at(&self, feed: Option<&Feed>, reached: Option<Offset>) -> StartAt {
+    /// Returns where it would resume: at its cursor, or at its start, whose gap, if there is one, is not announced
+    /// yet.
+    pub(super) fn resume_at(&self, feed: Option<&impl Feed>, reached: Option<Offset>) -> StartAt {
         let next = reached.or(self.cursor().map(|cursor| cursor.next()));
         match (self.progress, feed, next) {
             (Progress::At(_), Some(feed), Some(next)) => StartAt::After(feed.position_before(next)),
             (Progress::Starting(start), Some(feed), _) => match feed.start(start) {
                 Start::At(cursor) => StartAt::After(feed.position_before(cursor.next())),
-                Start::Lost(_) | Start::OtherEpoch(_) | Start::Unknown(_) | Start::Away(_) => start,
+                Start::Lost(_) | Start::OtherEpoch(_) | Start::Unknown(_) | Start::Backfill(_) => {
+                    start
+                }
             },
             (Progress::Starting(start), None, _) => start,
             (Progress::Ended(at), ..) => at,
@@ -162,7 +166,7 @@ impl Subscription {
         }
     }
 
-    /// Whether it was told where it begins, or that it has ended.
+    /// Whether it was confirmed, or has ended.
     pub(super) fn has_begun(&self) -> bool {
         !matches!(self.progress, Progress::Starting(_)) && !self.ends_alone()
     }
@@ -172,10 +176,10 @@ impl Subscription {
         matches!(self.progress, Progress::Ended(_))
     }
 
-    /// Its topic has ended. Whoever neither reads nor acks must not hold it for ever: what is left is
-    /// due at once.
+    /// Its topic has ended. The rest is due at once, because a client that neither reads nor acks must not hold
+    /// the topic forever.
     pub(super) fn will_end(&mut self, code: EndCode) {
-        // One that ends for its subscriber alone gets nothing more of the topic, whatever becomes of that.
+        // A subscription that ends alone gets no more of the topic, even if the topic ends.
         if !self.ends_alone() {
             self.end = Some(code);
         }
@@ -184,10 +188,10 @@ impl Subscription {
         self.due_us = 0;
     }
 
-    /// Leaves its topic, which has ended, and keeps its place among the connection's cursors: a topic
-    /// that is gone as `latest`; one that goes on for others at its position, so that a client that
-    /// returns is not sent later events as if none were missing. Returns the feed, and its place in
-    /// that feed's list.
+    /// Leaves its topic, which has ended, and keeps its place among the connection's cursors. The cursor of a
+    /// topic that is gone is `latest`. A topic that goes on for others keeps its position, so that a client that
+    /// reconnects is not sent later events as if none were missing. Returns the feed, and its place in that feed's
+    /// list.
     pub(super) fn leave_ended(&mut self, at: Position) -> (FeedKey, u32) {
         let is_own = self.ends_alone();
         self.progress = Progress::Ended(if is_own { StartAt::After(at) } else { StartAt::Latest });
@@ -196,25 +200,21 @@ impl Subscription {
         (std::mem::replace(&mut self.feed, NO_FEED), self.place)
     }
 
-    /// Whether it ends and its topic does not: no frame is begun any more.
+    /// Whether it ends and its topic does not: no more frames are begun.
     pub(super) fn ends_alone(&self) -> bool {
         self.end.is_some_and(EndCode::is_own)
     }
 
     /// Whether it has everything that it gets of a feed.
-    pub(super) fn has_all(&self, feed: &Feed) -> bool {
+    pub(super) fn has_all(&self, feed: &impl Feed) -> bool {
         if self.ends_alone() {
             return self.cursor().is_some_and(|cursor| !cursor.in_frame());
         }
-        // A version that memory had no room for will not come.
-        let is_lost = feed.kind() == FeedKind::Value && feed.first_readable() == feed.head();
-        self.cursor()
-            .is_some_and(|cursor| !cursor.in_frame() && (is_lost || cursor.next() >= feed.head()))
+        self.cursor().is_some_and(|cursor| feed.has_all(&cursor))
     }
 
-    /// Its client has processed everything up to `position`. A position of another epoch is
-    /// ignored.
-    pub(super) fn ack(&mut self, feed: &Feed, position: Position) {
+    /// Its client has processed everything up to `position`. A position of another epoch is ignored.
+    pub(super) fn ack(&mut self, feed: &impl Feed, position: Position) {
         if let Some(window) = &mut self.window
             && position.epoch == feed.epoch()
         {
@@ -226,16 +226,16 @@ impl Subscription {
         self.progress = Progress::At(cursor);
     }
 
-    /// How long ago the oldest event was published that it has got from `before` on, in µs. `None`: it
-    /// may have been there before it, or its client chose to wait.
-    pub(super) fn age_us(&self, feed: &Feed, before: &Cursor, now_us: u64) -> Option<u64> {
+    /// Returns how long ago the oldest event that it got from `before` on was published, in µs. `None` if the
+    /// event may have been there before, or the client chose to wait.
+    pub(super) fn age_us(&self, feed: &impl Feed, before: &Cursor, now_us: u64) -> Option<u64> {
         let is_waited_for = self.is_live && self.interval_us == 0;
         let published_us = is_waited_for.then(|| feed.published_us(before.next()))??;
         Some(now_us.saturating_sub(published_us))
     }
 
-    /// It is at the head. Only now the interval begins: a send that the socket or a budget has
-    /// cut short goes on as soon as it can.
+    /// It is at the head. The interval begins only now: a send that the socket or a budget has cut short goes on
+    /// as soon as it can.
     pub(super) fn caught_up(&mut self, now_us: u64) {
         self.is_live = true;
         if self.interval_us > 0 {
@@ -243,25 +243,28 @@ impl Subscription {
         }
     }
 
-    /// From which offset on something that is stored elsewhere must be looked at before it can
-    /// begin.
-    pub(super) fn away_before(&self, feed: &Feed) -> Option<Offset> {
+    /// Returns the offset whose backfill it needs before it can begin.
+    pub(super) fn backfill_before(&self, feed: &impl Feed) -> Option<Offset> {
         match self.progress {
             Progress::Starting(at) => match feed.start(at) {
-                Start::Away(from) => Some(from),
+                Start::Backfill(from) => Some(from),
                 Start::At(_) | Start::Lost(_) | Start::OtherEpoch(_) | Start::Unknown(_) => None,
             },
             Progress::At(_) | Progress::Ended(_) => None,
         }
     }
 
-    /// Begins, if it has not begun and nothing is [away](Self::away_before), and confirms this in
-    /// `control`. Returns how.
-    pub(super) fn begin(&mut self, feed: &Feed, format: Format, control: &mut Vec<u8>) -> Begun {
+    /// Begins, if it has not begun and needs no [backfill](Self::backfill_before), and confirms that in `control`.
+    pub(super) fn begin(
+        &mut self,
+        feed: &impl Feed,
+        format: Format,
+        control: &mut Vec<u8>,
+    ) -> Begun {
         let Progress::Starting(at) = self.progress else { return Begun::NotYet };
         match feed.start(at) {
             Start::At(cursor) => {
-                feed.write_confirmation(&cursor, format, control);
+                write_confirmation(feed, &cursor, format, control);
                 self.set_cursor(cursor);
                 self.is_live = cursor.next() == feed.head();
                 Begun::Exact
@@ -276,15 +279,15 @@ impl Subscription {
             Start::Unknown(cursor) => {
                 Begun::Gap(self.announce_unknown(feed, cursor, format, control))
             }
-            Start::Away(_) => Begun::NotYet,
+            Start::Backfill(_) => Begun::NotYet,
         }
     }
 
-    /// Announces in `control` that the newest version of a value topic is unknown, whatever its policy
-    /// is. Whatever comes next comes whole.
+    /// Announces in `control` that the newest version of a value is unknown, whatever its policy. The next version
+    /// comes whole.
     pub(super) fn announce_unknown(
         &mut self,
-        feed: &Feed,
+        feed: &impl Feed,
         cursor: Cursor,
         format: Format,
         control: &mut Vec<u8>,
@@ -295,10 +298,10 @@ impl Subscription {
         gap
     }
 
-    /// Goes on at another place, as its policy says, and announces the gap in `control`; or is to end.
+    /// Goes on at another place by its policy and announces the gap in `control`, or begins to end.
     pub(super) fn jump(
         &mut self,
-        feed: &Feed,
+        feed: &impl Feed,
         lost: Lost,
         reason: GapReason,
         format: Format,
@@ -315,7 +318,7 @@ impl Subscription {
         Begun::Gap(gap)
     }
 
-    /// Ends, because its policy allows no gap, where it is. Returns the code.
+    /// Ends where it is, because its policy allows no gap. Returns the code.
     fn end_for(&mut self, lost: Lost, reason: GapReason) -> EndCode {
         let code = match reason {
             GapReason::Slow => EndCode::Slow,
@@ -326,16 +329,14 @@ impl Subscription {
         code
     }
 
-    /// Whether its policy allows gaps.
     pub(super) fn allows_gaps(&self) -> bool {
         self.policy != Policy::Close
     }
 }
 
-/// Says in `control` that the topic of `feed` has ended, for a subscriber at `cursor`. Returns its
-/// position.
+/// Writes the end of a topic to `control`, for a subscriber at `cursor`. Returns its position.
 pub(super) fn write_end(
-    feed: &Feed,
+    feed: &impl Feed,
     cursor: &Cursor,
     code: EndCode,
     format: Format,
@@ -346,8 +347,22 @@ pub(super) fn write_end(
     position
 }
 
+/// Writes the confirmation of a subscription that begins at `cursor`: an envelope without events.
+fn write_confirmation(feed: &impl Feed, cursor: &Cursor, format: Format, control: &mut Vec<u8>) {
+    let envelope = Envelope {
+        topic: feed.topic(),
+        epoch: feed.epoch(),
+        first: cursor.next().max(1),
+        last: cursor.next().saturating_sub(1),
+        before: feed.confirmed_after(cursor),
+        offsets: None,
+        events: &[],
+    };
+    format.batch(&envelope, control);
+}
+
 fn write_gap(
-    feed: &Feed,
+    feed: &impl Feed,
     next: Offset,
     AnnouncedGap { missed, reason }: AnnouncedGap,
     format: Format,

@@ -1,5 +1,4 @@
-//! One send to a subscriber, as one value: it is planned, sent, and committed as far as the
-//! sink took it.
+//! One send to a subscriber. It is planned, sent, and committed as far as the sink took it.
 
 use std::{io::IoSlice, ops::Range};
 
@@ -7,52 +6,50 @@ use smallvec::SmallVec;
 use thalweg_wire::{Offset, close};
 
 use super::{
-    FeedKey, Feeds, ResponseMode, Sent, Sink, Subscriber, control::CONTROL_BYTES_MAX, ids::Ids,
-    subscriber::is_at_head,
+    FeedKey, Feeds, Sent, Sink, Subscriber, control::CONTROL_BYTES_MAX, framing::OwnFrames as _,
+    ids::Ids, subscriber::is_at_head,
 };
-use crate::stream::{Cursor, Frames, Lost, Next};
+use crate::stream::{Cursor, Feed as _, Frames as _, Lost, Next, Pinning as _};
 
 /// Slices in one send, about. With more topics a second send is needed.
 const SLICES_MAX: usize = 64;
 
-/// Cold bytes are made for one subscriber alone: about as many as one send takes.
+/// Cold bytes made for one subscriber, about as many as one send takes.
 const COLD_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes in one send, about: no socket takes more.
+/// Bytes in one send, about. No socket takes more.
 const SEND_BYTES_MAX: usize = 1 << 20;
 
 /// After a large event, scratch memory above this is freed.
 const SCRATCH_BYTES_KEPT: usize = 2 << 20;
 
-/// One send, planned: what it is made of. It reads the feeds (`'f`) and keeps its parts in
-/// memory that is reused (`'s`).
+/// A planned send. It reads the feeds (`'f`) and keeps its parts in reused memory (`'s`).
 pub(super) struct Transmit<'f, 's> {
     buffers: &'s mut SendBuffers,
     sources: SmallVec<[Source<'f>; 2]>,
-    /// The state that decides when the subscriber's next id is due.
+    /// Decides when the subscriber's next id is due.
     ids: Ids,
     pub(super) summary: PlanSummary,
 }
 
-/// The summary of a plan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlanSummary {
     pub(super) bytes: usize,
-    /// Whether everything that is due is in it.
+    /// Whether everything that is due is in the plan.
     pub(super) is_complete: bool,
-    /// When the next thing becomes due, in µs.
+    /// When more becomes due, in µs.
     pub(super) wake_us: Option<u64>,
     /// Whether it contains a frame that was encoded for this subscriber alone, not only copied.
     pub(super) is_costly: bool,
 }
 
-/// One send after the sink took some of it. It must be committed.
+/// A send of which the sink took some bytes. It must be committed.
 pub(super) struct AcceptedSend<'s> {
     buffers: &'s mut SendBuffers,
     pub(super) bytes: usize,
 }
 
-/// Memory of a send, reused.
+/// The reused memory of a send.
 #[derive(Debug, Default)]
 pub(super) struct SendBuffers {
     pieces: Vec<SendPiece>,
@@ -60,11 +57,11 @@ pub(super) struct SendBuffers {
     cold: Vec<u8>,
     /// The offset that each subscription will reach, for trailers that name it.
     reached: Vec<Option<Offset>>,
-    /// What subscriptions wait for that can be read back.
-    pub(super) away: Vec<(FeedKey, Offset)>,
+    /// Feeds and offsets whose backfills subscriptions need.
+    pub(super) backfills: Vec<(FeedKey, Offset)>,
 }
 
-/// A part of a send, and what to update when it is sent.
+/// A part of a send, and the update when it is sent.
 #[derive(Debug)]
 struct SendPiece {
     kind: PieceKind,
@@ -77,48 +74,48 @@ enum PieceKind {
     Control,
     /// A subscription, with its cursor before and after.
     Subscription { index: u16, before: Cursor, after: Cursor },
-    /// The trailer of the frame before it, if the connection has trailers of its own: its range
-    /// in the cold bytes, and the state of ids after it.
+    /// The trailer of the frame before it, if the connection has trailers: its range in the cold bytes, and the
+    /// state of ids after it.
     Trailer(Range<usize>, Ids),
 }
 
-/// Where a slice's bytes are.
+/// The memory of a slice's bytes.
 enum Source<'f> {
     Control,
-    /// Of a hot tail, of a kept frame, or of a batch.
+    /// A hot tail, a kept frame, or a batch.
     Hot(&'f [u8]),
-    /// Among the cold bytes.
+    /// The cold bytes.
     Cold(Range<usize>),
 }
 
-/// A plan that cannot be finished: something else must happen to a subscription first.
+/// A plan that cannot be finished before a subscription changes.
 pub(super) struct Interrupted {
     pub(super) index: usize,
     pub(super) why: Interruption,
 }
 
-/// Why a plan cannot be finished.
+/// The reason for which a plan cannot be finished.
 pub(super) enum Interruption {
     /// Events are lost.
     Lost(Lost),
-    /// The newest version of a value topic is lost; where it goes on.
+    /// The newest version of a value is lost. The subscription goes on at this cursor.
     Unknown(Cursor),
-    /// The rows that come next have another schema than the stream of columns.
+    /// The next rows have another schema than the stream of columns.
     OtherColumns,
-    /// Their frame is not made.
+    /// The next frame of columns is not made.
     Unmade,
 }
 
 impl Interrupted {
-    /// Whether it only needs a frame to be made.
+    /// Whether only a frame must be made.
     pub(super) fn is_unmade(&self) -> bool {
         matches!(self.why, Interruption::Unmade)
     }
 }
 
 impl<'f, 's> Transmit<'f, 's> {
-    /// Plans a send, in this order: the rest of a frame that is begun; the control messages;
-    /// then what is due to each subscription. Each send begins with another subscription.
+    /// Plans a send in this order: the rest of a begun frame, the control messages, then what is due to each
+    /// subscription. Each send begins with another subscription.
     #[inline]
     pub(super) fn plan<F: Feeds>(
         subscriber: &Subscriber,
@@ -148,8 +145,7 @@ impl<'f, 's> Transmit<'f, 's> {
         {
             let rest = self.subscription(subscriber, feeds, index, None, true)?;
             if has_trailer {
-                // The trailer names the cursors of all subscriptions: no other one may move
-                // before it is sent.
+                // The trailer names the cursors of all subscriptions, so no other one may move before it is sent.
                 self.summary.is_complete = false;
                 return Ok(());
             }
@@ -163,7 +159,7 @@ impl<'f, 's> Transmit<'f, 's> {
             return Ok(());
         }
         if subscriber.control.unsent().len() >= CONTROL_BYTES_MAX {
-            // Planning more may add control messages, for example gaps. First send these.
+            // Planning more may add control messages, for example gaps, so these are sent first.
             self.summary.is_complete = false;
             return Ok(());
         }
@@ -183,7 +179,7 @@ impl<'f, 's> Transmit<'f, 's> {
             }
             let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);
             if from.is_some() && subscriber.subscriptions[usize::from(index)].window.is_some() {
-                // Its window counts what was sent, so it waits for the next send.
+                // Its window counts sent bytes, so it waits for the next send.
                 self.summary.is_complete = false;
                 continue;
             }
@@ -192,8 +188,7 @@ impl<'f, 's> Transmit<'f, 's> {
         Ok(())
     }
 
-    /// Plans what is due to a subscription from `from` on (from its cursor, if `None`). Returns
-    /// the cursor after that.
+    /// Plans what is due to a subscription from `from` on, or from its cursor. Returns the cursor after that.
     fn subscription<F: Feeds>(
         &mut self,
         subscriber: &Subscriber,
@@ -217,7 +212,8 @@ impl<'f, 's> Transmit<'f, 's> {
         }
         let has_trailer = format.has_trailer();
         let alone = one_frame || has_trailer || window.is_some();
-        let frames = Frames::of(feed, subscription.encoding(format));
+        let frames = feed.frames(subscription.encoding(format));
+        let interrupted = |why| Interrupted { index: index.into(), why };
         let mut planned = 0;
         loop {
             if self.is_full() {
@@ -232,32 +228,20 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Cold { events, after, .. } => {
                     (cold_after - cold_before + events.len(), *after)
                 }
-                // A gap is announced when everything before it is sent, and a stream ends then. What
-                // is made is sent before more is made.
+                // Everything before a gap or the end of a stream is sent first. Frames that are made are sent
+                // before more are made.
                 Next::Lost(_) | Next::Unknown(_) | Next::OtherColumns | Next::Unmade
                     if subscription.cursor() != Some(cursor) =>
                 {
                     self.summary.is_complete = false;
                     return Ok(cursor);
                 }
-                Next::Lost(lost) => {
-                    let why = Interruption::Lost(*lost);
-                    return Err(Interrupted { index: index.into(), why });
-                }
-                Next::Unknown(cursor) => {
-                    let why = Interruption::Unknown(*cursor);
-                    return Err(Interrupted { index: index.into(), why });
-                }
-                Next::OtherColumns => {
-                    let why = Interruption::OtherColumns;
-                    return Err(Interrupted { index: index.into(), why });
-                }
-                Next::Unmade => {
-                    let why = Interruption::Unmade;
-                    return Err(Interrupted { index: index.into(), why });
-                }
-                Next::Away(from) => {
-                    self.buffers.away.push((subscription.feed, *from));
+                Next::Lost(lost) => return Err(interrupted(Interruption::Lost(*lost))),
+                Next::Unknown(cursor) => return Err(interrupted(Interruption::Unknown(*cursor))),
+                Next::OtherColumns => return Err(interrupted(Interruption::OtherColumns)),
+                Next::Unmade => return Err(interrupted(Interruption::Unmade)),
+                Next::Backfill(from) => {
+                    self.buffers.backfills.push((subscription.feed, *from));
                     return Ok(cursor);
                 }
                 Next::Nothing => return Ok(cursor),
@@ -285,7 +269,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 | Next::Unknown(_)
                 | Next::OtherColumns
                 | Next::Unmade
-                | Next::Away(_)
+                | Next::Backfill(_)
                 | Next::Nothing => {}
             }
             cursor = after;
@@ -305,15 +289,14 @@ impl<'f, 's> Transmit<'f, 's> {
         }
     }
 
-    /// Whether what is planned is enough for a send.
+    /// Whether enough is planned for a send.
     fn is_full(&self) -> bool {
         self.sources.len() >= SLICES_MAX
             || self.buffers.cold.len() >= COLD_BYTES_MAX
             || self.summary.bytes >= SEND_BYTES_MAX
     }
 
-    /// Plans the trailer of a frame of `frame_bytes`. After the frame its subscription is at
-    /// `cursor`.
+    /// Plans the trailer of a frame of `frame_bytes`. After the frame its subscription is at `cursor`.
     fn trailer<F: Feeds>(
         &mut self,
         subscriber: &Subscriber,
@@ -335,7 +318,7 @@ impl<'f, 's> Transmit<'f, 's> {
         self.source(Source::Cold(trailer));
     }
 
-    /// Adds a piece: whose bytes the next sources are.
+    /// Adds a piece. The next sources are its bytes.
     fn piece(&mut self, kind: PieceKind, bytes: usize) {
         self.buffers.pieces.push(SendPiece { kind, bytes });
         self.summary.bytes += bytes;
@@ -353,7 +336,7 @@ impl<'f, 's> Transmit<'f, 's> {
         }
     }
 
-    /// Sends it; `None` if the peer is gone.
+    /// Sends the plan. Returns `None` if the peer is gone.
     #[inline]
     pub(super) fn send(
         self,
@@ -386,8 +369,8 @@ impl Source<'_> {
 }
 
 impl AcceptedSend<'_> {
-    /// Moves the subscriber forward by what was taken. The rest of a trailer that is partly
-    /// sent goes first in the next send.
+    /// Moves the subscriber by the bytes that were taken. The rest of a partly sent trailer comes first in the
+    /// next send.
     #[inline]
     pub(super) fn commit(self, subscriber: &mut Subscriber, feeds: &mut impl Feeds, now_us: u64) {
         let SendBuffers { pieces, cold, .. } = self.buffers;
@@ -400,7 +383,7 @@ impl AcceptedSend<'_> {
             }
             let taken = piece.bytes.min(left);
             left -= taken;
-            // True if the piece before was a complete frame: its trailer must be sent too.
+            // Set if the piece before was a complete frame: its trailer must be sent, too.
             let was_whole = std::mem::replace(&mut whole, false);
             match &piece.kind {
                 PieceKind::Control => subscriber.control.advance(taken),
@@ -418,8 +401,8 @@ impl AcceptedSend<'_> {
                 }
             }
         }
-        // Unpin last. After a new subscription to the same topic, the frame now begun may be in
-        // the same batch, and this may be its last pin.
+        // The unpin comes last: after a new subscription to the same topic, the begun frame may be in the same
+        // batch, and this may be its last pin.
         if let Some((feed, before)) = finished
             && let Some(feed) = feeds.feed_mut(feed)
         {
@@ -427,11 +410,8 @@ impl AcceptedSend<'_> {
         }
         cold.shrink_to(SCRATCH_BYTES_KEPT);
         subscriber.remove_finished();
-        if let ResponseMode::Document { bytes_left, .. } = &mut subscriber.mode {
-            *bytes_left = bytes_left.saturating_sub(self.bytes as u64);
-            if *bytes_left == 0 {
-                subscriber.close(close::RELOAD);
-            }
+        if subscriber.framing.is_full_after(self.bytes) {
+            subscriber.close(close::RELOAD);
         }
         let count = subscriber.subscriptions.len() as u16;
         subscriber.first = if count > 1 { (subscriber.first + 1) % count } else { 0 };

@@ -2,36 +2,35 @@ use std::{cell::Cell, collections::VecDeque};
 
 use thalweg_wire::Offset;
 
-/// Limits how many bytes of frames may be sent ahead of the client's acks. Its memory is
-/// bounded: a few places in the stream, and the bytes sent up to each.
+/// Limits how many bytes of frames may be sent ahead of the client's acks. It keeps a bounded number of places in
+/// the stream, and the bytes sent up to each.
 #[derive(Debug)]
 pub(super) struct Window {
     bytes_max: u64,
     sent: u64,
     acked: u64,
-    marks: VecDeque<Mark>,
+    marks: VecDeque<WindowMark>,
     /// A frame that did not fit. It is not tried again before it fits.
     oversized: Cell<Option<OversizedFrame>>,
 }
 
-/// A frame that was larger than what was left.
+/// A frame that was larger than the rest of the window.
 #[derive(Debug, Clone, Copy)]
 struct OversizedFrame {
-    /// What stands for it.
+    /// The number that identifies it.
     frame: Offset,
     bytes: u64,
 }
 
 /// All events before `next` are in the first `sent` bytes.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct WindowMark {
     next: Offset,
     sent: u64,
 }
 
-/// About this many marks in a window. Two marks that are closer than this part of the window
-/// are merged into the newer one. An ack between two marks counts as the earlier one, so the
-/// window opens late by less than this part.
+/// About this many marks in a window. Two marks that are closer than this part of the window are merged into the
+/// newer one. An ack between two marks counts as the earlier one, so the window opens late by less than this part.
 const MARKS_MAX: u64 = 64;
 
 impl Window {
@@ -39,9 +38,8 @@ impl Window {
         Self { bytes_max, sent: 0, acked: 0, marks: VecDeque::new(), oversized: Cell::new(None) }
     }
 
-    /// Whether a frame of `bytes` may be sent, after `planned` bytes that are already planned. A
-    /// frame with nothing ahead of it always fits. `frame` stands for it
-    /// ([`crate::stream::Feed::frame_after`]).
+    /// Returns whether a frame of `bytes` may be sent after `planned` bytes that are already planned. A frame
+    /// always fits an empty window. `frame` identifies it ([`crate::stream::Feed::frame_after`]).
     pub(super) fn admits(&self, frame: Offset, planned: u64, bytes: u64) -> bool {
         let ahead = self.sent - self.acked + planned;
         let fits = ahead == 0 || ahead + bytes <= self.bytes_max;
@@ -49,9 +47,8 @@ impl Window {
         fits
     }
 
-    /// Whether a frame may fit, so that looking for it is worth the
-    /// time. The refusal may be too old: what was planned ahead of the refused frame may not
-    /// have been sent.
+    /// Returns whether a frame may fit, so that looking for it is worth the time. The refusal may be too old,
+    /// because the bytes that were planned ahead of the refused frame may not have been sent.
     pub(super) fn is_open(&self, frame: Offset) -> bool {
         let ahead = self.sent - self.acked;
         let oversized = self.oversized.get().filter(|oversized| oversized.frame == frame);
@@ -59,11 +56,11 @@ impl Window {
         ahead == 0 || ahead + bytes <= self.bytes_max
     }
 
-    /// Counts what was sent; `next` is the event after it, between frames.
+    /// Counts sent bytes. `next` is the event after them, if they end between frames.
     pub(super) fn count(&mut self, bytes: usize, next: Option<Offset>) {
         self.sent += bytes as u64;
         let Some(next) = next else { return };
-        let mark = Mark { next, sent: self.sent };
+        let mark = WindowMark { next, sent: self.sent };
         let before = self.marks.iter().nth_back(1).map_or(self.acked, |mark| mark.sent);
         match self.marks.back_mut() {
             Some(newest) if newest.sent - before < self.bytes_max / MARKS_MAX => *newest = mark,
@@ -71,7 +68,7 @@ impl Window {
         }
     }
 
-    /// Everything up to and including `offset` is processed.
+    /// All events up to and including `offset` are processed.
     pub(super) fn ack(&mut self, offset: Offset) {
         while let Some(mark) = self.marks.front().filter(|mark| mark.next <= offset + 1) {
             self.acked = mark.sent;

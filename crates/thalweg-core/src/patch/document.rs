@@ -2,17 +2,17 @@ use std::borrow::Cow;
 
 use thalweg_wire::event::string_len;
 
-use super::{Budget, NoPatch, number};
+use super::{NoPatch, PatchBudget, number};
 
-/// Where the values of a JSON text are. In the order of the text: an object or array comes
-/// before what is in it; the name of a member before its value.
+/// The places of a JSON text's values, in the order of the text: an object or array comes before its contents, the
+/// name of a member before its value.
 #[derive(Debug, PartialEq)]
-pub(super) struct Document<'a> {
+pub(super) struct JsonDocument<'a> {
     json: &'a [u8],
     nodes: Vec<Node>,
 }
 
-/// A value's place among the nodes.
+/// A value's index among the nodes.
 pub(super) type Index = usize;
 
 /// The whole document.
@@ -22,14 +22,14 @@ pub(super) const ROOT: Index = 0;
 struct Node {
     start: u32,
     end: u32,
-    /// The first node behind it and all that is in it.
+    /// The first node after it and its contents.
     after: u32,
 }
 
-/// Levels of a document that is patched: readers have a bound, and a patch adds some.
+/// The most levels of a document that is patched: readers have a bound, and a patch adds some.
 const DEPTH_MAX: usize = 100;
 
-/// What a value is, as far as a patch asks.
+/// The kind of a value, as far as patches distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Object,
@@ -39,26 +39,26 @@ pub(super) enum Kind {
 
 /// An object or array whose end is not read yet.
 struct Open {
-    /// Its place among the nodes.
+    /// Its index among the nodes.
     index: usize,
-    /// What is like the value behind it.
+    /// The likeness of the value after it.
     like_next: Likeness,
 }
 
-/// The values of a document that was read before which the next value is likely to be equal to:
-/// the first of these. They are neighbours, and as deep as that value.
+/// Values of an earlier document that the next value is probably equal to, the first of them most. They are
+/// neighbours at the same depth as that value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Likeness {
     first: usize,
     end: usize,
 }
 
-impl<'a> Document<'a> {
-    /// Reads a JSON text. What is equal in `like`, at the same place, is taken from there.
+impl<'a> JsonDocument<'a> {
+    /// Reads a JSON text. Values that are equal in `like`, at the same place, are copied from there.
     pub(super) fn read<F: FnMut() -> bool>(
         json: &'a [u8],
-        like: Option<&Document<'_>>,
-        budget: &mut Budget<F>,
+        like: Option<&JsonDocument<'_>>,
+        budget: &mut PatchBudget<F>,
     ) -> Result<Self, NoPatch> {
         if u32::try_from(json.len()).is_err() {
             return Err(NoPatch::TooLarge);
@@ -133,19 +133,18 @@ impl<'a> Document<'a> {
         Ok(all)
     }
 
-    /// Takes a value from `like`, with all that is in it, if it stands at this place as well.
-    /// Returns where it ends.
+    /// Copies a value with its contents from `like`, if it stands at this place as well. Returns where it ends.
     fn take<F: FnMut() -> bool>(
         &mut self,
         at: usize,
-        like: &Document<'_>,
+        like: &JsonDocument<'_>,
         index: Index,
-        budget: &mut Budget<F>,
+        budget: &mut PatchBudget<F>,
     ) -> Result<Option<usize>, NoPatch> {
         let text = like.text(index);
         let end = at + text.len();
         budget.spend(text.len())?;
-        // A number goes on as long as no other value or end follows.
+        // A number continues unless the end of a value follows.
         if self.json.get(at..end) != Some(text) || !self.json.get(end).is_none_or(is_end) {
             return Ok(None);
         }
@@ -164,7 +163,6 @@ impl<'a> Document<'a> {
         Ok(Some(end))
     }
 
-    /// A value's text.
     pub(super) fn text(&self, index: Index) -> &'a [u8] {
         let node = self.nodes[index];
         &self.json[node.start as usize..node.end as usize]
@@ -178,7 +176,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What is in an array; of an object, names and values in turn.
+    /// Returns the elements of an array, or the names and values of an object in turn.
     pub(super) fn children(&self, index: Index) -> impl Iterator<Item = Index> {
         let end = self.nodes[index].after as usize;
         let first = Some(index + 1).filter(|first| *first < end);
@@ -187,14 +185,14 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// An object's members: name (as it stands, with its quotes) and value.
+    /// Returns an object's members: the name as it stands, with its quotes, and the value.
     pub(super) fn members(&self, index: Index) -> impl Iterator<Item = (&'a [u8], Index)> {
         let mut children = self.children(index);
         std::iter::from_fn(move || Some((self.text(children.next()?), children.next()?)))
     }
 }
 
-/// The text that a JSON string stands for.
+/// Returns the text of a JSON string.
 pub(super) fn unquoted(string: &[u8]) -> Option<Cow<'_, str>> {
     let inner = string.get(1..string.len().checked_sub(1)?)?;
     if memchr::memchr(b'\\', inner).is_none() {
@@ -203,18 +201,17 @@ pub(super) fn unquoted(string: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice(string).ok().map(Cow::Owned)
 }
 
-/// Bytes of the number or word that `json` begins with.
+/// Bytes of the number or word at the beginning of `json`.
 fn scalar_len(json: &[u8]) -> usize {
     json.iter().position(is_end).unwrap_or(json.len()).max(1)
 }
 
-/// Whether a value cannot go on with this byte.
+/// Whether a value cannot continue with this byte.
 fn is_end(byte: &u8) -> bool {
     matches!(byte, b',' | b'}' | b']' | b':')
 }
 
-/// Whether no escape of a string is half of a surrogate pair (RFC 8259 §8.2): readers change it, or
-/// refuse it.
+/// Whether no escape of a string is half of a surrogate pair (RFC 8259 §8.2), which readers change or reject.
 fn has_whole_characters(string: &[u8]) -> bool {
     let mut at = 0;
     while let Some(found) = string.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
@@ -228,7 +225,7 @@ fn has_whole_characters(string: &[u8]) -> bool {
     true
 }
 
-/// The half of a surrogate pair that is escaped at this place, if one is.
+/// Returns the escaped half of a surrogate pair at this place, if there is one.
 fn surrogate(string: &[u8], at: usize) -> Option<u16> {
     let digits = string.get(at..at + 6)?.strip_prefix(b"\\u")?;
     let unit = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;

@@ -1,18 +1,18 @@
-//! Two objects, two arrays: what is gone, what has come, what is in both.
+//! Compares two objects or two arrays.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use super::{
     NoPatch,
-    document::{Document, Index, Kind, unquoted},
+    document::{Index, JsonDocument, Kind, unquoted},
     operations::Operations,
 };
 
-/// An object with more members, or an array with more elements that have an id, is replaced:
-/// they are sorted or looked up in one go.
+/// An object with more members, or an array with more elements with an id, is replaced, because they are sorted or
+/// looked up in one step.
 const MEMBERS_MAX: usize = 4096;
 
-/// The member by which elements are known.
+/// The member that identifies elements.
 const ID: &[u8] = br#""id""#;
 
 impl<F: FnMut() -> bool> Operations<'_, F> {
@@ -53,8 +53,7 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
         }
     }
 
-    /// Elements that are known by their place: what both have at their beginning and at their
-    /// end stays.
+    /// Compares elements by their place. Equal elements at the beginning and at the end stay.
     fn by_place(&mut self, old: &[Index], new: &[Index]) -> Result<(), NoPatch> {
         let shorter = old.len().min(new.len());
         let mut head = 0;
@@ -82,9 +81,8 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
         Ok(())
     }
 
-    /// Elements that are known by their id: those that are gone are removed, from the end; then
-    /// each place, from the beginning, gets what belongs there; then what is in both is
-    /// compared.
+    /// Compares elements by their id. First, missing elements are removed from the end. Then each place, from the
+    /// beginning, gets its element. Last, elements of both arrays are compared.
     fn by_id(
         &mut self,
         old: &[Index],
@@ -95,7 +93,7 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
         self.budget.spend(64 * (old.len() + new.len()))?;
         let place_of: HashMap<&[u8], usize> = new_ids.iter().copied().zip(0..).collect();
         let mut before_of: Vec<Option<Index>> = vec![None; new.len()];
-        // The elements that are there, by the place that they are to have.
+        // The elements that are there, by their final places.
         let mut there: Vec<usize> = Vec::with_capacity(new.len());
         let mut gone: Vec<usize> = Vec::new();
         for (place, (id, before)) in old_ids.iter().zip(old).enumerate() {
@@ -129,15 +127,15 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
         Ok(())
     }
 
-    /// Moves elements until the right one is at `place`: one that has moved back a long way goes
-    /// there in one step, instead of all others forward.
+    /// Moves elements until the right one is at `place`. An element that has moved back far goes there in one
+    /// step, instead of all others forward.
     fn put(&mut self, place: usize, there: &mut Vec<usize>) -> Result<(), NoPatch> {
         self.budget.spend(size_of_val(&there[place..]))?;
         let follows = there.get(place + 1) == Some(&place);
         let (from, to) = if follows {
             (place, there[place].min(there.len() - 1))
         } else {
-            // It is in the array: it was there before, and is not at an earlier place.
+            // The element is in the array, and not at an earlier place.
             let Some(ahead) = there[place..].iter().position(|wanted| *wanted == place) else {
                 return Err(NoPatch::Unsafe);
             };
@@ -163,8 +161,8 @@ impl<F: FnMut() -> bool> Operations<'_, F> {
     }
 }
 
-/// An object's members, by name; `None` if it has too many, or two of one name.
-fn by_name<'a>(document: &Document<'a>, object: Index) -> Option<Vec<(Cow<'a, str>, Index)>> {
+/// Returns an object's members by name. `None` if there are too many, or two with one name.
+fn by_name<'a>(document: &JsonDocument<'a>, object: Index) -> Option<Vec<(Cow<'a, str>, Index)>> {
     let mut members = Vec::new();
     for (name, value) in document.members(object) {
         if members.len() == MEMBERS_MAX {
@@ -177,8 +175,8 @@ fn by_name<'a>(document: &Document<'a>, object: Index) -> Option<Vec<(Cow<'a, st
     are_unique.then_some(members)
 }
 
-/// The ids of an array's elements, as they stand; `None` if one has none, or two have the same.
-fn ids<'a>(document: &Document<'a>, elements: &[Index]) -> Option<Vec<&'a [u8]>> {
+/// Returns the ids of an array's elements as they stand. `None` if one has none, or two have the same.
+fn ids<'a>(document: &JsonDocument<'a>, elements: &[Index]) -> Option<Vec<&'a [u8]>> {
     if elements.len() > MEMBERS_MAX {
         return None;
     }

@@ -1,8 +1,8 @@
-/// Any decimal of so many digits is the same once it was read as a double and written again.
+/// A decimal of so many digits does not change when it is read as a double and written again.
 const DIGITS_SAFE: usize = 15;
 
-/// Whether a number is the same after a reader took it as a double and wrote it again
-/// (RFC 8259 §6). True of `true`, `false` and `null`.
+/// Returns whether a number does not change when a reader reads it as a double and writes it again (RFC 8259 §6).
+/// `true`, `false` and `null` do not change.
 pub(super) fn survives(scalar: &[u8]) -> bool {
     if !matches!(scalar.first(), Some(b'-' | b'0'..=b'9')) {
         return true;
@@ -15,13 +15,13 @@ pub(super) fn survives(scalar: &[u8]) -> bool {
     let (Some(read), Some(written)) = (decimal(text), decimal(&format!("{double:e}"))) else {
         return false;
     };
-    // Two decimals of as many digits may be as near to a fraction: writers differ in which they take.
+    // Two decimals of as many digits may be equally near to a fraction, and writers choose differently.
     let is_as_near =
         double.fract() != 0.0 && (read.0.len(), read.1) == (written.0.len(), written.1);
     double.is_finite() && (read == written || is_as_near)
 }
 
-/// Significant digits, without zeros around them, and the power of ten of the first.
+/// Returns the significant digits without zeros around them, and the power of ten of the first.
 fn decimal(text: &str) -> Option<(String, i64)> {
     let text = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {

@@ -1,15 +1,15 @@
 use super::{
-    Budget, NoPatch,
-    document::{Document, Index, Kind},
+    NoPatch, PatchBudget,
+    document::{Index, JsonDocument, Kind},
     path::Path,
 };
 
-/// The operations so far, and where in the documents one is.
+/// The operations so far, and the current place in the documents.
 pub(super) struct Operations<'a, F> {
-    pub(super) before: Document<'a>,
-    pub(super) after: Document<'a>,
+    pub(super) before: JsonDocument<'a>,
+    pub(super) after: JsonDocument<'a>,
     pub(super) path: Path,
-    pub(super) budget: Budget<F>,
+    pub(super) budget: PatchBudget<F>,
     out: Vec<u8>,
 }
 
@@ -17,7 +17,10 @@ pub(super) struct Operations<'a, F> {
 const OPERATION_BYTES: usize = 36;
 
 impl<'a, F: FnMut() -> bool> Operations<'a, F> {
-    pub(super) fn new((before, after): (Document<'a>, Document<'a>), budget: Budget<F>) -> Self {
+    pub(super) fn new(
+        (before, after): (JsonDocument<'a>, JsonDocument<'a>),
+        budget: PatchBudget<F>,
+    ) -> Self {
         Self { before, after, path: Path::default(), budget, out: Vec::new() }
     }
 
@@ -25,7 +28,7 @@ impl<'a, F: FnMut() -> bool> Operations<'a, F> {
         if self.out.len() > self.budget.bytes_max { Err(NoPatch::TooLarge) } else { Ok(self.out) }
     }
 
-    /// What makes one value of the other, both at the path.
+    /// Writes the operations that turn one value into the other, both at the path.
     pub(super) fn value(&mut self, before: Index, after: Index) -> Result<(), NoPatch> {
         if self.are_same(before, after)? {
             return Ok(());
@@ -36,7 +39,7 @@ impl<'a, F: FnMut() -> bool> Operations<'a, F> {
             (Kind::Array, Kind::Array) => self.array(before, after)?,
             _ => return self.replace(after),
         }
-        // Many small changes may take more than the whole.
+        // Many small changes may take more bytes than the whole value.
         let whole = OPERATION_BYTES + self.path.as_bytes().len() + self.after.text(after).len();
         if self.out.len() - start > whole {
             self.out.truncate(start);
@@ -45,7 +48,7 @@ impl<'a, F: FnMut() -> bool> Operations<'a, F> {
         Ok(())
     }
 
-    /// Whether two values have the same text.
+    /// Returns whether two values have the same text.
     pub(super) fn are_same(&mut self, before: Index, after: Index) -> Result<bool, NoPatch> {
         let (before, after) = (self.before.text(before), self.after.text(after));
         if before.len() != after.len() {
@@ -55,22 +58,22 @@ impl<'a, F: FnMut() -> bool> Operations<'a, F> {
         Ok(before == after)
     }
 
-    /// Puts a value where another is (RFC 6902 §4.3).
+    /// Replaces a value (RFC 6902 §4.3).
     pub(super) fn replace(&mut self, after: Index) -> Result<(), NoPatch> {
         self.operation("replace", None, Some(after))
     }
 
-    /// Puts a value where none is, or before an element (§4.1).
+    /// Adds a value, or inserts an element (§4.1).
     pub(super) fn add(&mut self, after: Index) -> Result<(), NoPatch> {
         self.operation("add", None, Some(after))
     }
 
-    /// Takes away what is at the path (§4.2).
+    /// Removes the value at the path (§4.2).
     pub(super) fn remove(&mut self) -> Result<(), NoPatch> {
         self.operation("remove", None, None)
     }
 
-    /// Moves what is at `from` to the path (§4.4).
+    /// Moves the value at `from` to the path (§4.4).
     pub(super) fn relocate(&mut self, from: &[u8]) -> Result<(), NoPatch> {
         self.operation("move", Some(from), None)
     }
@@ -102,7 +105,7 @@ impl<'a, F: FnMut() -> bool> Operations<'a, F> {
         out.push(b'}');
         let written = out.len() - before;
         self.budget.spend(written)?;
-        // What is under way may yet be replaced by something smaller, but never by so much.
+        // A smaller operation may yet replace these, but never one that is so much smaller.
         if self.out.len() > 2 * self.budget.bytes_max { Err(NoPatch::TooLarge) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-/// A JSON Pointer (RFC 6901), as the text of a JSON string: where in a document one is.
+/// A JSON Pointer (RFC 6901), as the text of a JSON string.
 #[derive(Debug, Default)]
 pub(super) struct Path(Vec<u8>);
 
@@ -7,12 +7,11 @@ impl Path {
         &self.0
     }
 
-    /// Does something at a member of the value that one is at.
+    /// Descends to a member. Returns the length to go [back](Self::back) to.
     pub(super) fn at_name(&mut self, name: &str) -> usize {
         let before = self.0.len();
         self.0.push(b'/');
-        // Quotes, backslashes and control characters are the string's; `~` and `/` are the
-        // pointer's.
+        // Quotes, backslashes and control characters are escaped for the string, `~` and `/` for the pointer.
         for character in name.chars() {
             match character {
                 '~' => self.0.extend_from_slice(b"~0"),
@@ -31,7 +30,7 @@ impl Path {
         before
     }
 
-    /// The same at an element.
+    /// Descends to an element.
     pub(super) fn at_element(&mut self, index: usize) -> usize {
         let before = self.0.len();
         self.0.push(b'/');
@@ -39,7 +38,7 @@ impl Path {
         before
     }
 
-    /// Goes back to where it was that long.
+    /// Goes back to a path of this length.
     pub(super) fn back(&mut self, len: usize) {
         self.0.truncate(len);
     }

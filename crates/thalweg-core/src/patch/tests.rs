@@ -5,19 +5,19 @@ use super::*;
 
 fn operations(before: &Value, after: &Value) -> Result<String, NoPatch> {
     let (before, after) = (before.to_string(), after.to_string());
-    let budget = Budget::new(usize::MAX / 2, || false);
+    let budget = PatchBudget::new(usize::MAX / 2, || false);
     let operations = between(before.as_bytes(), after.as_bytes(), budget)?;
     Ok(String::from_utf8(operations).unwrap())
 }
 
-/// That the operations are these, and make `after` of `before`.
+/// Checks the operations, and that they turn `before` into `after`.
 fn check(before: &Value, after: &Value, expected: &str) {
     let operations = operations(before, after).unwrap();
     assert_eq!(operations, expected);
     assert_eq!(patched(before, &operations), read(after));
 }
 
-/// What a reader takes a document for: its numbers may not be exactly those that were written.
+/// Returns the document as a reader reads it: its numbers may differ from the written ones.
 fn read(document: &Value) -> Value {
     serde_json::from_str(&document.to_string()).expect("JSON")
 }
@@ -41,7 +41,7 @@ fn what_has_changed_is_said() {
         &json!({"b": [1, 2, 3, 4, 5, 6, 7]}),
         r#"{"op":"remove","path":"/a"}"#,
     );
-    // Null is a value, and an array may change in its middle: RFC 7396 can say neither.
+    // Null is a value, and an array may change in its middle. RFC 7396 can express neither.
     check(
         &json!({"a": 1, "b": 2}),
         &json!({"a": null, "b": 2}),
@@ -81,7 +81,7 @@ fn what_is_smaller_whole_is_replaced() {
         r#"{"op":"replace","path":"/a","value":[4,5,6]}"#,
     );
     let (before, after) = (r#"{"a":1}"#, r#"{"b":2}"#);
-    let budget = Budget::new(after.len(), || false);
+    let budget = PatchBudget::new(after.len(), || false);
     assert_eq!(between(before.as_bytes(), after.as_bytes(), budget), Err(NoPatch::TooLarge));
 }
 
@@ -89,7 +89,7 @@ fn what_is_smaller_whole_is_replaced() {
 fn an_object_with_a_name_twice_is_replaced() {
     let before = r#"{"x":{"a":1,"a":2},"pad":"pppppppppppppppppppppppppppp"}"#;
     let after = r#"{"x":{"a":3,"\u0061":2},"pad":"pppppppppppppppppppppppppppp"}"#;
-    let budget = Budget::new(1000, || false);
+    let budget = PatchBudget::new(1000, || false);
     let operations = between(before.as_bytes(), after.as_bytes(), budget).unwrap();
     let expected = r#"{"op":"replace","path":"/x","value":{"a":3,"\u0061":2}}"#;
     assert_eq!(String::from_utf8(operations).unwrap(), expected);
@@ -97,7 +97,7 @@ fn an_object_with_a_name_twice_is_replaced() {
 
 #[test]
 fn a_number_that_readers_change_is_no_matter_of_a_patch() {
-    let budget = || Budget::new(1000, || false);
+    let budget = || PatchBudget::new(1000, || false);
     let (plain, large) = (b"[1,2,3]", b"[1,2,123456789012345678901234567890]");
     assert_eq!(between(plain, large, budget()), Err(NoPatch::Unsafe));
     assert_eq!(between(large, plain, budget()), Err(NoPatch::Unsafe));
@@ -138,16 +138,16 @@ proptest! {
         prop_assert_eq!(patched(&before, &operations), read(&after));
     }
 
-    /// Whatever the other document is.
+    /// The result does not depend on the other document.
     #[test]
     fn a_document_is_read_beside_another_as_alone(a in document(), b in document(), c in document()) {
-        let mut budget = Budget::new(0, || false);
+        let mut budget = PatchBudget::new(0, || false);
         let texts = [json!([a, [b, a], c, 1]), json!([c, [b, a, c], b, 12]), a, b, c];
         let texts = texts.map(|document| document.to_string());
         for (text, other) in texts.iter().flat_map(|text| texts.iter().map(move |other| (text, other))) {
-            let other = Document::read(other.as_bytes(), None, &mut budget);
-            let alone = Document::read(text.as_bytes(), None, &mut budget);
-            prop_assert_eq!(Document::read(text.as_bytes(), other.as_ref().ok(), &mut budget), alone);
+            let other = JsonDocument::read(other.as_bytes(), None, &mut budget);
+            let alone = JsonDocument::read(text.as_bytes(), None, &mut budget);
+            prop_assert_eq!(JsonDocument::read(text.as_bytes(), other.as_ref().ok(), &mut budget), alone);
         }
     }
 }

@@ -13,12 +13,12 @@ use super::{
     ColumnCounts, Encoding, Payloads, VersionPatch,
     batch_columns::{BatchColumns, ColumnFrame, Rows},
 };
-use crate::patch::{self, Budget};
+use crate::patch::{self, PatchBudget};
 
-/// Sealed events of consecutive offsets: never changed again, shared by all shards.
+/// Sealed events of consecutive offsets. A batch never changes, and all shards share it.
 ///
-/// A batch stands for all offsets after those of the batch before. The first of them may never
-/// have been given: a frame from one of these has the same events as one from [`Self::first`].
+/// A batch covers all offsets after those of the batch before. The first of them may never have been given: a
+/// frame from one of these has the same events as a frame from [`Self::first`].
 #[derive(Debug)]
 pub struct Batch {
     start: Offset,
@@ -27,21 +27,21 @@ pub struct Batch {
     /// The end of each event in `bytes`, before its comma.
     ends: Box<[u32]>,
     sealed_us: u64,
-    /// How long before its oldest event was published, in µs.
+    /// How long its oldest event waited to be sealed, in µs.
     waited_us: u32,
-    /// When its events were published, in ms since 1970, if that is known: the same for whoever has them.
+    /// The time of publishing in ms since 1970, if it is known. It is the same on all servers.
     published_ms: Option<i64>,
-    /// Number of feeds that retain it.
+    /// The number of feeds that retain it.
     retained: AtomicU32,
-    /// What makes its last event of the version before it, made once for all shards; `None` if
-    /// that is no use.
+    /// The patch from the version before to its last event, made once for all shards. `None` if no patch is of
+    /// use.
     patch: OnceLock<Option<Arc<VersionPatch>>>,
     columns: BatchColumns,
 }
 
 impl Batch {
-    /// Events that follow `start` − 1 in their stream. The first of them is `first`, which is
-    /// not less than `start`; there is at least one.
+    /// Seals events that follow `start` − 1 in their stream. The first is `first`, at or after `start`. There is
+    /// at least one.
     pub fn seal(start: Offset, first: Offset, payloads: Payloads, now_us: u64) -> Self {
         let published_ms = payloads.published_ms();
         let (bytes, ends) = payloads.into_parts();
@@ -59,22 +59,22 @@ impl Batch {
         }
     }
 
-    /// Messages that follow each other in their stream, with the offset of their first event. Each
-    /// stands for all offsets since the one before, the first for those from `start` on.
+    /// Seals messages that follow each other in their stream, each with the offset of its first event. Each batch
+    /// covers the offsets since the one before, the first those from `start` on.
     pub fn seal_messages(
         start: Offset,
         messages: impl IntoIterator<Item = (Offset, Payloads)>,
         now_us: u64,
     ) -> impl Iterator<Item = Self> {
         messages.into_iter().scan(start, move |start, (first, payloads)| {
-            // The first message may begin before what was asked for.
+            // The first message may begin before the requested offset.
             let batch = Self::seal((*start).min(first), first, payloads, now_us);
             *start = batch.end();
             Some(batch)
         })
     }
 
-    /// The same events, after others.
+    /// Returns a copy that covers the offsets from `start` on.
     pub fn starting_at(&self, start: Offset) -> Self {
         Self {
             start,
@@ -95,27 +95,27 @@ impl Batch {
         self.start
     }
 
-    /// Offset of the first event.
+    /// The offset of the first event.
     pub fn first(&self) -> Offset {
         self.first
     }
 
-    /// Offset one past the last event.
+    /// One past the last event.
     pub fn end(&self) -> Offset {
         self.first + self.ends.len() as Offset
     }
 
-    /// How many events.
+    /// The number of events.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// When it was sealed, in µs of the clock that appended it.
+    /// When it was sealed, in µs of the sealing shard's clock.
     pub fn sealed_us(&self) -> u64 {
         self.sealed_us
     }
 
-    /// The same, of events that waited to be sealed since the first of them was appended.
+    /// Sets when the first of its events was appended.
     pub(super) fn opened_at(self, opened_us: u64) -> Self {
         let waited_us = self.sealed_us.saturating_sub(opened_us);
         Self { waited_us: u32::try_from(waited_us).unwrap_or(u32::MAX), ..self }
@@ -126,20 +126,20 @@ impl Batch {
         self.sealed_us.saturating_sub(self.waited_us.into())
     }
 
-    /// The same, whose events were published at this time, in ms since 1970.
+    /// Sets when its events were published, in ms since 1970.
     pub fn published_at(self, unix_ms: i64) -> Self {
         Self { published_ms: Some(unix_ms), ..self }
     }
 
-    /// When its events were published, in ms since 1970, if that is known: by the clock of whoever gave them their offsets, so
-    /// that it is the same for all who have them.
+    /// When its events were published, in ms since 1970 and by the clock that assigned their offsets, if it is
+    /// known.
     pub fn published_ms(&self) -> Option<i64> {
         self.published_ms
     }
 
-    /// The memory it holds, in bytes.
+    /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        // The allocation's own header and the pointer in the history.
+        // The allocation's header and the pointer in the history.
         const OVERHEAD: usize = size_of::<Batch>() + 64;
         self.bytes.len() + self.ends.len() * size_of::<u32>() + OVERHEAD
     }
@@ -149,12 +149,12 @@ impl Batch {
         self.retained.load(Relaxed) > 0
     }
 
-    /// All its events, joined.
+    /// Its events, joined.
     pub(super) fn joined(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Where these events are in [`Self::joined`]: a range of their indices that is not empty.
+    /// Returns where the events with these indices, at least one, are in [`Self::joined`].
     pub(super) fn range_of(&self, indices: Range<usize>) -> Range<usize> {
         self.start_of(indices.start)..self.ends[indices.end - 1] as usize
     }
@@ -163,14 +163,13 @@ impl Batch {
         index.checked_sub(1).map_or(0, |before| self.ends[before] as usize + 1)
     }
 
-    /// Index of the first event that is not before `from`.
+    /// Returns the index of the first event at or after `from`.
     pub(super) fn index_of(&self, from: Offset) -> usize {
         from.saturating_sub(self.first) as usize
     }
 
-    /// Appends the frame that carries the events from `from` to the last.
-    /// The same arguments always give the same bytes: a frame partly sent can
-    /// be made again and finished.
+    /// Appends the frame with the events from `from` on. The same arguments always give the same bytes, so a frame
+    /// that was partly sent can be made again and finished.
     pub(super) fn write_frame(
         &self,
         from: Offset,
@@ -182,17 +181,12 @@ impl Batch {
         encoding.batch(&self.envelope(from, topic, epoch), out);
     }
 
-    /// The envelope with the events from `from` to the last.
-    pub(super) fn envelope<'a>(
-        &'a self,
-        from: Offset,
-        topic: &'a Topic,
-        epoch: Epoch,
-    ) -> Envelope<'a> {
+    /// Returns the envelope with the events from `from` on.
+    pub fn envelope<'a>(&'a self, from: Offset, topic: &'a Topic, epoch: Epoch) -> Envelope<'a> {
         self.envelope_until(from, self.end(), topic, epoch)
     }
 
-    /// The envelope with the events from `from` to the one before `end`; there must be one.
+    /// Returns the envelope with the events from `from` to before `end`, at least one.
     pub(super) fn envelope_until<'a>(
         &'a self,
         from: Offset,
@@ -212,17 +206,16 @@ impl Batch {
         }
     }
 
-    /// What comes before the first event that is not before `from`.
+    /// Returns the field that says what precedes the first event at or after `from`.
     pub(super) fn before(&self, from: Offset) -> Before {
-        // It does not depend on where this batch starts: a frame that was begun from another copy of
-        // it, with another start, is to be the same.
+        // This does not depend on the batch's start: a frame from a copy with another start must be the same.
         match from < self.first {
             true => Before::Event(from.saturating_sub(1)),
             false => Before::Adjacent,
         }
     }
 
-    /// Its events from `from` on, each in bytes.
+    /// Its events from `from` on.
     pub fn events_from(&self, from: Offset) -> impl Iterator<Item = &[u8]> {
         (self.index_of(from)..self.count())
             .map(|at| &self.bytes[self.start_of(at)..self.ends[at] as usize])
@@ -233,18 +226,18 @@ impl Batch {
         &self.bytes[self.start_of(self.count() - 1)..]
     }
 
-    /// The patch that makes its last event of the version before, if one was made.
+    /// The patch from the version before to its last event, if one was made.
     pub fn patch(&self) -> Option<&Arc<VersionPatch>> {
         self.patch.get()?.as_ref()
     }
 
-    /// Makes the patch from the version just before this batch, whose document is `before`, unless
-    /// another shard has tried. Returns whether it was made here; `None` if it was not tried here.
+    /// Makes the patch from the version just before, whose document is `before`, unless another shard has tried.
+    /// Returns whether it was made, or `None` if it was not tried here.
     pub(super) fn make_patch(&self, before: &[u8], is_over: impl FnMut() -> bool) -> Option<bool> {
         let mut is_made = None;
         self.patch.get_or_init(|| {
             let after = self.last_event();
-            let made = patch::between(before, after, Budget::new(after.len(), is_over));
+            let made = patch::between(before, after, PatchBudget::new(after.len(), is_over));
             is_made = Some(made.is_ok());
             let (previous, offset) = (self.start - 1, self.end() - 1);
             Some(Arc::new(VersionPatch { previous, offset, operations: made.ok()?.into() }))
@@ -252,7 +245,7 @@ impl Batch {
         is_made
     }
 
-    /// The schema of its rows, if somebody has read them as columns.
+    /// The schema of its rows, if a reader has read them as columns.
     pub fn columns(&self) -> Option<&Arc<Columns>> {
         self.columns.schema()
     }
@@ -282,13 +275,13 @@ impl Batch {
         self.columns.is_frame_too_large()
     }
 
-    /// Whether some shard keeps the frame of its rows as columns.
+    /// Whether a shard keeps the frame of its rows as columns.
     pub fn is_column_frame_kept(&self) -> bool {
         self.columns.is_frame_kept()
     }
 
-    /// One past the last of the events from `from` on that have `bytes_max` bytes together, both as they
-    /// are and as cells of `columns`; at least one event.
+    /// Returns one past the last of the events from `from` on that together have at most `bytes_max` bytes, both
+    /// as JSON and as cells of `columns`. There is at least one.
     pub(super) fn part_end(&self, from: Offset, columns: &Columns, bytes_max: usize) -> Offset {
         let index = self.index_of(from);
         let start = self.start_of(index);
@@ -303,7 +296,7 @@ impl Batch {
     }
 }
 
-/// A batch that a feed retains. The batch counts how many do.
+/// A batch that a feed retains. The batch counts its feeds.
 #[derive(Debug)]
 pub(super) struct Retained(Arc<Batch>);
 

@@ -11,46 +11,42 @@ use thalweg_wire::{Format, Offset, format::TransferCoding};
 
 use super::encoding::is_same;
 
-/// The rows of a batch as columns: their schema and their frame, the same on all shards. Nothing is
-/// made before somebody reads them so.
+/// The rows of a batch as columns: their schema and their frame. They are the same on all shards, and made for the
+/// first reader of columns.
 #[derive(Debug, Default)]
 pub(super) struct BatchColumns {
     schema: OnceLock<Arc<Columns>>,
-    /// The frame, once it was made. The shards that keep it own it. Locked while the frame is made: a shard that
-    /// needs it too waits for it, which takes no longer than to make it.
+    /// The frame, which the shards that keep it own. It is locked while it is made: another shard that needs it
+    /// waits, which takes no longer than making it.
     frame: Mutex<Option<Weak<ColumnFrame>>>,
-    /// Whether it is too large to be kept.
+    /// Whether the frame is too large to be kept.
     is_too_large: AtomicBool,
 }
 
-/// The rows of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows<'a> {
-    /// The offset of the first.
     pub(super) first: Offset,
-    /// How many.
     pub(super) count: usize,
-    /// All of them, joined.
     pub(super) bytes: &'a [u8],
 }
 
-/// The finished frame of all rows of a batch: a chunk (RFC 9112 §7.1).
+/// The finished frame of all rows of a batch, as a chunk (RFC 9112 §7.1).
 #[derive(Debug)]
 pub(super) struct ColumnFrame {
     columns: Arc<Columns>,
     bytes: Box<[u8]>,
-    /// Where the chunk's content is.
+    /// The chunk's content in `bytes`.
     content: Range<usize>,
 }
 
-/// What happened when frames of columns were made.
+/// Counts of frames of columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ColumnCounts {
-    /// Frames made: one of a batch, and another if it was needed again after it was dropped.
+    /// Frames made: one for each batch, and another one if it was dropped and needed again.
     pub frames: u64,
-    /// Values that could not be read as declared, once for each batch whose frame is made. They are null.
+    /// Values that could not be read as declared, counted once per batch. They are null.
     pub unreadable: u64,
-    /// How often the schema changed, because a batch came whose rows did not fit.
+    /// Changes of a schema because of a batch whose rows did not fit.
     pub changes: u64,
 }
 
@@ -62,23 +58,23 @@ impl AddAssign for ColumnCounts {
     }
 }
 
-/// How a frame is made: what is in it is also the frame of [`Format::ARROW`].
+/// The content of a frame in this format is also the frame of [`Format::ARROW`].
 const CHUNKED: Format = match Format::ARROW.chunked() {
     Some(chunked) => chunked,
     None => Format::ARROW,
 };
 
-/// After the content of a chunk.
+/// The bytes after a chunk's content.
 const CHUNK_END: usize = "\r\n".len();
 
 impl BatchColumns {
-    /// The schema, if somebody has read the rows as columns.
+    /// The schema, if a reader has read the rows as columns.
     pub(super) fn schema(&self) -> Option<&Arc<Columns>> {
         self.schema.get()
     }
 
-    /// The schema, found now if nobody has read the rows: `before` if they fit it, otherwise the least
-    /// change of it.
+    /// Returns the schema. If no reader has read the rows, it is `before` if they fit it, otherwise the least
+    /// change of `before`.
     pub(super) fn schema_after(&self, before: Option<&Arc<Columns>>, rows: &[u8]) -> &Arc<Columns> {
         self.schema.get_or_init(|| match before {
             Some(before) => before.widened(rows).map_or_else(|| Arc::clone(before), Arc::new),
@@ -86,9 +82,9 @@ impl BatchColumns {
         })
     }
 
-    /// The frame of `rows`, and what happened. It is made now if no shard keeps it. Rows that nobody has
-    /// read get their schema as by [`Self::schema_after`]. `None` if the frame would have more than `bytes_max`
-    /// bytes: then it is not tried again.
+    /// Returns the frame of `rows`, and the counts of its making. The frame is made unless a shard keeps it.
+    /// Unread rows get their schema as by [`Self::schema_after`]. `None` if the frame would exceed `bytes_max`; it
+    /// is not tried again.
     pub(super) fn frame(
         &self,
         rows: Rows<'_>,
@@ -114,39 +110,38 @@ impl BatchColumns {
         (frame, counts)
     }
 
-    /// Says which schema the rows have, if nobody has read them: they have been read elsewhere.
+    /// Sets the schema of rows that were read elsewhere.
     pub(super) fn adopt(&self, columns: &Arc<Columns>) {
         self.schema.get_or_init(|| Arc::clone(columns));
     }
 
-    /// Whether its frame was too large to be kept.
     pub(super) fn is_frame_too_large(&self) -> bool {
         self.is_too_large.load(Relaxed)
     }
 
-    /// Whether a shard keeps its frame.
     pub(super) fn is_frame_kept(&self) -> bool {
         self.lock().as_ref().is_some_and(|frame| frame.strong_count() > 0)
     }
 
-    /// The frame, and how many values could not be read as declared; `None` if its cells alone are too large.
+    /// Makes the frame. Also returns how many values could not be read as declared. `None` if its cells alone are
+    /// too large.
     fn make(
         &self,
         rows: Rows<'_>,
         before: Option<&Arc<Columns>>,
         bytes_max: usize,
     ) -> Option<(ColumnFrame, u64)> {
-        // A few bytes of JSON may have very many cells: that is seen before memory is taken for them.
+        // A few bytes of JSON may have very many cells, so this check comes before memory is taken.
         let fits = |columns: &Arc<Columns>| columns.cell_bytes(rows.count) <= bytes_max;
-        // Mostly rows fit what was before them, and are read only once.
+        // Most rows fit the schema before them, and are read only once.
         if let Some(columns) = self.schema().or(before).filter(|it| fits(it))
-            && let Some(made) = ColumnFrame::of(columns, rows)
+            && let Some(made) = ColumnFrame::encode(columns, rows)
             && is_same(self.schema.get_or_init(|| Arc::clone(columns)), columns)
         {
             return Some(made);
         }
         let columns = self.schema_after(before, rows.bytes);
-        if fits(columns) { ColumnFrame::of(columns, rows) } else { None }
+        if fits(columns) { ColumnFrame::encode(columns, rows) } else { None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Weak<ColumnFrame>>> {
@@ -155,7 +150,7 @@ impl BatchColumns {
 }
 
 impl Clone for BatchColumns {
-    /// The same rows: their schema and their frame are those that this has now.
+    /// A clone has the same rows, schema and frame.
     fn clone(&self) -> Self {
         Self {
             schema: self.schema.clone(),
@@ -166,9 +161,9 @@ impl Clone for BatchColumns {
 }
 
 impl ColumnFrame {
-    /// The frame of rows in a schema, and how many of their values could not be read as declared; `None`
-    /// if they do not fit it.
-    fn of(columns: &Arc<Columns>, rows: Rows<'_>) -> Option<(Self, u64)> {
+    /// Encodes rows in a schema. Also returns how many values could not be read as declared. `None` if the rows do
+    /// not fit.
+    fn encode(columns: &Arc<Columns>, rows: Rows<'_>) -> Option<(Self, u64)> {
         let (mut bytes, mut content_bytes, mut unreadable) = (Vec::new(), 0, None);
         CHUNKED.own(&mut bytes, |out| {
             let before = out.len();
@@ -182,12 +177,11 @@ impl ColumnFrame {
         Some((Self { columns: Arc::clone(columns), bytes, content }, unreadable))
     }
 
-    /// Its schema.
     pub(super) fn columns(&self) -> &Arc<Columns> {
         &self.columns
     }
 
-    /// Its bytes in a format of columns.
+    /// Returns the bytes in a format of columns.
     pub(super) fn bytes(&self, format: Format) -> &[u8] {
         match format.transfer() {
             TransferCoding::Chunked => &self.bytes,
@@ -195,9 +189,9 @@ impl ColumnFrame {
         }
     }
 
-    /// The memory that it holds, in bytes.
+    /// Its memory, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        // Its own allocation, and its place among those that are kept.
+        // Its allocation, and its place among the frames that are kept.
         const OVERHEAD: usize = size_of::<ColumnFrame>() + 64;
         self.bytes.len() + OVERHEAD
     }

@@ -10,7 +10,7 @@ use thalweg_wire::Offset;
 
 use super::batch_columns::ColumnFrame;
 
-/// The memory of all frames of columns that logs keep together, in bytes. Clones count together.
+/// The memory of all frames of columns that logs keep, in bytes. Clones count together.
 #[derive(Debug, Clone)]
 pub struct ColumnMemory {
     used: Arc<AtomicUsize>,
@@ -18,7 +18,8 @@ pub struct ColumnMemory {
 }
 
 impl ColumnMemory {
-    /// None is used yet. Above `bytes_max` a log keeps only what is about to be sent, or was sent in part.
+    /// Creates an unused account. Above `bytes_max` a log keeps only frames that are about to be sent or partly
+    /// sent.
     pub fn new(bytes_max: usize) -> Self {
         Self { used: Arc::default(), bytes_max }
     }
@@ -29,7 +30,7 @@ impl ColumnMemory {
 }
 
 impl Default for ColumnMemory {
-    /// As much as there is.
+    /// An account without a limit.
     fn default() -> Self {
         Self::new(usize::MAX)
     }
@@ -40,9 +41,9 @@ impl Default for ColumnMemory {
 pub(super) struct ColumnFrames {
     by_end: BTreeMap<Offset, Arc<ColumnFrame>>,
     bytes: usize,
-    /// When the last one came.
+    /// When the last frame came, in µs.
     kept_us: u64,
-    /// They are counted there, too.
+    /// The account of all logs.
     memory: ColumnMemory,
 }
 
@@ -51,17 +52,15 @@ impl ColumnFrames {
         Self { by_end: BTreeMap::new(), bytes: 0, kept_us: 0, memory }
     }
 
-    /// How many bytes it may have, so that all that count together have no more than they may.
+    /// Returns the memory that this log may use, so that all logs stay within the limit.
     pub(super) fn share(&self) -> usize {
         self.bytes.saturating_sub(self.memory.over())
     }
 
-    /// The frame of the batch that ends at `end`.
     pub(super) fn get(&self, end: Offset) -> Option<&ColumnFrame> {
         self.by_end.get(&end).map(|frame| &**frame)
     }
 
-    /// Keeps the frame of the batch that ends at `end`.
     pub(super) fn keep(&mut self, end: Offset, frame: Arc<ColumnFrame>, now_us: u64) {
         self.kept_us = now_us;
         self.drop_frame(end);
@@ -70,8 +69,7 @@ impl ColumnFrames {
         self.by_end.insert(end, frame);
     }
 
-    /// Drops frames, of the oldest batches first, until they have `bytes_max` bytes at most; but none
-    /// that is to be spared.
+    /// Drops frames of the oldest batches, but no spared frame, until at most `bytes_max` bytes are left.
     pub(super) fn shrink_to(&mut self, bytes_max: usize, is_spared: impl Fn(Offset) -> bool) {
         while self.bytes > bytes_max
             && let Some(end) = self.by_end.keys().copied().find(|end| !is_spared(*end))
@@ -80,19 +78,18 @@ impl ColumnFrames {
         }
     }
 
-    /// Drops the frames of batches that end at `end` at the latest and are not here any more.
+    /// Drops frames of batches that end at or before `end` and no longer exist.
     pub(super) fn drop_until(&mut self, end: Offset, is_here: impl Fn(Offset) -> bool) {
         let old = self.by_end.range(..=end).map(|(end, _)| *end);
         let gone: Vec<Offset> = old.filter(|end| !is_here(*end)).collect();
         gone.into_iter().for_each(|end| self.drop_frame(end));
     }
 
-    /// Whether none has come for `idle_us`.
+    /// Returns whether no frame has come for `idle_us`.
     pub(super) fn is_idle(&self, now_us: u64, idle_us: u64) -> bool {
         now_us.saturating_sub(self.kept_us) >= idle_us
     }
 
-    /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
         self.by_end.is_empty()
     }

@@ -1,41 +1,46 @@
 use thalweg_wire::Offset;
 
-/// Where a subscription is in a log: the next event it is to get, and how much
-/// of the frame that begins with it is already sent.
+/// A subscription's place in a log: the offset of the next event, and how many bytes of the frame that begins
+/// there are sent.
 ///
-/// It is a value: the sender replaces it with the cursor that came with the bytes sent. It
-/// keeps nothing in the log alive, and stays correct whatever the log drops.
+/// A cursor is a value: after a send the sender replaces it with the cursor that came with the bytes. It keeps no
+/// part of the log alive, and stays valid whatever the log drops.
 ///
-/// These two say everything. `hot` is the same point in the hot tail, if it is there. It makes
-/// reading on as cheap as a slice, and may be lost at any time.
+/// `hot` is the same place in the hot tail, if it is there. It makes reading as cheap as taking a slice, and may
+/// be lost at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     pub(super) next: Offset,
-    /// Bytes sent of the frame that begins at `next`; 0 between frames.
+    /// Bytes sent of the frame that begins at `next`. 0 between frames.
     pub(super) sent: u32,
-    /// Absolute byte in the hot tail, or [`COLD`], or [`COLD_PART`].
+    /// The absolute byte in the hot tail, or [`COLD`], or [`COLD_PART`].
     pub(super) hot: u64,
 }
 
-/// No place in the hot tail.
+/// The cursor has no place in the hot tail.
 pub(super) const COLD: u64 = u64::MAX;
 
-/// No place in the hot tail, within a frame that has only some of the batch's events, because it was
-/// made for this cursor alone.
+/// The cursor has no place in the hot tail, and is within a frame of some of a batch's events that was made for it
+/// alone.
 pub(super) const COLD_PART: u64 = u64::MAX - 1;
 
 impl Cursor {
-    /// Between frames, before `next`.
+    /// Returns a cursor between frames, before `next`.
     pub fn before(next: Offset) -> Self {
         Self { next, sent: 0, hot: COLD }
     }
 
-    /// Of a value topic: between frames, with no version, and told that the newest one is unknown.
+    /// Returns the cursor of a value's subscriber that has no version and knows that the newest one is unknown.
     pub(super) fn told_unknown() -> Self {
         Self::before(0)
     }
 
-    /// The next event to get.
+    /// Returns the cursor after `sent` more bytes of the frame that begins at the next event.
+    pub fn within(self, sent: usize) -> Self {
+        Self { sent: self.sent + sent as u32, hot: COLD, ..self }
+    }
+
+    /// The offset of the next event.
     pub fn next(&self) -> Offset {
         self.next
     }
@@ -45,17 +50,16 @@ impl Cursor {
         self.sent as usize
     }
 
-    /// Whether it has a place in the hot tail.
     pub(super) fn is_hot(&self) -> bool {
         self.hot < COLD_PART
     }
 
-    /// Whether a frame that is made for it alone has only some of the batch's events.
+    /// Whether a frame made for this cursor alone has only some of the batch's events.
     pub(super) fn wants_part(&self) -> bool {
         !self.in_frame() || self.hot == COLD_PART
     }
 
-    /// Whether a frame was begun and not finished.
+    /// Whether a frame is partly sent.
     pub fn in_frame(&self) -> bool {
         self.sent > 0
     }

@@ -5,30 +5,29 @@ use thalweg_wire::Offset;
 
 use super::{Batch, BatchBounds, Payloads};
 
-/// Gathers events whose offsets follow from those of others into batches: a batch has consecutive ones.
+/// Gathers events whose offsets follow from those of other events into batches of consecutive offsets.
 #[derive(Debug)]
 pub struct DerivedBatches {
     bounds: BatchBounds,
-    /// Where the next batch starts: behind the one before it, or behind what is lost.
+    /// The start of the next batch: after the batch before, or after a loss.
     start: Offset,
-    /// The offset of the first open event.
     first: Offset,
     open: Payloads,
     /// When the open events were published, in ms since 1970.
     published_ms: i64,
     full: Vec<Batch>,
-    /// What is lost behind the newest batch is not sealed yet.
+    /// Whether a loss after the newest batch is not sealed yet.
     has_lost: bool,
     /// The columns of the events, if they may change.
     columns: Option<Arc<Columns>>,
     full_bytes: usize,
 }
 
-/// Rows that were published in the same so many ms share a batch.
+/// Rows published within the same period of so many ms share a batch.
 const TOGETHER_MS: i64 = 1_000;
 
 impl DerivedBatches {
-    /// None yet.
+    /// Creates an empty collection.
     pub fn new(bounds: BatchBounds) -> Self {
         Self {
             bounds,
@@ -43,17 +42,17 @@ impl DerivedBatches {
         }
     }
 
-    /// Nothing is missing from this offset on. What is before it is not known, if anything was made.
+    /// All events from this offset on will come. Earlier ones are unknown.
     pub fn begin(&mut self, offset: Offset) {
         self.start = self.start.max(offset);
     }
 
-    /// Whether it is said what columns events have.
+    /// Whether the columns are set.
     pub fn has_columns(&self) -> bool {
         self.columns.is_some()
     }
 
-    /// Events from here on have these columns.
+    /// Sets the columns of later events.
     pub fn set_columns(&mut self, columns: Columns, now_us: u64) {
         self.seal_open(now_us);
         self.columns = Some(Arc::new(columns));
@@ -61,7 +60,7 @@ impl DerivedBatches {
 
     /// Appends an event that was published at this time, in ms since 1970. Offsets increase.
     pub fn push(&mut self, offset: Offset, event: &[u8], published_ms: i64, now_us: u64) {
-        // All that share it have the same, wherever batches are cut.
+        // Rows that share a batch have the same time, wherever batches are cut.
         let published_ms = published_ms - published_ms.rem_euclid(TOGETHER_MS);
         let count = self.open.count();
         let bytes = self.open.joined().len() + event.len();
@@ -82,30 +81,30 @@ impl DerivedBatches {
         let _ = self.open.push(write);
     }
 
-    /// What would have had this offset, and all that are not taken yet before it, is lost: it is not known what
-    /// it was.
+    /// The events up to this offset that have not come are lost.
     pub fn lose(&mut self, offset: Offset, now_us: u64) {
         self.seal_open(now_us);
         self.start = self.start.max(offset + 1);
         self.has_lost = true;
     }
 
-    /// Where the next batch starts: what is before that and in no batch is lost. Only behind [`Self::seal`].
+    /// Returns the start of the next batch. Offsets before it that are in no batch are lost. Call it after
+    /// [`Self::seal`].
     pub fn next_start(&self) -> Offset {
         self.start
     }
 
-    /// Whether there is something to seal.
+    /// Returns whether there is nothing to seal.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty() && self.full.is_empty() && !self.has_lost
     }
 
-    /// Bytes of the events that are not sealed.
+    /// Bytes of the unsealed events.
     pub fn unsealed_bytes(&self) -> usize {
         self.open.joined().len() + self.full_bytes
     }
 
-    /// Takes all batches, sealed, in order.
+    /// Seals and takes all batches, in order.
     pub fn seal(&mut self, now_us: u64) -> Vec<Batch> {
         self.seal_open(now_us);
         self.full_bytes = 0;

@@ -3,20 +3,20 @@ use std::sync::Arc;
 use thalweg_columns::Columns;
 use thalweg_wire::{Close, EndCode, Envelope, Epoch, Format, Topic};
 
-/// How what a subscriber is told becomes bytes: its format, and if that is of columns, the schema that
-/// its stream began with. Subscribers with equal encodings are sent the same bytes.
+/// The way in which messages to a subscriber become bytes: a format, and the schema of a stream of columns.
+/// Subscribers with equal encodings get the same bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoding<'a> {
     format: Format,
-    /// `None`: of JSON, or the stream has no schema yet.
+    /// `None` for JSON, or for a stream without a schema yet.
     columns: Option<&'a Arc<Columns>>,
 }
 
-/// The member of a message's metadata that says why a stream of columns ends.
+/// The metadata of the message that says why a stream of columns ends.
 const CLOSE: &str = "thalweg.close";
 
 impl<'a> Encoding<'a> {
-    /// A format with the schema of a stream, if it has one.
+    /// Combines a format with the schema of a stream, if it has one.
     pub fn new(format: Format, columns: Option<&'a Arc<Columns>>) -> Self {
         Self { format, columns }
     }
@@ -27,18 +27,17 @@ impl<'a> Encoding<'a> {
         self.format
     }
 
-    /// The same for whoever takes no patches.
+    /// Returns the encoding for subscribers without patches.
     #[inline]
     pub(super) fn without_patches(self) -> Self {
         Self { format: self.format.without_patches(), ..self }
     }
 
-    /// The schema of the stream.
     pub(super) fn columns(self) -> Option<&'a Arc<Columns>> {
         self.columns
     }
 
-    /// Whether it is of columns and these are not its schema.
+    /// Returns whether these columns differ from the schema of the stream.
     pub(super) fn differs_from(self, columns: Option<&Arc<Columns>>) -> bool {
         match (self.columns, columns) {
             (Some(own), Some(other)) => !is_same(own, other),
@@ -46,18 +45,18 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends a batch. Of columns: in the schema of the stream, which its rows fit.
+    /// Appends a batch. The rows of a batch fit the stream's schema.
     pub(super) fn batch(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
         match self.columns {
             None => self.format.batch(envelope, out),
             Some(columns) => self.format.own(out, |out| {
-                // What does not fit is never asked for: its batch has another schema.
+                // A batch whose rows do not fit has another schema and does not come here.
                 let _ = columns.write_rows(envelope.first, envelope.events, out);
             }),
         }
     }
 
-    /// Appends what stands around a batch's events, as [`Format::around`].
+    /// Appends the bytes around a batch's events, as [`Format::around`].
     pub(super) fn around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<usize> {
         match self.columns {
             None => self.format.around(envelope, out),
@@ -65,7 +64,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends what a stream of columns begins with: its schema, and a batch without rows.
+    /// Appends the beginning of a stream of columns: its schema, and a batch without rows.
     pub fn begin(self, topic: &Topic, epoch: Epoch, out: &mut Vec<u8>) {
         if let Some(columns) = self.columns {
             let epoch = epoch.to_string();
@@ -77,7 +76,7 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends a heartbeat; nothing if it is of columns and there is no schema yet.
+    /// Appends a heartbeat, unless the stream of columns has no schema yet.
     pub fn heartbeat(self, out: &mut Vec<u8>) {
         match self.columns {
             None => self.format.heartbeat(out),
@@ -85,8 +84,8 @@ impl<'a> Encoding<'a> {
         }
     }
 
-    /// Appends the connection's last words, without the end of its response. `ended`: why the topic of a
-    /// stream of columns has ended, if it has.
+    /// Appends the close, without the end of the response. `ended`: why the topic of a stream of columns has
+    /// ended, if it has.
     pub fn close(self, close: Close, ended: Option<EndCode>, out: &mut Vec<u8>) {
         match self.columns {
             None if self.format.has_columns() => {
@@ -102,7 +101,7 @@ impl<'a> Encoding<'a> {
     }
 }
 
-/// Appends the end of a stream, and why it ends.
+/// Appends the end of a stream, with the reason.
 fn end(columns: &Columns, close: Close, ended: Option<EndCode>, out: &mut Vec<u8>) {
     let mut said = Vec::new();
     close.write_with_end(ended, &mut said);
@@ -115,7 +114,7 @@ impl From<Format> for Encoding<'_> {
     }
 }
 
-/// Whether two schemas are equal. Mostly they are one.
+/// Returns whether two schemas are equal. Mostly they are the same.
 pub(super) fn is_same(one: &Arc<Columns>, other: &Arc<Columns>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }

@@ -1,7 +1,7 @@
 use smallvec::SmallVec;
 use thalweg_wire::Format;
 
-/// A value for each format in use. Most topics use only one or two formats.
+/// A value for each format in use. Most topics use one or two formats.
 #[derive(Debug, Default)]
 pub struct FormatMap<V>(SmallVec<[(Format, V); 2]>);
 
@@ -11,12 +11,12 @@ impl<V> FormatMap<V> {
         self.0.iter().find(|(other, _)| *other == format).map(|(_, value)| value)
     }
 
-    /// The same, to change it.
+    /// The value of a format, to change it.
     pub fn get_mut(&mut self, format: Format) -> Option<&mut V> {
         self.0.iter_mut().find(|(other, _)| *other == format).map(|(_, value)| value)
     }
 
-    /// The value of a format, created if there is none.
+    /// Returns the value of a format, and creates it if necessary.
     pub fn get_or_insert_with(&mut self, format: Format, make: impl FnOnce() -> V) -> &mut V {
         let found = self.0.iter().position(|(other, _)| *other == format);
         let index = found.unwrap_or_else(|| {
@@ -26,24 +26,24 @@ impl<V> FormatMap<V> {
         &mut self.0[index].1
     }
 
-    /// Forgets a format.
+    /// Removes a format.
     pub fn remove(&mut self, format: Format) {
         self.0.retain(|(other, _)| *other != format);
         self.0.shrink_to_fit();
     }
 
-    /// Forgets all formats but those whose value is to be kept.
+    /// Removes the formats whose value is not to be kept.
     pub fn retain(&mut self, is_kept: impl Fn(&V) -> bool) {
         self.0.retain(|(_, value)| is_kept(value));
         self.0.shrink_to_fit();
     }
 
-    /// All of them.
+    /// The formats and their values.
     pub fn iter(&self) -> impl Iterator<Item = (Format, &V)> {
         self.0.iter().map(|(format, value)| (*format, value))
     }
 
-    /// The same, to change them.
+    /// The formats and their values, to change them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Format, &mut V)> {
         self.0.iter_mut().map(|(format, value)| (*format, value))
     }

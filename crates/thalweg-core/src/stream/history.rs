@@ -4,15 +4,15 @@ use thalweg_wire::Offset;
 
 use super::{Batch, batch::Retained};
 
-/// How much of a stream is retained. The bound that is reached first counts. The newest batch
-/// always stays, unless it is too old.
+/// The bounds of a stream's history. The one that is reached first counts. The newest batch stays unless it is too
+/// old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryBounds {
-    /// Events.
+    /// The most events.
     pub events_max: usize,
-    /// Bytes of memory.
+    /// The most bytes of memory.
     pub bytes_max: usize,
-    /// Age of a batch, in µs.
+    /// The greatest age of a batch, in µs.
     pub age_us_max: u64,
 }
 
@@ -23,22 +23,21 @@ pub(super) struct History {
     batches: VecDeque<Retained>,
     events: usize,
     bytes: usize,
-    /// Of all batches that came none is missing from this offset on.
+    /// No batch that came is missing from this offset on.
     whole_from: Offset,
 }
 
 impl History {
-    /// The history of a log whose next event is `next`.
+    /// Creates the history of a log whose next event is `next`.
     pub(super) fn new(bounds: HistoryBounds, next: Offset) -> Self {
         Self { bounds, batches: VecDeque::new(), events: 0, bytes: 0, whole_from: next }
     }
 
-    /// Of all batches that came none is missing from this offset on: what has no batch there never came.
+    /// No batch that came is missing from this offset on: an offset without a batch never came.
     pub(super) fn whole_from(&self) -> Offset {
         self.whole_from
     }
 
-    /// How many events.
     pub(super) fn events(&self) -> usize {
         self.events
     }
@@ -48,7 +47,6 @@ impl History {
         self.bytes
     }
 
-    /// How much memory it may have, in bytes.
     pub(super) fn bytes_max(&self) -> usize {
         self.bounds.bytes_max
     }
@@ -65,27 +63,26 @@ impl History {
         self.batches.back().map(|batch| &**batch)
     }
 
-    /// The batches that end past `offset`.
+    /// The batches that end after `offset`.
     pub(super) fn past(&self, offset: Offset) -> impl DoubleEndedIterator<Item = &Arc<Batch>> {
         self.batches.range(self.index_past(offset)..).map(|batch| &**batch)
     }
 
-    /// The batch that stands for `offset`.
+    /// Returns the batch that covers `offset`.
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let is_its = |batch: &&Retained| batch.start() <= offset;
         let batch = self.batches.get(self.index_past(offset)).filter(is_its);
         batch.map(|batch| &**batch)
     }
 
-    /// About how many events there are from `from` on: as many as an average batch has, for each
-    /// batch.
+    /// Estimates how many events there are from `from` on, by the average of a batch.
     pub(super) fn about_events_from(&self, from: Offset) -> u64 {
         let batches = self.batches.len() - self.index_past(from);
         (self.events * batches).div_ceil(self.batches.len().max(1)) as u64
     }
 
-    /// The offset of the oldest of its `count` newest events, or of all if there are fewer; `None` if
-    /// there is none.
+    /// Returns the offset of the oldest of the `count` newest events, or of the oldest event. `None` if there is
+    /// none.
     pub(super) fn newest_from(&self, count: usize) -> Option<Offset> {
         let mut left = count;
         for batch in self.batches.iter().rev() {
@@ -97,7 +94,7 @@ impl History {
         self.oldest().map(|batch| batch.first())
     }
 
-    /// Appends a batch, and drops the oldest ones that are too much then.
+    /// Appends a batch, and drops the oldest ones that exceed the bounds.
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
         self.events += batch.count();
         self.bytes += batch.memory_bytes();
@@ -117,7 +114,7 @@ impl History {
         }
     }
 
-    /// As [`super::Log::trim_bytes`].
+    /// As [`super::Memory::trim_bytes`].
     pub(super) fn trim_bytes(&mut self, bytes: usize) -> usize {
         let before = self.bytes;
         while self.batches.len() > 1 && before - self.bytes < bytes {
@@ -126,7 +123,7 @@ impl History {
         before - self.bytes
     }
 
-    /// As [`super::Log::trim_all`].
+    /// As [`super::Memory::trim_all`].
     pub(super) fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize {
         let before = self.bytes;
         while before - self.bytes < bytes
@@ -137,9 +134,9 @@ impl History {
         before - self.bytes
     }
 
-    /// Index of the first batch that ends past `offset`. Searches from the newest
-    /// batch backwards, twice as far each time, then by halves: nearly every reader is near the
-    /// newest batch, and each batch that is looked at may miss the cache.
+    /// Returns the index of the first batch that ends after `offset`. Nearly every reader is near the newest
+    /// batch, and each look at a batch may miss the cache. The search goes backwards from the newest batch in
+    /// doubling steps, then by halves.
     fn index_past(&self, offset: Offset) -> usize {
         let ends_past = |index: usize| self.batches[index].end() > offset;
         let (mut low, mut high, mut step) = (0, self.batches.len(), 1);

@@ -7,11 +7,11 @@ use super::{Cursor, cursor::COLD};
 /// Finished frames of the newest version in one format.
 #[derive(Debug, Default)]
 pub(super) struct KeptFrames {
-    /// For whoever had the version before.
+    /// The frame for subscribers that had the version before.
     pub(super) newest: Option<Box<KeptFrame>>,
-    /// For whoever has none: made for the first of them, if the format changes events.
+    /// The frame for subscribers without a version. The first of them causes it, if the format changes events.
     pub(super) whole: OnceCell<Box<KeptFrame>>,
-    /// How many sweeps have found that nobody uses the format; `None`: somebody does.
+    /// The number of sweeps without a user of the format. `None` if it has users.
     pub(super) unused_sweeps: Option<u8>,
 }
 
@@ -22,7 +22,6 @@ impl KeptFrames {
     }
 }
 
-/// A finished frame.
 #[derive(Debug)]
 pub(super) struct KeptFrame {
     pub(super) previous: Offset,
@@ -31,7 +30,7 @@ pub(super) struct KeptFrame {
     pub(super) made_us: u64,
 }
 
-/// What a frame leads to, and how: as a whole document or by patches.
+/// The version that a frame leads to, as a document or by patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) offset: Offset,
@@ -39,11 +38,11 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Set in a cursor's `hot` for a patch: offsets have at most 53 bits.
+    /// Set in a cursor's `hot` for a patch. Offsets have at most 53 bits.
     const PATCH: u64 = 1 << 62;
 
-    /// The frame that a cursor is in.
-    pub(super) fn of(cursor: &Cursor) -> Option<Self> {
+    /// Returns the target of the frame that a cursor is in.
+    pub(super) fn at(cursor: &Cursor) -> Option<Self> {
         let is_in_frame = cursor.in_frame() && cursor.hot != COLD;
         is_in_frame.then_some(Self {
             offset: cursor.hot & !Self::PATCH,

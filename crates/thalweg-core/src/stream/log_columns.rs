@@ -9,19 +9,19 @@ use super::{
     encoding::is_same,
 };
 
-/// How long columns are told that were inferred for that alone, in µs: to infer them takes a millisecond or two, and
-/// whoever may subscribe may ask as often as they like.
+/// How long columns that were inferred for a question of a client stay valid, in µs. Inferring takes a millisecond
+/// or two, and clients may ask often.
 const TOLD_US: u64 = 1_000_000;
 
-/// The columns of a log's rows, as far as somebody reads them.
+/// The columns of a log's rows, as far as they are read.
 #[derive(Debug, Default)]
 pub(super) struct LogColumns {
-    /// The schema of the newest batch that was read; before that the one that is declared, or was inferred when the
-    /// first reader came.
+    /// The schema of the newest batch that was read. Before that, the declared one, or the one inferred for the
+    /// first reader.
     newest: Option<Arc<Columns>>,
-    /// Where that batch ends.
+    /// The end of that batch.
     newest_end: Offset,
-    /// What was inferred to be told.
+    /// The columns inferred for questions.
     told: RefCell<Option<Box<Told>>>,
     pub(super) frames: ColumnFrames,
 }
@@ -34,7 +34,7 @@ struct Told {
 }
 
 impl LogColumns {
-    /// Columns as they are declared, if they are. Frames are counted in `memory`.
+    /// Sets declared columns, if there are any, and the account of the frames.
     pub(super) fn new(declared: Option<Arc<Columns>>, memory: ColumnMemory) -> Self {
         let frames = ColumnFrames::counted_in(memory);
         Self { newest: declared, newest_end: 0, told: RefCell::default(), frames }
@@ -44,7 +44,7 @@ impl LogColumns {
         self.newest.as_ref()
     }
 
-    /// Those that there are, or what `infer` gives, once in a while.
+    /// Returns the known columns, or those that `infer` returns from time to time.
     pub(super) fn told(
         &self,
         now_us: u64,
@@ -60,8 +60,7 @@ impl LogColumns {
         told.as_ref().map(|told| Arc::clone(&told.columns))
     }
 
-    /// Somebody is going to read columns: infers the schema from `batches`, the newest last, if there
-    /// is none.
+    /// A reader of columns has come. Infers the schema from `batches`, the newest last, if there is none.
     pub(super) fn open<'a>(&mut self, batches: impl DoubleEndedIterator<Item = &'a Arc<Batch>>) {
         if self.newest.is_none() {
             let rows = batches.map(|batch| batch.joined());
@@ -69,7 +68,7 @@ impl LogColumns {
         }
     }
 
-    /// Has a batch's frame made and keeps it, if it is not kept and has `bytes_max` bytes at most. `stream` is the
+    /// Makes and keeps a batch's frame, if it is not kept and has at most `bytes_max` bytes. `stream` is the
     /// schema that the rows should have.
     pub(super) fn make_frame(
         &mut self,
@@ -94,8 +93,8 @@ impl LogColumns {
         counts
     }
 
-    /// The schema of a batch for a reader whose stream has `stream`.
-    pub(super) fn of<'a>(
+    /// Returns the schema of a batch for a reader whose stream has `stream`.
+    pub(super) fn schema_of<'a>(
         &'a self,
         batch: &'a Batch,
         stream: Option<&Arc<Columns>>,
@@ -103,14 +102,14 @@ impl LogColumns {
         self.known(batch.columns_after(stream.or(self.newest.as_ref())))
     }
 
-    /// One of two equal schemas, so that they are compared by where they are: that which has changed more
-    /// often, because a topic's may change only so often, whichever shard found it.
+    /// Returns one of two equal schemas, so that pointers can be compared. It is the one with more changes, which
+    /// are limited per topic, whichever shard made them.
     fn known<'a>(&'a self, columns: &'a Arc<Columns>) -> &'a Arc<Columns> {
         let newest = self.newest.as_ref().filter(|newest| is_same(newest, columns));
         newest.filter(|newest| newest.changes() >= columns.changes()).unwrap_or(columns)
     }
 
-    /// Whether the rows from `next` on have another schema than the row before, as far as is known.
+    /// Returns whether the rows from `next` on are known to have another schema than the row before.
     pub(super) fn changes_at(before: Option<&Batch>, after: Option<&Batch>, next: Offset) -> bool {
         let known = |batch: Option<&Batch>| batch.and_then(Batch::columns).cloned();
         let is_between = after.is_none_or(|after| after.first() >= next);

@@ -1,20 +1,13 @@
 use std::sync::Arc;
 
 use super::{
-    Batch, Cursor, Encoding, Log, Next,
+    Batch, Cursor, Encoding, Feed, Frames, Log, Next,
     batch_columns::ColumnFrame,
-    cold,
     cursor::{COLD, COLD_PART},
     tail::HotTail,
 };
 
-/// A log as subscribers of one encoding read it. Creating it looks up the encoding's hot tail. Then
-/// reading is cheap.
-///
-/// A reader calls [`Self::next`] with its cursor and sends what it gets. If all of it was sent,
-/// the new cursor is the one that came with it. If only a part was sent, [`Self::advance`]
-/// returns the new cursor. A cursor within a frame must be pinned ([`Log::pin`]) while it
-/// waits.
+/// A log as subscribers of one encoding read it, with the encoding's hot tail.
 #[derive(Debug, Clone, Copy)]
 pub struct LogFrames<'a, 'e> {
     log: &'a Log,
@@ -23,37 +16,16 @@ pub struct LogFrames<'a, 'e> {
 }
 
 impl<'a, 'e> LogFrames<'a, 'e> {
-    /// A log in an encoding.
     #[inline]
-    pub fn of(log: &'a Log, encoding: Encoding<'e>) -> Self {
+    pub(super) fn new(log: &'a Log, encoding: Encoding<'e>) -> Self {
         Self { log, encoding, tail: log.tail(encoding.format()) }
     }
 
-    /// What comes after `cursor`. With `one_frame` only the frame (or its rest) at the
-    /// cursor, otherwise as much as is contiguous. Cold bytes are appended to `scratch`.
-    pub fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a> {
-        match self.kept(cursor, one_frame) {
-            Some(([], _)) => Next::Nothing,
-            Some((bytes, after)) => Next::Hot(bytes, after),
-            None if cursor.next >= self.log.head() => Next::Nothing,
-            None => self.cold(cursor, scratch),
-        }
-    }
-
-    /// What the hot tail has after a cursor, and the cursor after that; empty at the head.
-    #[inline]
-    pub(super) fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
-        let (tail, at, bytes) = self.hot(cursor)?;
-        let one_frame = one_frame || !self.is_retained(cursor);
-        let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
-        Some((&bytes[..(end - at) as usize], self.cursor_at(tail, end)))
-    }
-
-    /// (The rest of) the frame at the cursor, made for it alone.
+    /// Returns the frame at the cursor, or its rest, made for this cursor alone.
     fn cold(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
         let Some(batch) = self.log.batch_at(cursor.next) else {
             return match self.log.is_stored(cursor.next) {
-                true => Next::Away(cursor.next),
+                true => Next::Backfill(cursor.next),
                 false => Next::Lost(self.log.lost(cursor.next)),
             };
         };
@@ -69,10 +41,11 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         let envelope = batch.envelope_until(cursor.next, end, self.log.topic(), self.log.epoch());
         let is_large = envelope.events.len() >= self.log.zero_copy_bytes();
         let after = Cursor::before(end);
-        cold::rest_of_frame(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
+        Next::cold(&envelope, self.encoding, is_large, cursor.sent(), after, scratch)
     }
 
-    /// What comes after a cursor in a batch of columns; `None`: a frame that is made for it alone.
+    /// Returns what comes after a cursor in a batch of columns. `None` if a frame is to be made for this cursor
+    /// alone.
     fn columns(&self, cursor: &Cursor, batch: &'a Batch) -> Option<Next<'a>> {
         if let Some(frame) = self.whole_frame(cursor, batch) {
             return match self.encoding.differs_from(Some(frame.columns())) {
@@ -91,26 +64,13 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         is_other.then_some(Next::OtherColumns)
     }
 
-    /// The kept frame of all of a batch's rows, if the cursor is in it or before it.
+    /// Returns the kept frame of all of a batch's rows, if the cursor is in it or before it.
     fn whole_frame(&self, cursor: &Cursor, batch: &Batch) -> Option<&'a ColumnFrame> {
         let frames = self.log.column_frames();
         is_at_whole_frame(cursor, batch).then(|| frames.get(batch.end())).flatten()
     }
 
-    /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,
-    /// fewer than it gave.
-    pub fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
-        match self.hot(cursor) {
-            Some((tail, at, _)) => self.cursor_at(tail, at + sent as u64),
-            None => {
-                let hot = if self.is_part(cursor) { COLD_PART } else { COLD };
-                Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
-            }
-        }
-    }
-
-    /// Whether the frame at a cursor has only some of the batch's events: it is of columns, and not all
-    /// of their batch.
+    /// Returns whether the frame at a cursor is of columns and has only some of its batch's events.
     fn is_part(&self, cursor: &Cursor) -> bool {
         let is_whole = |batch: &Arc<Batch>| self.whole_frame(cursor, batch).is_some();
         self.encoding.format().has_columns()
@@ -118,14 +78,13 @@ impl<'a, 'e> LogFrames<'a, 'e> {
             && !self.log.batch_at(cursor.next).is_some_and(is_whole)
     }
 
-    /// What the hot tail has for a cursor: the tail, the cursor's place there, and the bytes from
-    /// there on.
+    /// Returns the hot tail, the cursor's place there, and the bytes from there on.
     #[inline]
     fn hot(&self, cursor: &Cursor) -> Option<(&'a HotTail, u64, &'a [u8])> {
         let (tail, at) = self.hot_place(cursor)?;
         let bytes = tail.slice(at)?;
-        // A tail may hold more than the history. But a frame that could not be made again must
-        // not be begun: the tail may drop it before its end is sent.
+        // A tail may hold more than the history. A frame that could not be made again must not be begun, because
+        // the tail may drop its rest.
         (cursor.in_frame() || self.is_retained(cursor)).then_some((tail, at, bytes))
     }
 
@@ -133,8 +92,7 @@ impl<'a, 'e> LogFrames<'a, 'e> {
         cursor.next >= self.log.first_retained()
     }
 
-    /// The place of `cursor` in the hot tail. A cold cursor can enter the tail only at a frame
-    /// boundary.
+    /// Returns the place of `cursor` in the hot tail. A cold cursor can enter the tail only at a frame boundary.
     fn hot_place(&self, cursor: &Cursor) -> Option<(&'a HotTail, u64)> {
         let tail = self.tail?;
         if cursor.is_hot() {
@@ -156,7 +114,36 @@ impl<'a, 'e> LogFrames<'a, 'e> {
     }
 }
 
-/// Whether the frame at a cursor, of columns, may have all of the batch's rows.
+impl<'a> Frames<'a> for LogFrames<'a, '_> {
+    fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a> {
+        match self.kept(cursor, one_frame) {
+            Some(([], _)) => Next::Nothing,
+            Some((bytes, after)) => Next::Hot(bytes, after),
+            None if cursor.next >= self.log.head() => Next::Nothing,
+            None => self.cold(cursor, scratch),
+        }
+    }
+
+    #[inline]
+    fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)> {
+        let (tail, at, bytes) = self.hot(cursor)?;
+        let one_frame = one_frame || !self.is_retained(cursor);
+        let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
+        Some((&bytes[..(end - at) as usize], self.cursor_at(tail, end)))
+    }
+
+    fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
+        match self.hot(cursor) {
+            Some((tail, at, _)) => self.cursor_at(tail, at + sent as u64),
+            None => {
+                let hot = if self.is_part(cursor) { COLD_PART } else { COLD };
+                Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
+            }
+        }
+    }
+}
+
+/// Returns whether the frame of columns at a cursor may have all of the batch's rows.
 fn is_at_whole_frame(cursor: &Cursor, batch: &Batch) -> bool {
     cursor.next <= batch.first() && cursor.hot != COLD_PART
 }

@@ -2,34 +2,31 @@ use thalweg_wire::Offset;
 
 use super::Offsets;
 
-/// Where a cursor whose events are gone can go on. Both places come after `expected`: the
-/// events from `expected` to the place chosen are the gap.
+/// The places where a cursor whose events are gone can go on. Both are after `expected`. The events from
+/// `expected` to the chosen place are the gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// The next offset that it should have got.
+    /// The next offset of the cursor.
     pub expected: Offset,
-    /// Where a batch in the middle of the history starts; of a stream that is stored, its oldest
-    /// event.
+    /// The start of a batch in the middle of the history, or the oldest event of a stored stream.
     pub middle: Offset,
-    /// Where the newest batch starts.
+    /// The start of the newest batch.
     pub newest: Offset,
-    pub(super) offsets: Offsets,
-    pub(super) is_expired: bool,
+    /// The kind of offsets, which decides whether the gap's size is known.
+    pub offsets: Offsets,
+    /// Whether a faster reader would have lost the events, too: they are no longer stored, or their source lost
+    /// events.
+    pub is_expired: bool,
 }
 
 impl Lost {
-    /// Whether the events are gone however fast a reader is: from where they were stored, or because what they
-    /// would have been made of was lost.
-    pub fn is_expired(&self) -> bool {
-        self.is_expired
-    }
-
-    /// Whether it is a hole in the history, and not before it: events behind it are all there, so the reader goes on with them.
+    /// Returns whether the loss is a hole in the history. All events after it are there, so the reader goes on
+    /// with them.
     pub fn is_hole(&self) -> bool {
         self.is_expired && self.offsets == Offsets::Derived
     }
 
-    /// How many events are missing if it goes on at `next`, if the offsets say that.
+    /// Returns how many events are missing up to `next`, if the offsets tell that.
     pub fn missed(&self, next: Offset) -> Option<Offset> {
         (self.offsets == Offsets::Consecutive).then(|| next - self.expected)
     }

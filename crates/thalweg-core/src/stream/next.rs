@@ -1,42 +1,71 @@
-use thalweg_wire::Offset;
+use thalweg_wire::{Envelope, Offset};
 
-use super::{Cursor, Lost};
+use super::{Cursor, Encoding, Lost};
 
-/// What comes after a cursor.
+/// The result of a read at a cursor.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// Finished bytes, shared with all other readers, and the cursor after them. Send them
-    /// without a copy. They are of the hot tail: a reader that keeps up gets this. Or they are a frame of columns,
-    /// or the rest of one. There may be more after them, in the tail's other segment or in the next frame.
+    /// Finished bytes that all readers share, and the cursor after them. Send them without a copy. They are from
+    /// the hot tail, which readers that keep up get, or a frame of columns or its rest. The tail's other segment
+    /// or the next frame may follow.
     Hot(&'a [u8], Cursor),
-    /// One frame, or the rest of one, made for this cursor alone, because its bytes are in no
-    /// hot tail. Send, in this order: the first `before` of the bytes that were appended to
-    /// the scratch, then `events`, then the other bytes that were appended.
+    /// A frame, or its rest, made for this cursor alone, because no hot tail has it. Send the first `before` of
+    /// the bytes appended to the scratch, then `events`, then the other appended bytes.
     Cold {
         /// How many of the appended bytes come before the events.
         before: usize,
-        /// Large events, in the batch's own memory; empty if all of the frame is in the
-        /// scratch.
+        /// Large events in the batch's own memory. Empty if the scratch has the whole frame.
         events: &'a [u8],
         /// The cursor after the frame.
         after: Cursor,
     },
-    /// The next event is no longer there. Choose by policy where to go on, announce the gap,
-    /// and ask again with [`Cursor::before`] that place. It never comes for a cursor within
-    /// a frame that is pinned.
+    /// The next event is gone. Choose a place by policy, announce the gap, and read again with [`Cursor::before`]
+    /// that place. A cursor within a pinned frame never gets this.
     Lost(Lost),
-    /// Of a value topic: the newest version is lost, and the subscriber has not got it. Announce that the
-    /// value is unknown, and ask again with this cursor.
+    /// The newest version of a value is lost, and the subscriber does not have it. Announce that the value is
+    /// unknown, and read again with this cursor.
     Unknown(Cursor),
-    /// The events from this offset on are not here, but can be read back ([`super::Feed::recall`]).
-    /// Ask again then.
-    Away(Offset),
-    /// The frame of columns at the cursor is not made. Have it made
-    /// ([`super::Feed::make_column_frames`]), and ask again.
+    /// The events from this offset on need a backfill ([`super::Backfill::backfill`]). Read again after it.
+    Backfill(Offset),
+    /// The frame of columns at the cursor is not made. Make it ([`super::ColumnRows::make_column_frames`]), and
+    /// read again.
     Unmade,
-    /// Its stream is of columns, and the next row has another schema, or the stream has none yet
-    /// ([`super::Feed::columns_at`]).
+    /// The next row has another schema than the stream of columns, or the stream has none yet
+    /// ([`super::ColumnRows::columns_at`]).
     OtherColumns,
-    /// The cursor has everything. Ask again when the log has got a batch.
+    /// The cursor has everything. Read again after the next batch.
     Nothing,
+}
+
+impl<'a> Next<'a> {
+    /// Returns a frame made for one cursor alone, without its first `sent` bytes. It is appended to `scratch`, but
+    /// large events that stand in the frame as they are are sent from their own memory.
+    pub fn cold(
+        envelope: &Envelope<'a>,
+        encoding: Encoding<'_>,
+        is_large: bool,
+        sent: usize,
+        after: Cursor,
+        scratch: &mut Vec<u8>,
+    ) -> Self {
+        let start = scratch.len();
+        let around = is_large.then(|| encoding.around(envelope, scratch)).flatten();
+        let (mut before, mut events): (usize, &[u8]) = match around {
+            Some(before) => (before, envelope.events),
+            None => {
+                encoding.batch(envelope, scratch);
+                (scratch.len() - start, &[])
+            }
+        };
+        // This skips the bytes that were sent before, part by part.
+        let mut sent = sent;
+        let skipped = sent.min(before);
+        scratch.drain(start..start + skipped);
+        before -= skipped;
+        sent -= skipped;
+        let skipped = sent.min(events.len());
+        events = &events[skipped..];
+        scratch.drain(start + before..start + before + sent - skipped);
+        Self::Cold { before, events, after }
+    }
 }

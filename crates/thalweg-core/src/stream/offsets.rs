@@ -1,12 +1,12 @@
-/// Whether every offset of a stream is an event's.
+/// The relation of a stream's offsets to its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Offsets {
-    /// So it is: the difference of two offsets is a number of events.
+    /// Every offset is an event's: the difference of two offsets is a number of events.
     #[default]
     Consecutive,
-    /// Sparse: between two batches there may be offsets that were never given. Somebody else gives them, and
-    /// stores the events, too: what is not here can be read back.
+    /// Sparse: between two batches there may be offsets that were never given. A broker gives them and stores the
+    /// events, so missing events can be backfilled.
     Stored,
-    /// Sparse, and what is not here any more is nowhere: they follow from those of the events that these are made of.
+    /// Sparse: they follow from the offsets of the source's events. Events that are not retained are lost.
     Derived,
 }

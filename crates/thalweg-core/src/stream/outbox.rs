@@ -5,38 +5,54 @@ use std::collections::VecDeque;
 
 use super::{Appended, Payloads};
 
-/// A publish does not join a message that has waited longer than this, in µs: it would share the time
-/// that the message has left, and while nothing can be stored messages wait for seconds.
+/// A publish does not join a message that has waited longer than this, in µs: it would share the message's
+/// remaining time. Messages wait for seconds while the store is unavailable.
 const JOINED_US_MAX: u64 = 1_000_000;
 
-/// How much one message of a fed stream may hold.
+/// The bounds of a message, and of the messages in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageBounds {
-    /// Events. The offset of an event is the message's sequence number times this, plus its
-    /// place in the message, so all who read a stream must have the same.
+    /// The most events.
     pub events_max: usize,
-    /// Bytes of events, with a separator between two. Every event must fit.
+    /// The most bytes of events, with a separator between two. Every event must fit.
     pub bytes_max: usize,
     /// Bytes up to which several events share a message, because it becomes one batch.
     pub batch_bytes_max: usize,
+    /// The most messages in flight, if all of them [may overlap](Mark::may_overlap).
+    pub in_flight_max: usize,
 }
 
-/// Events of one topic on their way to a store that gives their order: one message at a time is
-/// under way, and what is published meanwhile is the next one. So publishers keep their order
-/// whatever the store does, and the slower it is the more events share a message.
+/// A mark of a publish that is a message of its own.
+pub trait Mark {
+    /// Returns whether the message, which has one event, may be in flight together with others that may, so that
+    /// the store orders them. Its publisher waits for the answer before it publishes a later event.
+    fn may_overlap(&self) -> bool;
+}
+
+/// Events of one topic on their way to a store that assigns their order. One message is in flight, and events
+/// published in the meantime share the next one. Publishers keep their order, and a slow store gets larger
+/// messages. Only messages that may overlap are in flight together.
 ///
-/// `K` marks a publish that is a message of its own. `A` is where a publish's
-/// answer goes. Pure: its owner takes messages out ([`Self::take`]) and says what became of each
-/// ([`Self::settle`]).
+/// `K` marks a publish that is a message of its own. `A` receives a publish's answer. Pure: the owner takes
+/// messages ([`Self::take`]) and reports the outcome of each ([`Self::settle`]).
 #[derive(Debug)]
 pub struct Outbox<K, A> {
     bounds: MessageBounds,
     waiting: VecDeque<Message<K>>,
-    /// Events of the message that is under way, 1 if it has none; 0 if no message is.
-    under_way: usize,
-    /// In the order of their events, of which the first belong to the message under way.
+    /// One message, or several that may overlap, each with one publish.
+    in_flight: VecDeque<InFlight>,
+    /// In the order of their events. The first belong to the messages in flight.
     publishes: VecDeque<Publish<A>>,
     bytes: usize,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    number: u64,
+    /// The number of its events, 1 if it has none.
+    events: usize,
+    bytes: usize,
+    may_overlap: bool,
 }
 
 /// Events that are stored together.
@@ -44,67 +60,66 @@ pub struct Outbox<K, A> {
 pub struct Message<K> {
     /// The events: at least one, if there is no mark.
     pub payloads: Payloads,
-    /// What makes it a message of its own.
+    /// Set if the message has one publish of its own.
     pub mark: Option<K>,
-    /// When the first publish of it arrived, in µs.
+    /// When its first publish arrived, in µs.
     pub arrived_us: u64,
 }
 
-/// A publish that is not answered yet.
+/// A publish without an answer.
 #[derive(Debug)]
 struct Publish<A> {
     answer: A,
     count: usize,
-    /// Its events that nothing became of yet.
+    /// The number of its events without an outcome.
     left: usize,
     appended: Option<Appended>,
-    /// Whether a part of it is not stored, and whether nobody knows of one.
+    /// Whether a part of it is not stored, and whether a part is in doubt.
     is_cut: bool,
     is_uncertain: bool,
 }
 
-/// What became of a message, or of a publish.
+/// The outcome of a message or a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome<T> {
     /// It is stored.
     Stored(T),
-    /// Nothing of it is.
+    /// No part of it is stored.
     NotStored,
-    /// A part of it may be, or is.
+    /// A part of it may be stored, or is.
     Unknown,
 }
 
-/// A publish of which something became.
+/// A publish with an outcome.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answered<A> {
-    /// Where its answer goes.
+    /// The receiver of the answer.
     pub answer: A,
-    /// How many events it had; 1 if none.
+    /// The number of its events, 1 if it has none.
     pub count: usize,
-    /// The offsets of its first and its last event; other events, and offsets that were never
-    /// given, may lie between.
+    /// The offsets of its first and its last event. Other events and unused offsets may lie between.
     pub outcome: Outcome<Appended>,
 }
 
-impl<K, A> Outbox<K, A> {
-    /// An empty one.
+impl<K: Mark, A> Outbox<K, A> {
+    /// Creates an empty outbox.
     pub fn new(bounds: MessageBounds) -> Self {
         Self {
             bounds,
             waiting: VecDeque::new(),
-            under_way: 0,
+            in_flight: VecDeque::new(),
             publishes: VecDeque::new(),
             bytes: 0,
         }
     }
 
-    /// What a message may hold.
+    /// The bounds of a message.
     pub fn bounds(&self) -> MessageBounds {
         self.bounds
     }
 
-    /// Takes a publish, and leaves `payloads` empty. Without a mark it has at least one event; with
-    /// one it has one at most.
+    /// Takes a publish, and leaves `payloads` empty. Without a mark it has at least one event. With a mark it has
+    /// at most one.
     pub fn push(&mut self, payloads: &mut Payloads, mark: Option<K>, answer: A, now_us: u64) {
         let count = payloads.count().max(usize::from(mark.is_some()));
         self.publishes.push_back(Publish {
@@ -144,7 +159,7 @@ impl<K, A> Outbox<K, A> {
         payloads.clear();
     }
 
-    /// How many events of `payloads` from `from` on fit into a message.
+    /// Returns how many events of `payloads` from `from` on fit into a message.
     fn room_in(&self, message: &Payloads, payloads: &Payloads, from: usize) -> usize {
         let separated = message.joined().len() + usize::from(!message.is_empty());
         let bytes_max = self.bounds.bytes_max.min(self.bounds.batch_bytes_max);
@@ -152,23 +167,35 @@ impl<K, A> Outbox<K, A> {
         payloads.fitting(from, bytes).min(self.bounds.events_max.saturating_sub(message.count()))
     }
 
-    /// The next message, if none is under way. Now it is.
-    pub fn take(&mut self) -> Option<Message<K>> {
-        if self.under_way > 0 {
+    /// Takes the next message, if one [is due](Self::is_due). It is in flight under this number, which no other
+    /// message has.
+    pub fn take(&mut self, number: u64) -> Option<Message<K>> {
+        if !self.is_due() {
             return None;
         }
         let message = self.waiting.pop_front()?;
-        self.under_way = message.payloads.count().max(1);
-        self.bytes -= message.payloads.bytes_of_events();
+        self.in_flight.push_back(InFlight {
+            number,
+            events: message.payloads.count().max(1),
+            bytes: message.payloads.bytes_of_events(),
+            may_overlap: message.may_overlap(),
+        });
         Some(message)
     }
 
-    /// Something became of the message under way; if it is stored, its first event has this offset.
-    /// Returns the publishes that are answered by that.
-    pub fn settle(&mut self, outcome: Outcome<u64>) -> impl Iterator<Item = Answered<A>> {
+    /// Takes the outcome of a message in flight, with the offset of its first event if it is stored. Returns the
+    /// publishes that have their outcome now. `None` if no message has this number.
+    pub fn settle(
+        &mut self,
+        number: u64,
+        outcome: Outcome<u64>,
+    ) -> Option<impl Iterator<Item = Answered<A>>> {
+        // Each message before it in the queue has one publish.
+        let at = self.in_flight.iter().position(|message| message.number == number)?;
+        let InFlight { events, bytes, .. } = self.in_flight.remove(at)?;
+        self.bytes -= bytes;
         let mut place = 0;
-        let events = std::mem::take(&mut self.under_way);
-        for publish in &mut self.publishes {
+        for publish in self.publishes.iter_mut().skip(at) {
             let part = publish.left.min(events - place);
             if part == 0 {
                 break;
@@ -186,23 +213,25 @@ impl<K, A> Outbox<K, A> {
                 }
             }
         }
-        let answered = self.publishes.iter().take_while(|publish| publish.left == 0).count();
-        self.publishes.drain(..answered).map(|publish| Answered {
+        let is_answered = |publish: &&Publish<A>| publish.left == 0;
+        let answered = self.publishes.iter().skip(at).take_while(is_answered).count();
+        Some(self.publishes.drain(at..at + answered).map(|publish| Answered {
             outcome: publish.outcome(),
             answer: publish.answer,
             count: publish.count,
-        })
+        }))
     }
 
-    /// Gives everything up: nobody knows of what is under way, and the rest is not stored.
+    /// Abandons all publishes: those in flight are in doubt, the rest is not stored.
     pub fn abandon(&mut self) -> impl Iterator<Item = Answered<A>> {
         let (mut all, mut answered) = (std::mem::take(&mut self.publishes), Vec::new());
+        let mut in_flight: usize = self.in_flight.drain(..).map(|message| message.events).sum();
         for publish in &mut all {
-            publish.is_uncertain |= self.under_way > 0;
-            self.under_way = self.under_way.saturating_sub(publish.left);
+            publish.is_uncertain |= in_flight > 0;
+            in_flight = in_flight.saturating_sub(publish.left);
             publish.is_cut = true;
         }
-        (self.under_way, self.bytes) = (0, 0);
+        self.bytes = 0;
         self.waiting.clear();
         answered.extend(all.into_iter().map(|publish| Answered {
             outcome: publish.outcome(),
@@ -212,25 +241,39 @@ impl<K, A> Outbox<K, A> {
         answered.into_iter()
     }
 
-    /// From now on offsets mean other events: of a publish that has some, nobody can say where it is.
+    /// From now on offsets mean other events: publishes that have some are in doubt.
     pub fn restart(&mut self) {
         let begun = self.publishes.iter_mut().filter(|publish| publish.appended.is_some());
         begun.for_each(|publish| publish.is_uncertain = true);
     }
 
-    /// Whether a message can be taken now.
+    /// Returns whether a message can be taken now.
     pub fn is_due(&self) -> bool {
-        self.under_way == 0 && !self.waiting.is_empty()
+        let Some(next) = self.waiting.front() else { return false };
+        match self.in_flight.front() {
+            None => true,
+            Some(first) => {
+                first.may_overlap
+                    && next.may_overlap()
+                    && self.in_flight.len() < self.bounds.in_flight_max
+            }
+        }
     }
 
-    /// Whether it has nothing, also nothing under way.
+    /// Returns whether no message waits or is in flight.
     pub fn is_empty(&self) -> bool {
-        self.under_way == 0 && self.waiting.is_empty()
+        self.in_flight.is_empty() && self.waiting.is_empty()
     }
 
-    /// Bytes of events that wait.
+    /// Bytes of events that wait or are in flight.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+impl<K: Mark> Message<K> {
+    fn may_overlap(&self) -> bool {
+        self.mark.as_ref().is_some_and(Mark::may_overlap)
     }
 }
 

@@ -2,32 +2,32 @@ use std::ops::Range;
 
 /// Events' JSON joined by commas, as an envelope holds them, with an index.
 ///
-/// The caller has checked the events: each one must be one JSON value, without insignificant
-/// whitespace and within the size limit.
+/// The caller has checked the events: each is one JSON value without insignificant whitespace, and within the size
+/// limit.
 #[derive(Debug, Default, Clone)]
 pub struct Payloads {
     bytes: Vec<u8>,
     /// The end of each event in `bytes`, before its comma.
     ends: Vec<u32>,
-    /// When they were published, in ms since 1970, if whoever stores them says so.
+    /// When a broker says they were published, in ms since 1970.
     published_ms: Option<i64>,
 }
 
 impl Payloads {
-    /// The same, published at this time, in ms since 1970. It is to be the same for whoever has these events.
+    /// Sets when the events were published, in ms since 1970. It must be the same on all servers.
     pub fn published_at(self, unix_ms: i64) -> Self {
         Self { published_ms: Some(unix_ms), ..self }
     }
 
-    /// When they were published, in ms since 1970, if that is known.
-    pub(super) fn published_ms(&self) -> Option<i64> {
+    /// When the events were published, in ms since 1970, if it is known.
+    pub fn published_ms(&self) -> Option<i64> {
         self.published_ms
     }
 
-    /// Appends one event, whose JSON `write` appends to the bytes it is given.
+    /// Appends one event, whose JSON `write` appends to the bytes.
     ///
     /// # Errors
-    /// Those of `write`; nothing is appended then.
+    /// The errors of `write`. On an error the events do not change.
     pub fn push<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let before = self.bytes.len();
         if before > 0 {
@@ -45,7 +45,7 @@ impl Payloads {
         }
     }
 
-    /// Appends the events of `other` in `range`, without looking at each.
+    /// Appends the events of `other` in `range` without a look at each.
     pub(super) fn extend(&mut self, other: &Self, range: Range<usize>) {
         let Some(last) = range.clone().next_back() else { return };
         let start = other.start_of(range.start);
@@ -58,7 +58,7 @@ impl Payloads {
         self.ends.extend(other.ends[range].iter().map(|end| end - start + base));
     }
 
-    /// How many events from `from` on fit into `bytes` when joined.
+    /// Returns how many events from `from` on fit into `bytes` when joined.
     pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
         let end_max = self.start_of(from) + bytes;
         self.ends[from..].partition_point(|end| *end as usize <= end_max)
@@ -68,12 +68,12 @@ impl Payloads {
         index.checked_sub(1).map_or(0, |before| self.ends[before] as usize + 1)
     }
 
-    /// How many events.
+    /// The number of events.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -83,12 +83,12 @@ impl Payloads {
         &self.bytes
     }
 
-    /// Bytes of the events alone.
+    /// Bytes of the events without commas.
     pub fn bytes_of_events(&self) -> usize {
         self.bytes.len() - self.ends.len().saturating_sub(1)
     }
 
-    /// The events as lines, with a line feed between two. (Events have none.)
+    /// Returns the events as lines, with a line feed between two. (Events have none.)
     pub fn into_lines(self) -> Vec<u8> {
         let Self { mut bytes, ends, .. } = self;
         let between = ends.len().saturating_sub(1);
@@ -96,11 +96,11 @@ impl Payloads {
         bytes
     }
 
-    /// The inverse of [`Self::into_lines`]: each line is taken for an event as it is. `None` if a line
-    /// is empty, or if together they are too long.
+    /// Parses the result of [`Self::into_lines`]. Each line is an event, unchecked. `None` if a line is empty, or
+    /// if the lines are too long together.
     pub fn from_lines(mut bytes: Vec<u8>) -> Option<Self> {
         u32::try_from(bytes.len()).ok()?;
-        // Counting is cheaper than memory that grows, and has to be trimmed.
+        // Counting is cheaper than a vector that grows and must be trimmed.
         let mut ends = Vec::with_capacity(memchr::memchr_iter(b'\n', &bytes).count() + 1);
         ends.extend(memchr::memchr_iter(b'\n', &bytes).map(|end| end as u32));
         ends.iter().for_each(|end| bytes[*end as usize] = b',');
@@ -113,13 +113,13 @@ impl Payloads {
         })
     }
 
-    /// Keeps the first `count` events, and forgets the others.
+    /// Keeps the first `count` events.
     pub fn truncate(&mut self, count: usize) {
         self.ends.truncate(count);
         self.bytes.truncate(self.ends.last().map_or(0, |end| *end as usize));
     }
 
-    /// Forgets all events, keeps the memory.
+    /// Removes all events and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -131,13 +131,13 @@ impl Payloads {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start as usize..*end as usize])
     }
 
-    /// Makes room for `bytes` bytes, commas included, of `events` events.
+    /// Reserves memory for `bytes` bytes, commas included, of `events` events.
     pub fn reserve(&mut self, bytes: usize, events: usize) {
         self.bytes.reserve(bytes);
         self.ends.reserve(events);
     }
 
-    /// The events and the end of each, in no more memory than they need.
+    /// Returns the events and their ends, in no more memory than they need.
     pub(super) fn into_parts(self) -> (Box<[u8]>, Box<[u32]>) {
         (self.bytes.into_boxed_slice(), self.ends.into_boxed_slice())
     }

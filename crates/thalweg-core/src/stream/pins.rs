@@ -4,22 +4,22 @@ use thalweg_wire::Offset;
 
 use super::Batch;
 
-/// Batches that must outlive the history, because frames made from them are
-/// partly sent. Each batch is kept once, by its end, however many subscribers are in it.
+/// Batches that must outlive the history, because frames made from them are partly sent. Each batch is kept once,
+/// by its end.
 #[derive(Debug, Default)]
-pub(super) struct Pins(BTreeMap<Offset, Pin>);
+pub(super) struct Pins(BTreeMap<Offset, BatchPin>);
 
 #[derive(Debug)]
-struct Pin {
+struct BatchPin {
     batch: Arc<Batch>,
     holders: u32,
 }
 
 impl Pins {
     pub(super) fn pin(&mut self, batch: &Arc<Batch>) {
-        let make = || Pin { batch: Arc::clone(batch), holders: 0 };
+        let make = || BatchPin { batch: Arc::clone(batch), holders: 0 };
         let pin = self.0.entry(batch.end()).or_insert_with(make);
-        // Of a batch there may be copies that start elsewhere: this one stands for the most.
+        // Copies of a batch may have different starts. This one covers the most offsets.
         if batch.start() < pin.batch.start() {
             pin.batch = Arc::clone(batch);
         }
@@ -35,18 +35,18 @@ impl Pins {
         }
     }
 
-    /// The pinned batch that stands for `offset`.
+    /// Returns the pinned batch that covers `offset`.
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let (_, pin) = self.0.range(offset + 1..).next()?;
         (pin.batch.start() <= offset).then_some(&pin.batch)
     }
 
-    /// Where the pinned batches end.
+    /// The ends of the pinned batches.
     pub(super) fn ends(&self) -> impl Iterator<Item = Offset> {
         self.0.keys().copied()
     }
 
-    /// Memory held beyond the history, which starts at `history_start`.
+    /// Returns the memory of batches before the history, which starts at `history_start`.
     pub(super) fn bytes_before(&self, history_start: Offset) -> usize {
         self.0.range(..=history_start).map(|(_, pin)| pin.batch.memory_bytes()).sum()
     }

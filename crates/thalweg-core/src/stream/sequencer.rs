@@ -2,31 +2,31 @@ use thalweg_wire::{Epoch, Offset};
 
 use super::{Batch, Payloads};
 
-/// When an open batch is sealed.
+/// The bounds of an open batch, at which it is sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchBounds {
-    /// At most this long after its first event, in µs; 0: in the same turn.
+    /// The longest time after its first event, in µs. 0: within the same turn.
     pub flush_us: u64,
-    /// At the latest when it holds this many events.
+    /// The most events.
     pub events_max: usize,
-    /// At the latest when it holds this many bytes (one event may exceed it).
+    /// The most bytes. One event may exceed them.
     pub bytes_max: usize,
 }
 
-/// The offsets that were given to appended events.
+/// The offsets of appended events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// Of the first; without events, the next to be given.
+    /// The first event's offset; without events, the next one.
     pub first: Offset,
     /// One past the last.
     pub end: Offset,
 }
 
-/// Gives a topic's events their offsets and seals them into batches. Each topic has one, on its
-/// home shard. Nothing else decides the order.
+/// Assigns offsets to a topic's events and seals them into batches. Each topic has one, on its owner shard, which
+/// alone makes its order.
 ///
-/// Its owner appends all events and takes the batches that are due ([`Self::due_us`],
-/// [`Self::seal`]) at the end of each turn, so that events of one turn share a batch.
+/// Its owner appends all events and takes the batches that are due ([`Self::due_us`], [`Self::seal`]) at the end
+/// of each turn, so that events of one turn share a batch.
 #[derive(Debug)]
 pub struct Sequencer {
     epoch: Epoch,
@@ -34,8 +34,8 @@ pub struct Sequencer {
     next: Offset,
     open: Payloads,
     opened_us: u64,
-    /// Bytes and events of the last batch that was sealed: the next one is likely as large. Its memory
-    /// is taken with its first event, since a topic may never have another one.
+    /// Bytes and events of the last batch, which the next one probably has, too. Its memory is reserved with the
+    /// first event, because a topic may never have another one.
     room: (usize, usize),
     full: Vec<Batch>,
 }
@@ -44,7 +44,7 @@ pub struct Sequencer {
 const WHOLE_BYTES_MIN: usize = 64 << 10;
 
 impl Sequencer {
-    /// A sequencer of an empty stream.
+    /// Creates the sequencer of an empty stream.
     pub fn new(epoch: Epoch, bounds: BatchBounds) -> Self {
         Self {
             epoch,
@@ -57,13 +57,12 @@ impl Sequencer {
         }
     }
 
-    /// This incarnation of the stream.
+    /// The stream's incarnation.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Appends events to the open batch and leaves `payloads` empty; batches that are
-    /// full are sealed.
+    /// Appends events to the open batch and leaves `payloads` empty. Full batches are sealed.
     pub fn append(&mut self, payloads: &mut Payloads, now_us: u64) -> Appended {
         let first = self.next;
         let mut from = 0;
@@ -94,8 +93,8 @@ impl Sequencer {
         Appended { first, end: self.next }
     }
 
-    /// Whether the open batch can take over these events with their memory. Only for many
-    /// bytes: few are copied into existing memory and leave room for other events.
+    /// Returns whether the open batch can take these events with their memory. A few bytes are copied instead, to
+    /// leave room for other events.
     fn takes_whole(&self, payloads: &Payloads) -> bool {
         let bytes = payloads.joined().len();
         self.open.is_empty()
@@ -103,7 +102,7 @@ impl Sequencer {
             && payloads.count() < self.bounds.events_max
     }
 
-    /// How many events the open batch can take; at least one if it is empty.
+    /// Returns how many events the open batch can take, at least one if it is empty.
     fn room_for(&self, payloads: &Payloads, from: usize) -> usize {
         let is_empty = self.open.is_empty();
         // With the comma between.
@@ -116,7 +115,7 @@ impl Sequencer {
         if is_empty { fitting.max(1) } else { fitting }
     }
 
-    /// When there is something to seal, in µs; `None` while there is nothing.
+    /// Returns when there is a batch to seal, in µs. `None` if there is none.
     pub fn due_us(&self) -> Option<u64> {
         if !self.full.is_empty() {
             return Some(self.opened_us);
@@ -124,7 +123,7 @@ impl Sequencer {
         (!self.open.is_empty()).then(|| self.flush_at_us())
     }
 
-    /// Takes the batches that are due, sealed, in order.
+    /// Takes the batches that are due, in order.
     pub fn seal(&mut self, now_us: u64) -> Vec<Batch> {
         if !self.open.is_empty() && self.flush_at_us() <= now_us {
             self.seal_open(now_us);

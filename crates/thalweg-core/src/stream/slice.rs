@@ -5,38 +5,35 @@ use thalweg_wire::{Before, Offset};
 
 use super::{Batch, Feed};
 
-/// Events that follow each other, joined by commas, read from their batches. It keeps these batches alive,
-/// and copies only small parts and parts that cross two batches.
+/// Consecutive events of a feed, joined by commas. A slice keeps their batches alive. It copies only small parts
+/// and parts that cross two batches.
 ///
-/// Take it piece by piece ([`Self::next_piece`]) as fast as the reader does. Batches that the
-/// feed trims before the end are kept by this slice alone ([`Self::pinned`]), so its owner must
-/// bound how long this takes.
+/// Take it piece by piece ([`Self::next_piece`]) as fast as the reader reads. The slice alone keeps batches that
+/// the feed trims before its end ([`Self::pinned`]), so its owner must bound how long this takes.
 #[derive(Debug, Default)]
 pub struct Slice {
-    /// The parts of batches that are left.
+    /// The parts that are left.
     parts: VecDeque<Part>,
     before: Option<Before>,
     end: Offset,
-    /// Bytes of the front part that were already returned.
+    /// Bytes of the first part that were returned.
     given: usize,
-    /// A comma comes next.
+    /// Whether a comma comes next.
     is_between: bool,
     bytes: usize,
 }
 
-/// Some events of a batch.
 #[derive(Debug)]
 struct Part {
     batch: Arc<Batch>,
-    /// Where they are in its bytes.
+    /// Where they are in the batch's bytes.
     range: Range<usize>,
     offsets: Range<Offset>,
 }
 
 impl Slice {
-    /// At most `limit` events of a feed from `first` on. No more batches are added once they
-    /// have `bytes_max` bytes.
-    pub fn new(feed: &Feed, first: Offset, limit: usize, bytes_max: usize) -> Self {
+    /// Takes at most `limit` events of a feed from `first` on, and adds no batch after `bytes_max` bytes.
+    pub fn new(feed: &impl Feed, first: Offset, limit: usize, bytes_max: usize) -> Self {
         let first = first.max(feed.first_retained());
         let mut slice = Self { end: first, ..Self::default() };
         let mut room = limit;
@@ -49,7 +46,8 @@ impl Slice {
             let range = batch.range_of(from..to);
             room -= to - from;
             let offsets = batch.first() + from as Offset..batch.first() + to as Offset;
-            slice.before.get_or_insert(batch.before(first));
+            let before = if feed.is_state() { Before::Adjacent } else { batch.before(first) };
+            slice.before.get_or_insert(before);
             slice.end = offsets.end;
             slice.bytes += usize::from(!slice.parts.is_empty()) + range.len();
             slice.parts.push_back(Part { batch: Arc::clone(batch), range, offsets });
@@ -57,24 +55,24 @@ impl Slice {
         slice
     }
 
-    /// Offset of its first event, if there is one. Call it before anything is taken.
+    /// The offset of its first event, if there is one. Call it before the first piece is taken.
     pub fn first(&self) -> Option<Offset> {
         self.parts.front().map(|part| part.offsets.start)
     }
 
-    /// What comes before its first event.
+    /// The field that says what precedes its first event.
     pub fn before(&self) -> Before {
         self.before.unwrap_or(Before::Adjacent)
     }
 
-    /// The offsets of its events, if they are not consecutive. Call it before anything is taken.
+    /// The offsets of its events, if they are not consecutive. Call it before the first piece is taken.
     pub fn offsets(&self) -> Option<Vec<Offset>> {
         let parts = || self.parts.iter().map(|part| part.offsets.clone());
         let is_consecutive = parts().zip(parts().skip(1)).all(|(a, b)| a.end == b.start);
         (!is_consecutive).then(|| parts().flatten().collect())
     }
 
-    /// Offset one past its last event.
+    /// One past the last event.
     pub fn end(&self) -> Offset {
         self.end
     }
@@ -84,17 +82,17 @@ impl Slice {
         self.bytes
     }
 
-    /// Its own memory, in bytes, without the shared batches.
+    /// Its memory without the shared batches, in bytes.
     pub fn own_bytes(&self) -> usize {
         self.parts.capacity() * size_of::<Part>()
     }
 
-    /// Batches that no feed retains any more and that this slice still needs.
+    /// The batches that no feed retains and that this slice still needs.
     pub fn pinned(&self) -> impl Iterator<Item = &Arc<Batch>> {
         self.parts.iter().map(|part| &part.batch).take_while(|batch| !batch.is_retained())
     }
 
-    /// The next at most `bytes_max` bytes; `None` at the end.
+    /// Returns the next piece of at most `bytes_max` bytes. `None` at the end.
     pub fn next_piece(&mut self, bytes_max: usize) -> Option<Bytes> {
         let mut piece = Vec::new();
         while piece.len() < bytes_max
@@ -129,7 +127,6 @@ impl Slice {
     }
 }
 
-/// Some bytes of a batch.
 struct Piece {
     batch: Arc<Batch>,
     range: Range<usize>,

@@ -1,14 +1,14 @@
 use thalweg_wire::Offset;
 
-/// Bytes of a hot tail, about: small enough to stay in the cache while a walk sends it to all,
-/// large enough that a subscriber may be late for a moment without becoming cold.
+/// Bytes of a hot tail, about: small enough to stay in the cache while a walk sends it to all, large enough that a
+/// subscriber may be late for a moment without becoming cold.
 pub(super) const TAIL_BYTES: usize = 1 << 20;
 
 /// The newest finished frames of one stream in one format.
 ///
-/// Contiguous within a segment, so that one send takes everything due to a subscriber. Bytes
-/// are numbered from the tail's creation; the older of two segments is recycled when the newer
-/// is full. Readers never block this: a cursor whose bytes are gone becomes cold.
+/// Frames are contiguous within a segment, so that one send takes everything due to a subscriber. Bytes are
+/// numbered from the tail's creation. The older of two segments is recycled when the newer is full. Readers never
+/// block this: a cursor whose bytes are gone becomes cold.
 #[derive(Debug)]
 pub(super) struct HotTail {
     segment_bytes: usize,
@@ -19,7 +19,7 @@ pub(super) struct HotTail {
 
 #[derive(Debug, Default)]
 struct Segment {
-    /// Number of its first byte.
+    /// The number of its first byte.
     base: u64,
     bytes: Vec<u8>,
     frames: Vec<FrameStart>,
@@ -28,7 +28,7 @@ struct Segment {
 #[derive(Debug, Clone, Copy)]
 struct FrameStart {
     byte: u64,
-    /// Of the frame's batch.
+    /// The start of the frame's batch.
     start: Offset,
 }
 
@@ -42,7 +42,7 @@ impl HotTail {
         }
     }
 
-    /// Number of the byte after the newest.
+    /// The number of the byte after the newest.
     pub(super) fn head(&self) -> u64 {
         self.newer.end()
     }
@@ -58,8 +58,8 @@ impl HotTail {
         self.appended_us = now_us;
     }
 
-    /// The bytes from `at` to the end of their segment; `None` when they are
-    /// gone. Empty at the head only.
+    /// Returns the bytes from `at` to the end of their segment. They are empty at the head only. `None` if they
+    /// are gone.
     pub(super) fn slice(&self, at: u64) -> Option<&[u8]> {
         if at >= self.newer.base {
             return self.newer.bytes.get((at - self.newer.base) as usize..);
@@ -68,8 +68,8 @@ impl HotTail {
         self.older.bytes.get(from as usize..)
     }
 
-    /// The frame that holds byte `at`: its batch's start and its first byte. `None`
-    /// at the head and where the bytes are gone.
+    /// Returns the batch's start and the first byte of the frame that holds byte `at`. `None` at the head and if
+    /// the bytes are gone.
     pub(super) fn frame_at(&self, at: u64) -> Option<(Offset, u64)> {
         let segment = if at >= self.newer.base { &self.newer } else { &self.older };
         if at < segment.base || at >= segment.end() {
@@ -80,7 +80,7 @@ impl HotTail {
         Some((frame.start, frame.byte))
     }
 
-    /// One past the frame that holds byte `at`; `at` itself if no frame does.
+    /// Returns one past the frame that holds byte `at`, or `at` if no frame does.
     pub(super) fn frame_end(&self, at: u64) -> u64 {
         let segment = if at >= self.newer.base { &self.newer } else { &self.older };
         if at < segment.base || at >= segment.end() {
@@ -90,7 +90,7 @@ impl HotTail {
         segment.frames.get(following).map_or(segment.end(), |frame| frame.byte)
     }
 
-    /// The first byte of the frame of the batch that starts at `start`.
+    /// Returns the first byte of the frame of the batch that starts at `start`.
     pub(super) fn byte_of(&self, start: Offset) -> Option<u64> {
         [&self.newer, &self.older].into_iter().find_map(|segment| {
             let index = segment.frames.partition_point(|frame| frame.start < start);
@@ -98,7 +98,7 @@ impl HotTail {
         })
     }
 
-    /// Frees the memory if nothing was appended for `idle_us`.
+    /// Frees the memory if no frame was appended for `idle_us`.
     pub(super) fn release_if_idle(&mut self, now_us: u64, idle_us: u64) {
         if now_us.saturating_sub(self.appended_us) < idle_us {
             return;
@@ -106,7 +106,7 @@ impl HotTail {
         self.restart_at(self.head());
     }
 
-    /// Drops all bytes: every place up to now, the head included, becomes invalid.
+    /// Drops all bytes: every place up to the head, included, becomes invalid.
     pub(super) fn cut(&mut self) {
         self.clear_to(self.head() + 1);
     }
@@ -120,7 +120,7 @@ impl HotTail {
         self.newer = Segment { base: byte, ..Segment::default() };
     }
 
-    /// The same, keeping the memory for what comes next.
+    /// Drops all bytes and keeps the memory.
     fn clear_to(&mut self, byte: u64) {
         for segment in [&mut self.older, &mut self.newer] {
             segment.base = byte;

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use thalweg_wire::{Format, Offset};
 
 use super::{
-    Cursor, Next, Value, cold,
+    Backfill, Cursor, Frames, Next, Value,
     cursor::COLD,
     kept_frames::{KeptFrame, KeptFrames, Target},
 };
@@ -11,7 +11,7 @@ use super::{
 /// Documents of at least this many bytes are sent from the batch's own memory.
 const ZERO_COPY_BYTES: usize = 4 << 10;
 
-/// A value topic as subscribers of one format read it.
+/// A value as subscribers of one format read it.
 #[derive(Debug, Clone, Copy)]
 pub struct ValueFrames<'a> {
     value: &'a Value,
@@ -20,77 +20,11 @@ pub struct ValueFrames<'a> {
 }
 
 impl<'a> ValueFrames<'a> {
-    /// A topic in a format.
-    pub fn of(value: &'a Value, format: Format) -> Self {
+    pub(super) fn new(value: &'a Value, format: Format) -> Self {
         Self { value, format, kept: value.frames.get(format) }
     }
 
-    /// What comes after `cursor`: one frame, or the rest of one. Bytes that are not kept for all
-    /// are appended to `scratch`.
-    pub fn next(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
-        match self.kept(cursor) {
-            Some(([], _)) => return Next::Nothing,
-            Some((bytes, after)) => return Next::Hot(bytes, after),
-            None => {}
-        }
-        let previous = cursor.next.saturating_sub(1);
-        let Some(target) = self.target(cursor) else {
-            // Whoever lacks the newest version wants the same one. Whoever is ahead has begun, and waits.
-            let is_behind = cursor.next < self.value.next;
-            if is_behind && self.value.is_away(cursor.next) {
-                return Next::Away(0);
-            }
-            return match self.value.has_lost(cursor.next) {
-                true => Next::Unknown(Cursor::told_unknown()),
-                false => Next::Nothing,
-            };
-        };
-        let after = Cursor::before(target.offset + 1);
-        let rest = |content: &'a [u8], scratch: &mut Vec<u8>| {
-            let is_large = content.len() >= ZERO_COPY_BYTES;
-            let envelope = self.value.envelope(previous, target, content);
-            cold::rest_of_frame(
-                &envelope,
-                self.format.into(),
-                is_large,
-                cursor.sent(),
-                after,
-                scratch,
-            )
-        };
-        match self.value.content(previous, target) {
-            Some(Cow::Borrowed(content)) => rest(content, scratch),
-            Some(Cow::Owned(content)) => {
-                let envelope = self.value.envelope(previous, target, &content);
-                let sent = cursor.sent();
-                match cold::rest_of_frame(
-                    &envelope,
-                    self.format.into(),
-                    false,
-                    sent,
-                    after,
-                    scratch,
-                ) {
-                    Next::Cold { before, .. } => Next::Cold { before, events: &[], after },
-                    _ => Next::Nothing,
-                }
-            }
-            None => Next::Nothing,
-        }
-    }
-
-    /// The finished frame after a cursor, or its rest, if it is kept, and the cursor after it; empty at
-    /// the head.
-    pub(super) fn kept(&self, cursor: &Cursor) -> Option<(&'a [u8], Cursor)> {
-        if cursor.next == self.value.next && !cursor.in_frame() {
-            return Some((&[], *cursor));
-        }
-        let target = self.target(cursor)?;
-        let frame = self.kept_frame(cursor.next.saturating_sub(1), target)?;
-        Some((&frame.bytes[cursor.sent()..], Cursor::before(target.offset + 1)))
-    }
-
-    /// The finished frame from one version to another, if it is kept.
+    /// Returns the finished frame from one version to another, if it is kept.
     fn kept_frame(&self, previous: Offset, target: Target) -> Option<&'a KeptFrame> {
         let frames = self.kept?;
         let newest = frames.newest.as_deref();
@@ -111,16 +45,64 @@ impl<'a> ValueFrames<'a> {
         Some(whole)
     }
 
-    /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`, fewer than it gave.
-    pub fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
-        let hot = self.target(cursor).map_or(COLD, Target::to_hot);
-        Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
-    }
-
-    /// The frame that a cursor is in, or that comes next.
+    /// Returns the target of the frame that a cursor is in, or of the next one.
     fn target(&self, cursor: &Cursor) -> Option<Target> {
         let is_behind = cursor.next < self.value.next && self.value.has_version();
         let next = || self.value.target_after(cursor.next.saturating_sub(1), self.format);
-        Target::of(cursor).or_else(|| is_behind.then(next))
+        Target::at(cursor).or_else(|| is_behind.then(next))
+    }
+}
+
+impl<'a> Frames<'a> for ValueFrames<'a> {
+    fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a> {
+        match self.kept(cursor, one_frame) {
+            Some(([], _)) => return Next::Nothing,
+            Some((bytes, after)) => return Next::Hot(bytes, after),
+            None => {}
+        }
+        let previous = cursor.next.saturating_sub(1);
+        let Some(target) = self.target(cursor) else {
+            // All readers behind the head need the same version. A reader ahead of the head waits.
+            let is_behind = cursor.next < self.value.next;
+            if is_behind && self.value.needs_backfill(cursor.next) {
+                return Next::Backfill(0);
+            }
+            return match self.value.has_lost(cursor.next) {
+                true => Next::Unknown(Cursor::told_unknown()),
+                false => Next::Nothing,
+            };
+        };
+        let after = Cursor::before(target.offset + 1);
+        let rest = |content: &'a [u8], scratch: &mut Vec<u8>| {
+            let is_large = content.len() >= ZERO_COPY_BYTES;
+            let envelope = self.value.envelope(previous, target, content);
+            Next::cold(&envelope, self.format.into(), is_large, cursor.sent(), after, scratch)
+        };
+        match self.value.content(previous, target) {
+            Some(Cow::Borrowed(content)) => rest(content, scratch),
+            Some(Cow::Owned(content)) => {
+                let envelope = self.value.envelope(previous, target, &content);
+                let sent = cursor.sent();
+                match Next::cold(&envelope, self.format.into(), false, sent, after, scratch) {
+                    Next::Cold { before, .. } => Next::Cold { before, events: &[], after },
+                    _ => Next::Nothing,
+                }
+            }
+            None => Next::Nothing,
+        }
+    }
+
+    fn kept(&self, cursor: &Cursor, _one_frame: bool) -> Option<(&'a [u8], Cursor)> {
+        if cursor.next == self.value.next && !cursor.in_frame() {
+            return Some((&[], *cursor));
+        }
+        let target = self.target(cursor)?;
+        let frame = self.kept_frame(cursor.next.saturating_sub(1), target)?;
+        Some((&frame.bytes[cursor.sent()..], Cursor::before(target.offset + 1)))
+    }
+
+    fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
+        let hot = self.target(cursor).map_or(COLD, Target::to_hot);
+        Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
     }
 }

@@ -9,19 +9,19 @@ use thalweg_wire::Offset;
 /// Patches in a chain. A subscriber that is further behind gets the document.
 const PATCHES_MAX: usize = 32;
 
-/// What makes a version of the one before.
+/// A patch from one version to the next.
 #[derive(Debug)]
 pub struct VersionPatch {
-    /// Offset of the version before.
+    /// The offset of the version before.
     pub previous: Offset,
-    /// Offset of the version.
+    /// The offset of the version.
     pub offset: Offset,
     /// The operations of a JSON Patch, joined by commas.
     pub operations: Box<[u8]>,
 }
 
-/// The patches that lead to one version, each from the version that the patch before it leads to.
-/// Together they are smaller than the version's document.
+/// The patches that lead to one version, each from the version that the patch before it leads to. Together they
+/// are smaller than the version's document.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Patches {
     all: VecDeque<Arc<VersionPatch>>,
@@ -29,8 +29,7 @@ pub(super) struct Patches {
 }
 
 impl Patches {
-    /// There is a new version, of so many bytes, after `previous`. Without a patch from that one
-    /// the chain begins anew.
+    /// A new version of so many bytes follows `previous`. Without a patch from that one the chain begins again.
     pub(super) fn push(
         &mut self,
         patch: Option<&Arc<VersionPatch>>,
@@ -50,7 +49,7 @@ impl Patches {
         }
     }
 
-    /// Whether there are patches from this version on.
+    /// Returns whether there are patches from this version on.
     pub(super) fn begin_at(&self, previous: Offset) -> bool {
         self.from(previous).next().is_some()
     }
@@ -60,7 +59,7 @@ impl Patches {
         self.from(previous).map(|patch| patch.operations.len()).sum()
     }
 
-    /// The operations that lead from one version to another, joined by commas.
+    /// Returns the operations that lead from one version to another, joined by commas.
     pub(super) fn joined(&self, previous: Offset, offset: Offset) -> Option<Cow<'_, [u8]>> {
         let mut patches = self.from(previous).take_while(|patch| patch.offset <= offset);
         let first = patches.next()?;
@@ -79,7 +78,6 @@ impl Patches {
         (last == offset).then_some(Cow::Owned(joined))
     }
 
-    /// Bytes of all operations.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -90,21 +88,21 @@ impl Patches {
     }
 }
 
-/// Patches that must outlive the chain, because frames made from them are partly sent: those
-/// that led to a version when it was the newest.
+/// Patches that must outlive the chain, because frames made from them are partly sent: those that led to a version
+/// when it was the newest.
 #[derive(Debug, Default)]
-pub(super) struct PatchPins(BTreeMap<Offset, Pin>);
+pub(super) struct PatchPins(BTreeMap<Offset, PatchPin>);
 
 #[derive(Debug)]
-struct Pin {
+struct PatchPin {
     patches: Patches,
     holders: u32,
 }
 
 impl PatchPins {
-    /// Keeps what leads to a version: `patches`, if it is not kept yet.
+    /// Keeps `patches`, which lead to a version, if they are not kept yet.
     pub(super) fn pin(&mut self, offset: Offset, patches: &Patches) {
-        let make = || Pin { patches: patches.clone(), holders: 0 };
+        let make = || PatchPin { patches: patches.clone(), holders: 0 };
         self.0.entry(offset).or_insert_with(make).holders += 1;
     }
 
@@ -116,12 +114,12 @@ impl PatchPins {
         }
     }
 
-    /// What leads to a version.
+    /// Returns the patches that lead to a version.
     pub(super) fn find(&self, offset: Offset) -> Option<&Patches> {
         self.0.get(&offset).map(|pin| &pin.patches)
     }
 
-    /// Memory held for versions before this one, in bytes.
+    /// Returns the memory for versions before this one, in bytes.
     pub(super) fn bytes_before(&self, newest: Offset) -> usize {
         self.0.range(..newest).map(|(_, pin)| pin.patches.bytes).sum()
     }

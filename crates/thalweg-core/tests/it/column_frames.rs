@@ -1,18 +1,18 @@
-//! Frames of columns: made when a reader needs them, once for all of them, and kept within bounds.
+//! Frames of columns are made when a reader needs them, once for all readers, and kept within bounds.
 
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
 use thalweg_core::stream::{
-    Batch, ColumnCounts, ColumnMemory, Cursor, Encoding, Feed, Frames, HistoryBounds, Log, Next,
-    Offsets, Page, Payloads,
+    Backfill as _, Batch, ColumnCounts, ColumnMemory, ColumnRows as _, Cursor, Encoding, Feed as _,
+    Frames as _, HistoryBounds, Log, Memory as _, Next, Offsets, Page, Payloads, Pinning as _,
 };
 use thalweg_wire::{Epoch, Format, Offset};
 
 const TAIL_BYTES: usize = 1 << 14;
 
-/// A topic as one shard reads it, with so much history.
-fn shard(history_bytes: usize, columns: &Arc<Columns>) -> Feed {
+/// A topic as one shard reads it, with this history limit.
+fn shard(history_bytes: usize, columns: &Arc<Columns>) -> Log {
     shard_with(history_bytes, Offsets::Consecutive, Some(columns), &ColumnMemory::default())
 }
 
@@ -21,12 +21,12 @@ fn shard_with(
     offsets: Offsets,
     columns: Option<&Arc<Columns>>,
     memory: &ColumnMemory,
-) -> Feed {
+) -> Log {
     let bounds =
         HistoryBounds { events_max: 10_000, bytes_max: history_bytes, age_us_max: u64::MAX };
     let (topic, epoch) = ("cars".parse().expect("a topic"), Epoch::new(1).expect("an epoch"));
     let log = Log::new(topic, epoch, 1, offsets, bounds).with_tail_bytes(TAIL_BYTES);
-    let mut feed = Feed::Log(log.with_columns(columns.cloned(), memory.clone()));
+    let mut feed = log.with_columns(columns.cloned(), memory.clone());
     feed.open_tail(Format::ARROW);
     feed
 }
@@ -61,7 +61,7 @@ fn row(offset: Offset) -> String {
     format!(r#"{{"id":{offset},"car":"c{offset}"}}"#)
 }
 
-/// A reader of columns: its cursor, what it was sent, and what was made for it.
+/// A reader of columns: its cursor, its bytes, and the counts of its frames.
 struct Reader {
     format: Format,
     columns: Arc<Columns>,
@@ -76,13 +76,12 @@ impl Reader {
         Self { format, columns, cursor, sent: Vec::new(), made: ColumnCounts::default() }
     }
 
-    /// Takes at most so many bytes of what comes next. Returns whether something did, and whether it is
-    /// shared.
-    fn read(&mut self, feed: &mut Feed, bytes_max: usize) -> (bool, bool) {
+    /// Takes at most so many of the next bytes. Returns whether there were any, and whether they are shared.
+    fn read(&mut self, feed: &mut Log, bytes_max: usize) -> (bool, bool) {
         let encoding = Encoding::new(self.format, Some(&self.columns));
         let (mut next, mut scratch) = (self.cursor, Vec::new());
         let mut is_shared = true;
-        let given = match Frames::of(feed, encoding).next(&self.cursor, true, &mut scratch) {
+        let given = match feed.frames(encoding).next(&self.cursor, true, &mut scratch) {
             Next::Unmade => None,
             Next::Nothing => return (false, true),
             Next::Hot(bytes, after) => {
@@ -100,7 +99,7 @@ impl Reader {
             return self.read(feed, bytes_max);
         };
         if given.len() > bytes_max {
-            next = Frames::of(feed, encoding).advance(&self.cursor, bytes_max);
+            next = feed.frames(encoding).advance(&self.cursor, bytes_max);
         }
         self.sent.extend_from_slice(&given[..given.len().min(bytes_max)]);
         let before = std::mem::replace(&mut self.cursor, next);
@@ -113,7 +112,7 @@ impl Reader {
         (true, is_shared)
     }
 
-    fn read_all(&mut self, feed: &mut Feed) -> &mut Self {
+    fn read_all(&mut self, feed: &mut Log) -> &mut Self {
         while self.read(feed, usize::MAX).0 {}
         self
     }
@@ -139,7 +138,7 @@ fn all_readers_of_all_shards_share_one_frame_of_each_batch() {
         assert_eq!(other.made.frames, 0, "encoded again on shard {shard}, from {from}");
         assert!(first.sent.ends_with(&other.sent) && !other.sent.is_empty());
     }
-    // In chunks it is the same.
+    // Chunks give the same result.
     let mut chunked = Reader::new(Format::ARROW.chunked().unwrap(), &columns, 2001);
     chunked.read_all(&mut shards[1]);
     assert_eq!(chunked.made.frames, 0);
@@ -162,7 +161,7 @@ fn a_frame_is_finished_with_the_same_bytes_whatever_was_dropped() {
     whole.read_all(&mut feed);
     let mut reader = Reader::new(Format::ARROW, &columns, 1);
     reader.read(&mut feed, 100);
-    // The batch leaves the history, and nobody reads for a while.
+    // The batch leaves the history, and no reader comes for a while.
     feed.trim_all(usize::MAX, u64::MAX);
     feed.sweep(u64::MAX);
     assert!(feed.tail_bytes() > 0 && feed.first_retained() == 801);
@@ -210,7 +209,7 @@ fn small_batches_have_their_frames_made_together_within_bounds() {
     let mut reader = Reader::new(Format::ARROW, &columns, 1);
     reader.read(&mut feed, usize::MAX);
     assert!((2..100).contains(&reader.made.frames), "{:?}", reader.made);
-    // Frames of columns take much more than such events: not all can be kept.
+    // Frames of columns take much more than such events, so not all can be kept.
     let mut least = usize::MAX;
     while reader.read(&mut feed, usize::MAX).0 {
         assert!(feed.tail_bytes() <= (1 << 20) + TAIL_BYTES);
@@ -224,19 +223,19 @@ fn small_batches_have_their_frames_made_together_within_bounds() {
 fn frames_of_all_topics_together_have_a_bound() {
     let columns = declared(&["id:int", "car:string"]);
     let memory = ColumnMemory::new(60_000);
-    let mut topics: Vec<Feed> = (0..4)
+    let mut topics: Vec<Log> = (0..4)
         .map(|_| shard_with(1 << 20, Offsets::Consecutive, Some(&columns), &memory))
         .collect();
-    let kept = |topics: &[Feed]| topics.iter().map(Feed::tail_bytes).sum::<usize>();
+    let kept = |topics: &[Log]| topics.iter().map(Log::tail_bytes).sum::<usize>();
     let mut alone = 0;
     for feed in &mut topics {
         batches(10, 400, row).into_iter().for_each(|batch| feed.push(batch, 1));
         Reader::new(Format::ARROW, &columns, 1).read_all(feed);
         alone = if alone == 0 { feed.tail_bytes() } else { alone };
     }
-    // Each of them has at least what it sent last.
+    // Each of them keeps at least the frame that it sent last.
     assert!(kept(&topics) < 60_000 + alone, "{} of {alone} at first", kept(&topics));
-    // What is partly sent stays, and counts as such.
+    // A partly sent frame stays, and counts as pinned.
     let mut reader = Reader::new(Format::ARROW, &columns, 401);
     reader.read(&mut topics[3], 100);
     assert!(topics[3].pinned_bytes() > 400 * 8 * 2);
@@ -253,23 +252,23 @@ fn frames_of_all_topics_together_have_a_bound() {
 }
 
 #[test]
-fn rows_that_are_read_back_have_the_schema_of_their_frame() {
+fn backfilled_rows_have_the_schema_of_their_frame() {
     let mut feed = shard_with(1, Offsets::Stored, None, &ColumnMemory::default());
-    let push = |feed: &mut Feed, message: u64, row: &str| {
+    let push = |feed: &mut Log, message: u64, row: &str| {
         let (first, payloads) = (message * 256, payloads([row.to_owned()]));
         feed.push(Arc::new(Batch::seal(first - 255, first, payloads, 1)), 1);
     };
     push(&mut feed, 1, r#"{"id":1}"#);
     feed.make_column_frames(&Cursor::before(256), None, 1);
     let narrow = Arc::clone(feed.columns_at(&Cursor::before(256)).expect("columns"));
-    // One reader is in the middle of the frame, while the batch goes and a wider one comes.
+    // One reader is within the frame while the batch goes and a wider one comes.
     let mut reader = Reader::new(Format::ARROW, &narrow, 256);
     reader.read(&mut feed, 10);
     push(&mut feed, 2, r#"{"id":1,"car":"c"}"#);
     feed.make_column_frames(&Cursor::before(512), None, 1);
     let messages = vec![(256, payloads([r#"{"id":1}"#.to_owned()]))];
-    feed.recall(Page { from: 1, messages, is_last_before: None, stored_from: 1 }, 1);
-    // Another one comes, whose stream has the columns that the server gave it.
+    feed.backfill(Page { from: 1, messages, is_last_before: None, stored_from: 1 }, 1);
+    // Another reader comes, whose stream has the columns that the server gave it.
     let columns = Arc::clone(feed.columns_at(&Cursor::before(256)).expect("columns"));
     assert_eq!(columns, narrow);
     let mut other = Reader::new(Format::ARROW, &columns, 256);
@@ -280,7 +279,7 @@ fn rows_that_are_read_back_have_the_schema_of_their_frame() {
 
 #[test]
 fn a_schema_is_the_same_however_often_it_was_widened() {
-    let mut shards: Vec<Feed> = (0..2)
+    let mut shards: Vec<Log> = (0..2)
         .map(|_| shard_with(1 << 20, Offsets::Consecutive, None, &ColumnMemory::default()))
         .collect();
     let rows = [r#"{"a":1}"#, r#"{"b":1}"#, r#"{"a":2,"b":2}"#];
@@ -294,14 +293,13 @@ fn a_schema_is_the_same_however_often_it_was_widened() {
         counts += shards[0].make_column_frames(&Cursor::before(offset), None, 1);
     }
     shards[1].make_column_frames(&Cursor::before(3), None, 1);
-    let columns = |feed: &Feed, offset| {
-        Arc::clone(feed.columns_at(&Cursor::before(offset)).expect("columns"))
-    };
+    let columns =
+        |feed: &Log, offset| Arc::clone(feed.columns_at(&Cursor::before(offset)).expect("columns"));
     let (widened, inferred) = (columns(&shards[0], 2), columns(&shards[1], 3));
     assert_eq!((widened.changes(), inferred.changes()), (1, 0));
     assert_eq!(widened, inferred);
     assert!(!shards[0].columns_change_at(&Cursor::before(3)));
-    // Who comes next counts on.
+    // The next change continues the count.
     shards[0].make_column_frames(&Cursor::before(3), None, 1);
     assert_eq!(columns(&shards[0], 3).changes(), 1);
 }
@@ -310,8 +308,8 @@ fn a_schema_is_the_same_however_often_it_was_widened() {
 fn columns_that_somebody_only_wants_to_know_are_inferred_once_a_second() {
     let bounds = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
     let (topic, epoch) = ("cars".parse().expect("a topic"), Epoch::new(1).expect("an epoch"));
-    let mut feed = Feed::Log(Log::new(topic, epoch, 1, Offsets::Consecutive, bounds));
-    let told = |feed: &Feed, now_us| {
+    let mut feed = Log::new(topic, epoch, 1, Offsets::Consecutive, bounds);
+    let told = |feed: &Log, now_us| {
         let columns = feed.columns_told(now_us);
         columns.map(|columns| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>())
     };
@@ -323,6 +321,6 @@ fn columns_that_somebody_only_wants_to_know_are_inferred_once_a_second() {
     }
     assert_eq!(told(&feed, 1_000_000), Some(vec!["a".to_owned()]));
     assert_eq!(told(&feed, 1_000_001), Some(vec!["a".to_owned(), "b".to_owned()]));
-    // What plans a query has them as they are.
+    // A query is planned over the columns as they are.
     assert_eq!(feed.columns().map(|columns| columns.iter().count()), Some(2));
 }

@@ -1,24 +1,19 @@
-//! Reading history: any events from any offset, exactly as they were published.
+//! Reads of history return any events from any offset, exactly as they were published.
 
 use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_core::stream::{
-    BatchBounds, Feed, HistoryBounds, Log, Offsets, Payloads, Sequencer, Slice,
+    BatchBounds, Feed as _, HistoryBounds, Log, Memory as _, Offsets, Payloads, Sequencer, Slice,
 };
 use thalweg_wire::Epoch;
 
-/// A log of `turns`' events, retaining all, and each event's JSON.
-fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Feed, Vec<String>) {
+/// Returns a log that retains all `turns`' events, and each event's JSON.
+fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Log, Vec<String>) {
     let epoch = Epoch::new(1).expect("not 0");
     let bounds = HistoryBounds { events_max: 10_000, bytes_max: 1 << 20, age_us_max: 1 };
-    let mut log = Feed::Log(Log::new(
-        "cars".parse().expect("a topic"),
-        epoch,
-        1,
-        Offsets::Consecutive,
-        bounds,
-    ));
+    let topic = "cars".parse().expect("a topic");
+    let mut log = Log::new(topic, epoch, 1, Offsets::Consecutive, bounds);
     let mut sequencer = Sequencer::new(epoch, batch);
     let mut published = Vec::new();
     for lens in turns {
@@ -40,8 +35,8 @@ fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Feed, Vec<String>) {
     (log, published)
 }
 
-/// What a read from `from` of at most `limit` events gives, in pieces of so many bytes.
-fn read_in(log: &Feed, from: u64, limit: usize, piece_bytes: usize) -> (u64, String) {
+/// Returns the result of a read of at most `limit` events from `from` on, in pieces of so many bytes.
+fn read_in(log: &Log, from: u64, limit: usize, piece_bytes: usize) -> (u64, String) {
     let mut slice = Slice::new(log, from, limit, usize::MAX);
     let count = slice.end() - from.max(log.first_retained());
     let (bytes, mut events) = (slice.bytes(), Vec::new());
@@ -54,7 +49,7 @@ fn read_in(log: &Feed, from: u64, limit: usize, piece_bytes: usize) -> (u64, Str
     (count, String::from_utf8(events).expect("UTF-8"))
 }
 
-fn read(log: &Feed, from: u64, limit: usize) -> (u64, String) {
+fn read(log: &Log, from: u64, limit: usize) -> (u64, String) {
     read_in(log, from, limit, 16)
 }
 
@@ -108,8 +103,7 @@ fn pinned_bytes(slice: &Slice) -> usize {
     slice.pinned().map(|batch| batch.memory_bytes()).sum()
 }
 
-/// What a history retains costs an answer nothing; what it has trimmed is kept for the
-/// answer alone, until that has gone past it.
+/// An answer pins only trimmed batches, and only until it has passed them.
 #[test]
 fn a_slice_pins_what_no_history_retains() {
     let bounds = BatchBounds { flush_us: 0, events_max: 1, bytes_max: 1000 };

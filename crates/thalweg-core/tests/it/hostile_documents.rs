@@ -1,10 +1,10 @@
-//! How long documents of strangers may keep the thread that makes patches.
+//! Bounds the time that clients' documents may keep the thread that makes patches.
 
-use thalweg_core::patch::{Budget, NoPatch, between};
+use thalweg_core::patch::{NoPatch, PatchBudget, between};
 use thalweg_testing::CpuTimer;
 
-/// The CPU time between two questions whether time is over, compared with that of parsing both
-/// documents once. It is far less here; what grows with the square of a document is far more.
+/// The CPU time between two checks of the time, compared with that of parsing both documents once. A cost that
+/// grows with the square of a document is far more.
 const PARSES_MAX: u32 = 20;
 
 /// Documents of a mebibyte that were made to take long.
@@ -41,18 +41,20 @@ fn a_hostile_document_is_given_up_in_time() {
             timer = CpuTimer::start();
             false
         };
-        // Whatever it comes to: it is never long until the next question whether time is over.
-        let _ = between(before.as_bytes(), after.as_bytes(), Budget::new(after.len(), is_over));
+        // Whatever the result, the next check of the time comes soon.
+        let _ =
+            between(before.as_bytes(), after.as_bytes(), PatchBudget::new(after.len(), is_over));
         longest = longest.max(timer.used());
         assert!(longest < allowed, "{longest:?}, not {allowed:?}, at {before:.40}");
     }
-    // And then it ends.
+    // After that it ends.
     let (before, after) = (mebibyte("0,"), mebibyte("1,"));
     let mut left = 10;
     let is_over = || {
         left -= 1;
         left == 0
     };
-    let given_up = between(before.as_bytes(), after.as_bytes(), Budget::new(after.len(), is_over));
+    let given_up =
+        between(before.as_bytes(), after.as_bytes(), PatchBudget::new(after.len(), is_over));
     assert_eq!((given_up, left), (Err(NoPatch::TooSlow), 0));
 }

@@ -1,11 +1,12 @@
-//! A log read by one cursor in every way there is: the simulation's walk through
-//! cursors, hot tails and pins, at closer range.
+//! One cursor reads a log in every possible way: a closer look at cursors, hot tails and pins than the
+//! simulation's.
 
 use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_core::stream::{
-    Batch, BatchBounds, Cursor, HistoryBounds, Log, LogFrames, Next, Offsets, Payloads, Sequencer,
+    Batch, BatchBounds, Cursor, Feed as _, Frames as _, HistoryBounds, Log, LogFrames, Memory as _,
+    Next, Offsets, Payloads, Pinning as _, Sequencer,
 };
 use thalweg_wire::{Epoch, Format, Offset, Topic, incoming::Incoming, incoming::Kind};
 
@@ -13,19 +14,19 @@ const FORMAT: Format = Format::NDJSON;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many events, as one batch; or one that does not arrive.
+    /// Pushes a batch of so many events, or loses it.
     Push {
         events: u64,
         arrives: bool,
     },
-    /// Takes what is next: all of it, or so many 256ths.
+    /// Sends the next bytes: all of them, or so many 256ths.
     Read {
         one_frame: bool,
         portion: Option<u8>,
     },
-    /// Nothing was pushed for long: hot tails are released.
+    /// A long pause releases the hot tails.
     Idle,
-    /// The history is given up as well.
+    /// The history is dropped, too.
     Expire,
     OpenTail,
 }
@@ -46,7 +47,7 @@ fn topic() -> Topic {
     "cars".parse().expect("a topic")
 }
 
-/// A log, a cursor that reads it, and what must be read next.
+/// A log, a cursor that reads it, and the expected events.
 struct Reading {
     sequencer: Sequencer,
     log: Log,
@@ -84,7 +85,7 @@ impl Reading {
     }
 
     fn frames(&self) -> LogFrames<'_, '_> {
-        LogFrames::of(&self.log, FORMAT.into())
+        self.log.frames(FORMAT.into())
     }
 
     fn wait(&mut self, us: u64) {
@@ -126,7 +127,7 @@ impl Reading {
                 self.next = lost.middle;
                 return;
             }
-            Next::Away(_) | Next::Unknown(_) => unreachable!("nothing is stored elsewhere"),
+            Next::Backfill(_) | Next::Unknown(_) => unreachable!("nothing is stored elsewhere"),
             Next::Nothing => {
                 assert!(!self.cursor.in_frame(), "nothing within a frame");
                 assert_eq!(self.next, self.log.head());

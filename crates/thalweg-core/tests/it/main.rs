@@ -1,5 +1,4 @@
-//! The core from the outside, and the simulation: seeded worlds of publishers, subscribers and slow
-//! sinks.
+//! The core from the outside, and the simulation: seeded worlds of publishers, subscribers and slow sinks.
 
 mod column_frames;
 #[path = "../../../thalweg-columns/tests/it/reading.rs"]
@@ -7,7 +6,7 @@ mod columns_reading;
 mod history;
 mod hostile_documents;
 mod log;
-mod seldom;
+mod rare_cases;
 mod sequencer;
 mod simulation;
 mod windows;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_core::stream::{
-    Appended, Batch, BatchBounds, Cursor, HistoryBounds, Log, LogFrames, Next, Offsets, Payloads,
-    Sequencer,
+    Appended, Batch, BatchBounds, Cursor, Feed as _, Frames as _, HistoryBounds, Log, Next,
+    Offsets, Payloads, Sequencer,
 };
 use thalweg_wire::{Epoch, Format, Topic, incoming::Incoming, incoming::Kind};
 
@@ -30,7 +30,7 @@ fn lens(batch: &Arc<Batch>) -> Vec<usize> {
     let mut log = Log::new(topic, epoch, batch.first(), Offsets::Consecutive, bounds);
     log.push(Arc::clone(batch), 0);
     let mut line = Vec::new();
-    let frames = LogFrames::of(&log, Format::NDJSON.into());
+    let frames = log.frames(Format::NDJSON.into());
     let next = frames.next(&Cursor::before(batch.first()), true, &mut line);
     assert!(matches!(next, Next::Cold { .. }), "a log without a hot tail");
     let line = str::from_utf8(&line).expect("UTF-8");
@@ -77,16 +77,16 @@ proptest! {
         sealed.extend(sequencer.seal(now_us).into_iter().map(Arc::new));
 
         let mut next = 1;
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for batch in &sealed {
             let lens = lens(batch);
             prop_assert_eq!((batch.first(), batch.count()), (next, lens.len()));
             prop_assert!(lens.len() <= events_max);
             prop_assert!(lens.len() == 1 || joined(&lens) <= bytes_max);
             next = batch.end();
-            heard.extend(lens);
+            received.extend(lens);
         }
-        prop_assert_eq!(heard, published);
+        prop_assert_eq!(received, published);
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! Windows, through the only door there is to them: a subscriber whose peer acks
-//! as it likes, against a model that remembers every frame.
+//! Windows, tested through a subscriber whose peer acks at random, against a model that remembers every frame.
 
 use std::{io::IoSlice, sync::Arc};
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_core::{
     fanout::{
-        Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe,
-        Subscriber, Terms,
+        Budget, ConnectionFraming, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink,
+        Subscribe, Subscriber, Terms,
     },
     stream::{
-        BatchBounds, Cursor, Feed, Frames, HistoryBounds, Log, Next, Offsets, Payloads, Sequencer,
+        BatchBounds, Cursor, Feed as _, Frames as _, HistoryBounds, Log, Memory as _, Next,
+        Offsets, Payloads, Sequencer,
     },
 };
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt};
@@ -26,7 +26,7 @@ enum Step {
     Push(Vec<usize>),
     /// The socket has room for so many bytes.
     Visit(usize),
-    /// Everything up to so many events before the newest sent; of another epoch.
+    /// Acks everything up to so many events before the newest sent, perhaps in another epoch.
     Ack {
         back: u64,
         is_other: bool,
@@ -46,14 +46,16 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct One(Feed);
+struct One(Log);
 
 impl Feeds for One {
-    fn feed(&self, _: FeedKey) -> Option<&Feed> {
+    type Feed = Log;
+
+    fn feed(&self, _: FeedKey) -> Option<&Log> {
         Some(&self.0)
     }
 
-    fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Feed> {
+    fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Log> {
         Some(&mut self.0)
     }
 }
@@ -72,18 +74,18 @@ impl Sink for Room {
     }
 }
 
-/// A subscriber with a window, and what must be true of it.
+/// A subscriber with a window, and its invariants.
 struct Windowed {
     feeds: One,
     sequencer: Sequencer,
     subscriber: Subscriber,
     scratch: Scratch,
     window_bytes: u64,
-    /// Of every frame, from event 1 on.
+    /// The bytes of every frame, from event 1 on.
     frame_bytes: Vec<u64>,
-    /// Bytes taken in all, without the confirmation.
+    /// All bytes taken, without the confirmation.
     taken: u64,
-    /// Events acked, of those sent whole.
+    /// The number of whole events that are acked.
     acked: usize,
 }
 
@@ -100,9 +102,15 @@ impl Windowed {
         let terms = Terms { window_bytes: Some(window_bytes), ..Terms::default() };
         let subscribe = Subscribe { feed: 0, start: StartAt::Earliest, terms };
         let mut windowed = Self {
-            feeds: One(Feed::Log(log)),
+            feeds: One(log),
             sequencer: Sequencer::new(epoch, batch),
-            subscriber: Subscriber::new(FORMAT, b"", &[subscribe], ResponseMode::Endless),
+            subscriber: Subscriber::new(
+                FORMAT,
+                b"",
+                &[subscribe],
+                ResponseMode::Endless,
+                ConnectionFraming::new(FORMAT),
+            ),
             scratch: Scratch::default(),
             window_bytes,
             frame_bytes: Vec::new(),
@@ -134,8 +142,7 @@ impl Windowed {
         (whole, left)
     }
 
-    /// How many frames may be sent whole or begun, if acks counted for so many
-    /// bytes less.
+    /// Returns how many frames may be sent whole or begun, if acks counted for so many bytes less.
     fn admitted(&self, late_bytes: u64) -> usize {
         let (mut sent, _) = self.sent();
         let mut ahead: u64 = self.frame_bytes[self.acked.min(sent)..sent].iter().sum();
@@ -179,19 +186,17 @@ impl Windowed {
             let log = &mut self.feeds.0;
             log.push(Arc::new(batch), 0);
             let mut cold = Vec::new();
-            self.frame_bytes.push(
-                match Frames::of(log, FORMAT.into()).next(&cursor, true, &mut cold) {
-                    Next::Hot(bytes, _) => bytes.len() as u64,
-                    Next::Cold { events, .. } => (cold.len() + events.len()) as u64,
-                    other => panic!("{other:?} instead of a frame"),
-                },
-            );
+            self.frame_bytes.push(match log.frames(FORMAT.into()).next(&cursor, true, &mut cold) {
+                Next::Hot(bytes, _) => bytes.len() as u64,
+                Next::Cold { events, .. } => (cold.len() + events.len()) as u64,
+                other => panic!("{other:?} instead of a frame"),
+            });
         }
     }
 
     fn visit(&mut self, bytes: usize) {
         let (before, part) = self.sent();
-        // A frame that is begun is finished, whatever the window says.
+        // A begun frame is finished, whatever the window says.
         let begun_before = before + usize::from(part > 0);
         let admitted = self.admitted(0).max(begun_before);
         let delivered = self.deliver(bytes);

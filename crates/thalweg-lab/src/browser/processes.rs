@@ -138,6 +138,7 @@ mod tests {
         let used = Snapshot::of(std::process::id()).since(&before);
         let own = used.iter().find(|it| it.kind == ProcessKind::Browser).unwrap();
         assert!(own.rss_bytes > 1 << 20 && own.rss_begun_bytes > 1 << 20, "{used:?}");
-        assert!(own.cpu_ns >= own.thread_cpu_ns_max && own.thread_cpu_ns_max > 0, "{used:?}");
+        // Threads are read after their process, and one of them goes on meanwhile.
+        assert!(own.thread_cpu_ns_max > 0 && own.thread_cpu_ns_max < 2 * own.cpu_ns, "{used:?}");
     }
 }

@@ -40,7 +40,7 @@ pub(super) const EXPLAINED: [&str; 3] = [
     "Better or worse is what would come about by chance in fewer than 5 of 100 scenarios with as many \
      cells and subjects (Holm's correction); equivalent is an interval within 5 % of 1; undecided is \
      the rest, with how large a difference is not excluded. The whole of it is in “How Thalweg \
-     measures”, docs/measuring.md.",
+     measures”, docs/explanation/measuring.md.",
 ];
 
 /// Text for a terminal: what others have said moves no cursor and changes no colour.

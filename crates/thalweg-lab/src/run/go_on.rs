@@ -16,10 +16,14 @@ pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
     secrets::expect_all_kept(&run.plan)?;
     let StoredRun { name, folder, mut plan, mut manifest, samples, .. } = run;
     if !manifest.ended.is_empty() && !manifest.was_interrupted {
-        return Err(misuse(format!("`{name}` is complete: `rerun` takes it anew")));
+        return Err(misuse(format!(
+            "`{name}` is complete; start a new run with `thalweg bench rerun`"
+        )));
     }
     if !folder.join(SAMPLES).exists() {
-        return Err(misuse(format!("`{name}` is archived: `rerun` takes it anew")));
+        return Err(misuse(format!(
+            "`{name}` is archived; start a new run with `thalweg bench rerun`"
+        )));
     }
     context.output.check(&plan)?;
     find_programs(&mut plan, &context.peers)?;
@@ -35,8 +39,8 @@ pub fn go_on(run: &str, context: &RunContext) -> anyhow::Result<Ended> {
     let same = |what: &str, is_same: bool| match is_same {
         true => Ok(()),
         false => Err(misuse(format!(
-            "`{name}` was begun with another {what}, whose figures would be among these: \
-             `rerun` takes it anew"
+            "`{name}` was begun with another {what}, and figures of both must not be mixed; \
+             start a new run with `thalweg bench rerun`"
         ))),
     };
     same("version of the lab", manifest.version == addition.version)?;

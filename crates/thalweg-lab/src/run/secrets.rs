@@ -39,7 +39,7 @@ pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
     };
     if plan.subjects().any(|it| matches!(&it.program, Program::Url(endpoint) if lacks(endpoint))) {
         return Err(misuse(
-            "values of headers and queries, messages, tokens and where --cacert lies are not kept, as they may be secrets: take this run anew with `thalweg bench --url`",
+            "this run used headers, query values, messages, tokens or --cacert, which are not stored because they may be secrets; measure again with `thalweg bench --url`",
         ));
     }
     Ok(())
@@ -107,7 +107,9 @@ mod tests {
             assert!(!text.contains("s3cret"), "{text}");
             match expect_all_kept(&plan) {
                 Ok(()) => assert!(is_whole, "{text}"),
-                Err(error) => assert!(!is_whole && error.to_string().contains("anew"), "{error}"),
+                Err(error) => {
+                    assert!(!is_whole && error.to_string().contains("measure again"), "{error}");
+                }
             }
         };
         check(&["ws://h/live?token=s3cret"], &[], &[], false);

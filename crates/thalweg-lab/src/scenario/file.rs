@@ -297,9 +297,9 @@ pub(super) struct Block {
     pub(super) window_bytes: Option<Axis<u32>>,
     /// `SO_RCVBUF` of a subscriber; 0 leaves it to the kernel.
     pub(super) receive_buffer_bytes: Option<Axis<u32>>,
-    /// `--send-buffer` of `thalweg serve`; 0 is its default.
+    /// `tuning.send-buffer-bytes` of `thalweg serve`; 0 is its default.
     pub(super) send_buffer_bytes: Option<Axis<u32>>,
-    /// `--unsent` of `thalweg serve`; 0 is its default.
+    /// `tuning.unsent-bytes` of `thalweg serve`; 0 is its default.
     pub(super) unsent_bytes: Option<Axis<u32>>,
     /// Of a browser: tabs that the connections are spread over.
     pub(super) tabs: Option<Axis<u32>>,

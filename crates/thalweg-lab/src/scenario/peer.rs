@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
-    /// Thalweg's wire (`docs/wire.md`).
+    /// Thalweg's wire (`docs/reference/messages.md`).
     Thalweg,
     /// The same towards subscribers; what a WebSocket says comes back as it is.
     Limit,

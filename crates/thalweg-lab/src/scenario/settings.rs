@@ -88,9 +88,9 @@ pub struct Settings {
     pub window_bytes: u32,
     /// `SO_RCVBUF` of a subscriber; 0 leaves it to the kernel.
     pub receive_buffer_bytes: u32,
-    /// `--send-buffer` of `thalweg serve`; 0 is its default.
+    /// `tuning.send-buffer-bytes` of `thalweg serve`; 0 is its default.
     pub send_buffer_bytes: u32,
-    /// `--unsent` of `thalweg serve`; 0 is its default.
+    /// `tuning.unsent-bytes` of `thalweg serve`; 0 is its default.
     pub unsent_bytes: u32,
     /// Of a browser: tabs that the connections are spread over.
     pub tabs: u32,

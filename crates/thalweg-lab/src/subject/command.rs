@@ -22,6 +22,46 @@ pub struct Launch<'a> {
     pub processes: &'a [Process],
 }
 
+/// The token that lets every client subscribe and publish.
+const OPEN: &str = "everybody,subscribe=**,publish=**";
+
+/// Writes the flags of [`arguments`] as builds before `--set` know them.
+pub(super) fn in_old_words(arguments: Vec<String>) -> Vec<String> {
+    let mut old = Vec::new();
+    let mut words = arguments.into_iter();
+    while let Some(word) = words.next() {
+        let value = match &*word {
+            "--set" | "--token" | "--topic" => words.next().unwrap_or_default(),
+            _ => {
+                old.push(word);
+                continue;
+            }
+        };
+        match value.split_once('=') {
+            Some(("tuning.send-buffer-bytes", bytes)) => {
+                old.extend(["--send-buffer".to_owned(), bytes.to_owned()]);
+            }
+            Some(("tuning.unsent-bytes", bytes)) => {
+                old.extend(["--unsent".to_owned(), bytes.to_owned()]);
+            }
+            _ if value == OPEN => old.push("--open".to_owned()),
+            _ => match value.strip_suffix(",batch-bytes=1MiB") {
+                Some(topics) if topics.contains(',') => {
+                    old.extend([
+                        word,
+                        topics.to_owned(),
+                        "--batch-bytes".to_owned(),
+                        "1MiB".to_owned(),
+                    ]);
+                }
+                Some(_) => old.extend(["--batch-bytes".to_owned(), "1MiB".to_owned()]),
+                None => old.extend([word, value]),
+            },
+        }
+    }
+    old
+}
+
 /// The topic that every connection subscribes to; several topics count up.
 pub fn topic_name(index: impl Display) -> String {
     format!("bench/{index}")
@@ -63,20 +103,21 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
         *launch.settings;
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     if send_buffer_bytes > 0 {
-        option("--send-buffer", send_buffer_bytes.to_string());
+        option("--set", format!("tuning.send-buffer-bytes={send_buffer_bytes}"));
     }
     if unsent_bytes > 0 {
-        option("--unsent", unsent_bytes.to_string());
+        option("--set", format!("tuning.unsent-bytes={unsent_bytes}"));
     }
+    let mut topics = topic_name("*");
     if launch.settings.kind == TopicKind::Value {
-        option("--topic", format!("{},kind=value", topic_name("*")));
+        topics += ",kind=value";
     }
     let (topic, interval) = (topic_name(0), interval(interval_us));
     let start_us = launch.start_us;
     let source = launch.drive.source(launch.settings).map(|source| match source {
         Source::Rows => {
             // A tick is one message, as of the other subjects.
-            option("--batch-bytes", "1MiB".to_owned());
+            topics += ",batch-bytes=1MiB";
             let shape = match launch.settings.consumer {
                 Consumer::Columns => ",shape=columns",
                 _ => "",
@@ -86,6 +127,9 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
         Source::Dummies => format!("dummy,size={dummy_bytes},interval={interval}"),
         Source::Runners => format!("runner,ack={topic}/acks"),
     });
+    if topics.contains(',') {
+        option("--topic", topics);
+    }
     if let Some(source) = source {
         option("--source", format!("{topic}={source}"));
     }
@@ -96,7 +140,7 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
         arguments.push("--compression".to_owned());
     }
     if !listen.ip().is_loopback() {
-        arguments.push("--open".to_owned());
+        arguments.extend(["--token".to_owned(), OPEN.to_owned()]);
     }
     arguments.extend_from_slice(launch.arguments);
     arguments
@@ -165,7 +209,7 @@ mod tests {
             &Program::Thalweg,
             Drive::GeneratedLoad,
             "serve --listen 127.0.0.1:9 --shards 1 \
-             --batch-bytes 1MiB --source bench/0=constant,batch=50,interval=1ms,start=7",
+             --topic bench/*,batch-bytes=1MiB --source bench/0=constant,batch=50,interval=1ms,start=7",
         );
         check(
             &Program::Limit,
@@ -192,6 +236,26 @@ mod tests {
     }
 
     #[test]
+    fn an_older_build_is_started_with_the_flags_that_it_knows() {
+        let check = |new: &str, old: &str| {
+            let words = new.split(' ').map(str::to_owned).collect();
+            assert_eq!(in_old_words(words).join(" "), old);
+        };
+        check("serve --shards 1 --source a=cars", "serve --shards 1 --source a=cars");
+        check(
+            "serve --set tuning.unsent-bytes=4096 --set tuning.send-buffer-bytes=9 \
+             --token everybody,subscribe=**,publish=** --tls-self-signed",
+            "serve --unsent 4096 --send-buffer 9 --open --tls-self-signed",
+        );
+        check("serve --topic bench/*,batch-bytes=1MiB", "serve --batch-bytes 1MiB");
+        check(
+            "serve --topic bench/*,kind=value,batch-bytes=1MiB",
+            "serve --topic bench/*,kind=value --batch-bytes 1MiB",
+        );
+        check("serve --topic bench/*,kind=value", "serve --topic bench/*,kind=value");
+    }
+
+    #[test]
     fn what_is_set_and_where_it_listens() {
         let settings = Settings { tls: true, unsent_bytes: 4096, ..Settings::default() };
         let arguments = |program, host| {
@@ -207,7 +271,8 @@ mod tests {
         };
         assert_eq!(
             arguments(Program::Thalweg, [10, 0, 0, 1]),
-            "serve --listen 10.0.0.1:9 --shards 1 --unsent 4096 --tls-self-signed --open"
+            "serve --listen 10.0.0.1:9 --shards 1 --set tuning.unsent-bytes=4096 --tls-self-signed \
+             --token everybody,subscribe=**,publish=**"
         );
         let settings = Settings { consumer: Consumer::Columns, ..Settings::default() };
         let launch = Launch {

@@ -4,7 +4,7 @@
 //! a message means, and how to publish. It keeps nothing of any connection: what a message
 //! is answered with follows from the message.
 //!
-//! - `thalweg`: `docs/wire.md`
+//! - `thalweg`: `docs/reference/messages.md`
 //! - `limit`: the same towards subscribers; what a WebSocket says comes back as it is
 //! - `raw`: messages without an envelope; what a WebSocket says comes back as it is
 //! - `external`: an endpoint that somebody else runs

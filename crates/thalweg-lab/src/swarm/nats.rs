@@ -1,5 +1,5 @@
 //! Publishing to NATS, by as much of its text protocol as that needs: messages as nodes of
-//! Thalweg store them (docs/cluster.md), and what JetStream acknowledges.
+//! Thalweg store them (docs/how-to/cluster.md), and what JetStream acknowledges.
 
 use super::dialer::Dialer;
 use super::link::Received;

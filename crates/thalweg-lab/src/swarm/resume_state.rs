@@ -3,7 +3,7 @@
 
 use anyhow::bail;
 
-/// Sixteen digits of epoch, a dot, sixteen of offset (docs/wire.md).
+/// Sixteen digits of epoch, a dot, sixteen of offset (docs/reference/topics.md).
 const POSITION_BYTES_MAX: usize = 33;
 
 /// What a subscriber keeps of what it hears.

@@ -14,6 +14,7 @@ use thalweg_lab::subject::Cores;
 
 const BATCH: u64 = 10;
 const INTERVAL: Duration = Duration::from_millis(5);
+const MEASURED: Duration = Duration::from_millis(400);
 /// The batch that is cheated with: nobody takes it for the first.
 const CHEATED: u64 = 30;
 
@@ -62,7 +63,7 @@ fn attend(mut socket: TcpStream, cheat: Cheat) -> std::io::Result<()> {
 }
 
 /// `None` where there is no Chromium, which is noted where `make test` counts such tests.
-fn measure(cheat: Cheat, consumer: Consumer) -> Option<Outcome> {
+fn measure(cheat: Cheat, consumer: Consumer, measured: Duration) -> Option<Outcome> {
     let program = match find() {
         Ok(program) => program,
         Err(why) => {
@@ -86,22 +87,28 @@ fn measure(cheat: Cheat, consumer: Consumer) -> Option<Outcome> {
         drive: Drive::GeneratedLoad,
         start_us: 0,
         warm_up: Duration::from_millis(100),
-        measured: Duration::from_millis(400),
+        measured,
         cluster: Cluster::default(),
     };
     Some(run(&chromium, &load, &mut Blind).expect("a sample"))
 }
 
+/// A busy machine may not reach the batch that is cheated with within a short span.
 fn check(cheat: Cheat, consumer: Consumer, expected: &str) {
-    if let Some(outcome) = measure(cheat, consumer) {
-        assert_eq!(outcome.ledger.to_string(), expected, "{:?}", outcome.failure);
+    for (measured, is_last) in [(MEASURED, false), (4 * MEASURED, false), (16 * MEASURED, true)] {
+        let Some(outcome) = measure(cheat, consumer, measured) else { return };
+        let seen = outcome.ledger.to_string();
+        if seen == expected {
+            return;
+        }
+        assert!(!is_last && seen == "whole", "{seen}, not {expected}: {:?}", outcome.failure);
     }
 }
 
 #[test]
 fn an_honest_subject_has_a_whole_ledger_and_the_browser_is_seen() {
     for consumer in [Consumer::Rows, Consumer::Raw] {
-        let Some(outcome) = measure(|_, rows| vec![rows], consumer) else { return };
+        let Some(outcome) = measure(|_, rows| vec![rows], consumer, MEASURED) else { return };
         assert_eq!(outcome.ledger.to_string(), "whole");
         assert!(outcome.traffic.events > 0 && outcome.ledger.delivered >= outcome.traffic.events);
         // At the span's edges a batch counts in proportion.

@@ -13,13 +13,13 @@ fn settings() -> StreamSettings {
     }
 }
 
-/// What `check` says of a stream that was created, but for a change.
+/// Checks a stream that was created, and then changed.
 fn checked(change: impl FnOnce(&mut StreamInfo)) -> Result<(), String> {
     let mut info = StreamInfo {
         config: config_of(&settings()),
         created: SystemTime::now(),
         state: serde_json::from_str(r#"{"first_seq":0,"last_seq":0}"#).unwrap(),
-        asked: None,
+        reported: None,
         cluster: Cluster::default(),
     };
     change(&mut info);
@@ -27,7 +27,7 @@ fn checked(change: impl FnOnce(&mut StreamInfo)) -> Result<(), String> {
 }
 
 #[test]
-fn what_is_created_is_as_it_must_be() {
+fn a_created_stream_passes_the_check() {
     checked(|_| {}).unwrap();
     checked(|info| info.config["metadata"]["_nats.ver"] = "2.15.2".into()).unwrap();
     checked(|info| info.config["max_age"] = 0.into()).unwrap();
@@ -36,7 +36,7 @@ fn what_is_created_is_as_it_must_be() {
 }
 
 #[test]
-fn what_is_not_as_it_must_be_is_said_with_the_remedy() {
+fn a_wrong_stream_is_reported_with_the_remedy() {
     let with = |key: &'static str, value: Value, says: &str| {
         let error = checked(|info| info.config[key] = value).unwrap_err();
         assert!(error.contains(says), "{error}");
@@ -63,7 +63,7 @@ fn a_stream_of_value_topics_keeps_the_newest_message_of_each() {
         config: config_of(&settings),
         created: SystemTime::now(),
         state: serde_json::from_str(r#"{"first_seq":0,"last_seq":0}"#).unwrap(),
-        asked: None,
+        reported: None,
         cluster: Cluster::default(),
     };
     check(&settings, &info, 1 << 20).unwrap();

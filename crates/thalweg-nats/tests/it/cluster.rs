@@ -1,4 +1,4 @@
-//! A cluster of three, of which one goes.
+//! A cluster of three servers, one of which fails.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -6,33 +6,33 @@ use std::{
     time::Instant,
 };
 
+use thalweg_broker::AppendError;
 use thalweg_nats::Settings;
-use thalweg_server::backend::StoreError;
 
-use crate::harness::{Heard, Node, Servers, Writer, settings, wait_for};
+use crate::harness::{Call, Node, Servers, Writer, settings, wait_for};
 
 #[test]
-fn a_server_that_stands_still_is_left() {
+fn a_frozen_server_is_left() {
     let Some(servers) = Servers::start(3) else { return };
     let all = settings(&servers);
-    // It learns of the others from the first one.
+    // The node learns the other addresses from the first server.
     let mut node = Node::start(&Settings { servers: vec![all.servers[0].clone()], ..all });
     node.await_ready();
     node.store("t", "1", None).unwrap();
     let start = Instant::now();
     servers.freeze(0, true);
     wait_for("stored", || node.store("t", "2", Some("k")).ok());
-    eprintln!("stored {:?} after its server stood still", start.elapsed());
-    assert_eq!(node.next(), Heard::batch(1, "t", "1"));
-    assert_eq!(node.next(), Heard::batch(2, "t", "2"));
+    eprintln!("stored {:?} after its server was frozen", start.elapsed());
+    assert_eq!(node.next(), Call::batch(1, "t", "1"));
+    assert_eq!(node.next(), Call::batch(2, "t", "2"));
     node.await_ready();
     servers.freeze(0, false);
     node.store("t", "3", None).unwrap();
-    assert_eq!(node.next(), Heard::batch(3, "t", "3"));
+    assert_eq!(node.next(), Call::batch(3, "t", "3"));
 }
 
 #[test]
-fn a_node_that_hears_nothing_is_not_ready_until_it_does() {
+fn a_node_that_receives_nothing_is_not_ready() {
     let Some(servers) = Servers::start(1) else { return };
     let node = Node::start(&settings(&servers));
     node.await_ready();
@@ -77,7 +77,7 @@ fn a_leader_that_is_killed_loses_nothing_that_was_answered() {
     }
 }
 
-/// What one topic was answered.
+/// The answers to appends of one topic.
 struct Topic {
     name: String,
     /// Sequence number and event.
@@ -87,30 +87,28 @@ struct Topic {
 
 /// Stores one event after the other, with keys in every second topic.
 fn write(writer: &Writer, topic: usize, is_over: &AtomicBool) -> Topic {
-    let mut it = Topic { name: format!("t/{topic}"), stored: Vec::new(), unknown: Vec::new() };
+    let mut answers = Topic { name: format!("t/{topic}"), stored: Vec::new(), unknown: Vec::new() };
     for n in 0.. {
         if is_over.load(Relaxed) {
             break;
         }
         let event = n.to_string();
         let key = topic.is_multiple_of(2).then_some(event.as_str());
-        match writer.store(&it.name, &event, key) {
-            Ok(stored) => it.stored.push((stored.sequence, n)),
-            Err(StoreError::Unknown) => it.unknown.push(n),
-            Err(StoreError::Unavailable) => {}
+        match writer.store(&answers.name, &event, key) {
+            Ok(stored) => answers.stored.push((stored.sequence, n)),
+            Err(AppendError::Unknown) => answers.unknown.push(n),
+            Err(AppendError::Unavailable) => {}
             Err(error) => panic!("{error:?}"),
         }
     }
-    it
+    answers
 }
 
-/// All that is read, up to a sequence number: topic and event of each.
+/// Reads up to a sequence number. Returns topic and event of each message.
 fn read_until(node: &mut Node, last: u64) -> BTreeMap<u64, (String, String)> {
     let mut read = BTreeMap::new();
     for expected in 1..=last {
-        let Heard::Batch { sequence, topic, events } = node.next() else {
-            panic!("another stream")
-        };
+        let Call::Batch { sequence, topic, events } = node.next() else { panic!("another stream") };
         assert_eq!(sequence, expected, "each once, none missing");
         read.insert(sequence, (topic, events));
     }
@@ -118,7 +116,7 @@ fn read_until(node: &mut Node, last: u64) -> BTreeMap<u64, (String, String)> {
 }
 
 impl Topic {
-    /// Compares what was answered with what was read.
+    /// Compares the answers with the messages that were read.
     fn check(&self, read: &BTreeMap<u64, (String, String)>) {
         for (sequence, n) in &self.stored {
             assert_eq!(read.get(sequence), Some(&(self.name.clone(), n.to_string())));
@@ -129,7 +127,10 @@ impl Topic {
         assert!(events.is_sorted_by(|a, b| a < b), "in order, each once: {events:?}");
         let stored: HashSet<_> = self.stored.iter().map(|(_, n)| n).collect();
         let known = |n: &usize| stored.contains(n) || self.unknown.contains(n);
-        assert!(events.iter().all(known), "what was said not to be stored is not");
+        assert!(
+            events.iter().all(known),
+            "a message that was answered \"not stored\" is not stored"
+        );
     }
 }
 
@@ -141,7 +142,7 @@ fn a_leader_whose_disk_is_full_is_left() {
     let leader = servers.leader("thalweg-s");
     let mut last = nodes[0].store("t", "0", None).unwrap().sequence;
     servers.fill(leader);
-    // Each with a key: one that is on its way when the leader goes is stored once all the same.
+    // Each with a key: a message in flight when the leader fails is stored once.
     for number in 1..50 {
         let (event, key) = (number.to_string(), format!("k{number}"));
         last = wait_for("stored", || nodes[0].store("t", &event, Some(&key)).ok()).sequence;
@@ -154,6 +155,6 @@ fn a_leader_whose_disk_is_full_is_left() {
     servers.restart_with_room(leader);
     let after = wait_for("stored", || nodes[1].store("t", "50", Some("k50")).ok()).sequence;
     for node in &mut nodes {
-        assert_eq!(node.next(), Heard::batch(after, "t", "50"));
+        assert_eq!(node.next(), Call::batch(after, "t", "50"));
     }
 }

@@ -1,8 +1,8 @@
-//! What the tests stand on.
+//! The harness of the tests.
 //!
 //! - `servers`: NATS servers on this machine, alone or as a cluster
-//! - `node`: the crate as a server of Thalweg has it
-//! - `operator`: somebody else's client
+//! - `node`: a server of Thalweg that uses this crate
+//! - `operator`: another client of NATS
 
 mod node;
 mod operator;
@@ -11,14 +11,16 @@ mod servers;
 use std::time::Duration;
 
 use thalweg_nats::{Settings, StreamSettings, TicketSettings};
-use thalweg_server::backend::TICKET_LIFE;
 
-pub(crate) use node::{Heard, Node, Writer};
+pub(crate) use node::{Call, Node, Page, Writer, open};
 pub(crate) use operator::Operator;
 pub(crate) use servers::Servers;
 pub(crate) use thalweg_testing::{skipped, wait_for};
 
-/// A stream `s` of all topics, with an hour of history.
+/// The time for which tickets are kept.
+pub(crate) const TICKET_LIFE: Duration = Duration::from_secs(30);
+
+/// The settings of a stream `s` of all topics, with an hour of history.
 pub(crate) fn stream() -> StreamSettings {
     StreamSettings {
         name: "s".to_owned(),
@@ -31,7 +33,6 @@ pub(crate) fn stream() -> StreamSettings {
     }
 }
 
-/// That stream, at these servers.
 pub(crate) fn settings(servers: &Servers) -> Settings {
     let replicas = servers.count();
     let streams = vec![StreamSettings { replicas, ..stream() }];

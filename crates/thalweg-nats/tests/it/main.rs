@@ -1,6 +1,7 @@
 //! The crate beside real NATS servers, which the tests start and stop.
 
 mod cluster;
+mod conformance;
 mod ending;
 mod harness;
 mod opening;

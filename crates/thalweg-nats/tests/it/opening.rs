@@ -1,11 +1,11 @@
-//! Streams are created, or checked.
+//! Creation and checks of streams.
 
 use std::time::Duration;
 
 use serde_json::json;
-use thalweg_nats::{Settings, StreamSettings, open};
+use thalweg_nats::{Settings, StreamSettings, sequence_of};
 
-use crate::harness::{Node, Operator, Servers, settings, stream, wait_for};
+use crate::harness::{Node, Operator, Servers, open, settings, stream, wait_for};
 
 fn with(servers: &Servers, stream: StreamSettings) -> Settings {
     Settings { streams: vec![stream], ..settings(servers) }
@@ -45,7 +45,7 @@ fn many_may_open_it_at_once() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn settings_that_do_not_fit_are_reported() {
     let Some(servers) = Servers::start(1) else { return };
     drop(open(&settings(&servers)).unwrap());
     let error = |stream: StreamSettings| open(&with(&servers, stream)).unwrap_err();
@@ -69,7 +69,7 @@ fn what_does_not_fit_is_said() {
 }
 
 #[test]
-fn who_is_not_let_in_is_told() {
+fn rejected_credentials_are_reported() {
     let Some(servers) = Servers::start_with(1, &["--user", "me", "--pass", "p@ss"]) else { return };
     let mut settings = settings(&servers);
     let address = settings.servers[0].replace("nats://", "");
@@ -122,9 +122,10 @@ fn reading_begins_as_far_back_as_it_is_to() {
     }
     let from = |warm_ms: u64| {
         let warm = Duration::from_millis(warm_ms);
-        Node::start(&with(&servers, StreamSettings { warm, ..stream() })).stream.from_sequence
+        let node = Node::start(&with(&servers, StreamSettings { warm, ..stream() }));
+        sequence_of(node.stream.from)
     };
-    // On a busy machine, the last one may be too old as well before it is looked for.
+    // On a busy machine, the last message may become too old, too, before the check.
     let last = wait_for("one that is newer than the others", || {
         wait_for("old ones", || (from(1000) == from(0)).then_some(()));
         let last = store();

@@ -1,17 +1,17 @@
-//! Reading goes on whatever is lost on the way.
+//! Reading continues after losses of messages, consumers and connections.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use thalweg_testing::undisturbed;
 
-use crate::harness::{Heard, Node, Operator, Servers, settings, wait_for};
+use crate::harness::{Call, Node, Operator, Page, Servers, settings, wait_for};
 
-/// The next batches have these sequence numbers, and nothing else comes between.
+/// Asserts that the next batches have these sequence numbers, without another call between them.
 fn expect(node: &mut Node, sequences: std::ops::RangeInclusive<u64>) {
     for expected in sequences {
         match node.next() {
-            Heard::Batch { sequence, .. } => assert_eq!(sequence, expected),
-            other @ Heard::Restarted { .. } => panic!("{other:?} before {expected}"),
+            Call::Batch { sequence, .. } => assert_eq!(sequence, expected),
+            other @ Call::Restarted { .. } => panic!("{other:?} before {expected}"),
         }
     }
 }
@@ -29,9 +29,9 @@ fn messages_of_others_are_checked() {
     operator.publish_marked("thalweg.cars", "not looked at\n2");
     operator.publish_marked("thalweg.cars", &["1"; 257].join("\n"));
     operator.publish("thalweg.cars", None, "7");
-    assert_eq!(node.next(), Heard::batch(1, "cars/v1.2", "{\"a\":1},[2,3]"));
-    assert_eq!(node.next(), Heard::batch(6, "cars", "not looked at,2"));
-    assert_eq!(node.next(), Heard::batch(8, "cars", "7"));
+    assert_eq!(node.next(), Call::batch(1, "cars/v1.2", "{\"a\":1},[2,3]"));
+    assert_eq!(node.next(), Call::batch(6, "cars", "not looked at,2"));
+    assert_eq!(node.next(), Call::batch(8, "cars", "7"));
     assert_eq!(node.counts.skipped.load(Relaxed), 5);
     assert_eq!(node.counts.messages.load(Relaxed), 8);
 }
@@ -60,14 +60,14 @@ fn a_hole_has_the_consumer_made_again() {
     node.await_ready();
     operator.publish_all("thalweg.t", (1..=10).map(|n| n.to_string()));
     expect(&mut node, 1..=10);
-    // As if what it delivered after the tenth had been dropped.
+    // As if deliveries after the tenth had been dropped.
     let consumer = operator.consumers().remove(0);
     let inbox = consumer["config"]["deliver_subject"].as_str().unwrap();
     operator.heartbeat(inbox, 12);
     operator.publish_all("thalweg.t", (11..=20).map(|n| n.to_string()));
     expect(&mut node, 11..=20);
     assert_eq!(node.counts.recreations.load(Relaxed), 1);
-    // A message without a consumer's numbers changes nothing.
+    // A message without a consumer's sequence numbers has no effect.
     let consumer = operator.consumers().remove(0);
     let inbox = consumer["config"]["deliver_subject"].as_str().unwrap();
     operator.publish(inbox, None, "1");
@@ -78,17 +78,17 @@ fn a_hole_has_the_consumer_made_again() {
 }
 
 #[test]
-fn who_does_not_take_batches_for_a_while_loses_none() {
+fn a_node_that_takes_no_batches_for_a_while_loses_none() {
     let Some(servers) = Servers::start(1) else { return };
     let mut node = Node::start(&settings(&servers));
     let operator = Operator::new(&servers);
     node.await_ready();
     node.take_batches(false);
-    // More than flow control lets through at first, and longer than silence is borne.
+    // More than flow control allows at first, and longer than a consumer may be silent.
     let body = format!("\"{}\"", "x".repeat(1000));
     operator.publish_all("thalweg.t", (0..20_000).map(|_| body.clone()));
     thalweg_testing::let_pass(std::time::Duration::from_secs(4));
-    assert_eq!(node.heard(), []);
+    assert_eq!(node.calls(), []);
     node.take_batches(true);
     expect(&mut node, 1..=20_000);
     assert_eq!(node.counts.recreations.load(Relaxed), 0);
@@ -96,7 +96,7 @@ fn who_does_not_take_batches_for_a_while_loses_none() {
 
 #[test]
 fn a_server_that_restarts_is_read_on() {
-    // On a busy machine it may be silent for longer than a consumer may be.
+    // On a busy machine a consumer may be silent for too long.
     undisturbed(restart);
 }
 
@@ -125,7 +125,7 @@ fn older_messages_are_read_again_a_page_at_a_time() {
     operator.publish_all("thalweg.a", (1..=400).map(|n| n.to_string()));
     operator.publish_all("thalweg.b", ["1", "nonsense", "2"].map(str::to_owned));
     operator.publish_all("thalweg.a", (401..=410).map(|n| n.to_string()));
-    let events = |page: &thalweg_server::backend::ReadPage| -> Vec<(u64, String)> {
+    let events = |page: &Page| -> Vec<(u64, String)> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
         page.messages.iter().map(|(sequence, it)| (*sequence, text(it.joined()))).collect()
     };
@@ -141,14 +141,14 @@ fn older_messages_are_read_again_a_page_at_a_time() {
     }
     assert_eq!(read.len(), 410);
     assert_eq!((read[0].clone(), read[409].clone()), ((1, "1".into()), (413, "410".into())));
-    // What could not be read by anybody is left out; what comes after the end is as well.
+    // A page omits messages that no server can read, and those behind its end.
     let page = node.page("b", 1, 403);
     assert_eq!((events(&page), page.is_whole), (vec![(401, "1".into())], true));
     let page = node.page("b", 402, 414);
     assert_eq!((events(&page), page.is_whole), (vec![(403, "2".into())], true));
     let page = node.page("nothing", 1, 414);
     assert_eq!((events(&page), page.is_whole), (vec![], true));
-    // Many that nobody can read do not stop it.
+    // Many messages that no server can read do not stop it.
     operator.publish_all("thalweg.b", (0..600).map(|_| "nonsense".to_owned()));
     operator.publish_all("thalweg.b", ["3".to_owned()]);
     let page = node.page("b", 404, 1015);

@@ -1,4 +1,4 @@
-//! A stream becomes another one.
+//! Streams that are deleted, restored, trimmed or created again.
 
 use std::{
     fs,
@@ -9,13 +9,13 @@ use std::{
 
 use thalweg_testing::undisturbed;
 
-use crate::harness::{Heard, Node, Operator, Servers, settings};
+use crate::harness::{Call, Node, Operator, Servers, settings};
 
-/// How often a node looks at its streams without a reason.
+/// The interval of a node's checks of its streams.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_stream_that_is_created_anew_is_another_one() {
+fn a_stream_that_is_created_again_has_another_epoch() {
     let Some(servers) = Servers::start(1) else { return };
     let mut node = Node::start(&settings(&servers));
     for n in 1..=3 {
@@ -31,7 +31,7 @@ fn a_stream_that_is_created_anew_is_another_one() {
     node.await_ready();
     let stored = node.store("t", "4", None).unwrap();
     assert_eq!((stored.epoch, stored.sequence), (epoch, 1));
-    assert_eq!(node.next(), Heard::batch(1, "t", "4"));
+    assert_eq!(node.next(), Call::batch(1, "t", "4"));
     assert_eq!(Node::start(&settings(&servers)).stream.epoch, epoch);
 }
 
@@ -41,7 +41,7 @@ fn a_stream_that_is_deleted_is_made_again() {
     let mut nodes = [(); 2].map(|()| Node::start(&settings(&servers)));
     nodes[0].store("t", "1", None).unwrap();
     for node in &mut nodes {
-        assert_eq!(node.next(), Heard::batch(1, "t", "1"));
+        assert_eq!(node.next(), Call::batch(1, "t", "1"));
     }
     Operator::new(&servers).delete_stream();
     let [one, other] = nodes.each_mut().map(|node| node.restarted());
@@ -51,7 +51,7 @@ fn a_stream_that_is_deleted_is_made_again() {
     let stored = nodes[1].store("t", "2", None).unwrap();
     assert_eq!((stored.epoch, stored.sequence), (one.0, 1));
     for node in &mut nodes {
-        assert_eq!(node.next(), Heard::batch(1, "t", "2"));
+        assert_eq!(node.next(), Call::batch(1, "t", "2"));
     }
 }
 
@@ -62,24 +62,24 @@ fn a_purge_is_no_other_stream() {
     let operator = Operator::new(&servers);
     for n in 1..=3 {
         node.store("t", &n.to_string(), None).unwrap();
-        assert_eq!(node.next(), Heard::batch(n, "t", &n.to_string()));
+        assert_eq!(node.next(), Call::batch(n, "t", &n.to_string()));
     }
     operator.purge_stream();
     let consumer = operator.consumers().remove(0);
     operator.delete_consumer(consumer["name"].as_str().unwrap());
     node.store("t", "4", None).unwrap();
-    assert_eq!(node.next(), Heard::batch(4, "t", "4"));
+    assert_eq!(node.next(), Call::batch(4, "t", "4"));
     assert_eq!(node.counts.restarts.load(Relaxed), 0);
 }
 
 #[test]
-fn what_is_removed_before_it_is_read_is_announced() {
+fn messages_removed_before_they_are_read_are_a_gap() {
     let Some(mut servers) = Servers::start(1) else { return };
     let mut node = Node::start(&settings(&servers));
     let operator = Operator::new(&servers);
     node.store("t", "1", None).unwrap();
-    assert_eq!(node.next(), Heard::batch(1, "t", "1"));
-    // A pause of its own would not do: JetStream has sent what it has before the purge.
+    assert_eq!(node.next(), Call::batch(1, "t", "1"));
+    // A slow node alone does not suffice: JetStream has sent the messages before the purge.
     node.take_batches(false);
     let body = format!("\"{}\"", "x".repeat(100_000));
     operator.publish_all("thalweg.t", (0..400).map(|_| body.clone()));
@@ -90,7 +90,7 @@ fn what_is_removed_before_it_is_read_is_announced() {
     let after = node.store("t", "2", None).unwrap();
     let (epoch, from) = node.restarted();
     assert_eq!((epoch, from), (node.stream.epoch, after.sequence));
-    assert_eq!(node.next(), Heard::batch(after.sequence, "t", "2"));
+    assert_eq!(node.next(), Call::batch(after.sequence, "t", "2"));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_raised_generation_is_another_stream() {
         let Some(servers) = Servers::start(1) else { return };
         let mut node = Node::start(&settings(&servers));
         node.store("t", "1", None).unwrap();
-        assert_eq!(node.next(), Heard::batch(1, "t", "1"));
+        assert_eq!(node.next(), Call::batch(1, "t", "1"));
         let operator = Operator::new(&servers);
         let mut config = operator.info()["config"].clone();
         config["metadata"]["generation"] = "2".into();
@@ -110,7 +110,7 @@ fn a_raised_generation_is_another_stream() {
         let is_told = raised.elapsed() < LOOK_INTERVAL / 2;
         assert!(is_told, "it was noticed by chance alone");
         assert_eq!((epoch.get(), from), (node.stream.epoch.get() + 1, 1));
-        assert_eq!(node.next(), Heard::batch(1, "t", "1"));
+        assert_eq!(node.next(), Call::batch(1, "t", "1"));
     });
 }
 
@@ -125,20 +125,20 @@ fn a_stream_that_went_back_begins_a_new_epoch() {
     servers.kill(0);
     copy(&store, &backup);
     servers.run(0);
-    // With a key, because it may meet a connection that is lost.
+    // With a key, because the connection may be lost.
     for n in 4..=6 {
         a.store("t", &n.to_string(), Some(&n.to_string())).unwrap();
     }
     for node in [&mut a, &mut b] {
         for n in 1..=6 {
-            assert_eq!(node.next(), Heard::batch(n, "t", &n.to_string()));
+            assert_eq!(node.next(), Call::batch(n, "t", &n.to_string()));
         }
     }
     servers.kill(0);
     fs::remove_dir_all(&store).unwrap();
     copy(&backup, &store);
     servers.run(0);
-    // Both see it, and may both raise the generation.
+    // Both nodes notice it, and may both raise the generation.
     let (mut epochs, generation) = (Vec::new(), || {
         let info = Operator::new(&servers).info();
         info["config"]["metadata"]["generation"].as_str().map(str::to_owned)
@@ -155,7 +155,6 @@ fn a_stream_that_went_back_begins_a_new_epoch() {
     assert!(a.counts.regressions.load(Relaxed) + b.counts.regressions.load(Relaxed) >= 1);
 }
 
-/// Copies a folder with all that is in it.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("make a folder");
     for entry in fs::read_dir(from).expect("list a folder") {

@@ -1,27 +1,29 @@
-//! What is stored, and what is answered.
+//! Stored messages, and answers.
 
-use thalweg_server::backend::StoreError;
+use thalweg_broker::AppendError;
+use thalweg_nats::sequence_of;
 
-use crate::harness::{Heard, Node, Operator, Servers, settings};
+use crate::harness::{Call, Node, Operator, Servers, settings};
 
 #[test]
-fn what_is_stored_is_read_back_in_order_by_all() {
+fn all_nodes_get_stored_messages_in_order() {
     let Some(servers) = Servers::start(1) else { return };
     let (mut a, mut b) = (Node::start(&settings(&servers)), Node::start(&settings(&servers)));
     assert_eq!(a.stream.epoch, b.stream.epoch);
-    assert_eq!((a.stream.from_sequence, b.stream.from_sequence), (1, 1));
+    assert_eq!((a.stream.from, b.stream.from), (256, 256));
     let mut stored = Vec::new();
     for n in 0..20 {
         let node = if n % 2 == 0 { &a } else { &b };
         let it = node.store("cars/v1.2", &n.to_string(), None).unwrap();
         assert_eq!((it.epoch, it.is_repetition), (a.stream.epoch, false));
-        stored.push(Heard::batch(it.sequence, "cars/v1.2", &n.to_string()));
+        stored.push(Call::batch(it.sequence, "cars/v1.2", &n.to_string()));
     }
-    let several = a.writer().ask("x", &["1", "{\"a\":[]}", "\"c\""], None).recv().unwrap().unwrap();
-    stored.push(Heard::batch(several.sequence, "x", "1,{\"a\":[]},\"c\""));
+    let several =
+        a.writer().start_store("x", &["1", "{\"a\":[]}", "\"c\""], None).recv().unwrap().unwrap();
+    stored.push(Call::batch(sequence_of(several.first), "x", "1,{\"a\":[]},\"c\""));
     for node in [&mut a, &mut b] {
-        let heard: Vec<_> = stored.iter().map(|_| node.next()).collect();
-        assert_eq!(heard, stored);
+        let calls: Vec<_> = stored.iter().map(|_| node.next()).collect();
+        assert_eq!(calls, stored);
     }
 }
 
@@ -34,7 +36,7 @@ fn a_repetition_is_known_by_its_key_on_every_server() {
     for node in [&a, &b] {
         let again = node.store("t", "1", Some("k")).unwrap();
         assert_eq!((again.sequence, again.is_repetition), (first.sequence, true));
-        assert_eq!(node.store("t", "2", Some("k")), Err(StoreError::KeyReused));
+        assert_eq!(node.store("t", "2", Some("k")), Err(AppendError::KeyReused));
     }
     assert!(!a.store("u", "1", Some("k")).unwrap().is_repetition, "another topic");
     assert!(!a.store("t", "1", Some("l")).unwrap().is_repetition, "another key");
@@ -42,7 +44,7 @@ fn a_repetition_is_known_by_its_key_on_every_server() {
 }
 
 #[test]
-fn a_repetition_of_what_was_removed_is_one_all_the_same() {
+fn a_repetition_of_a_removed_message_is_recognised() {
     let Some(servers) = Servers::start(1) else { return };
     let node = Node::start(&settings(&servers));
     let first = node.store("t", "1", Some("k")).unwrap();
@@ -52,13 +54,13 @@ fn a_repetition_of_what_was_removed_is_one_all_the_same() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn a_message_that_is_too_large_is_refused() {
     let Some(servers) = Servers::start(1) else { return };
     let node = Node::start(&settings(&servers));
-    let fits = format!("\"{}\"", "x".repeat(node.stream.message_bytes_max - 2));
+    let fits = format!("\"{}\"", "x".repeat(node.stream.bytes_max - 2));
     node.store("t", &fits, Some(&"k".repeat(1000))).unwrap();
     let too_large = format!("\"{}\"", "x".repeat(1 << 20));
-    let Err(StoreError::Refused(why)) = node.store("t", &too_large, None) else {
+    let Err(AppendError::Refused(why)) = node.store("t", &too_large, None) else {
         panic!("not refused")
     };
     assert!(why.contains("max_payload"), "{why}");
@@ -70,13 +72,13 @@ fn a_stream_without_a_server_is_unavailable_and_comes_back() {
     let mut node = Node::start(&settings(&servers));
     node.store("t", "1", None).unwrap();
     servers.kill(0);
-    let first = node.writer().ask("t", &["2"], None);
-    // Whether the connection was known to be lost when it was sent is a matter of luck.
+    let first = node.writer().start_store("t", &["2"], None);
+    // The client may or may not have noticed the loss of the connection when it sent.
     let error = first.recv().unwrap().unwrap_err();
-    assert!(matches!(error, StoreError::Unknown | StoreError::Unavailable), "{error:?}");
-    let keyed = node.writer().ask("u", &["3"], Some("k"));
+    assert!(matches!(error, AppendError::Unknown | AppendError::Unavailable), "{error:?}");
+    let keyed = node.writer().start_store("u", &["3"], Some("k"));
     servers.run(0);
     keyed.recv().unwrap().unwrap();
-    assert_eq!(node.next(), Heard::batch(1, "t", "1"));
-    assert_eq!(node.next(), Heard::batch(2, "u", "3"));
+    assert_eq!(node.next(), Call::batch(1, "t", "1"));
+    assert_eq!(node.next(), Call::batch(2, "u", "3"));
 }

@@ -1,4 +1,4 @@
-//! A ticket is good once, for a while, at any node.
+//! A ticket is valid once, for a limited time, at any node.
 
 use std::{
     sync::{atomic::Ordering::Relaxed, mpsc::channel},
@@ -6,16 +6,15 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use thalweg_nats::{Settings, TicketSettings, open};
-use thalweg_server::backend::{TICKET_LIFE, TicketDigest, TicketError};
+use thalweg_broker::{TicketDigest, TicketError};
+use thalweg_nats::{Settings, TicketSettings};
 use thalweg_testing::Patience;
 
-use crate::harness::{Node, Operator, Servers, settings, wait_for};
+use crate::harness::{Node, Operator, Servers, TICKET_LIFE, open, settings, wait_for};
 
-/// What JetStream calls the bucket.
 const BUCKET: &str = "KV_thalweg-tickets";
 
-/// A ticket for each number.
+/// Returns a ticket for each number.
 fn ticket(number: u32) -> TicketDigest {
     let mut bytes = [0x5a; 32];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -31,7 +30,7 @@ fn redeemed() -> Result<Option<String>, TicketError> {
 }
 
 #[test]
-fn a_ticket_is_redeemed_once_at_whatever_node() {
+fn a_ticket_is_redeemed_once_at_any_node() {
     let Some(servers) = Servers::start(1) else { return };
     let nodes = [Node::start(&settings(&servers)), Node::start(&settings(&servers))];
     nodes[0].tickets.keep(ticket(1), "subscriber").unwrap();
@@ -45,7 +44,7 @@ fn a_ticket_is_redeemed_once_at_whatever_node() {
     assert_eq!(count(|counts| counts.tickets_redeemed.load(Relaxed)), [0, 1]);
     assert_eq!(count(|counts| counts.tickets_void.load(Relaxed)), [1, 2]);
     assert_eq!(count(|counts| counts.tickets_failed.load(Relaxed)), [0, 0]);
-    // What is there names no ticket: only its digest, and whose it was.
+    // The bucket has no ticket, only its digest and its holder.
     let operator = Operator::new(&servers);
     nodes[0].tickets.keep(ticket(3), "subscriber").unwrap();
     let subject = format!("$KV.thalweg-tickets.{}", ticket(3));
@@ -54,17 +53,17 @@ fn a_ticket_is_redeemed_once_at_whatever_node() {
 }
 
 #[test]
-fn of_many_who_redeem_a_ticket_at_the_same_instant_one_gets_it() {
+fn one_of_many_that_redeem_a_ticket_at_the_same_time_gets_it() {
     let Some(servers) = Servers::start(3) else { return };
     let all = settings(&servers);
-    // Each speaks to a server of its own, of which one leads.
+    // Each node uses a server of its own, one of which leads.
     let nodes = [0, 1, 2].map(|nth| {
         Node::start(&Settings { servers: vec![all.servers[nth].clone()], ..all.clone() })
     });
     for number in 0..100 {
         let nth = number as usize % 3;
         nodes[nth].tickets.keep(ticket(number), "subscriber").unwrap();
-        // It is known everywhere as soon as it is issued, also where it has not been copied to.
+        // All nodes know a ticket as soon as it is issued, also if their server lacks it.
         let answers: Vec<_> = std::thread::scope(|scope| {
             let redeem = |nth: usize| {
                 let tickets = nodes[nth % 3].tickets.clone();
@@ -92,7 +91,7 @@ fn no_ticket_is_redeemed_twice_while_a_leader_is_killed() {
             servers.kill(leader);
         });
         let (mut number, mut after, mut patience) = (0, 0, Patience::new());
-        // Until there is another one, and beyond.
+        // Until there is another leader, and after that.
         while after < 100 {
             patience.check("tickets of another leader");
             number += 1;
@@ -128,7 +127,7 @@ fn a_ticket_expires() {
     node.tickets.keep(ticket(1), "subscriber").unwrap();
     node.tickets.keep(ticket(2), "subscriber").unwrap();
     assert_eq!(node.tickets.redeem(ticket(1)), redeemed());
-    // Used ones go, too.
+    // Redeemed tickets are removed, too.
     wait_for("gone", || (bucket(&operator)["state"]["messages"] == 0).then_some(()));
     assert_eq!(node.tickets.redeem(ticket(2)), Ok(None));
     assert_eq!(node.tickets.redeem(ticket(1)), Ok(None));
@@ -141,7 +140,7 @@ fn a_ticket_that_cannot_be_checked_gives_no_rights() {
     node.tickets.keep(ticket(1), "subscriber").unwrap();
     servers.freeze(0, true);
     wait_for("no answer", || node.tickets.redeem(ticket(3)).err());
-    // It was only asked for.
+    // The bucket was only read.
     assert_eq!(node.tickets.redeem(ticket(1)), Err(TicketError::Unavailable));
     node.tickets.keep(ticket(2), "subscriber").unwrap_err();
     servers.freeze(0, false);
@@ -161,14 +160,14 @@ fn a_bucket_that_does_not_fit_is_said() {
     let tickets = Some(TicketSettings { replicas: 1, life });
     let says = open(&Settings { tickets, ..settings(&servers) }).unwrap_err();
     assert!(says.contains("max_age") && says.contains(BUCKET), "{says}");
-    // A server without tokens has none.
+    // A server without tokens has no bucket.
     operator.api(&format!("STREAM.DELETE.{BUCKET}"), &Value::Null);
     let node = Node::start(&Settings { tickets: None, ..settings(&servers) });
     assert_eq!(bucket(&operator)["error"]["err_code"], 10059);
     assert_eq!(node.tickets.redeem(ticket(1)), Err(TicketError::Unavailable));
 }
 
-/// An operator has deleted it, or NATS has lost what it had stored.
+/// An operator has deleted the bucket, or NATS has lost it.
 #[test]
 fn a_bucket_that_is_deleted_is_made_again() {
     let Some(servers) = Servers::start(1) else { return };
@@ -179,7 +178,7 @@ fn a_bucket_that_is_deleted_is_made_again() {
     for nth in 0..2 {
         let (node, other) = (&nodes[nth], &nodes[1 - nth]);
         operator.api(&format!("STREAM.DELETE.{BUCKET}"), &Value::Null);
-        // It is noticed by a ticket that is to be kept, and by one that is to be redeemed.
+        // A ticket that is kept, or redeemed, shows it.
         if nth == 0 {
             assert_eq!(node.tickets.keep(ticket(2), "subscriber"), Err(TicketError::Unavailable));
         } else {
@@ -190,7 +189,7 @@ fn a_bucket_that_is_deleted_is_made_again() {
         assert_eq!(other.tickets.redeem(ticket(3)), redeemed());
         assert_eq!(other.tickets.redeem(ticket(3)), Ok(None));
         wait_for("a count", || {
-            let made = nodes.each_ref().map(|node| node.counts.buckets_made_anew.load(Relaxed));
+            let made = nodes.each_ref().map(|node| node.counts.buckets_recreated.load(Relaxed));
             (made.iter().sum::<u64>() > nth as u64).then_some(())
         });
     }

@@ -1,15 +1,15 @@
-//! Reading goes on while no consumer can be made.
+//! Reading continues while no consumer can be created.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Heard, Node, Operator, Servers, settings, wait_for};
+use crate::harness::{Call, Node, Operator, Servers, settings, wait_for};
 
-/// The consumer that takes the one place there is.
+/// The consumer that takes the only place.
 const OTHER: &str = "other";
 
-/// A stream as nodes make it, but with a place for one consumer, which is taken.
+/// Creates the stream of the nodes, but with a place for one consumer, which is taken.
 fn full_stream(servers: &Servers) -> (Operator, Value) {
     drop(Node::start(&settings(servers)));
     let operator = Operator::new(servers);
@@ -36,7 +36,7 @@ fn messages_come_once_and_in_order_and_a_consumer_takes_over() {
     // More than a page.
     operator.publish_all("thalweg.t", (1..=3000).map(|n| n.to_string()));
     for n in 1..=3000 {
-        assert_eq!(node.next(), Heard::batch(n, "t", &n.to_string()));
+        assert_eq!(node.next(), Call::batch(n, "t", &n.to_string()));
     }
     node.await_ready();
     let direct = || node.counts.messages_direct.load(Relaxed);
@@ -50,10 +50,10 @@ fn messages_come_once_and_in_order_and_a_consumer_takes_over() {
     let before = direct();
     operator.publish_all("thalweg.t", (0..500).map(|n| n.to_string()));
     for n in 3001..=stored {
-        assert_eq!(node.next(), Heard::batch(n, "t", "0"));
+        assert_eq!(node.next(), Call::batch(n, "t", "0"));
     }
     for n in 0..500 {
-        assert_eq!(node.next(), Heard::batch(stored + 1 + n, "t", &n.to_string()));
+        assert_eq!(node.next(), Call::batch(stored + 1 + n, "t", &n.to_string()));
     }
     assert_eq!(node.counts.messages_direct.load(Relaxed), before);
     assert_eq!(operator.consumers().len(), 1);
@@ -73,7 +73,7 @@ fn messages_that_were_removed_are_not_waited_for() {
     }
     let mut node = Node::start(&settings(&servers));
     for n in [1, 2, 5, 7] {
-        assert_eq!(node.next(), Heard::batch(n, "t", &n.to_string()));
+        assert_eq!(node.next(), Call::batch(n, "t", &n.to_string()));
     }
     let count = |count: &std::sync::atomic::AtomicU64| count.load(Relaxed);
     assert_eq!((count(&node.counts.removed), count(&node.counts.skipped)), (1, 1));
@@ -87,21 +87,21 @@ fn another_stream_is_not_read_as_this_one() {
     let mut node = Node::start(&settings(&servers));
     operator.publish_all("thalweg.t", (1..=3).map(|n| n.to_string()));
     for n in 1..=3 {
-        assert_eq!(node.next(), Heard::batch(n, "t", &n.to_string()));
+        assert_eq!(node.next(), Call::batch(n, "t", &n.to_string()));
     }
     replace_stream(&operator, &config);
-    // More than the one before had.
+    // More messages than the former stream had.
     operator.publish_all("thalweg.t", (11..=20).map(|n| n.to_string()));
     let told = node.next();
-    let Heard::Restarted { epoch, from } = told else { panic!("{told:?}") };
+    let Call::Restarted { epoch, from } = told else { panic!("{told:?}") };
     assert!(epoch != node.stream.epoch && from == 1);
     for n in 1..=10 {
-        assert_eq!(node.next(), Heard::batch(n, "t", &(n + 10).to_string()));
+        assert_eq!(node.next(), Call::batch(n, "t", &(n + 10).to_string()));
     }
 }
 
 #[test]
-fn messages_that_whoever_answers_lacks_are_waited_for() {
+fn messages_that_the_replica_lacks_are_waited_for() {
     let Some(servers) = Servers::start(1) else { return };
     let (operator, mut config) = full_stream(&servers);
     let mut node = Node::start(&settings(&servers));
@@ -110,15 +110,15 @@ fn messages_that_whoever_answers_lacks_are_waited_for() {
         let updated = operator.api("STREAM.UPDATE.thalweg-s", &config);
         assert!(updated["error"].is_null(), "{updated}");
     };
-    // As if a replica answered that has lost the first four.
+    // As if a replica answered that has lost the first four messages.
     allow_direct(false);
     operator.publish_all("thalweg.t", (1..=5).map(|n| n.to_string()));
     wait_for("stored", || (operator.info()["state"]["last_seq"] == 5).then_some(()));
     operator.answer_direct_gets(5, "thalweg.t", 5);
-    assert_eq!(node.heard(), []);
+    assert_eq!(node.calls(), []);
     allow_direct(true);
     for n in 1..=5 {
-        assert_eq!(node.next(), Heard::batch(n, "t", &n.to_string()));
+        assert_eq!(node.next(), Call::batch(n, "t", &n.to_string()));
     }
     assert_eq!(node.counts.removed.load(Relaxed), 0);
 }

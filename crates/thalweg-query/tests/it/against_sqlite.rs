@@ -1,4 +1,4 @@
-//! Random queries over random disordered events make what SQLite makes of the same.
+//! Compares random queries over random disordered events with SQLite.
 
 use std::{
     fmt::Write as _,
@@ -14,7 +14,7 @@ use crate::running::{Made, PUBLISHED_MS, begin, close_all};
 
 const COLUMNS: &[&str] = &["t:time", "k:string", "b:bool", "i:int", "d:double", "s:string"];
 
-/// What an expression is.
+/// The type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Int,
@@ -81,7 +81,7 @@ fn the_same_rows() {
     );
 }
 
-/// SQLite has no booleans, and times are numbers there.
+/// SQLite has no booleans, and its times are numbers.
 fn is_equal(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Bool(ours), theirs) => *theirs == json!(i64::from(*ours)),
@@ -205,7 +205,7 @@ impl Case {
     }
 }
 
-/// Events whose times go on, and back. Doubles are sums of quarters, so that adding them is exact.
+/// Events whose times go forward and back. Doubles are sums of quarters, which makes additions exact.
 fn rows(rng: &mut Rng) -> Vec<Vec<Value>> {
     let (mut ms, back) = (1_657_746_248_000_i64, rng.i64(1..1500));
     let null_or = |rng: &mut Rng, value: Value| if rng.u8(0..8) == 0 { Value::Null } else { value };
@@ -248,7 +248,7 @@ fn aggregate(rng: &mut Rng) -> (String, String) {
     }
 }
 
-/// An expression of a type that means the same in both.
+/// An expression of a type with the same meaning in both.
 fn expression(rng: &mut Rng, kind: Kind, depth: u8) -> String {
     if depth == 0 || rng.u8(0..5) == 0 {
         return leaf(rng, kind);

@@ -1,4 +1,4 @@
-//! Whatever a query does is counted, and no text becomes longer than it may: of every function, operator and aggregate.
+//! Checks that every function, operator and aggregate counts its cost, and that no text exceeds its limit.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::running::{Made, PUBLISHED_MS, columns};
 const COLUMNS: [&str; 7] =
     ["t:time", "s:string", "r:string", "i:int", "d:double", "b:bool", "j:json"];
 
-/// Operators and forms that no function is, over the same columns.
+/// Operators and forms that are no functions, over the same columns.
 const OPERATORS: [&str; 24] = [
     "s || s",
     "s || i || d || t",
@@ -40,11 +40,11 @@ const OPERATORS: [&str; 24] = [
     "-i + d * 2 - 1 % 7 / 3",
 ];
 
-/// Texts of which functions make others that are as long as they can be: small and large letters of several characters,
-/// what is escaped as JSON, spaces, digits.
+/// Characters of which functions make the longest texts: characters whose other case is several characters, characters
+/// escaped in JSON, spaces, digits.
 const LETTERS: [&str; 8] = ["a", "ΐ", "İ", "\u{1}", "\"", " ", "7", "ÿ"];
 
-/// A call of every function with each kind of arguments that it takes, a text among the first two if it takes one.
+/// A call of every function with each kind of accepted arguments, a text among the first two if accepted.
 fn calls() -> Vec<(&'static str, String)> {
     let arguments = ["s", "r", "i", "d", "t", "b", "j", "'hour'"];
     let planned = |expression: &str| {
@@ -66,7 +66,7 @@ fn calls() -> Vec<(&'static str, String)> {
     calls
 }
 
-/// The row that a query makes of one event with a text in `s`, and what it counted.
+/// Returns the row that a query makes of one event with a text in `s`, and its counts.
 fn one(query: &str, text: &str, bounds: Bounds) -> (Result<Option<String>, Failure>, Counts) {
     let parsed = Query::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     let plan = parsed.plan(&columns(&COLUMNS)).unwrap_or_else(|error| panic!("{query}: {error}"));
@@ -79,7 +79,7 @@ fn one(query: &str, text: &str, bounds: Bounds) -> (Result<Option<String>, Failu
     (taken.map(|()| row), running.counts())
 }
 
-/// Bounds of cost that nothing reaches.
+/// Bounds of cost that no query reaches.
 fn unbounded() -> Bounds {
     Bounds {
         row_steps: u64::MAX,
@@ -89,13 +89,13 @@ fn unbounded() -> Bounds {
     }
 }
 
-/// The length of the text that an expression is, if it is one.
+/// Returns the length of the text in a row, if it is one.
 fn text_bytes(row: &str) -> Option<usize> {
     let row: Vec<serde_json::Value> = serde_json::from_str(row).expect("a row");
     row[0].as_str().map(str::len)
 }
 
-/// As many of a letter as there may be in a text.
+/// Returns the longest text of one character.
 fn longest(letter: &str, bytes: usize) -> String {
     letter.repeat(bytes / letter.len())
 }
@@ -116,18 +116,18 @@ fn no_function_makes_a_text_that_is_longer_than_it_may_be_and_these_make_longer_
             let (row, counts) = one(&query, &long, unbounded());
             let row = row.unwrap().expect("a row");
             assert!(text_bytes(&row).is_none_or(|bytes| bytes <= VALUE_BYTES_MAX), "{call}");
-            // A text that is missing because it would be too long is counted.
+            // A text that is missing because of its length is counted.
             assert!(
                 was_short.is_none() || text_bytes(&row).is_some() || counts.oversized > 0,
                 "{call}: {counts:?}"
             );
         }
     }
-    // A function that is not here and makes longer texts is to be looked at.
+    // A new function with longer results needs a look.
     assert_eq!(growing.into_iter().collect::<Vec<_>>(), ["concat", "lower", "replace", "upper"]);
 }
 
-/// A missing result is counted if all values that it is made of are there, whatever makes it.
+/// A missing result is counted if all its operands are present.
 #[test]
 fn no_result_is_missing_without_being_counted() {
     let calls = calls();
@@ -149,7 +149,7 @@ fn no_result_is_missing_without_being_counted() {
     let casts = casts.iter().map(String::as_str);
     let mut missing = BTreeSet::new();
     for expression in calls.chain(OPERATORS).chain(others).chain(constants).chain(casts) {
-        // Its NULL is its result.
+        // NULL is its regular result.
         if expression.starts_with("nullif") {
             continue;
         }
@@ -170,7 +170,7 @@ fn no_result_is_missing_without_being_counted() {
 }
 
 #[test]
-fn null_that_is_asked_for_or_comes_of_null_is_not_counted() {
+fn an_expected_null_and_a_null_from_a_null_are_not_counted() {
     for expression in [
         "TRY_CAST(s AS INT)",
         "TRY_CAST(TRY_CAST(s AS INT) AS STRING)",
@@ -220,19 +220,19 @@ fn whatever_reads_a_text_counts_its_bytes() {
         .collect();
     assert!(aggregates.len() > 5, "{aggregates:?}");
     let queries = calls.chain(OPERATORS).map(|expression| {
-        // Its result is not written.
+        // The query does not write the result.
         (expression.to_owned(), format!("SELECT i FROM t WHERE ({expression}) IS NULL"))
     });
     let queries: Vec<(String, String)> =
         queries.chain(aggregates.into_iter().map(|query| (query.clone(), query))).collect();
     for (expression, query) in queries {
-        // Those that do not read a text, or return one of their arguments as it is.
+        // Those that do not read a text, or return an argument unchanged.
         let passes_on = ["coalesce(", "least(s)", "greatest(s)", "count(s)", "s IS NULL", " AS STRING)"]
             .iter()
             .any(|name| expression.contains(name))
             // JSON is not parsed.
             || ["least(j", "greatest(j", "nullif(j"].iter().any(|name| expression.starts_with(name))
-            // With a short text few bytes are compared.
+            // A comparison with a short text reads few bytes.
             || expression.starts_with("least(") && expression.contains('\'')
             || expression.starts_with("greatest(") && expression.contains('\'');
         let is_read =
@@ -241,7 +241,7 @@ fn whatever_reads_a_text_counts_its_bytes() {
             let event = |bytes: usize| {
                 let text = longest(letter, bytes);
                 let counts = one(&query, &text, unbounded()).1;
-                // Reading the event is not what the expression takes.
+                // Without the cost of reading the event.
                 let event_bytes = 3 * text.len() + 50;
                 counts.steps.saturating_sub(event_bytes as u64 / 64)
             };
@@ -256,7 +256,7 @@ fn the_attacks_of_the_review_fail_or_stay_small() {
     let nested = |levels: usize, text: &str| {
         (0..levels).fold(text.to_owned(), |inner, _| format!("replace({inner}, 'a', 'aa')"))
     };
-    // A text that doubles seventeen times has no value.
+    // A text doubled seventeen times has no value.
     let (row, counts) =
         one(&format!("SELECT {} AS x FROM t", nested(17, "s")), "aa", Bounds::default());
     assert_eq!((row, counts.rows), (Err(Failure::RowSteps(100_000)), 0));
@@ -343,7 +343,7 @@ fn groups_rows_and_functions_count_steps_without_texts() {
 #[test]
 fn what_is_constant_costs_no_more_than_it_may_before_there_are_events() {
     let nested = (0..12).fold("'aa'".to_owned(), |inner, _| format!("replace({inner}, 'a', 'aa')"));
-    // It is evaluated for each row instead, and costs its steps there.
+    // Each row evaluates it instead, and counts its steps.
     let (row, counts) = one(&format!("SELECT {nested} = s AS x FROM t"), "", Bounds::default());
     assert_eq!(row, Ok(Some("[false]".to_owned())));
     assert!(counts.steps > 5_000, "{counts:?}");

@@ -1,4 +1,4 @@
-//! Reading on from any block makes the same rows at the same offsets, and so does pausing anywhere.
+//! Checks that a run from any block, and a run with any pauses, makes the same rows at the same offsets.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const QUERIES: [&str; 4] = [
     "SELECT window_start, k, count(*) FROM tumble(t, 10s) GROUP BY window_start, k",
 ];
 
-/// Queries whose work pauses in the middle of an event: in windows that overlap, and in windows with many groups.
+/// Queries that pause in the middle of an event: with overlapping windows, and with windows of many groups.
 const LONG: [&str; 5] = [
     "SELECT v, k || k, window_start FROM hop(t, 100ms, 2s) WHERE v <> 3",
     "SELECT window_start, k, v, upper(k), max(v), count(*) FROM hop(t, 250ms, 2s) GROUP BY window_start, k, v HAVING max(v) < 5",
@@ -26,8 +26,8 @@ const LONG: [&str; 5] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
-    /// Rows, offsets, what is announced as lost, counts and failures are the same wherever a run pauses, if it is asked to go on
-    /// later, and the clock has gone on meanwhile.
+    /// Rows, offsets, announced losses, counts and failures do not depend on pauses, although the clock goes on
+    /// meanwhile.
     #[test]
     fn a_run_that_pauses_makes_the_same_rows(
         steps in proptest::collection::vec((0..900_i64, -900..=0_i64, 0..12_u8, 0..6_i64), 1..200),
@@ -45,7 +45,7 @@ proptest! {
         let events: Vec<(i64, String)> = steps.iter().enumerate().map(|(index, (step, back, key, value))| {
             ms += step;
             let time_ms = match key {
-                // These are left out; some follow each other for longer than that is kept to oneself.
+                // Left-out events, in runs that are longer than the delay of an announcement.
                 11 => ms + 86_400_000,
                 _ if index % 80 >= 60 => ms + 3_600_001,
                 _ if key % 3 == 0 => ms + back,
@@ -65,7 +65,7 @@ proptest! {
                 for (index, (published_ms, event)) in events.iter().enumerate() {
                     let (offset, begun_ms) = (index as u64 + 1, *now_ms);
                     let mut times_ms = (*published_ms, begun_ms);
-                    // As long as windows of those before are closed an event is not begun.
+                    // No event begins while windows of an earlier event close.
                     let is_another_time = index % 2 == 0;
                     while is_another_time && !running.finish(&mut made, &mut pace)? {}
                     while !running.take_in_part(offset, event.as_bytes(), times_ms, &mut made, &mut pace)? {
@@ -73,7 +73,7 @@ proptest! {
                             times_ms = (times_ms.0 + 10_000_000, times_ms.1 + 1);
                         }
                     }
-                    // An event has the times with which it was begun.
+                    // An event keeps the times of its first call.
                     *now_ms = begun_ms + 10;
                     if closes.contains(&index) {
                         while !running.finish(&mut made, &mut pace)? {}
@@ -94,7 +94,7 @@ proptest! {
         prop_assert_eq!(&run(&[false]), &whole);
         let is_grouped = query == 1 || query == 2;
         if whole.1.is_ok() && is_grouped {
-            // The last event has opened a window, unless there was no room for one more.
+            // The last event has opened a window, unless it had no room.
             prop_assert!(whole.4 || !closes.is_empty() || whole.2.refused() > 0);
             let is_announced = whole.0.0.iter().any(|(_, row)| row.is_none());
             prop_assert!(is_announced || whole.4 || whole.2.ahead + whole.2.refused() == 0);
@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn whoever_begins_later_makes_the_same_rows(
+    fn a_run_that_begins_later_makes_the_same_rows(
         steps in proptest::collection::vec((200..400_i64, -900..=0_i64, 0..60_u8, 0..6_i64), 1500..2000),
         pauses in proptest::collection::btree_set(0..2000_u64, 0..20),
         begin in 1..3_usize,
@@ -117,9 +117,9 @@ proptest! {
         let mut ms = 1_657_746_248_000;
         let events: Vec<(i64, String)> = (0..).zip(&steps).map(|(index, (step, back, key, value))| {
             ms += step / 10;
-            // One in twenty is late where none may be.
+            // One in twenty is late where no event may be late.
             let back = if query == 2 || key % 20 == 0 { *back } else { 0 };
-            // And the first event of who begins later is of a window that is long over.
+            // The first event of a later run belongs to a window that ended long before.
             let back = if query == 3 && index + 1 == 128 * begin { -11_000 } else { back };
             // One in fifteen has a clock that is wrong by a day: it is left out, and announced.
             let ahead = if key % 15 == 7 { 86_400_000 } else { 0 };
@@ -140,7 +140,7 @@ proptest! {
             made
         };
         let (all, later) = (run(1), run(128 * begin));
-        // Its first windows are those that are not complete: from where it says it has all there is.
+        // The first windows are incomplete; the run announces from where on it has all.
         let begins = later.1.unwrap_or(256 * begin as u64);
         prop_assert_eq!(later.1.is_some(), query > 0);
         let expected = all.0.iter().filter(|(offset, _)| *offset >= begins);

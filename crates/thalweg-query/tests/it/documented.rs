@@ -1,4 +1,4 @@
-//! `docs/queries.md` has every function, every bound, and examples that run.
+//! Checks that `docs/reference/sql.md` has every function and every bound, and that its examples run.
 
 use std::fmt::Write;
 
@@ -6,11 +6,12 @@ use thalweg_query::{AGGREGATES, Bounds, FUNCTIONS, Query, limits};
 
 use crate::running::columns;
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/queries.md");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/sql.md");
+const HOW_TO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/sql.md");
 
 #[test]
 fn all_functions_are_documented() {
-    let document = std::fs::read_to_string(PATH).expect("docs/queries.md");
+    let document = std::fs::read_to_string(PATH).expect("docs/reference/sql.md");
     let names = |names: &[&str]| match names {
         [_] => String::new(),
         [_, others @ ..] => format!("; also `{}`", others.join("`, `")),
@@ -35,7 +36,7 @@ fn all_functions_are_documented() {
 
 #[test]
 fn all_bounds_are_documented() {
-    let document = std::fs::read_to_string(PATH).expect("docs/queries.md");
+    let document = std::fs::read_to_string(PATH).expect("docs/reference/sql.md");
     let Bounds { groups, state_bytes, windows, .. } = Bounds::default();
     let Bounds { value_bytes, row_steps, row_text_bytes, event_steps, event_bytes, .. } =
         Bounds::default();
@@ -52,9 +53,10 @@ fn all_bounds_are_documented() {
         format!("| texts that are made for a row | {} MiB", row_text_bytes >> 20),
         format!("| steps of an event | {},000", event_steps / 1000),
         format!("{},000 for each group", limits::GROUP_STEPS_MAX / 1000),
+        format!("(of `LIKE`, one for each {} characters", limits::LIKE_CHARS_PER_STEP),
         format!("| rows that an event makes | {} MiB", event_bytes >> 20),
         format!("| a row | {} MiB", limits::ROW_BYTES_MAX >> 20),
-        format!("Nothing comes for {} s", limits::TIMEOUT_MS / 1000),
+        format!("No event comes for {} s", limits::TIMEOUT_MS / 1000),
     ] {
         assert!(document.contains(&says), "{says}");
     }
@@ -62,7 +64,8 @@ fn all_bounds_are_documented() {
 
 #[test]
 fn examples_run() {
-    let document = std::fs::read_to_string(PATH).expect("docs/queries.md");
+    let document = std::fs::read_to_string(PATH).expect("docs/reference/sql.md")
+        + &std::fs::read_to_string(HOW_TO).expect("docs/how-to/sql.md");
     let cars =
         columns(&["car:string", "speed:double", "speed_kmh:double", "locked:bool", "time:time"]);
     let examples: Vec<&str> = document

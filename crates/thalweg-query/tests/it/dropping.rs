@@ -1,4 +1,4 @@
-//! Groups that are worth nothing any more are dropped bit by bit, however many they are.
+//! Checks that groups are dropped in steps, whatever their number.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use crate::running::{Made, PUBLISHED_MS};
 
 const QUERY: &str = "SELECT k, count(*) FROM tumble(t, 1s) GROUP BY window_start, k";
 
-/// Almost as many groups as there may be: one more finds room.
+/// Almost the maximum of groups: one more has room.
 const GROUPS: usize = 9_999;
 
-/// More than one of them takes.
+/// More than the memory of one group.
 const GROUP_BYTES_MAX: usize = 1_000;
 
 fn event(second: u32, key: &str) -> String {
     format!(r#"{{"time":"2022-07-13T21:00:{second:02}Z","k":{key}}}"#)
 }
 
-/// A query that pauses as often as it may takes an event in.
+/// Takes an event with as many pauses as possible.
 fn take(running: &mut Running, offset: usize, event: &str, made: &mut Made) {
     let (offset, times_ms) = (offset as u64, (PUBLISHED_MS, 0));
     let mut never = |_: u64, _: usize| false;
@@ -45,7 +45,7 @@ fn full(beginning: Beginning) -> Running {
     running
 }
 
-/// How often it pauses until nothing is left to do, and the steps that it says it takes.
+/// Returns the number of pauses until all work is done, and the steps of that work.
 fn pauses(running: &mut Running, made: &mut Made) -> (usize, u64) {
     let mut steps = 0;
     let mut never = |more: u64, _: usize| {
@@ -80,7 +80,7 @@ fn windows_that_are_not_emitted_are_dropped_with_pauses() {
             running.skip(made);
         }),
         ("its groups do not fit wider columns", Beginning::First, 1, |running, made| {
-            // As a double this key might be another one's.
+            // As a double this key might equal another one.
             take(running, GROUPS + 1, &event(1, "1152921504606846977"), made);
             take(running, GROUPS + 2, &event(1, "0.5"), made);
         }),
@@ -89,7 +89,7 @@ fn windows_that_are_not_emitted_are_dropped_with_pauses() {
         let (mut running, mut made) = (full(beginning), Made::default());
         step(&mut running, &mut made);
         let (pauses, steps) = pauses(&mut running, &mut made);
-        // Some of them may have been dropped, or emitted, within the step.
+        // Some of them may be dropped, or emitted, within the step.
         let least = (GROUPS - 10) / DROPPED_GROUPS_PER_LOOK - 1;
         assert!((least..least + 20).contains(&pauses), "{why}: {pauses} pauses");
         assert!(steps >= GROUPS as u64, "{why}: {steps} steps, which say when to read the clock");

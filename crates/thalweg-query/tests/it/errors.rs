@@ -1,4 +1,4 @@
-//! What is wrong with a query is said with its place and the remedy.
+//! Checks that errors of queries name their position and the remedy.
 
 use proptest::prelude::*;
 use thalweg_query::{Query, QueryError};
@@ -6,7 +6,7 @@ use thalweg_testing::{CpuTimer, assert_growth};
 
 use crate::running::columns;
 
-/// A text that is twice as long may take this much longer: more than its square, less than a power.
+/// A text of double length may take this much longer: more than quadratic, less than exponential.
 const SIZE_DOUBLES: u32 = 8;
 
 /// A text may take this much longer than a plain query.
@@ -20,7 +20,7 @@ fn error(query: &str) -> QueryError {
     planned.expect_err(query)
 }
 
-/// That the error is about the text between ⟨ and ⟩, in its line, and says this.
+/// Checks that the error is about the text between ⟨ and ⟩, in its line, with this message.
 fn check(query: &str, says: &str) {
     let (before, rest) = query.split_once('⟨').unwrap_or((query, ""));
     let (about, behind) = rest.split_once('⟩').unwrap_or((rest, ""));
@@ -71,20 +71,17 @@ fn what_is_not_supported_is_refused_by_name() {
 #[test]
 fn what_needs_a_window_says_so() {
     for (query, says) in [
-        ("SELECT ⟨max(speed)⟩ FROM cars", "without a window this never ends"),
+        ("SELECT ⟨max(speed)⟩ FROM cars", "without a window this result is never final"),
         (
             "SELECT car FROM cars GROUP BY ⟨car⟩",
             "write FROM tumble(topic, 1s) and GROUP BY window_start",
         ),
-        ("SELECT ⟨max(speed)⟩ FROM tumble(cars, 1s)", "groups are those of a window"),
-        (
-            "SELECT car, max(speed) FROM tumble(cars, 1s) GROUP BY ⟨car⟩",
-            "groups are those of a window",
-        ),
+        ("SELECT ⟨max(speed)⟩ FROM tumble(cars, 1s)", "GROUP BY needs a window"),
+        ("SELECT car, max(speed) FROM tumble(cars, 1s) GROUP BY ⟨car⟩", "GROUP BY needs a window"),
         ("SELECT ⟨window_start⟩ FROM cars", "there is no window"),
-        ("SELECT * FROM cars ⟨EMIT⟩ AFTER WINDOW CLOSE", "EMIT is about windows"),
+        ("SELECT * FROM cars ⟨EMIT⟩ AFTER WINDOW CLOSE", "EMIT needs a window"),
         ("SELECT * FROM cars WHERE ⟨max(speed)⟩ > 1", "max is an aggregate"),
-        ("SELECT * FROM tumble(cars, 1s) WHERE ⟨window_start⟩ > time", "WHERE is about events"),
+        ("SELECT * FROM tumble(cars, 1s) WHERE ⟨window_start⟩ > time", "WHERE applies to events"),
         (
             "SELECT ⟨car⟩ FROM tumble(cars, 1s) GROUP BY window_start",
             "car is neither in GROUP BY nor in an aggregate",
@@ -99,16 +96,16 @@ fn what_needs_a_window_says_so() {
 fn names_and_types_are_checked() {
     for (query, says) in [
         ("SELECT ⟨sped⟩ FROM cars", "there is no column sped: there are car, speed, gears"),
-        ("SELECT\n  car,\n  ⟨x.speed⟩\nFROM cars", "x.speed is no column: write speed"),
+        ("SELECT\n  car,\n  ⟨x.speed⟩\nFROM cars", "x.speed is not a column: write speed"),
         ("SELECT * FROM cars WHERE ⟨speed⟩", "WHERE needs a condition, and this is a double"),
         ("SELECT * FROM cars WHERE ⟨car > 5⟩", "a string and an int cannot be compared"),
-        ("SELECT * FROM cars WHERE ⟨time > 'yesterday'⟩", "this is no time"),
+        ("SELECT * FROM cars WHERE ⟨time > 'yesterday'⟩", "this is not a time"),
         ("SELECT ⟨time + 5⟩ FROM cars", "a time takes an interval"),
         ("SELECT ⟨car + 5⟩ FROM cars", "this needs a number, and it is a string"),
         ("SELECT * FROM cars WHERE ⟨more = 1⟩", "JSON and an int cannot be compared: cast"),
         (
             "SELECT ⟨lower(speed)⟩ FROM cars",
-            "lower(double) is not there: it is called as lower(string)",
+            "no function lower(double) exists: call it as lower(string)",
         ),
         ("SELECT ⟨date_trunc('century', time)⟩ FROM cars", "it is one of second, minute"),
         (
@@ -117,18 +114,18 @@ fn names_and_types_are_checked() {
         ),
         (
             "SELECT ⟨sum(car)⟩ FROM tumble(cars, 1s) GROUP BY window_start",
-            "this is a string: it is called as sum(number)",
+            "this is a string: call it as sum(number)",
         ),
         ("SELECT CAST(⟨time⟩ AS DOUBLE) FROM cars", "a time cannot be cast to DOUBLE"),
         ("SELECT CAST(⟨car⟩ AS UUID) FROM cars", "there is no type UUID"),
         ("SELECT car, ⟨gears⟩ AS car FROM cars", "two results are named car"),
-        ("SELECT * FROM tumble(cars, ⟨car⟩, 1s)", "car is no time: declare it as one"),
+        ("SELECT * FROM tumble(cars, ⟨car⟩, 1s)", "car is not a time: declare it as one"),
         (
             "SELECT * FROM tumble(cars, ⟨gears + 1⟩, 1s)",
             "cast it, as in CAST(gears + 1 AS TIMESTAMP)",
         ),
         ("SELECT * FROM tumble(cars, DESCRIPTOR(⟨missing⟩), 1s)", "there is no column missing"),
-        ("SELECT * FROM tumble(cars, ⟨now(⟩), 1s)", "windows go by the events' own time"),
+        ("SELECT * FROM tumble(cars, ⟨now(⟩), 1s)", "use the events' own time"),
         (
             "SELECT * FROM tumble(cars, TIMESTAMP ⟨'2022-07-13T21:04:08Z'⟩, 1s)",
             "one time for all events",
@@ -136,7 +133,7 @@ fn names_and_types_are_checked() {
         ("SELECT * FROM tumble(cars, time, ⟨car⟩, 1s)", "write tumble(topic, size)"),
         ("SELECT * FROM ⟨hop(cars, 1s, 90s)⟩", "1 to 64 times its step"),
         ("SELECT * FROM ⟨tumble(cars, 1s, 2s)⟩", "write tumble(topic, size)"),
-        ("SELECT * FROM tumble(cars, ⟨INTERVAL 1 month⟩)", "this is no interval"),
+        ("SELECT * FROM tumble(cars, ⟨INTERVAL 1 month⟩)", "this is not an interval"),
     ] {
         check(query, says);
     }
@@ -168,9 +165,9 @@ fn what_is_no_query_says_what_one_looks_like() {
         ("SELECT speed *⟨⟩ FROM cars", "Expected: an expression"),
         ("SELECT car FROM cars WHERE speed > 5 ⟨6⟩", "6 is not expected here"),
         ("SELECT car FROM cars HAVING true ⟨WHERE⟩ true", "WHERE is not expected here"),
-        ("SELECT car FROM ⟨'cars'⟩", "behind FROM comes a topic"),
-        ("SELECT car FROM matches⟨/⟩8", "stands in quotes, as in \"a/b\""),
-        ("SELECT ⟨⟩'", "this is no SQL"),
+        ("SELECT car FROM ⟨'cars'⟩", "FROM needs a topic"),
+        ("SELECT car FROM matches⟨/⟩8", "needs quotes, as in \"a/b\""),
+        ("SELECT ⟨⟩'", "this is not SQL"),
     ] {
         check(query, says);
     }
@@ -205,7 +202,7 @@ fn what_is_too_large_is_refused() {
     let terms = ["gears"; 90].join(" + ");
     let all: Vec<String> = (0..5).map(|number| format!("{terms} AS a{number}")).collect();
     assert!(
-        error(&format!("SELECT {} FROM cars", all.join(", "))).message.contains("400 are the most")
+        error(&format!("SELECT {} FROM cars", all.join(", "))).message.contains("the limit is 400")
     );
     let many: Vec<String> = (0..300).map(|number| format!("1 AS a{number}")).collect();
     assert!(
@@ -233,7 +230,7 @@ fn what_is_nested_as_deeply_as_it_may_is_read_soon() {
     }
 }
 
-/// A few characters could be very many parts, steps or bytes.
+/// A few characters could expand to very many parts, steps or bytes.
 #[test]
 fn what_grows_when_it_is_read_is_refused_soon() {
     let between = |size: usize| {
@@ -263,7 +260,7 @@ fn what_grows_when_it_is_read_is_refused_soon() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever somebody writes is a query or an error with a place in it, soon.
+    /// Any text is a query or an error with a position, soon.
     #[test]
     fn no_text_panics_or_takes_long(
         words in proptest::collection::vec(proptest::sample::select(WORDS), 0..60), text in ".{0,60}", at in 0..60_usize,

@@ -1,4 +1,4 @@
-//! `EXPLAIN`, and the one form of queries that mean the same.
+//! Tests `EXPLAIN`, and the canonical form of queries with the same meaning.
 
 use thalweg_query::Query;
 

@@ -1,5 +1,5 @@
-//! Results are DuckDB's where the SQL standard leaves a choice. DuckDB 2.0.1 has said what is expected here. The cases of
-//! `differs` are those in which docs/queries.md says that results are others.
+//! Checks that results are DuckDB's where the SQL standard leaves a choice. The expected values come from DuckDB 2.0.1.
+//! The cases of `differs` are those that docs/reference/sql.md lists as different.
 
 use crate::running::{check, made};
 
@@ -259,7 +259,7 @@ fn bounds_of_windows_over_a_windowed_query() {
         r#"["2022-07-13T21:04:10Z","2022-07-13T21:04:20Z",11]"#,
     ];
     check(query, ROWS, &rows, &expected);
-    // The column needs the topic before it, or quotes.
+    // The column needs the topic as prefix, or quotes.
     let query = "SELECT window_start, max(per_second.window_start) AS newest, min(\"window_start\") AS oldest FROM tumble(per_second, window_start, 10s) WHERE window_start < '2022-07-13T21:04:09Z' GROUP BY window_start";
     let expected = [r#"["2022-07-13T21:04:00Z","2022-07-13T21:04:02Z","2022-07-13T21:04:01Z"]"#];
     check(query, ROWS, &rows, &expected);

@@ -1,4 +1,4 @@
-//! Queries from outside: text and events in, rows out.
+//! Tests queries from outside: text and events in, rows out.
 
 mod against_sqlite;
 mod costs;

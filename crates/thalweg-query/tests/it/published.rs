@@ -1,4 +1,4 @@
-//! The queries of the published experiment (2022), as they are written there.
+//! The queries of the published experiment (2022), unchanged.
 
 use crate::running::check;
 
@@ -16,7 +16,7 @@ const CARS: &[&str] = &[
     "never:time",
 ];
 
-/// The published row, at these speeds and times.
+/// The published row with this speed and time.
 fn row(speed: &str, time: &str) -> String {
     format!(
         r#"[1,16.64609333871044,54.12955095924333,{speed},"73.12",934.1228226766616,0,"c00777","{time}","{time}","1970-01-01T00:00:00Z"]"#

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use thalweg_columns::Columns;
 use thalweg_query::{Beginning, Bounds, Query, Running, Sink, Unbroken};
 
-/// When events were published of which that does not matter: no time is ahead of it.
+/// A publication time for tests in which it is irrelevant: no event's time is ahead of it.
 pub(crate) const PUBLISHED_MS: i64 = 253_402_300_799_999;
 
-/// What a query made: rows and lost windows, with their offsets; and from where on it has all.
+/// The output of a query: rows and lost windows, with their offsets, and from where on it is complete.
 #[derive(Debug, Default, PartialEq, Clone)]
 pub(crate) struct Made(pub(crate) Vec<(u64, Option<String>)>, pub(crate) Option<u64>);
 
@@ -35,20 +35,19 @@ pub(crate) fn columns(declared: &[&str]) -> Arc<Columns> {
     Arc::new(Columns::declared(declared.iter().copied()).expect("columns"))
 }
 
-/// A query that has seen nothing, from the first event on.
+/// Returns a query that begins at the first event.
 pub(crate) fn begin(query: &str, declared: &[&str], bounds: Bounds) -> Running {
     let parsed = Query::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
     let plan = parsed.plan(&columns(declared)).unwrap_or_else(|error| panic!("{query}: {error}"));
     Running::new(Arc::new(plan), bounds, Beginning::First)
 }
 
-/// Closes all windows.
 pub(crate) fn close_all(running: &mut Running, made: &mut Made) {
     running.close_all(made);
     assert_eq!(running.finish(made, &mut Unbroken), Ok(true));
 }
 
-/// What a query makes of these events, of offsets from 1 on, when all windows are closed at the end.
+/// Returns the output of a query for these events, with offsets from 1 on, after all windows are closed.
 pub(crate) fn made(query: &str, declared: &[&str], events: &[&str]) -> Made {
     let mut running = begin(query, declared, Bounds::default());
     let mut made = Made::default();
@@ -61,7 +60,7 @@ pub(crate) fn made(query: &str, declared: &[&str], events: &[&str]) -> Made {
     made
 }
 
-/// That a query makes these rows.
+/// Checks the rows of a query.
 pub(crate) fn check(query: &str, declared: &[&str], events: &[&str], expected: &[&str]) {
     assert_eq!(made(query, declared, events).rows(), expected, "{query}");
 }

@@ -1,4 +1,4 @@
-//! Expressions: what they are for a row.
+//! Expressions and their values for a row.
 
 use crate::running::check;
 
@@ -141,7 +141,7 @@ fn names_and_forms_of_the_rest() {
         }
         check(query, COLUMNS, &[ROW], &[expected]);
     }
-    // Objects are read by name, in any order, and what is missing is NULL.
+    // Members of objects may have any order, and missing ones are NULL.
     let objects = [r#"{"s":"x","i":1,"d":"2.5","more":[{}]}"#, r#"{"i":"3"}"#, "7", r#"[1]"#];
     check(
         "SELECT i, d, s FROM cars",

@@ -1,4 +1,4 @@
-//! Columns that are inferred change with events that do not fit them, and nothing that was counted is lost.
+//! Checks that inferred columns change with events that do not fit, and that no counted value is lost.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use thalweg_query::{Beginning, Bounds, Query, Running, Waiting};
 
 use crate::running::{Made, PUBLISHED_MS, close_all};
 
-/// A query over columns that are inferred, from its first event on.
+/// A query over inferred columns that begins at its first event.
 struct Inferred {
     waiting: Waiting,
     running: Option<Running>,
@@ -40,7 +40,7 @@ impl Inferred {
         self.running.as_mut().expect("a query that runs")
     }
 
-    /// All rows, and `None` for each window that was lost.
+    /// Returns all rows, and `None` for each lost window.
     fn end(mut self) -> Vec<Option<String>> {
         let mut made = std::mem::take(&mut self.made);
         close_all(self.running(), &mut made);
@@ -68,7 +68,7 @@ fn second(members: &[&str]) -> Vec<String> {
     members.iter().enumerate().map(event).collect()
 }
 
-/// That a query with one window makes these rows of events with these members.
+/// Checks the rows of a query with one window over events with these members.
 fn check_window(select: &str, members: &[&str], expected: &[&str]) {
     let events = second(members);
     let events: Vec<&str> = events.iter().map(String::as_str).collect();
@@ -94,7 +94,7 @@ fn ints_become_doubles_and_all_values_count() {
         &["\"price\":3", "\"price\":7", "\"price\":1.5"],
         &["[1.5,7.0,3.0,1.5,11.5,3.8333333333333335]"],
     );
-    // What is derived of it, too; before that 7 / 2 was 3.
+    // Derived values change, too; before, 7 / 2 was 3.
     check_window("sum(p / 2)", &["\"p\":7", "\"p\":1.0"], &["[3.5]"]);
 }
 
@@ -125,7 +125,7 @@ fn members_that_come_later_are_known_then() {
     let running = run("SELECT a, err, none FROM t", &events);
     let absent = |running: &Running| running.plan().absent().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(absent(running.running.as_ref().expect("it runs")), ["none"]);
-    // All columns that there are.
+    // All columns.
     let windowed = [
         r#"{"t":"2022-07-13T21:00:00Z"}"#,
         r#"{"t":"2022-07-13T21:00:00Z","a":1}"#,
@@ -147,7 +147,7 @@ fn keys_that_become_doubles_are_the_same_groups() {
         &["\"k\":1", "\"k\":null", "\"k\":2", "\"k\":1.0", "\"k\":0.5", "\"k\":2"],
         &["[null,1]", "[0.5,1]", "[1.0,2]", "[2.0,2]"],
     );
-    // Two groups that become one have no known order.
+    // The order of two merged groups is unknown.
     check_window("k, last(v)", &["\"k\":9007199254740993,\"v\":1", "\"k\":0.5,\"v\":2"], &["lost"]);
 }
 
@@ -163,7 +163,7 @@ fn what_cannot_be_widened_is_announced_and_the_query_goes_on() {
     check(query, &events, &["lost", "[[2],1]", "[3,1]"]);
     let mut inferred = run(query, &events);
     assert_eq!(inferred.running().counts().windows_lost, 1);
-    // Without windows nothing is lost.
+    // Without windows no row is lost.
     check("SELECT v FROM t", &events, &["[1]", r#"["x"]"#, "[[2]]", "[3]"]);
 }
 
@@ -201,7 +201,7 @@ fn a_query_waits_for_events_over_which_it_can_run() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Numbers that are counted while the column is one of ints are as those of a column of doubles.
+    /// Numbers counted as ints and then widened equal those of a double column.
     #[test]
     fn widened_groups_are_those_of_declared_doubles(
         events in proptest::collection::vec((0..40_i64, prop_oneof![
@@ -223,7 +223,7 @@ proptest! {
         prop_assert_eq!(inferred, declared.rows());
     }
 
-    /// Whatever comes, a query goes on, each event counts once, and the same events make the same rows.
+    /// With any events a query continues, counts each event once, and makes the same rows of the same events.
     #[test]
     fn any_events_are_taken(
         events in proptest::collection::vec(proptest::sample::subsequence(MEMBERS.to_vec(), 0..5), 1..40),
@@ -231,7 +231,7 @@ proptest! {
     ) {
         let events: Vec<String> = events.iter().map(|members| match &**members {
             ["[1]"] => "[1,2]".to_owned(),
-            members => format!("{{{}}}", members.iter().filter(|it| **it != "[1]").copied().collect::<Vec<_>>().join(",")),
+            members => format!("{{{}}}", members.iter().filter(|member| **member != "[1]").copied().collect::<Vec<_>>().join(",")),
         }).collect();
         let events: Vec<&str> = events.iter().map(String::as_str).collect();
         let (one, other) = (run(query, &events), run(query, &events));

@@ -1,4 +1,4 @@
-//! Windows: which events they have, when they close, and what is not in them.
+//! Windows: their events, their closing, and left-out events.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn a_window_closes_with_the_first_event_behind_it_and_what_comes_later_is_late()
     assert_eq!(running.open_windows(), 1);
     close_all(&mut running, &mut made);
     assert_eq!(made.rows(), [format!("[{},3]", start(0)), format!("[{},2]", start(1))]);
-    // The position says which event closed it.
+    // The offset tells which event closed it.
     assert_eq!(made.0.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(), [1, 2]);
     running.take(7, at(&["01.700"])[0].as_bytes(), PUBLISHED_MS, 0, &mut made).unwrap();
     let expected = Counts { events: 7, late: 2, windows: 2, rows: 2, ..Counts::default() };
@@ -155,12 +155,12 @@ fn an_aggregate_may_be_of_some_rows() {
     check(query, COLUMNS, &texts(&events), &["[2,null]"]);
 }
 
-/// Times of days since 2026, in ms since 1970.
+/// The instant of a day of 2026, in ms since 1970.
 fn day(day: i64) -> i64 {
     1_767_225_600_000 + day * 86_400_000
 }
 
-/// An event, when it was published, and when its clock says that it was.
+/// Takes an event with its publication time and its own time.
 fn published(running: &mut Running, made: &mut Made, published_ms: i64, time_ms: i64) {
     let offset = running.counts().events + 1;
     let event = format!(r#"[{time_ms},"a",1]"#);
@@ -207,21 +207,21 @@ fn a_wrong_clock_decides_for_nobody_and_what_is_left_out_is_announced() {
     let mut running = begin(query, COLUMNS, bounds);
     let mut made = Made::default();
     let now = day(7);
-    // The first event of all is wrong, and so are many that follow each other and agree.
+    // The first event of all is wrong, and so are many consecutive events that agree.
     for _ in 0..20 {
         published(&mut running, &mut made, now, FAR_MS);
     }
     published(&mut running, &mut made, now, now);
     published(&mut running, &mut made, now + 100, now + 60_101);
     published(&mut running, &mut made, now + 1_000, now + 1_000);
-    // As far ahead as it may be.
+    // As far ahead as allowed.
     published(&mut running, &mut made, now + 2_000, now + 62_000);
     close_all(&mut running, &mut made);
     let rows: Vec<bool> = made.0.iter().map(|(_, row)| row.is_some()).collect();
     assert_eq!(rows, [false, false, true, true, true], "{made:?}");
     let expected = Counts { events: 24, ahead: 21, windows: 3, rows: 3, ..Counts::default() };
     assert_eq!(Counts { steps: 0, ..running.counts() }, expected);
-    // Also where no window ends any more: after some time, and where nothing comes.
+    // Also if no window ends any more: after some time, and without events.
     let before = made.0.len();
     for seconds in 3..13 {
         published(&mut running, &mut made, now + seconds * 1_000, FAR_MS);
@@ -267,7 +267,7 @@ fn windows_that_lost_events_are_announced_and_the_first_partial_one_is_left_out(
     assert_eq!((counts.windows, counts.windows_partial, counts.windows_lost), (2, 1, 3));
 }
 
-/// The counts of a run that has these keys in each of its seconds, which rows it made, and of which seconds.
+/// Returns the counts of a run with these keys in each of its seconds, and its rows with their seconds.
 fn run_of_keys(bounds: Bounds, keys: &[usize]) -> (Counts, Vec<Option<String>>) {
     let query = "SELECT window_start, count(*) FROM tumble(t, 1s) GROUP BY window_start, k";
     let mut running = begin(query, COLUMNS, bounds);
@@ -307,7 +307,7 @@ fn a_window_with_too_much_state_is_lost_as_a_whole_and_announced() {
     let (counts, made) = run_of_keys(bounds, &[10, 2_000, 5]);
     assert_eq!((made.len(), made.iter().flatten().count()), (16, 15));
     assert_eq!((counts.windows, counts.windows_lost, counts.full_state), (2, 1, 1));
-    // Texts that are aggregated count, too: those that are held, and not those that were.
+    // Aggregated texts count while they are held.
     for function in ["last", "max", "first"] {
         let query = format!("SELECT {function}(k) FROM tumble(t, 1s) GROUP BY window_start, v");
         let mut running = begin(&query, COLUMNS, Bounds { state_bytes: 100_000, ..bounds });
@@ -346,7 +346,7 @@ fn windows_that_overlap_are_lost_until_the_others_have_room() {
     close_all(&mut running, &mut made);
     let counts = running.counts();
     assert!(counts.windows > 3 && counts.windows_lost > 3, "{counts:?}");
-    // A window that is emitted has all of its events.
+    // An emitted window has all of its events.
     let complete = |row: &&&str| row.ends_with(",3]");
     assert!(made.rows().iter().filter(complete).count() > 40, "{made:?}");
     assert_eq!(made.0.iter().filter(|(_, row)| row.is_none()).count() as u64, counts.windows_lost);
@@ -373,7 +373,7 @@ fn a_row_is_no_larger_than_an_event_and_a_long_text_is_null_where_it_is_read() {
         let event = format!(r#"["2022-07-13T21:00:00Z","{}",1]"#, "x".repeat(size));
         running.take(offset, event.as_bytes(), PUBLISHED_MS, 0, &mut made).unwrap();
     }
-    // The first is too large as a whole, and announced. Of the second both texts that would be made are NULL, of the third one is.
+    // The first is too large as a whole, and announced. In the second both texts are NULL, in the third one is.
     let sizes: Vec<Option<usize>> =
         made.0.iter().map(|(_, row)| Some(row.as_ref()?.len())).collect();
     assert_eq!(sizes, [None, Some(600_000 + 21), Some(120_000 + 21), Some(140_000 + 19)]);

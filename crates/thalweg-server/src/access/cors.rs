@@ -1,15 +1,15 @@
-//! The headers that tell browsers about pages of other origins (Fetch standard §3.3).
+//! Headers for pages of other origins (Fetch standard §3.3).
 //!
-//! `Access-Control-Allow-Credentials` is never sent, because a client that has a token puts it
-//! into the request itself. What a browser would add automatically (a proxy's cookies, a client
-//! certificate) would give a page rights that are not its own.
+//! The server never sends `Access-Control-Allow-Credentials`, because a client adds its token to the request itself.
+//! Credentials that a browser adds automatically (a proxy's cookies, a client certificate) would give a page rights
+//! that are not its own.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 
-/// A request that was admitted.
+/// An admitted request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    /// Which origin may read the answer, if the request is from a page of another origin.
+    /// The origin that may read the answer, if the request comes from a page of another origin.
     pub(super) cors: Option<HeaderValue>,
 }
 
@@ -23,13 +23,12 @@ const METHODS: &str = "GET, POST, DELETE";
 /// Headers that a page may send.
 const HEADERS: &str =
     "authorization, content-type, idempotency-key, last-event-id, cache-control, x-request-id";
-/// How long a browser may store the answer, in seconds. Chromium stores it for two hours at
-/// most, and the list of origins may change with the next start.
+/// How long a browser may store the answer, in seconds. Chromium stores it for two hours at most, and the list of
+/// origins may change with the next start.
 const PREFLIGHT_LIFE_S: &str = "600";
 
 impl Admitted {
-    /// Headers for every answer to it, also for later refusals, so that a page can read the
-    /// reason.
+    /// Returns headers for every answer, refusals included: a page can then read the reason.
     pub(crate) fn headers(&self) -> impl Iterator<Item = Header> {
         let cors = self.cors.iter().flat_map(|origin| {
             [
@@ -41,10 +40,9 @@ impl Admitted {
         cors.chain([fixed(header::VARY, "Origin")])
     }
 
-    /// Headers for the answer to a preflight, by which a browser asks whether it may send a
-    /// request (Fetch standard §4.8). The answer is 204 without a body. The preflight was
-    /// admitted as that request would be, and needs no token. `None` if the request is not a
-    /// preflight.
+    /// Returns headers for the answer to a preflight, which asks whether a browser may send a request (Fetch standard
+    /// §4.8). The answer is 204 without a body. The preflight was admitted like that request, and needs no token.
+    /// `None` if the request is not a preflight.
     pub(crate) fn preflight(&self, request: &Parts) -> Option<impl Iterator<Item = Header>> {
         let is_preflight = request.method == Method::OPTIONS
             && request.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);

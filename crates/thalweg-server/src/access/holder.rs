@@ -1,4 +1,4 @@
-//! Who presented a token, or none.
+//! The holder of a token.
 
 use std::{fmt, sync::Arc};
 
@@ -14,20 +14,20 @@ use crate::{
     rates::Rated,
 };
 
-/// Who a client is, as limits are counted: a digest of its name, the same on every server.
+/// A client's identity for limits: a digest of its name, the same on every server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Identity([u8; 16]);
 
 impl Identity {
-    /// The identity of whoever has this name.
-    pub(crate) fn of(kind: Kind, name: &str) -> Self {
+    /// Returns the identity for this name.
+    pub(crate) fn new(kind: Kind, name: &str) -> Self {
         let digest = digest(&SHA256, format!("{kind:?} {name}").as_bytes());
         let mut identity = [0; 16];
         identity.copy_from_slice(&digest.as_ref()[..16]);
         Self(identity)
     }
 
-    /// The bytes that name it on every server.
+    /// Returns bytes that identify it on every server.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -39,11 +39,11 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// What somebody has presented. No name of one kind is one of another.
+/// The kind of a presented token. Names of different kinds are distinct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
-    /// Nothing.
+    /// No token.
     Nobody,
     /// A token of the configuration, which has a name.
     Named,
@@ -51,14 +51,14 @@ pub(crate) enum Kind {
     Signed,
 }
 
-/// Somebody who presented a token, or none.
+/// The holder of a token, or of none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) identity: Identity,
     pub(super) kind: Kind,
     name: Box<str>,
     pub(super) rights: Rights,
-    /// When its token ends, in µs of the server's clock; `u64::MAX`: it does not.
+    /// When the token expires, in µs of the server's clock; `u64::MAX` if never.
     pub(crate) ends_us: u64,
 }
 
@@ -67,11 +67,11 @@ impl Holder {
         Self::new(Kind::Nobody, "", rights, u64::MAX)
     }
 
-    /// Whoever presents a secret. With another one it is somebody else.
+    /// Returns the holder of a secret. Another secret has another holder.
     pub(super) fn named(name: &str, secret: &Secret, rights: Rights) -> Self {
         let holder = Self::new(Kind::Named, name, rights, u64::MAX);
         let secret = digest(&SHA256, secret.as_bytes());
-        Self { identity: Identity::of(Kind::Named, &format!("{name} {secret:?}")), ..holder }
+        Self { identity: Identity::new(Kind::Named, &format!("{name} {secret:?}")), ..holder }
     }
 
     pub(super) fn of_signed(granted: Granted, now: Now) -> Self {
@@ -81,36 +81,36 @@ impl Holder {
     }
 
     fn new(kind: Kind, name: &str, rights: Rights, ends_us: u64) -> Self {
-        Self { identity: Identity::of(kind, name), kind, name: name.into(), rights, ends_us }
+        Self { identity: Identity::new(kind, name), kind, name: name.into(), rights, ends_us }
     }
 
-    /// The subject of its signed token; empty if it has none.
+    /// Returns the subject of the signed token; empty without one.
     pub(crate) fn subject(&self) -> &str {
         if self.kind == Kind::Signed { &self.name } else { "" }
     }
 
-    /// The name of its token of the configuration; empty if it has none.
+    /// Returns the name of the configured token; empty without one.
     pub(crate) fn token(&self) -> &str {
         if self.kind == Kind::Named { &self.name } else { "" }
     }
 
-    /// Subject and name of its token, as the log has them.
+    /// Returns subject and name of the token, for the log.
     pub(crate) fn names(&self) -> [&str; 2] {
         [self.subject(), self.token()]
     }
 
-    /// Whether it presented nothing.
+    /// Returns whether no token was presented.
     pub(crate) fn is_nobody(&self) -> bool {
         self.kind == Kind::Nobody
     }
 
-    /// Whether its token has ended.
+    /// Returns whether the token has expired.
     pub(crate) fn is_over(&self, now_us: u64) -> bool {
         self.ends_us <= now_us
     }
 
-    /// Whose rates are counted when a client presents its token: of a signed one its subject's. Who has a
-    /// token of the configuration is held to none.
+    /// Returns the owners of the rate limits for this holder. A signed token's subject has a limit; the holder of a
+    /// configured token has none.
     pub(crate) fn rated(&self, address: Option<Address>) -> Option<Rated> {
         match self.kind {
             Kind::Named => None,
@@ -121,19 +121,19 @@ impl Holder {
         }
     }
 
-    /// How many unused tickets it may have. Whoever has a token of the configuration gets them for
-    /// others, and a subject for its own tabs.
+    /// Returns the maximum of unused tickets. The holder of a configured token gets them for others, a subject for its
+    /// own tabs.
     pub(crate) fn tickets_max(&self) -> usize {
         if self.kind == Kind::Signed { SUBJECT_TICKETS_MAX } else { TICKETS_MAX }
     }
 
-    /// How long its token lasts, in seconds, if it ends.
+    /// Returns the remaining lifetime of the token in seconds, if it expires.
     pub(crate) fn left_s(&self, now_us: u64) -> Option<u64> {
         (self.ends_us != u64::MAX).then(|| self.ends_us.saturating_sub(now_us) / 1_000_000)
     }
 }
 
-/// A holder as a ticket carries it from one server to another.
+/// A holder, as a ticket carries it between servers.
 #[derive(Serialize, Deserialize)]
 struct Carried {
     kind: Kind,
@@ -148,7 +148,7 @@ struct Carried {
 }
 
 impl Holder {
-    /// It as text, for [`Self::of_text`] on any server that shares its tickets.
+    /// Returns the text for [`Self::of_text`] on any server that shares its tickets.
     pub(crate) fn to_text(&self, now: Now) -> String {
         fn texts(topics: &Topics) -> Vec<String> {
             topics.patterns().iter().map(ToString::to_string).collect()
@@ -163,11 +163,11 @@ impl Holder {
             inspect: texts(&self.rights.inspect),
             admin: self.rights.admin,
         };
-        // It has nothing that JSON cannot represent.
+        // Every value has a JSON form.
         serde_json::to_string(&carried).unwrap_or_default()
     }
 
-    /// The holder in a text. `None` if it is of another release.
+    /// Parses a holder. `None` if the text is of another release.
     pub(crate) fn of_text(text: &str, now: Now) -> Option<Arc<Self>> {
         let carried: Carried = serde_json::from_str(text).ok()?;
         let topics = |texts: Vec<String>| -> Option<Topics> {
@@ -215,7 +215,7 @@ mod tests {
             Holder::named("x", &Secret::new("secret"), admin),
             Holder::nobody(rights),
         ] {
-            // Clocks that count from other times.
+            // Clocks with other origins.
             let there = Now { us: 77_000_000, unix_s: now.unix_s + 10 };
             let found = Holder::of_text(&holder.to_text(now), there).unwrap();
             assert_eq!(
@@ -228,6 +228,6 @@ mod tests {
         assert_eq!(Holder::of_text("subscriber", now), None);
         let named = |secret| Holder::named("x", &Secret::new(secret), Rights::default()).identity;
         assert_ne!(named("one"), named("other"));
-        assert_ne!(named("one"), Identity::of(Kind::Signed, "x"));
+        assert_ne!(named("one"), Identity::new(Kind::Signed, "x"));
     }
 }

@@ -1,9 +1,9 @@
-//! Whose token it is.
+//! Finds the holder of a token.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use http::{HeaderMap, header};
-use thalweg_token::{Rights, TokenError, Topics};
+use thalweg_token::TokenError;
 
 use super::{
     holder::{Holder, Kind},
@@ -13,29 +13,28 @@ use super::{
 };
 use crate::{
     clock::Now,
-    config::{Access, NamedToken, Secret},
+    config::{Access, NamedToken},
     refusal::Refusal,
 };
 
-/// Everybody who presents a token that a server takes, or none.
+/// The holders of all valid tokens, and of none.
 pub(crate) struct Holders {
     /// The tokens of the configuration.
     tokens: Vec<(Token, Arc<Holder>)>,
-    /// Those that somebody else signs, if there are keys.
+    /// Tokens signed by an issuer, if keys are configured.
     signed: Option<SignedTokens>,
-    /// Who presents no token. All others have their rights, too, for they need not present theirs.
+    /// The holder of no token. All other holders have these rights, too: they need not present their tokens.
     pub(super) everybody: Arc<Holder>,
 }
 
-/// Why it is not known whose token it is.
+/// The reason why the holder of a token is unknown.
 #[derive(Debug)]
 pub(crate) enum Unidentified {
-    /// It is nobody's.
+    /// The token is invalid.
     Refused(Refusal),
-    /// Its key may have been published meanwhile: ask for [`Holders::published_keys`].
+    /// Its key may have been published meanwhile: wait for [`Holders::published_keys`].
     UnknownKey,
-    /// It is signed, and was not verified before: that takes as long as a hundred visits
-    /// ([`Holders::verify`]).
+    /// The signed token was not verified before: that takes as long as a hundred visits ([`Holders::verify`]).
     Unverified,
 }
 
@@ -57,8 +56,7 @@ impl From<Unidentified> for Refusal {
 }
 
 impl Holders {
-    /// Those of a server that listens on `listen`. `published`: the keys at the URL of the
-    /// configuration.
+    /// Returns the holders of a server that listens on `listen`. `published` has the keys at the configured URL.
     ///
     /// # Errors
     /// One sentence for the user.
@@ -68,29 +66,21 @@ impl Holders {
         published: Option<Arc<PublishedKeys>>,
     ) -> Result<Self, String> {
         let tokens = tokens(access)?;
-        let all_if = |is_open: bool| if is_open { Topics::all() } else { Topics::default() };
-        let rights = access.everybody.clone().unwrap_or_else(|| Rights {
-            subscribe: all_if(access.subscribe_token.is_none() && !access.has_own_rights()),
-            publish: all_if(!access.says_who_publishes()),
-            inspect: all_if(access.lets_everybody_inspect(listen)),
-            admin: false,
-        });
+        let rights = access.rights_of_all(listen);
         let signed = access.signed.as_ref().map(|signed| {
             SignedTokens::new(signed.expected.clone(), signed.keys.clone(), published)
         });
         Ok(Self { tokens, signed, everybody: Arc::new(Holder::nobody(rights)) })
     }
 
-    /// The holder of the token that a request presents, if it presents no ticket.
+    /// Returns the holder of a request's token, if it presents no ticket.
     ///
-    /// A server without tokens ignores any token: so the same client also works with a server
-    /// on its developer's machine. Schemes other than `Bearer` concern only the client and a
-    /// proxy.
+    /// A server without tokens ignores any token: the same client then also works with a server on its developer's
+    /// machine. Schemes other than `Bearer` concern only the client and a proxy.
     ///
     /// # Errors
-    /// `Unauthorized` for a wrong token, even if the request needs none: a client that presents
-    /// one believes that it is valid. Answers with this code carry `WWW-Authenticate: Bearer`
-    /// (RFC 9110 §11.6.1).
+    /// `Unauthorized` for an invalid token, even if the request needs none: a client that presents one expects it to be
+    /// valid. Answers with this code carry `WWW-Authenticate: Bearer` (RFC 9110 §11.6.1).
     pub(crate) fn verify(
         &self,
         headers: &HeaderMap,
@@ -99,7 +89,7 @@ impl Holders {
         self.identify_by(headers, |signed, token| Self::signed_holder(signed, token, now))
     }
 
-    /// The same, but a signed token that was not verified before is not verified now.
+    /// Returns the holder as [`Self::verify`], but does not verify an unknown signed token.
     ///
     /// # Errors
     /// As [`Self::verify`], and `Unverified`.
@@ -133,7 +123,7 @@ impl Holders {
         self.holder_by(presented, of_signed)
     }
 
-    /// The holder of a token.
+    /// Returns the holder of a token.
     ///
     /// # Errors
     /// `Unauthorized`.
@@ -146,7 +136,7 @@ impl Holders {
         presented: &[u8],
         of_signed: impl FnOnce(&SignedTokens, &[u8]) -> Result<Arc<Holder>, Unidentified>,
     ) -> Result<Arc<Holder>, Unidentified> {
-        // Always compares all, so that the time does not show which one matches.
+        // Always compares all: the time does not show which one matches.
         let mut holder = None;
         for (token, own) in &self.tokens {
             holder = if token.is(presented) { Some(own) } else { holder };
@@ -154,7 +144,7 @@ impl Holders {
         if let Some(holder) = holder {
             return Ok(Arc::clone(holder));
         }
-        // What is none of ours may be signed: the parts of such a token are joined by points (RFC 7515 §7.1).
+        // Other tokens may be signed: points join the parts of such a token (RFC 7515 §7.1).
         match self.signed.as_ref().filter(|_| presented.contains(&b'.')) {
             Some(signed) => of_signed(signed, presented),
             None => Err(Refusal::unauthorized("the token is not the right one").into()),
@@ -172,18 +162,17 @@ impl Holders {
         })
     }
 
-    /// The keys at a URL, if there is one.
+    /// Returns the keys at a URL, if configured.
     pub(crate) fn published_keys(&self) -> Option<&Arc<PublishedKeys>> {
         self.signed.as_ref()?.published()
     }
 
-    /// The holder of no token.
+    /// Returns the holder of no token.
     pub(crate) fn everybody(&self) -> Arc<Holder> {
         Arc::clone(&self.everybody)
     }
 
-    /// The same holder under this policy, which is newer than the one that it was identified by.
-    /// `None` if its token is not good any more.
+    /// Returns the same holder under this newer policy. `None` if its token is no longer valid.
     pub(crate) fn successor(&self, holder: &Arc<Holder>) -> Option<Arc<Holder>> {
         match holder.kind {
             Kind::Nobody => Some(self.everybody()),
@@ -195,7 +184,7 @@ impl Holders {
         }
     }
 
-    /// The holder of the token with a name; of none, for `nobody`.
+    /// Returns the holder of the token with a name; `nobody` names the holder of none.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Holder>> {
         let mut holders = self.tokens.iter().map(|(_, holder)| holder);
@@ -203,50 +192,30 @@ impl Holders {
         named.or((name == "nobody").then_some(&self.everybody)).cloned()
     }
 
-    /// Whether it has any. A server without tokens does not check tickets.
+    /// Returns whether there are tokens. A server without tokens does not check tickets.
     pub(crate) fn has_tokens(&self) -> bool {
         !self.tokens.is_empty() || self.signed.is_some()
     }
 }
 
-/// The tokens of a configuration.
+/// Returns the tokens of a configuration.
 ///
 /// # Errors
 /// One sentence for the user.
 fn tokens(access: &Access) -> Result<Vec<(Token, Arc<Holder>)>, String> {
-    let (all, none) = (Topics::all, Topics::default);
-    // Each gives fewer rights than those before it.
-    let given = [
-        ("publish", &access.publish_token, "publisher", [all(), all(), all()]),
-        ("subscribe", &access.subscribe_token, "subscriber", [all(), none(), none()]),
-        ("inspect", &access.inspect_token, "inspector", [none(), none(), all()]),
-    ];
     let mut tokens = Vec::new();
-    let mut known: Vec<(&Secret, String)> = Vec::new();
-    let mut add = |secret, called: String, name: &str, rights: Rights, places: &str| {
-        let token = Token::new(secret).map_err(|error| format!("{places}: {error}"))?;
-        if let Some((_, other)) = known.iter().find(|(other, _)| *other == secret) {
+    let mut known: Vec<&NamedToken> = Vec::new();
+    for named in &access.tokens {
+        let NamedToken { name, secret, rights } = named;
+        let token = Token::new(secret).map_err(|error| format!("token {name}: {error}"))?;
+        if let Some(other) = known.iter().find(|other| other.secret == *secret) {
             return Err(format!(
-                "{other} and {called} are the same: whoever has the one has the rights of the other"
+                "the tokens {} and {name} have the same secret: choose another one",
+                other.name
             ));
         }
-        known.push((secret, called));
-        tokens.push((token, Arc::new(Holder::named(name, secret, rights))));
-        Ok(())
-    };
-    for (flag, secret, name, [subscribe, publish, inspect]) in given {
-        let Some(secret) = secret else { continue };
-        // It is not known whether the token was set by flag, environment variable or file:
-        // name all three.
-        let variable = flag.to_uppercase();
-        let places =
-            format!("--{flag}-token, THALWEG_{variable}_TOKEN or {flag}-token of the file");
-        let rights = Rights { subscribe, publish, inspect, admin: flag == "publish" };
-        add(secret, format!("--{flag}-token"), name, rights, &places)?;
-    }
-    for NamedToken { name, secret, rights } in &access.tokens {
-        let called = format!("--token {name}");
-        add(secret, called.clone(), name, rights.clone(), &called)?;
+        known.push(named);
+        tokens.push((token, Arc::new(Holder::named(name, secret, rights.clone()))));
     }
     Ok(tokens)
 }

@@ -1,10 +1,10 @@
-//! Which server a request is meant for.
+//! The server that a request is meant for.
 //!
-//! On loopback a server has only loopback's names and the allowed ones. Elsewhere the same
-//! holds if any names are allowed; otherwise it has all names. An attacker can make the name of
-//! a web page resolve to 127.0.0.1, or to an address behind a firewall (DNS rebinding). For the
-//! browser the page then has the same origin as the server. But `Host` still has the page's own
-//! name. So the administrators' listener, which asks for no token, has no name that is not allowed.
+//! On loopback a server has only loopback's names and the allowed ones. Elsewhere the same holds if any names are
+//! allowed; otherwise it has all names. An attacker can make the name of a web page resolve to 127.0.0.1, or to an
+//! address behind a firewall (DNS rebinding). For the browser the page then has the same origin as the server, but
+//! `Host` still has the page's own name. The admin listener, which needs no token, therefore accepts no name that is
+//! not allowed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use thalweg_wire::{ErrorCode, Excerpt};
 
 use crate::refusal::Refusal;
 
-/// The most bytes of a name (RFC 1035 §2.3.4).
+/// Maximum bytes of a name (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
 /// A name, in lower case and without the root's dot, or an address.
@@ -27,13 +27,13 @@ pub(super) enum Host {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostPort {
     pub(super) host: Host,
-    /// `None`: the scheme's own.
+    /// `None`: the scheme's default.
     pub(super) port: Option<u16>,
 }
 
 /// The server that a request is for.
 pub(super) enum RequestedHost {
-    /// It names this host.
+    /// This host.
     For(HostPort),
     /// The name is malformed.
     Malformed,
@@ -41,25 +41,25 @@ pub(super) enum RequestedHost {
     Absent,
 }
 
-/// The names that a server answers to, besides loopback's and the allowed ones.
+/// The names that a server accepts, besides loopback's and the allowed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnNames {
     /// None: it listens on loopback.
     Loopback,
-    /// Its addresses: a name may be anybody's.
+    /// Its addresses: any name may resolve to them.
     Addresses,
     /// All, unless some are allowed.
     All,
 }
 
-/// The names that a server answers to.
+/// The names that a server accepts.
 pub(super) struct Hosts {
     own: OwnNames,
     allowed: Vec<Host>,
 }
 
 impl Hosts {
-    /// The names of a server.
+    /// Returns the names of a server.
     ///
     /// # Errors
     /// One sentence about the first name that is not a host.
@@ -72,8 +72,8 @@ impl Hosts {
         Ok(Self { own, allowed })
     }
 
-    /// Refuses a request for another server. Any port is accepted: forwarded ports are common,
-    /// and a page cannot choose its server's name by the port.
+    /// Rejects a request for another server. Any port is accepted: forwarded ports are common, and a page cannot choose
+    /// its server's name by the port.
     pub(super) fn check(&self, requested: &RequestedHost) -> Result<(), Refusal> {
         let remedy = match self.own {
             OwnNames::Loopback => {
@@ -116,8 +116,7 @@ impl Host {
         is_host.then(|| Self::Name(name.to_ascii_lowercase()))
     }
 
-    /// Whether it always means this machine: no DNS server can point the name elsewhere (RFC
-    /// 6761 §6.3).
+    /// Returns whether it always means this machine: no DNS server can redirect the name (RFC 6761 §6.3).
     fn is_loopback(&self) -> bool {
         match self {
             Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
@@ -127,12 +126,12 @@ impl Host {
 }
 
 impl HostPort {
-    /// The server that a request is for. The host in the URL (in the absolute form, and over
-    /// HTTP/2) has precedence (RFC 9112 §3.2.2), otherwise it is `Host`.
+    /// Returns the server that a request is for. The host in the URL (in the absolute form, and over HTTP/2) has
+    /// precedence over `Host` (RFC 9112 §3.2.2).
     ///
     /// # Errors
     /// `BadParameter` if there are two `Host` headers, or none over HTTP/1.1 (RFC 9112 §3.2).
-    pub(super) fn of(request: &Parts) -> Result<RequestedHost, Refusal> {
+    pub(super) fn from_request(request: &Parts) -> Result<RequestedHost, Refusal> {
         let mut hosts = request.headers.get_all(header::HOST).iter();
         let host = hosts.next();
         if request.version == Version::HTTP_11 && host.is_none() {
@@ -151,14 +150,14 @@ impl HostPort {
         Ok(host.map_or(RequestedHost::Malformed, RequestedHost::For))
     }
 
-    /// Reads `host[:port]`. An IPv6 address is in brackets.
+    /// Parses `host[:port]`. An IPv6 address is in brackets.
     pub(super) fn parse(text: &str) -> Option<Self> {
         // The colons of an IPv6 address are within its brackets.
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !text.ends_with(']') => (host, port),
             _ => (text, ""),
         };
-        // An empty port is the scheme's own (RFC 3986 §3.2.3).
+        // An empty port is the scheme's default (RFC 3986 §3.2.3).
         let port = match port {
             "" => None,
             port if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(port.parse().ok()?),

@@ -1,4 +1,4 @@
-//! The keys that an issuer publishes at a URL (RFC 7517 §5), as they were last read.
+//! The keys that an issuer publishes at a URL (RFC 7517 §5), as last read.
 //!
 //! ```text
 //! token of an unknown key ── wanted ──► fetch/keys.rs ── at most once in 10 s ──► the URL
@@ -19,30 +19,30 @@ use crate::{
     refusal::Refusal,
 };
 
-/// What is known of the keys at a URL.
+/// The known keys at a URL.
 #[derive(Clone, Default)]
 pub(crate) struct KnownKeys {
-    /// The newest that could be read.
+    /// The newest readable ones.
     pub(crate) keys: Arc<Keys>,
-    /// Counts the times that they became others.
+    /// Counts changes of the keys.
     pub(crate) version: u64,
-    /// Counts the times that the URL was asked, whatever came of it.
+    /// Counts requests to the URL, successful or not.
     pub(crate) attempts: u64,
-    /// When it may be asked again, in µs.
+    /// The earliest time of the next request, in µs.
     pub(crate) again_us: u64,
 }
 
 /// The keys at a URL.
 pub(crate) struct PublishedKeys {
     known: watch::Receiver<KnownKeys>,
-    /// Asks for them before their time. One that waits is enough.
+    /// Requests an early read. One waiting request suffices.
     wanted: mpsc::Sender<()>,
-    /// Places for who waits for them.
+    /// Limits the waiting requests.
     waiting: Semaphore,
 }
 
 impl PublishedKeys {
-    /// The keys, and the other end: whoever reads them.
+    /// Returns the keys, and the end for their reader.
     pub(crate) fn new() -> (Self, KeysEnd) {
         let (publish, known) = watch::channel(KnownKeys::default());
         let (wanted, asked) = mpsc::channel(1);
@@ -50,17 +50,17 @@ impl PublishedKeys {
         (Self { known, wanted, waiting }, KeysEnd { publish, asked })
     }
 
-    /// Their version, and the keys.
+    /// Returns the version, and the keys.
     pub(super) fn known(&self) -> (u64, Arc<Keys>) {
         let known = self.known.borrow();
         (known.version, Arc::clone(&known.keys))
     }
 
-    /// Waits until the URL was asked once more, if it may be asked now. A flood of keys that nobody
-    /// knows costs it one request in [`KEYS_GAP`].
+    /// Waits for another read of the URL, if it may be read now. A flood of unknown keys costs the URL one request per
+    /// [`KEYS_GAP`].
     ///
     /// # Errors
-    /// `Busy` if too many wait; `Unavailable` if nothing was ever read there.
+    /// `Busy` if too many wait; `Unavailable` if no read ever succeeded.
     pub(crate) async fn newer(&self, now_us: u64) -> Result<(), Refusal> {
         let (attempts, again_us) = {
             let known = self.known.borrow();
@@ -71,7 +71,7 @@ impl PublishedKeys {
                 .waiting
                 .try_acquire()
                 .map_err(|_| Refusal::busy("tokens whose keys are asked for"))?;
-            // Full: it is asked already.
+            // Full: a request is already waiting.
             let _ = self.wanted.try_send(());
             let mut known = self.known.clone();
             let asked = known.wait_for(|known| known.attempts > attempts);
@@ -85,14 +85,14 @@ impl PublishedKeys {
     }
 }
 
-/// Whoever reads the keys at a URL.
+/// The reader's end of the keys at a URL.
 pub(crate) struct KeysEnd {
     publish: watch::Sender<KnownKeys>,
     asked: mpsc::Receiver<()>,
 }
 
 impl KeysEnd {
-    /// Takes the result of a reading: other keys, or none, and when the URL may be asked again.
+    /// Stores the result of a read: new keys or none, and the earliest time of the next read.
     pub(crate) fn publish(&self, read: Option<Keys>, again_us: u64) {
         self.publish.send_modify(|known| {
             known.attempts += 1;
@@ -104,14 +104,13 @@ impl KeysEnd {
         });
     }
 
-    /// Waits for `least`, which is [`KEYS_GAP`] or more, and then until somebody wants the keys, for
-    /// `most` in all.
+    /// Waits for `least`, which is [`KEYS_GAP`] or more, and then until somebody needs the keys, for `most` in total.
     pub(crate) async fn rest(&mut self, least: Duration, most: Duration) {
         sleep(least).await;
         let _ = timeout(most.saturating_sub(least), self.asked.recv()).await;
     }
 
-    /// Completes when nobody wants them any more.
+    /// Completes when nobody needs the keys any more.
     pub(crate) fn over(&self) -> impl Future<Output = ()> + use<> {
         let publish = self.publish.clone();
         async move { publish.closed().await }

@@ -1,17 +1,14 @@
-//! Which web pages may use the server.
+//! The web pages that may use the server.
 //!
-//! A browser names the page in `Origin` with every request that the page could read
-//! the answer of or that is not a `GET`: `fetch` to another origin, `EventSource`,
-//! WebSocket, every `POST`, forms' included. A page cannot forge it.
+//! A browser names the page in `Origin` with every request whose answer the page could read or that is not a `GET`:
+//! `fetch` to another origin, `EventSource`, WebSocket, every `POST`, also of forms. A page cannot forge it.
 //!
-//! A page's `GET`s whose answer it cannot read have no `Origin`: images, scripts, `fetch` in
-//! `no-cors` mode, frames, links. They could still open subscriptions, and with them topics,
-//! until a limit is reached. For these, browsers send `Sec-Fetch-Site` (W3C Fetch Metadata
-//! §2.3), at least to loopback and over TLS. So requests from other origins are recognised and
-//! refused, with two exceptions: a link that somebody follows; and a frame, if any other origin
-//! is allowed at all, because a forever frame is one, and its Content-Security-Policy says who
-//! may frame it. A `POST` without `Origin` should not exist. If a browser sent one, it would be
-//! refused here too.
+//! A page's `GET`s whose answer it cannot read have no `Origin`: images, scripts, `fetch` in `no-cors` mode, frames,
+//! links. They could still open subscriptions, and with them topics, until a limit is reached. For these, browsers send
+//! `Sec-Fetch-Site` (W3C Fetch Metadata §2.3), at least to loopback and over TLS, which lets the server refuse requests
+//! from other origins. There are two exceptions: a link that somebody follows; and a frame, if any other origin is
+//! allowed at all, because a forever frame is one, and its Content-Security-Policy restricts framing. A `POST` without
+//! `Origin` should not exist, and is refused too.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
@@ -29,7 +26,7 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// The origins allowed besides the server's own.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
-    /// `*`: every one.
+    /// `*`: every origin.
     all: bool,
     /// `null`: pages without an origin, for example files and sandboxed frames.
     null: bool,
@@ -41,12 +38,12 @@ pub(super) struct Origins {
 struct Origin {
     scheme: String,
     host: Host,
-    /// The port, or the scheme's default port; `None` if that is unknown.
+    /// The port, or the scheme's default port; `None` if unknown.
     port: Option<u16>,
 }
 
 impl Origins {
-    /// Reads the allowed origins.
+    /// Parses the allowed origins.
     ///
     /// # Errors
     /// One sentence about the first that is not an origin.
@@ -65,7 +62,7 @@ impl Origins {
         Ok(origins)
     }
 
-    /// Refuses web pages that are neither the server's own nor allowed.
+    /// Rejects web pages that are neither the server's own nor allowed.
     pub(super) fn check(
         &self,
         request: &Parts,
@@ -135,10 +132,10 @@ impl Origin {
         Ok(Self { scheme, host, port })
     }
 
-    /// Whether it is the origin of the server that the request calls by this name. A page that
-    /// was loaded without TLS may have been changed on the way, so it never belongs to a server
-    /// with TLS. A proxy that ends TLS may not report it. Then the scheme is used only for the
-    /// default port. Other schemes than http and https never match.
+    /// Returns whether it is the origin of the server that the request addresses by this name. A page that was loaded
+    /// without TLS may have been changed on the way: it never belongs to a server with TLS. A proxy that terminates TLS
+    /// may not report it; then the scheme only determines the default port. Other schemes than http and https never
+    /// match.
     fn is_of(&self, own: &HostPort, is_https: bool) -> bool {
         let Some(default_port) = default_port(&self.scheme) else { return false };
         if is_https && self.scheme != "https" {
@@ -156,7 +153,7 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// A copy, so that the memory of the whole head can be freed.
+/// Returns a copy, which lets the memory of the whole head be freed.
 fn copied(value: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_bytes(value.as_bytes()).ok()
 }

@@ -1,4 +1,4 @@
-//! Tokens that somebody else signs: each is verified once, and remembered while it lasts.
+//! Tokens signed by an issuer: each is verified once, and remembered while it lasts.
 
 use std::{
     collections::HashMap,
@@ -16,19 +16,18 @@ pub(super) struct SignedTokens {
     expected: Expectations,
     /// The keys of the configuration.
     own: Keys,
-    /// Those of a URL.
+    /// The keys at a URL.
     published: Option<Arc<PublishedKeys>>,
     seen: Mutex<Seen>,
 }
 
-/// The tokens that were verified, by their digests: how long it takes to find one shows nothing of
-/// the others.
+/// The verified tokens by digest: the time of a lookup reveals nothing about other tokens.
 #[derive(Default)]
 struct Seen {
-    /// Which keys they were verified by.
+    /// The version of the keys that verified them.
     version: u64,
-    /// The newer half, and the older: one that is looked for moves to the newer, and when that is
-    /// full the older is forgotten.
+    /// The newer half, and the older: a token that is used moves to the newer half, and when that is full the older one
+    /// is dropped.
     newer: HashMap<[u8; 32], Arc<Holder>>,
     older: HashMap<[u8; 32], Arc<Holder>>,
 }
@@ -42,10 +41,10 @@ impl SignedTokens {
         Self { expected, own, published, seen: Mutex::default() }
     }
 
-    /// The holder of a token.
+    /// Returns the holder of a token.
     ///
     /// # Errors
-    /// Why it is none. `UnknownKey` may be another answer once [`Self::published`] were asked for.
+    /// The reason for the rejection. `UnknownKey` may change after another read of [`Self::published`].
     pub(super) fn holder(&self, token: &[u8], now: Now) -> Result<Arc<Holder>, TokenError> {
         if let Some(verified) = self.verified(token, now) {
             return verified;
@@ -55,7 +54,7 @@ impl SignedTokens {
         let version = version.unwrap_or_default();
         let token = std::str::from_utf8(token).map_err(|_| TokenError::Unreadable)?;
         let granted = match verify(token, &self.own, &self.expected, now.unix_s) {
-            // A key without an id may be meant, and not be the one.
+            // A key without an id may match and not be the right one.
             Err(TokenError::UnknownKey | TokenError::Signature) if published.is_some() => {
                 verify(token, &published.unwrap_or_default(), &self.expected, now.unix_s)
             }
@@ -66,10 +65,10 @@ impl SignedTokens {
         Ok(holder)
     }
 
-    /// The same, if it was verified before.
+    /// Returns the holder of a token that was verified before.
     ///
     /// # Errors
-    /// When its time is over.
+    /// When it has expired.
     pub(super) fn verified(
         &self,
         token: &[u8],
@@ -80,7 +79,7 @@ impl SignedTokens {
         Some(if holder.is_over(now.us) { Err(TokenError::Expired) } else { Ok(holder) })
     }
 
-    /// The keys of the URL, if there is one.
+    /// Returns the keys at the URL, if configured.
     pub(super) fn published(&self) -> Option<&Arc<PublishedKeys>> {
         self.published.as_ref()
     }
@@ -99,7 +98,7 @@ fn digest_of(token: &[u8]) -> [u8; 32] {
 impl Seen {
     fn find(&mut self, key: [u8; 32], version: u64) -> Option<Arc<Holder>> {
         if self.version != version {
-            // A key may be gone.
+            // A key may have been removed.
             *self = Self { version, ..Self::default() };
         }
         if let Some(holder) = self.newer.get(&key) {

@@ -1,4 +1,4 @@
-//! Each rule of `docs/wire.md`, "Access".
+//! Tests each rule of `docs/reference/access.md`.
 
 mod hosts;
 mod tokens;
@@ -6,14 +6,27 @@ mod tokens;
 use http::{HeaderName, HeaderValue, Request, Version, request::Parts};
 
 use super::*;
-use crate::config::Secret;
+use crate::config::NamedToken;
 
 const LOOPBACK: &str = "127.0.0.1:8080";
 const ANYWHERE: &str = "0.0.0.0:8080";
 
+/// A token with all rights and one for subscribers; without that one, everybody may subscribe.
 fn access(publish: &str, subscribe: &str) -> Access {
-    let token = |text: &str| (!text.is_empty()).then(|| Secret::new(text));
-    Access { publish_token: token(publish), subscribe_token: token(subscribe), ..Access::default() }
+    let tokens = [
+        NamedToken::new("publisher", publish, Rights::all()),
+        NamedToken::new("subscriber", subscribe, Rights::to_subscribe()),
+    ];
+    let tokens = tokens.into_iter().filter(|token| !token.secret.as_bytes().is_empty());
+    let everybody = (!publish.is_empty() && subscribe.is_empty()).then(Rights::to_subscribe);
+    Access { tokens: tokens.collect(), everybody, ..Access::default() }
+}
+
+/// All clients may subscribe and publish.
+fn open() -> Access {
+    let [subscribe, publish] = [Topics::all(), Topics::all()];
+    let everybody = Some(Rights { subscribe, publish, ..Rights::default() });
+    Access { everybody, ..Access::default() }
 }
 
 fn allowing(origins: &[&str], hosts: &[&str]) -> Access {
@@ -47,7 +60,7 @@ fn code<T>(answer: &Result<T, Refusal>) -> Option<ErrorCode> {
 }
 
 #[test]
-fn a_server_that_others_reach_is_protected_or_open() {
+fn a_server_that_others_reach_needs_tokens_or_rights_of_everybody() {
     let check = |access: &Access, listen: &str, wrong: &[&str]| {
         let error = policy(access, listen).err();
         assert_eq!(error.is_some(), !wrong.is_empty(), "{listen} {access:?}: {error:?}");
@@ -59,18 +72,16 @@ fn a_server_that_others_reach_is_protected_or_open() {
         check(&access("", ""), loopback, &[]);
     }
     for anywhere in [ANYWHERE, "[::]:1", "192.168.1.1:1", "[fe80::1]:1"] {
-        check(&access("", ""), anywhere, &["--publish-token", "--open", anywhere]);
+        check(&access("", ""), anywhere, &["--token", "everybody", anywhere]);
         check(&access("p", ""), anywhere, &[]);
-        check(&Access { open: true, ..access("", "") }, anywhere, &[]);
+        check(&open(), anywhere, &[]);
+        check(&access("", "s"), anywhere, &[]);
     }
     check(&access("p", "s"), LOOPBACK, &[]);
-    check(&access("", "s"), LOOPBACK, &["--publish-token"]);
-    check(&Access { open: true, ..access("", "s") }, ANYWHERE, &["--publish-token"]);
-    check(&access("p", "p"), LOOPBACK, &["the same"]);
-    let empty = Some(Secret::new(""));
-    let publish = Access { publish_token: empty.clone(), ..Access::default() };
-    check(&publish, LOOPBACK, &["--publish-token", "at least one"]);
-    check(&Access { subscribe_token: empty, ..access("p", "") }, LOOPBACK, &["--subscribe-token"]);
+    check(&access("p", "p"), LOOPBACK, &["publisher", "subscriber", "the same"]);
+    let empty = vec![NamedToken::new("dash", "", Rights::all())];
+    let access = Access { tokens: empty, ..Access::default() };
+    check(&access, LOOPBACK, &["token dash", "is empty"]);
 }
 
 #[test]
@@ -114,7 +125,7 @@ fn web_pages_need_an_origin_that_may() {
     }
     use Seen::{Other, Own, Refused};
     let check = |allowed: &[&str], origin: &str, host: &str, expected: Seen| {
-        let access = Access { open: true, ..allowing(allowed, &[]) };
+        let access = Access { everybody: open().everybody, ..allowing(allowed, &[]) };
         let request = request("GET /", &[("origin", origin), ("host", host)]);
         let seen = policy(&access, ANYWHERE).unwrap().admit(&request, false);
         let seen = seen.map(|admitted| admitted.cors).map_err(|refusal| refusal.code);
@@ -142,7 +153,7 @@ fn web_pages_need_an_origin_that_may() {
     check_own("null", "app.example", false);
     check_own("", "app.example", false);
     check_own("https://app.example https://app.example", "app.example", false);
-    // A proxy that ends TLS: the server sees neither.
+    // A proxy that terminates TLS: the server sees neither.
     check_own("https://push.example", "push.example", true);
 
     check(&[app], app, "push.example", Other(app));
@@ -159,13 +170,13 @@ fn web_pages_need_an_origin_that_may() {
     check(&["tauri://localhost"], "tauri://localhost", "localhost", Other("tauri://localhost"));
 
     let two = request("GET /", &[("host", "a"), ("origin", "http://a"), ("origin", "http://a")]);
-    let policy = policy(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
+    let policy = policy(&open(), ANYWHERE).unwrap();
     assert_eq!(code(&policy.admit(&two, false)), Some(ErrorCode::BadOrigin));
 }
 
 #[test]
 fn a_page_without_tls_is_none_of_a_server_with_it() {
-    let policy = policy(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
+    let policy = policy(&open(), ANYWHERE).unwrap();
     let check = |origin: &str, host: &str, is_https: bool, is_own: bool| {
         let request = request("GET /", &[("origin", origin), ("host", host)]);
         let expected = (!is_own).then_some(ErrorCode::BadOrigin);

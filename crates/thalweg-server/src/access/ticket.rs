@@ -1,6 +1,5 @@
-//! Tickets: a browser presents one in a URL where it cannot set headers. URLs are stored in
-//! logs and histories. This does no harm, because a ticket is valid only once, for half a
-//! minute.
+//! Tickets: a browser presents one in a URL where it cannot set headers. URLs end up in logs and histories. This does
+//! no harm, because a ticket is valid only once, for half a minute.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
@@ -9,17 +8,20 @@ use std::{
 
 use ring::digest::{Context, SHA256};
 
-use super::{Holder, Identity, TICKET_LIFE_S};
+use super::{Holder, Identity};
 use crate::{
-    config::{ALL_TICKETS_MAX, Access, Secret, SignedBy},
+    config::{ALL_TICKETS_MAX, Access, SignedBy},
     refusal::Refusal,
 };
 
-/// When a ticket expires, or when it was issued, in µs of the server's clock.
+/// The expiry or issue of a ticket, in µs of the server's clock.
 type TimeUs = u64;
 
-/// The least time between two looks at all holders.
+/// The least time between two sweeps.
 const SWEEP_US: TimeUs = 1_000_000;
+
+/// Lifetime of a ticket, in seconds: a page uses it at once.
+pub(crate) const TICKET_LIFE_S: u64 = 30;
 
 const TICKET_LIFE_US: u64 = TICKET_LIFE_S * 1_000_000;
 
@@ -36,26 +38,25 @@ impl Ticket {
         format!("{:032x}", self.0)
     }
 
-    /// Accepts only the text that [`Self::text`] gives.
+    /// Parses exactly the text that [`Self::text`] returns.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         u128::from_str_radix(text, 16).ok().map(Self).filter(|ticket| ticket.text() == text)
     }
 }
 
-/// The tickets that this server keeps. They are found by a hash with random keys, so that the time
-/// of a lookup shows nothing about the existing ones.
+/// The tickets that this server keeps. Their hash has random keys: the time of a lookup reveals nothing about existing
+/// ones.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     unused: HashMap<Ticket, (Arc<Holder>, TimeUs)>,
-    /// The same by identity, sorted by expiry: the first is the oldest.
+    /// Tickets by identity, sorted by expiry: the first is the oldest.
     by_end: HashMap<Identity, BTreeSet<(TimeUs, Ticket)>>,
-    /// When old ones were last looked for among all.
+    /// The time of the last sweep of expired tickets.
     swept_us: TimeUs,
 }
 
 impl Tickets {
-    /// Keeps a new ticket. If its holder has too many, the oldest becomes void: then this is
-    /// `true`.
+    /// Keeps a new ticket. Returns whether this voided the holder's oldest one because of too many.
     ///
     /// # Errors
     /// `Busy`, when all holders together have too many.
@@ -97,7 +98,7 @@ impl Tickets {
         Ok(oldest.is_some())
     }
 
-    /// Uses a ticket up. Returns its holder, if the ticket is valid.
+    /// Redeems a ticket. Returns its holder, if the ticket is valid.
     pub(crate) fn redeem(&mut self, ticket: Ticket, now_us: u64) -> Option<Arc<Holder>> {
         let (holder, end_us) = self.unused.remove(&ticket)?;
         if let Entry::Occupied(mut by_end) = self.by_end.entry(holder.identity) {
@@ -113,14 +114,14 @@ impl Tickets {
 /// Counts the tickets that this server issues and others keep.
 #[derive(Debug, Default)]
 pub(crate) struct IssueRates {
-    /// When those were issued that may be unused, the oldest first.
+    /// The issue times of possibly unused tickets, the oldest first.
     issued: HashMap<Identity, VecDeque<TimeUs>>,
-    /// When those whose tickets are all old were last looked for.
+    /// The time of the last sweep.
     swept_us: TimeUs,
 }
 
 impl IssueRates {
-    /// Counts one more. `false` if its holder was issued too many within the life of a ticket.
+    /// Counts a ticket. Returns `false` if its holder got too many within the lifetime of a ticket.
     pub(crate) fn take(&mut self, holder: &Holder, now_us: u64) -> bool {
         if self.issued.len() >= ALL_TICKETS_MAX && self.swept_us + SWEEP_US <= now_us {
             self.swept_us = now_us;
@@ -143,24 +144,19 @@ impl IssueRates {
     }
 }
 
-/// Makes digests of tickets. They are of what the server takes as tokens as well, because a ticket stands
-/// for one: servers with other tokens or keys, which may keep their tickets in the same place, do not
-/// find it.
+/// Digests of tickets. They include the server's tokens and keys, because a ticket stands for a token: servers with
+/// other tokens, which may keep tickets in the same place, do not find it.
 pub(super) struct Digests(Context);
 
 impl Digests {
     pub(super) fn new(access: &Access) -> Self {
         let mut context = Context::new(&SHA256);
         context.update(b"thalweg ticket\n");
-        // Each with its length, so that no two lists are one text.
+        // Each part with its length, which makes the list unambiguous.
         let mut add = |part: &[u8]| {
             context.update(&part.len().to_be_bytes());
             context.update(part);
         };
-        // No token is empty.
-        for token in [&access.publish_token, &access.subscribe_token, &access.inspect_token] {
-            add(token.as_ref().map(Secret::as_bytes).unwrap_or_default());
-        }
         for token in &access.tokens {
             add(token.secret.as_bytes());
         }
@@ -175,7 +171,7 @@ impl Digests {
         Self(context)
     }
 
-    pub(super) fn of(&self, ticket: Ticket) -> [u8; 32] {
+    pub(super) fn digest(&self, ticket: Ticket) -> [u8; 32] {
         let mut context = self.0.clone();
         context.update(&ticket.0.to_be_bytes());
         let mut bytes = [0; 32];
@@ -189,7 +185,7 @@ mod tests {
     use super::*;
     use thalweg_token::{Expectations, Key, Keys, Rights};
 
-    use crate::config::{NamedToken, TICKETS_MAX};
+    use crate::config::{NamedToken, Secret, TICKETS_MAX};
 
     fn publisher() -> Arc<Holder> {
         Arc::new(Holder::named("publisher", &Secret::new("p"), Rights::default()))
@@ -245,7 +241,7 @@ mod tests {
         }
         assert!(keep(&mut tickets, 20_000, TICKET_LIFE_US - 2));
         assert!(keep(&mut tickets, 20_001, TICKET_LIFE_US - 2));
-        // Used or expired ones make room.
+        // Used and expired ones make room.
         let before_end = TICKET_LIFE_US - 2;
         assert_eq!(tickets.redeem(Ticket::new(0), before_end), None);
         assert_eq!(tickets.redeem(Ticket::new(5), before_end), Some(subscriber()));
@@ -267,13 +263,13 @@ mod tests {
 
     #[test]
     fn a_digest_is_of_the_ticket_and_of_all_tokens() {
-        let digest = |[publish, subscribe, named, key, audience]: [&str; 5], ticket| {
-            let secret = |text: &str| (!text.is_empty()).then(|| Secret::new(text));
-            let named = secret(named).map(|secret| NamedToken {
+        let digest = |[one, two, three, key, audience]: [&str; 5], ticket| {
+            let named = |secret: &str| NamedToken {
                 name: "x".to_owned(),
-                secret,
+                secret: Secret::new(secret),
                 rights: Rights::default(),
-            });
+            };
+            let secrets = [one, two, three].into_iter().filter(|secret| !secret.is_empty());
             let signed = (!key.is_empty()).then(|| SignedBy {
                 keys: Keys::new(vec![Key::secret(&key.repeat(32), None).unwrap()]).unwrap(),
                 expected: Expectations {
@@ -282,20 +278,15 @@ mod tests {
                 },
                 url: None,
             });
-            let access = Access {
-                publish_token: secret(publish),
-                subscribe_token: secret(subscribe),
-                tokens: named.into_iter().collect(),
-                signed,
-                ..Access::default()
-            };
-            Digests::new(&access).of(Ticket::new(ticket))
+            let access =
+                Access { tokens: secrets.map(named).collect(), signed, ..Access::default() };
+            Digests::new(&access).digest(Ticket::new(ticket))
         };
         let ours = ["p", "s", "", "k", "here"];
         assert_eq!(digest(ours, 7), digest(ours, 7));
         assert_ne!(digest(ours, 7), digest(ours, 8));
         for others in [
-            ["p", "", "s", "k", "here"],
+            ["s", "p", "", "k", "here"],
             ["ps", "", "", "k", "here"],
             ["p", "s", "n", "k", "here"],
             ["p", "s", "", "l", "here"],

@@ -4,35 +4,34 @@ use subtle::ConstantTimeEq;
 
 use crate::config::Secret;
 
-/// The most bytes of a token. A comparison always looks at this many.
+/// Maximum bytes of a token. A comparison always examines this many.
 const TOKEN_BYTES_MAX: usize = 256;
 
-/// A secret, padded for comparing. So the time does not depend on where two secrets differ, nor
-/// on the length of this one. It depends only on the length of the presented one, which its
-/// sender knows.
+/// A secret, padded for comparison. The time depends neither on where two secrets differ nor on the length of this one,
+/// only on the length of the presented one, which its sender knows.
 pub(super) struct Token {
     padded: [u8; TOKEN_BYTES_MAX],
     length: usize,
 }
 
 impl Token {
-    /// Takes a token.
+    /// Returns a token.
     ///
     /// # Errors
-    /// What is wrong with a token that is empty, too long, or not allowed in a header.
+    /// When the token is empty, too long, or not allowed in a header.
     pub(super) fn new(secret: &Secret) -> Result<Self, String> {
         let bytes = secret.as_bytes();
         if bytes.is_empty() {
-            return Err("a token has at least one character".into());
+            return Err("the secret is empty: make one with `openssl rand -hex 32`".into());
         }
         if !bytes.iter().all(u8::is_ascii_graphic) {
-            return Err("a token is of visible ASCII characters, without spaces".into());
+            return Err("the secret has spaces, or is not visible ASCII: choose another one".into());
         }
-        let too_long = || format!("a token has at most {TOKEN_BYTES_MAX} characters");
+        let too_long = || format!("the secret has over {TOKEN_BYTES_MAX} characters: shorten it");
         Self::padded(bytes).ok_or_else(too_long)
     }
 
-    /// Whether the presented token is this one.
+    /// Returns whether the presented token is this one.
     pub(super) fn is(&self, presented: &[u8]) -> bool {
         let Some(presented) = Self::padded(presented) else { return false };
         let same = self.padded.ct_eq(&presented.padded) & self.length.ct_eq(&presented.length);
@@ -46,7 +45,7 @@ impl Token {
     }
 }
 
-/// The token in `Bearer TOKEN` (RFC 6750 §2.1); `None` of another scheme.
+/// Returns the token in `Bearer TOKEN` (RFC 6750 §2.1); `None` for another scheme.
 pub(super) fn bearer(credentials: &[u8]) -> Option<&[u8]> {
     let end = credentials.iter().position(|&byte| byte == b' ').unwrap_or(credentials.len());
     let (scheme, token) = credentials.split_at(end);

@@ -1,4 +1,4 @@
-//! What one connection holds of answers that its client has not read.
+//! One connection's unread answers.
 
 use std::sync::{
     Arc,
@@ -8,18 +8,18 @@ use std::sync::{
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-/// Whose connection holds answers.
+/// The owner of a connection with answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccountOwner {
-    /// One that HTTP serves: its task ends it.
+    /// HTTP: its task closes the connection.
     Http,
     /// A subscriber, by its place in the slab.
     Subscriber(u32),
 }
 
-/// Bytes, counted by the thread of one shard alone. It is atomic because what owns a
-/// [`Bytes`] must be able to move to other threads; nothing else adds or subtracts at the same
-/// time. So a load and a store are enough, and cost a fraction of a locked instruction.
+/// Bytes, counted by the thread of one shard alone. Atomic because the owner of a [`Bytes`] must be able to move to
+/// other threads; no two threads add or subtract at the same time. A load and a store therefore suffice, and cost a
+/// fraction of a locked instruction.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicUsize);
 
@@ -37,21 +37,21 @@ impl Count {
     }
 }
 
-/// What one connection holds of answers.
+/// One connection's unread answers.
 #[derive(Debug)]
 pub(crate) struct AnswerAccount {
     pub(crate) owner: AccountOwner,
-    /// What all connections hold together, without those that were evicted.
+    /// The total of all connections, without evicted ones.
     all: Arc<Count>,
     /// Memory, in bytes.
     held: Count,
-    /// Pending bytes: its client has asked for them and not read them, wherever they are.
+    /// Pending bytes: requested by the client and unread, wherever they are.
     pending: Count,
-    /// All bytes that its client has read since the start.
+    /// All bytes that the client has read since the start.
     taken: Count,
     is_tracked: AtomicBool,
     is_evicted: AtomicBool,
-    /// Signals its task that the connection must end.
+    /// Tells its task to close the connection.
     evicted: Notify,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Charge {
 }
 
 impl AnswerAccount {
-    /// An account that holds nothing yet. What it holds also counts in `all`.
+    /// Returns an empty account. Its bytes also count in `all`.
     pub(super) fn new(owner: AccountOwner, all: &Arc<Count>) -> Self {
         Self {
             owner,
@@ -78,12 +78,12 @@ impl AnswerAccount {
         }
     }
 
-    /// Waits until its connection must end.
+    /// Waits until the connection must close.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Makes its task end the connection.
+    /// Makes the task close the connection.
     pub(crate) fn end(&self) {
         self.evicted.notify_one();
     }
@@ -95,8 +95,8 @@ impl AnswerAccount {
         Charge { account: Arc::clone(self), held, pending }
     }
 
-    /// Sets the bytes held now and adds the bytes read since the last call. Nothing is pending.
-    /// Used for a subscriber: its connection checks itself whether its peer reads enough.
+    /// Sets the held bytes and adds the bytes read since the last call; no bytes are pending. For a subscriber, whose
+    /// connection itself checks that its peer reads enough.
     pub(crate) fn set(&self, held: usize, taken: usize) {
         self.add(held);
         self.sub(self.held() - held);
@@ -119,14 +119,14 @@ impl AnswerAccount {
         self.is_evicted.load(Relaxed)
     }
 
-    /// Sets whether it is watched from now on. Returns whether it was until now.
+    /// Sets whether it is tracked. Returns whether it was until now.
     pub(crate) fn set_tracked(&self, is_tracked: bool) -> bool {
         let was_tracked = self.is_tracked.load(Relaxed);
         self.is_tracked.store(is_tracked, Relaxed);
         was_tracked
     }
 
-    /// Stops counting it. Returns whether it was counted until now.
+    /// Stops counting it. Returns whether it counted until now.
     pub(crate) fn leave(&self) -> bool {
         let was_there = !self.is_evicted.swap(true, Relaxed);
         if was_there {

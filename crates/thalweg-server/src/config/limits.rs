@@ -12,7 +12,7 @@ pub(crate) const SUGGESTED_BYTES_MAX: usize = 32;
 /// tenth of this.
 pub(crate) const RUN_FILE_BYTES: u64 = 32 << 20;
 
-/// The share of the pending bytes that a client must read within `stall`: a quarter. Without
+/// The share of the pending bytes that a client must read within `write_timeout`: a quarter. Without
 /// this a client that reads a few bytes now and then could keep an answer, or a frame, for any
 /// time. For an answer of 4 MiB it is 35 kB a second with the default.
 const MIN_READ_DIVISOR: usize = 4;
@@ -43,8 +43,8 @@ pub(crate) const H2_INTERVAL_US: u64 = 2_000;
 /// The shortest time after which an EventSource reconnects, in ms: a server that restarts is back by then.
 pub(crate) const SSE_RETRY_MS_MIN: u64 = 1_000;
 
-/// The longest such time is longer by this, in ms. Each connection has its own, so that the clients of a
-/// server that was cut off return over a second.
+/// The spread of these times, in ms. Each connection has its own time, so that the clients of a server that was cut
+/// off reconnect over a second.
 pub(crate) const SSE_RETRY_SPREAD_MS: u64 = 1_000;
 
 /// The most runs that are listed, the newest ones: a page shows no more.
@@ -54,7 +54,7 @@ pub(crate) const RUNS_LISTED: usize = 1_000;
 /// file.
 pub(crate) const RUNS_LOOKED_AT: usize = 10_000;
 
-/// How long a shard may take in one turn to find out how versions differ from those before, in µs. Those
+/// CPU time that a shard may take in one turn to find out how versions differ from those before, in µs. Those
 /// for which that is not enough go out whole. A document of 165 kB takes half a millisecond.
 pub(crate) const PATCH_US_MAX: u64 = 4_000;
 
@@ -64,71 +64,79 @@ pub(crate) const DEMANDS_MAX: usize = 1024;
 /// Fetched documents that wait for a shard. Above this fetches wait, within their limits.
 pub(crate) const FETCHED_MAX: usize = 64;
 
-/// Messages that wait for the backend: above this they wait on their shard.
+/// Records that wait for a broker: above this they wait on their shard.
 pub(crate) const STORES_MAX: usize = 1024;
 
-/// What the backend brings, and has not been taken by a shard. Above this the backend waits.
-pub(crate) const FROM_BACKEND_MAX: usize = 256;
+/// Records and restarts that brokers deliver and a shard has not taken. Above this the brokers wait.
+pub(crate) const FROM_BROKER_MAX: usize = 256;
 
-/// Pages that a shard has read back from the backend at a time for its subscribers, and as many for
+/// Backfill pages that a shard reads from each broker at a time for its subscribers, and as many for
 /// queries; others wait.
 pub(crate) const READS_PER_SHARD: usize = 4;
 
 /// Offsets of one topic that readers wait for at a time. Above this they share them.
-pub(crate) const RECALL_OFFSETS_MAX: usize = 256;
+pub(crate) const BACKFILL_OFFSETS_MAX: usize = 256;
 
-/// Reads that wait for the backend: above this they wait on their shard.
+/// Reads that wait for a broker: above this they wait on their shard.
 pub(crate) const READS_MAX: usize = 256;
 
-/// Memory of all that a shard has read back, in bytes. Above this the oldest pages go, and are read
-/// again for whoever still needs them.
-pub(crate) const RECALLED_BYTES_MAX: usize = 64 << 20;
+/// Records that a broker is storing at a time, of all topics. Many more would make it slower, not faster.
+pub(crate) const STORES_IN_FLIGHT_MAX: usize = 4096;
 
-/// The least time for which a topic of a stream pauses before that is written there, in ms, and the time between two such messages of
+/// Pages that a broker is reading at a time, of all topics: each is up to a megabyte on its way here.
+pub(crate) const READS_IN_FLIGHT_MAX: usize = 16;
+
+/// Memory of a shard's backfilled pages, in bytes. Above this the shard drops the oldest pages, and reads
+/// them again for subscribers that still need them.
+pub(crate) const BACKFILL_BYTES_MAX: usize = 64 << 20;
+
+/// The shortest pause of a topic that is written to its stream, in ms, and the least time between two such messages of
 /// one topic: clients choose how long queries wait.
 pub(crate) const PAUSE_MS_MIN: u64 = 200;
 
-/// How long all queries of a shard may take in a turn, in µs, before others get theirs.
+/// The time that all queries of a shard may take in a turn, in µs, before other work gets its turn.
 pub(crate) const QUERIES_US: u64 = 2_000;
 
-/// The part of it in which groups of queries that are over are dropped, in µs. Queries have the rest, and make fewer meanwhile.
+/// The part of [`QUERIES_US`] in which groups of ended queries are dropped, in µs. Running queries have the rest, and
+/// make fewer groups meanwhile.
 pub(crate) const QUERY_DROPS_US: u64 = QUERIES_US / 2;
 
-/// The least time that a query gets when it is its turn, in µs: to begin costs some, of which others' queries are no part.
+/// The least time of a query's turn, in µs: beginning a turn has a cost that does not depend on its length.
 pub(crate) const QUERY_US_MIN: u64 = 250;
 
-/// Steps of a query between two readings of the clock: a step takes 10 ns at most.
+/// Steps of a query between two readings of the clock. Few steps take more than 10 ns.
 pub(crate) const QUERY_STEPS_PER_LOOK: u64 = 4_000;
 
-/// What an event takes besides the steps of its evaluation, as steps: reading it, and its window.
+/// Steps of an event besides those of its evaluation: the server reads it and finds its window.
 pub(crate) const QUERY_EVENT_STEPS: u64 = 50;
 
-/// A shard spends at most one in so many seconds on parsing and planning queries of clients. A client that sends one query after the
-/// other waits, and nobody else does. The longest query takes some milliseconds.
+/// A shard spends at most one in this many seconds on parsing and planning queries of clients. A client that sends one
+/// query after the other waits, and other clients do not. The longest query takes some milliseconds.
 pub(crate) const PLANNING_PART: u64 = 4;
 
-/// Time of planning that a shard may spend at once after a pause, in µs: a page with twenty queries waits for none of them.
+/// The time of planning that a shard may spend at once after a pause, in µs: a page with twenty queries waits for none
+/// of them.
 pub(crate) const PLANNING_BURST_US: u64 = 50_000;
 
-/// Time of planning without a turn of the shard between, in µs: a short query, which takes a tenth of this, is planned in the turn in which
-/// it comes.
+/// The time of planning without a turn of the shard in between, in µs: a short query, which takes a tenth of this, is
+/// planned in the turn in which it comes.
 pub(crate) const PLANNING_UNBROKEN_US: u64 = 1_000;
 
-/// Queries of clients that wait on a shard to be read or planned: a crowd that comes back, of which each has some kilobytes. Above
-/// this they are refused (`busy`).
+/// Queries of clients that wait on a shard to be parsed or planned, each with some kilobytes: many clients may reconnect
+/// at once. Above this they are refused (`busy`).
 pub(crate) const PLANNINGS_WAITING_MAX: usize = 1_024;
 
-/// The same of clients of one address, so that others find room. Loopback is not counted.
+/// Such queries of clients of one address. The limit leaves room for other clients. Loopback is not counted.
 pub(crate) const PLANNINGS_WAITING_PER_ADDRESS: usize = 128;
 
-/// Bytes of events that a query reads in a turn, and of rows that it has made and that are not sealed: what is left waits for the
-/// next one.
+/// Bytes of events that a query reads in a turn, and of its unsealed rows. The rest waits for the next turn.
 pub(crate) const QUERY_BYTES: usize = 1 << 19;
 
-/// Memory that a query may take in before its address's account says whether there is room for it, in bytes.
+/// The memory that a query may take before its address's account is asked for room, in bytes.
 pub(crate) const QUERY_GRAIN_BYTES: usize = 32 << 10;
 
-/// Offsets of a stream that a query goes back at most when it begins: 262,144 messages. Windows that began before are left out.
+/// The most offsets that a query goes back in a stream when it begins: 262,144 messages. Windows that began before are
+/// omitted.
 pub(crate) const REPLAY_OFFSETS_MAX: u64 = 1 << 26;
 
 /// Bytes of events on a shard that wait to be stored. Above this publishes are refused (`busy`):
@@ -143,20 +151,20 @@ pub(crate) const GONE_MAX: usize = 10_000;
 /// that were not seen for longest are verified again.
 pub(crate) const SEEN_TOKENS_MAX: usize = 20_000;
 
-/// A wrong token counts as so many of the tokens that its address may have verified, besides itself.
+/// An invalid token counts as this many verifications of its address, besides its own.
 pub(crate) const WRONG_TOKEN_REQUESTS: u64 = 100;
 
 /// The least time between two requests for the keys of signed tokens, however many tokens name keys
 /// that nobody knows.
 pub(crate) const KEYS_GAP: Duration = Duration::from_secs(10);
 
-/// How long such a request may take.
+/// The timeout of a request for the keys of signed tokens.
 pub(crate) const KEYS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long whoever presents a token of an unknown key waits for it.
+/// How long a client that presents a token of an unknown key waits for the key.
 pub(crate) const KEYS_WAIT: Duration = Duration::from_secs(6);
 
-/// How many may wait for it at a time.
+/// Requests that wait for an unknown key at a time.
 pub(crate) const KEYS_WAITING_MAX: usize = 256;
 
 /// The most bytes of a set of keys: one has some hundred.
@@ -169,7 +177,7 @@ pub(crate) const KEYS_NAMED_MAX: usize = 8;
 /// number must neither take memory nor keep honest ones out.
 pub(crate) const RATED_MAX: usize = 200_000;
 
-/// The most bytes of what an administrator asks for.
+/// The most bytes of an administrator's request body.
 pub(crate) const ADMIN_BODY_BYTES: usize = 4096;
 
 /// Redirects that a fetch follows, all on the host that was configured.
@@ -190,11 +198,10 @@ pub const EMPTY_TOPIC_BYTES: usize = 1_100;
 /// body is known to be larger is answered at once.
 pub(crate) const DISCARDED_BODY_BYTES: usize = 64 << 10;
 
-/// How long that may take for a body of known length: its sender is about to send it.
+/// The time to discard a body of known length: its sender is about to send it.
 pub(crate) const DISCARDED_BODY_WAIT: Duration = Duration::from_secs(2);
 
-/// How long for a body of unknown length: it may belong to a publisher that has nothing to
-/// publish now.
+/// The time to discard a body of unknown length: it may belong to a publisher that has no event to publish now.
 pub(crate) const DISCARDED_STREAM_WAIT: Duration = Duration::from_millis(200);
 
 /// Requests on each shard whose bodies are read and thrown away at a time. Each holds its
@@ -218,14 +225,15 @@ pub(crate) const GATHERED_BYTES: usize = 64 << 10;
 /// no more chunks than this if they are of 60 bytes.
 pub(crate) const REPOLLS_MAX: u32 = 1024;
 
-/// Connections that are told to reconnect leave this far apart on a shard, in µs, if there is time for that: they come back at a rate
-/// that other servers bear.
-pub(crate) const GOODBYE_US: u64 = 2_000;
+/// The time between two connections of a shard that are told to reconnect, in µs, if there is enough time for all:
+/// they reconnect at a rate that other servers bear.
+pub(crate) const RECONNECT_SPACING_US: u64 = 2_000;
 
-/// How long a server has heard nothing of its streams, in µs, before it tells subscribers to reconnect: most outages are shorter.
+/// The time without data from its streams, in µs, after which a server tells subscribers to reconnect: most outages are
+/// shorter.
 pub(crate) const CUT_OFF_AFTER_US: u64 = 5_000_000;
 
-/// They leave within this time, in µs.
+/// The time within which these subscribers are told to reconnect, in µs.
 pub(crate) const CUT_OFF_SPREAD_US: u64 = 5_000_000;
 
 /// Bytes of events that were appended and for which a shard's loop takes its turn at once: a batch of this size is
@@ -244,7 +252,7 @@ pub(crate) const SETTLING_TIME: Duration = Duration::from_millis(1);
 /// they are just closed.
 pub(crate) const REJECTIONS_MAX: usize = 64;
 
-/// How long one of them may take to show its protocol, and to read the reason.
+/// The time that a rejected connection may take to show its protocol, and to read the reason.
 pub(crate) const REJECTION_WAIT: Duration = Duration::from_secs(1);
 
 /// Connections of the admin listener: a handful of scrapers and health checks.
@@ -257,28 +265,27 @@ pub(crate) fn share_of_requests(places: usize) -> usize {
 }
 
 /// Unused tickets of one identity: a megabyte, and more clients than connect within a ticket's
-/// life. Above this the oldest becomes void; where the backend keeps them, no more are issued
+/// life. Above this the oldest becomes void; where the broker keeps them, no more are issued
 /// (`busy`). Each identity has its own limit, or subscribers
 /// could use up all that publishers need.
 pub(crate) const TICKETS_MAX: usize = 10_000;
 
-/// Unused tickets of one subject, which opens tabs. Each is good for half a minute.
+/// Unused tickets of one subject, which opens tabs. Each is valid for half a minute.
 pub(crate) const SUBJECT_TICKETS_MAX: usize = 100;
 
 /// Unused tickets in all: above this none is issued (`busy`).
 pub(crate) const ALL_TICKETS_MAX: usize = 100_000;
 
-/// Tickets at a time that the backend is asked to keep, and as many that it is asked to redeem. Others
-/// wait. Anybody may present what looks like a ticket, and each costs the backend a request. An answer
+/// Tickets at a time that the broker is asked to keep, and as many that it is asked to redeem. Others
+/// wait. Anybody may present what looks like a ticket, and each costs the broker a request. An answer
 /// takes about a millisecond, so these are tens of thousands in a second.
 pub(crate) const TICKETS_UNDER_WAY_MAX: usize = 64;
 
-/// Requests with tickets that wait for that, of either kind: those of many clients that come back at
-/// the same moment. Above this they are refused (`busy`).
+/// Requests of each kind that wait for the broker: many clients may reconnect at the same moment. Above this they are
+/// refused (`busy`).
 pub(crate) const TICKETS_WAITING_MAX: usize = 1024;
 
-/// How long such a request waits for its turn, and for the backend's answer: longer than the backend
-/// itself tries.
+/// The time that such a request waits for its turn and for the broker's answer: longer than the broker itself tries.
 pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(5);
 
 /// Publishes of one WebSocket that wait for other shards: enough that it need not wait for each
@@ -302,7 +309,7 @@ pub(crate) const IDLE_HISTORY_QUERY: Duration = Duration::from_secs(1);
 pub(crate) const SOCKET_READ_BYTES: usize = 64 << 10;
 
 /// All limits of what peers may use. A request above a limit is refused with a code of
-/// `docs/wire.md`, and counted in `/metrics` under this code.
+/// `docs/reference/errors.md`, and counted in `/metrics` under this code.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// All connections, and subscribers and publishers of lines that share one over HTTP/2
@@ -321,7 +328,7 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Time for a request's head to arrive (`slow_request`), for a TLS handshake,
     /// and for HTTP/2's preface: a slower peer is not a usual client.
-    pub head_wait: Duration,
+    pub header_timeout: Duration,
     /// Time that a connection of HTTP/1.1 is kept between two requests, and one of HTTP/2 without a
     /// stream. It is longer than the 60 s for which balancers keep theirs: the end that keeps a
     /// connection for less may end it while the other sends a request on it, and loses the request.
@@ -329,11 +336,11 @@ pub struct Limits {
     /// Time for a body of one event, for one line of a body of lines, and for a WebSocket
     /// message, from its first byte (`slow_request`, close 1008): enough for a largest event
     /// over a slow line.
-    pub body_wait: Duration,
+    pub body_timeout: Duration,
     /// Bytes of an event as published (`event_too_large`, close 1009): an event that is begun
     /// must be received completely.
     pub event_bytes: usize,
-    /// Topics at a time that have events or sources, on the shard that is their home
+    /// Topics at a time that have events or sources, on their owner shard
     /// (`too_many_topics`). Another shard with subscribers to one has a copy of it. Each,
     /// and each of those below, costs at most [`EMPTY_TOPIC_BYTES`] besides its history.
     pub topics: usize,
@@ -345,30 +352,30 @@ pub struct Limits {
     /// /64. Loopback is not counted. A hundredth, which is a megabyte. An office with as many
     /// users who each wait for events of their own is rare.
     pub subscribed_topics_per_address: usize,
-    /// Topics of upstreams that clients of one address may ask for in a second and that nobody
-    /// on their shard has yet (`too_many_from_address`): each may mean a fetch, of whatever key a
-    /// client makes up. Loopback is not counted.
+    /// Topics of upstreams that clients of one address may request per second and that their shard does not have yet
+    /// (`too_many_from_address`): each may cause a fetch, of any key that a client invents.
+    /// Loopback is not counted.
     pub new_fetched_per_address: usize,
     /// Queries of clients that run at a time, until a second or two after their last reader has gone
     /// (`too_many_queries`): each reads all events of a topic, about a quarter of a microsecond for each. As many others are
     /// remembered for ten seconds, which take memory and no time.
     pub queries: usize,
-    /// The same of clients of one address. Loopback is not counted.
+    /// Queries that clients of one address run at a time. Loopback is not counted.
     pub queries_per_address: usize,
-    /// Memory of all queries of clients of one address: their plans, their groups, and rows that are not sealed. One that would have
-    /// more ends (`query_memory`). Queries that are only remembered are forgotten first. Clients on loopback are one address: behind a proxy that is not named as a trusted one
-    /// everybody is. It is two queries with as many groups as there may be, or a hundred with some hundred.
+    /// Memory of all queries of one address's clients: their plans, their groups, and unsealed rows. A query that
+    /// would exceed it ends (`query_memory`). Queries that are only remembered are forgotten first. Clients on
+    /// loopback share one address, and so do all clients behind an untrusted proxy. The default is enough for two
+    /// queries with the most groups, or for a hundred with some hundred groups.
     pub query_bytes_per_address: usize,
     /// Fetches at a time, from all upstreams.
     pub fetches: usize,
-    /// How often one connection may do something, of a client that is counted for its address, or of a
-    /// signed token. Like the two below, they are more than any honest client takes. Who presents a
-    /// token of the configuration is not held to them.
+    /// Rates of one connection whose client counts for its address or has a signed token. Like the two below, they
+    /// are more than any honest client takes. Tokens of the configuration are not counted.
     pub rates_of_connection: Rates,
-    /// The same of all connections and requests of one subject of signed tokens. A page that polls a
-    /// fast topic makes hundreds of requests in a second.
+    /// Rates of all connections and requests of one subject of signed tokens. A page that polls a fast topic makes
+    /// hundreds of requests per second.
     pub rates_of_subject: Rates,
-    /// The same of one address; of IPv6, of one /64. Loopback is not counted.
+    /// Rates of one address; of IPv6, of one /64. Loopback is not counted.
     pub rates_of_address: Rates,
     /// Subscriptions of one connection (`too_many_topics`): one visit checks all of them.
     pub subscriptions: usize,
@@ -392,9 +399,9 @@ pub struct Limits {
     /// ends the connection (CVE-2023-44487).
     pub h2_resets: usize,
     /// Idempotency keys remembered at a time, on each shard.
-    pub retry_keys: usize,
+    pub idempotency_keys: usize,
     /// How long an idempotency key is remembered.
-    pub retry_time: Duration,
+    pub idempotency_window: Duration,
     /// Unsent bytes that the kernel may hold for one subscriber: few, so that a stopped reader
     /// holds little (`TCP_NOTSENT_LOWAT`).
     pub unsent_bytes: usize,
@@ -420,28 +427,28 @@ pub struct Limits {
     /// stalls longest, or that keeps most, is ended (close 4002).
     pub pinned_bytes: usize,
     /// A partly sent frame, or any answer, must make progress within this time (close 4002).
-    pub stall: Duration,
+    pub write_timeout: Duration,
     /// A peer must acknowledge bytes, and open a window that it has closed, within this time
-    /// (`TCP_USER_TIMEOUT`); one to whom nothing is sent is probed (`SO_KEEPALIVE`). A peer that is gone
-    /// without a word is found out within this time and a heartbeat.
+    /// (`TCP_USER_TIMEOUT`); an idle peer is probed (`SO_KEEPALIVE`). The server notices a peer that
+    /// vanished within this time and a heartbeat.
     pub peer_timeout: Duration,
     /// Bytes to one socket in one visit of a walk.
     pub visit_bytes: usize,
     /// Time of one slice of a walk, after which others get their turn.
-    pub walk_slice: Duration,
+    pub delivery_slice: Duration,
     /// Time in one turn for reading what clients send. The rest waits for the next turn, even
     /// in the middle of one client's data.
     pub read_slice: Duration,
     /// Messages that wait for a shard, from all others: batches and sockets.
-    pub mail: usize,
+    pub messages: usize,
     /// Publishes that wait for a shard, each with the events of one read, or one event. They
-    /// are separate from other mail, so that a flood of them delays only publishers.
+    /// are separate from other messages, so that a flood of them delays only publishers.
     pub publishes: usize,
 }
 
 impl Limits {
-    /// These limits, with those of others that may change while a server serves: of connections, of rates, and
-    /// of what one address may begin.
+    /// Returns these limits with the changeable ones of `others`: those of connections, of rates, and of new topics
+    /// per address.
     pub(crate) fn reloaded(&self, others: &Self) -> Self {
         Self {
             connections: others.connections,
@@ -494,9 +501,9 @@ impl Default for Limits {
             connections: 100_000,
             connections_per_address: None,
             head_bytes: 64 << 10,
-            head_wait: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(10),
             keep_alive: Duration::from_secs(75),
-            body_wait: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(30),
             event_bytes: EVENT_BYTES,
             topics: 100_000,
             subscribed_topics: 100_000,
@@ -507,23 +514,23 @@ impl Default for Limits {
             query_bytes_per_address: 16 << 20,
             fetches: 256,
             rates_of_connection: Rates {
-                // It makes none.
-                handshakes: Rate::of(1),
-                commands: Rate::of(1_000),
-                publishes: Rate::of(10_000),
-                bytes: Rate::of(16 << 20),
+                // A connection makes no handshakes after its own.
+                handshakes: Rate::new(1),
+                commands: Rate::new(1_000),
+                publishes: Rate::new(10_000),
+                bytes: Rate::new(16 << 20),
             },
             rates_of_subject: Rates {
-                handshakes: Rate::of(2_000),
-                commands: Rate::of(2_000),
-                publishes: Rate::of(20_000),
-                bytes: Rate::of(32 << 20),
+                handshakes: Rate::new(2_000),
+                commands: Rate::new(2_000),
+                publishes: Rate::new(20_000),
+                bytes: Rate::new(32 << 20),
             },
             rates_of_address: Rates {
-                handshakes: Rate::of(10_000),
-                commands: Rate::of(20_000),
-                publishes: Rate::of(200_000),
-                bytes: Rate::of(256 << 20),
+                handshakes: Rate::new(10_000),
+                commands: Rate::new(20_000),
+                publishes: Rate::new(200_000),
+                bytes: Rate::new(256 << 20),
             },
             subscriptions: SUBSCRIPTIONS,
             history_bytes: 1 << 30,
@@ -531,20 +538,20 @@ impl Default for Limits {
             unfinished_bytes: 64 << 20,
             h2_streams: 256,
             h2_resets: 20,
-            retry_keys: 100_000,
-            retry_time: Duration::from_secs(300),
+            idempotency_keys: 100_000,
+            idempotency_window: Duration::from_secs(300),
             unsent_bytes: 16 << 10,
             send_buffer_bytes: None,
             stream_buffer_bytes: 32 << 10,
             control_bytes: 64 << 10,
             answer_bytes: 8 << 20,
             pinned_bytes: 8 << 20,
-            stall: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             peer_timeout: Duration::from_secs(45),
             visit_bytes: 1 << 20,
-            walk_slice: Duration::from_millis(1),
+            delivery_slice: Duration::from_millis(1),
             read_slice: Duration::from_millis(1),
-            mail: 1024,
+            messages: 1024,
             publishes: 64,
         }
     }

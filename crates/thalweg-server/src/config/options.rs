@@ -2,22 +2,19 @@ use std::time::Duration;
 
 use thalweg_wire::Excerpt;
 
-use super::{
-    limits::SUGGESTED_BYTES_MAX,
-    parse_bytes, parse_duration,
-    rate::{Rate, Rates},
-};
-use thalweg_core::stream::FeedKind;
-
-/// Kinds of topics.
-const KINDS: [&str; 2] = ["log", "value"];
+use super::{limits::SUGGESTED_BYTES_MAX, parse_bytes, parse_duration};
 
 /// `key=value,key=value`: settings whose reader knows the keys.
 #[derive(Debug, Clone, Default)]
 pub struct Options(Vec<(String, String)>);
 
 impl Options {
-    /// Reads `key=value,key=value`; nothing is no options.
+    /// Options of keys and values.
+    pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        Self(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+
+    /// Reads `key=value,key=value`; an empty text has no options.
     ///
     /// # Errors
     /// One sentence naming the part that is no `key=value`.
@@ -64,36 +61,6 @@ impl Options {
     /// A text as it stands.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
-    }
-
-    /// A kind of topics.
-    ///
-    /// # Errors
-    /// One sentence when the value is none.
-    pub fn kind(&self) -> Result<Option<FeedKind>, String> {
-        self.read("kind", |value| match value {
-            "log" => Ok(FeedKind::Log),
-            "value" => Ok(FeedKind::Value),
-            other => Err(format!("{:?}{}", Excerpt(other), nearest(other, &KINDS))),
-        })
-    }
-
-    /// Rates, each in a second; those that are not named are as in `rates`.
-    ///
-    /// # Errors
-    /// One sentence naming the wrong key or value.
-    pub fn rates(&self, rates: Rates) -> Result<Rates, String> {
-        self.check_keys(&["handshakes", "commands", "publishes", "bytes"])?;
-        let rate = |key: &str, number: Option<u64>, rate: Rate| match number {
-            Some(0) => Err(format!("{key}: at least 1 in a second")),
-            number => Ok(number.map_or(rate, Rate::of)),
-        };
-        Ok(Rates {
-            handshakes: rate("handshakes", self.number("handshakes")?, rates.handshakes)?,
-            commands: rate("commands", self.number("commands")?, rates.commands)?,
-            publishes: rate("publishes", self.number("publishes")?, rates.publishes)?,
-            bytes: rate("bytes", self.bytes("bytes")?.map(|bytes| bytes as u64), rates.bytes)?,
-        })
     }
 
     /// A duration.

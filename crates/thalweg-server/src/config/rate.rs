@@ -24,8 +24,8 @@ pub struct Rates {
 const BURST_S: u64 = 10;
 
 impl Rate {
-    /// So many in a second, and ten times as many at once.
-    pub const fn of(per_s: u64) -> Self {
+    /// Returns a rate per second, with bursts of ten times as many.
+    pub const fn new(per_s: u64) -> Self {
         Self { per_s, burst: per_s.saturating_mul(BURST_S) }
     }
 

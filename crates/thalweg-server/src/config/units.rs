@@ -33,7 +33,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// One sentence with an example.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let wrong = || {
-        format!("{:?} is no size: write a number of bytes, or KiB, MiB, as 64KiB", Excerpt(text))
+        format!(
+            "{:?} is no size: write a number of bytes, or KiB, MiB, GiB, as 64KiB",
+            Excerpt(text)
+        )
     };
     let (number, unit) = split_unit(text);
     let number: usize = number.parse().map_err(|_| wrong())?;

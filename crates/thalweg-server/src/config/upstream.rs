@@ -3,13 +3,12 @@ use std::{fmt, time::Duration};
 use http::Uri;
 use thalweg_wire::{Pattern, Topic};
 
-use super::{Limits, Options};
+use super::Limits;
 
-/// What stands for the topic in the URL of an upstream.
+/// The place of the topic in the URL of an upstream.
 const PLACEHOLDER: &str = "{topic}";
 
-/// `PATTERN=URL,key=value,…`: topics that are fetched from an HTTP server while somebody
-/// subscribes to them.
+/// Topics that are fetched from an HTTP server while they have subscribers.
 #[derive(Debug, Clone)]
 pub struct UpstreamConfig {
     /// The topics.
@@ -35,9 +34,9 @@ pub struct UpstreamConfig {
 pub struct Pace {
     /// If the response says nothing.
     pub default: Duration,
-    /// However often it says.
+    /// The shortest interval, even if a response asks for a shorter one.
     pub least: Duration,
-    /// However seldom.
+    /// The longest interval, even if a response asks for a longer one.
     pub most: Duration,
 }
 
@@ -57,32 +56,18 @@ pub struct UpstreamUrl {
 }
 
 impl UpstreamConfig {
-    /// Reads `PATTERN=URL,key=value,…`.
+    /// Topics at a URL, with the usual times and bounds.
     ///
     /// # Errors
-    /// One sentence saying what is wrong.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        // A topic may have an equals sign, and no doubled slash.
-        let begins = ["=http://", "=https://"].into_iter().filter_map(|scheme| text.find(scheme));
-        let (pattern, rest) = match begins.min() {
-            Some(at) => Some((&text[..at], &text[at + 1..])),
-            None => text.split_once('='),
-        }
-        .ok_or(
-            "an upstream is PATTERN=URL,key=value,…, for instance \
-             matchesfeed/**=http://127.0.0.1:9000/{topic}",
-        )?;
-        let (url, options) = rest.split_once(',').unwrap_or((rest, ""));
-        let pattern: Pattern =
-            pattern.parse().map_err(|error| format!("pattern {pattern:?}: {error}"))?;
-        let url = UpstreamUrl::parse(url).map_err(|error| format!("{url:?}: {error}"))?;
+    /// The pattern matches several topics, and the URL has no place for the topic.
+    pub fn new(pattern: Pattern, url: UpstreamUrl) -> Result<Self, String> {
         if url.after.is_none() && pattern.as_str().contains('*') {
             return Err(format!(
-                "{pattern} means several topics: say where the topic comes in the URL, as \
-                 http://127.0.0.1:9000/{{topic}}"
+                "{pattern} matches several topics: write {PLACEHOLDER} in the URL, as in \
+                 http://127.0.0.1:9000/{PLACEHOLDER}"
             ));
         }
-        let upstream = Self {
+        Ok(Self {
             pattern,
             url,
             pace: Pace::default(),
@@ -91,43 +76,7 @@ impl UpstreamConfig {
             body_bytes: Limits::default().event_bytes,
             linger: Duration::from_secs(5),
             remember: Duration::from_secs(60),
-        };
-        upstream.apply(&Options::parse(options)?)
-    }
-
-    fn apply(mut self, options: &Options) -> Result<Self, String> {
-        options.check_keys(&[
-            "max-age",
-            "least",
-            "most",
-            "timeout",
-            "in-flight",
-            "max-body",
-            "linger",
-            "remember",
-        ])?;
-        let read = |key: &str, place: &mut Duration, least: Duration| {
-            let Some(time) = options.duration(key)? else { return Ok(()) };
-            *place = time;
-            if time < least { Err(format!("{key}: at least {least:?}")) } else { Ok(()) }
-        };
-        let millisecond = Duration::from_millis(1);
-        read("max-age", &mut self.pace.default, millisecond)?;
-        read("least", &mut self.pace.least, millisecond)?;
-        read("most", &mut self.pace.most, millisecond)?;
-        read("timeout", &mut self.timeout, millisecond)?;
-        read("linger", &mut self.linger, Duration::ZERO)?;
-        read("remember", &mut self.remember, millisecond)?;
-        if self.pace.most < self.pace.least {
-            return Err("most: not below least".to_owned());
-        }
-        if let Some(in_flight) = options.number("in-flight")? {
-            self.in_flight = in_flight.clamp(1, 10_000) as usize;
-        }
-        if let Some(bytes) = options.bytes("max-body")? {
-            self.body_bytes = bytes;
-        }
-        Ok(self)
+        })
     }
 }
 
@@ -142,20 +91,26 @@ impl Default for Pace {
 }
 
 impl UpstreamUrl {
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a URL with a place for the topic.
+    ///
+    /// # Errors
+    /// One sentence saying what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
         // With a topic in its place it is a URL like any other.
         let uri: Uri = text
             .replacen(PLACEHOLDER, "topic", 1)
             .parse()
-            .map_err(|error| format!("not a URL ({error}): write it as http://host/{{topic}}"))?;
+            .map_err(|error| format!("not a URL ({error}): write it as http://host/path"))?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err("an upstream is reached over http or https".to_owned()),
+            _ => return Err("begin the URL with http:// or https://".to_owned()),
         };
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
-            return Err("a URL with a name and a password is not taken: they would show".to_owned());
+            return Err(
+                "remove the name and the password from the URL: logs would show them".to_owned()
+            );
         }
         let host = uri.host().filter(|host| !host.is_empty()).ok_or("it names no host")?;
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
@@ -170,7 +125,7 @@ impl UpstreamUrl {
         if path.split('/').any(is_dots) {
             return Err("a path with . or .. as a segment: say where it leads".to_owned());
         }
-        // What follows scheme and authority, as it was written.
+        // The rest after scheme and authority, unchanged.
         let (_, rest) = text.split_once("://").unwrap_or(("", text));
         let rest = rest
             .strip_prefix(authority)
@@ -240,10 +195,14 @@ impl fmt::Display for UpstreamUrl {
 mod tests {
     use super::*;
 
+    fn upstream(pattern: &str, url: &str) -> Result<UpstreamConfig, String> {
+        UpstreamConfig::new(pattern.parse().unwrap(), UpstreamUrl::parse(url)?)
+    }
+
     #[test]
     fn a_topic_has_its_place_in_the_url() {
         let check = |url: &str, authority: &str, target: &str| {
-            let upstream = UpstreamConfig::parse(&format!("a/**={url}")).unwrap();
+            let upstream = upstream("a/**", url).unwrap();
             let topic = "a/b.c/d".parse().unwrap();
             assert_eq!(upstream.url.target(&topic), target);
             assert_eq!(upstream.url.authority(), authority);
@@ -254,48 +213,29 @@ mod tests {
         check("http://[::1]:9000/?key={topic}&x=%2F", "[::1]:9000", "/?key=a/b.c/d&x=%2F");
         check("http://h?key={topic}", "h", "/?key=a/b.c/d");
         let named = |url: &str, topic: &str| {
-            UpstreamConfig::parse(&format!("**={url}")).unwrap().url.target(&topic.parse().unwrap())
+            upstream("**", url).unwrap().url.target(&topic.parse().unwrap())
         };
         assert_eq!(named("http://h/{topic}", "a|b/c@d:e+f=g"), "/a%7Cb/c@d:e%2Bf=g");
         assert_eq!(named("http://h/?k={topic}", "a|b/c@d:e+f=g"), "/?k=a%7Cb/c@d:e%2Bf%3Dg");
-        let equals = UpstreamConfig::parse("a=b/*=http://h/{topic}?x=http://y").unwrap();
-        assert_eq!(equals.pattern.as_str(), "a=b/*");
-        let one = UpstreamConfig::parse("all=http://h/list").unwrap();
+        let one = upstream("all", "http://h/list").unwrap();
         assert_eq!(one.url.target(&"all".parse().unwrap()), "/list");
     }
 
     #[test]
-    fn settings_follow_the_url() {
-        let text = "a/*=http://h/{topic},max-age=2s,least=1s,most=1m,in-flight=3,max-body=2KiB";
-        let upstream = UpstreamConfig::parse(text).unwrap();
-        let pace = Pace {
-            default: Duration::from_secs(2),
-            least: Duration::from_secs(1),
-            most: Duration::from_secs(60),
+    fn a_url_that_leads_elsewhere_is_refused() {
+        let check = |url: &str, words: &str| {
+            let error = upstream("a/**", url).unwrap_err();
+            assert!(error.contains(words), "{url}: {error}");
         };
-        assert_eq!((upstream.pace, upstream.in_flight, upstream.body_bytes), (pace, 3, 2 << 10));
-    }
-
-    #[test]
-    fn what_leads_elsewhere_is_refused() {
-        let check = |text: &str, words: &str| {
-            let error = UpstreamConfig::parse(text).unwrap_err();
-            assert!(error.contains(words), "{text}: {error}");
-        };
-        check("a/**", "PATTERN=URL");
-        check("a/**x=http://h/{topic}", "pattern");
-        check("a/**=http://h/", "several topics");
-        check("a/**=http://h/{topic}/{topic}", "once");
-        check("a/**=http://h/{id}/{topic}", "braces");
-        check("a/**=ftp://h/{topic}", "http or https");
-        check("a/**=h/{topic}", "URL");
-        check("a/**=http://user:word@h/{topic}", "password");
-        check("a/**=http://h/x/../{topic}", "segment");
-        check("a/**=http://h/x/%2E%2e/{topic}", "segment");
-        check("a/**=http://h/{topic}#x", "#");
-        check("a=http://{topic}/", "path");
-        check("a/**=http://h/{topic},max-ages=1s", "max-age");
-        check("a/**=http://h/{topic},least=9s,most=1s", "least");
-        check("a/**=http://h/{topic},timeout=0", "timeout");
+        check("http://h/", "several topics");
+        check("http://h/{topic}/{topic}", "once");
+        check("http://h/{id}/{topic}", "braces");
+        check("ftp://h/{topic}", "http:// or https://");
+        check("h/{topic}", "URL");
+        check("http://user:word@h/{topic}", "password");
+        check("http://h/x/../{topic}", "segment");
+        check("http://h/x/%2E%2e/{topic}", "segment");
+        check("http://h/{topic}#x", "#");
+        check("http://{topic}/", "path");
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use super::Address;
 
-/// Counts for each address: its connections, or the topics that it has created by subscribing.
+/// Counts per address: its connections, or the topics that it has created by subscribing.
 #[derive(Debug)]
 pub(crate) struct AddressCounts {
     of_one_address: AtomicUsize,
@@ -16,18 +16,17 @@ pub(crate) struct AddressCounts {
 }
 
 impl AddressCounts {
-    /// Each address may have at most `of_one_address`.
+    /// Allows each address at most `of_one_address`.
     pub(crate) fn new(of_one_address: usize) -> Self {
         Self { of_one_address: of_one_address.into(), by_address: Mutex::default() }
     }
 
-    /// Each address may have so many from now on. What it has, it keeps.
+    /// Changes the limit. Existing counts stay.
     pub(crate) fn change(&self, of_one_address: usize) {
         self.of_one_address.store(of_one_address, Relaxed);
     }
 
-    /// Counts one more for an address, until it is given back. `false` if the address has
-    /// reached its limit.
+    /// Counts one for an address, until it is given back. Returns `false` at the limit.
     pub(crate) fn take(&self, address: Address) -> bool {
         let mut by_address = self.lock();
         let count = by_address.get(&address).copied().unwrap_or(0);
@@ -38,13 +37,13 @@ impl AddressCounts {
         is_taken
     }
 
-    /// Whether an address has reached its limit.
+    /// Returns whether an address has reached its limit.
     pub(crate) fn is_exhausted(&self, address: Address) -> bool {
         let most = self.of_one_address.load(Relaxed);
         self.lock().get(&address).is_some_and(|count| *count >= most)
     }
 
-    /// Counts one fewer.
+    /// Gives one back.
     pub(crate) fn give_back(&self, address: Address) {
         if let Entry::Occupied(mut count) = self.lock().entry(address) {
             *count.get_mut() -= 1;
@@ -66,7 +65,8 @@ mod tests {
     #[test]
     fn what_is_given_back_can_be_taken_again() {
         let shares = AddressCounts::new(1);
-        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| Address::of(ip.parse().unwrap()));
+        let [one, other] =
+            ["192.0.2.1", "192.0.2.2"].map(|ip| Address::from_ip(ip.parse().unwrap()));
         assert!(shares.take(one));
         assert!(!shares.take(one));
         assert!(shares.is_exhausted(one) && !shares.is_exhausted(other));

@@ -8,14 +8,14 @@ use std::{
 
 use super::Address;
 
-/// Counts for each address what it begins in a second. A second later all counts are gone.
+/// Counts per address and second. A new second clears all counts.
 #[derive(Debug)]
 pub(crate) struct AddressRates {
     of_one_address: AtomicUsize,
     current: Mutex<Second>,
 }
 
-/// A second, and what was counted in it.
+/// A second, and its counts.
 #[derive(Debug, Default)]
 struct Second {
     number: u64,
@@ -23,22 +23,22 @@ struct Second {
 }
 
 impl AddressRates {
-    /// Each address may begin at most `of_one_address` in a second.
+    /// Allows each address at most `of_one_address` per second.
     pub(crate) fn new(of_one_address: usize) -> Self {
         Self { of_one_address: of_one_address.into(), current: Mutex::default() }
     }
 
-    /// Each address may begin so many in a second from now on.
+    /// Changes the limit per second.
     pub(crate) fn change(&self, of_one_address: usize) {
         self.of_one_address.store(of_one_address, Relaxed);
     }
 
-    /// Counts one more for an address. `false` if it has begun as many in this second as it may.
+    /// Counts one for an address. Returns `false` at this second's limit.
     pub(crate) fn take(&self, address: Address, now_us: u64) -> bool {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let number = now_us / 1_000_000;
         if current.number != number {
-            // The memory of a crowd is not kept.
+            // Frees memory after many addresses.
             *current = Second { number, by_address: HashMap::new() };
         }
         let count = current.by_address.entry(address).or_default();
@@ -55,7 +55,8 @@ mod tests {
     #[test]
     fn an_address_has_its_number_in_each_second() {
         let rates = AddressRates::new(2);
-        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| Address::of(ip.parse().unwrap()));
+        let [one, other] =
+            ["192.0.2.1", "192.0.2.2"].map(|ip| Address::from_ip(ip.parse().unwrap()));
         let at = |address, now_us| rates.take(address, now_us);
         assert_eq!([at(one, 0), at(one, 1), at(one, 2), at(other, 3)], [true, true, false, true]);
         assert!(!at(one, 999_999));

@@ -1,9 +1,8 @@
-//! The client that a trusted proxy names: `X-Forwarded-For`, which most proxies write, and
-//! `Forwarded` (RFC 7239).
+//! The client that a trusted proxy names: `X-Forwarded-For`, which most proxies write, and `Forwarded` (RFC 7239).
 //!
-//! Each proxy appends the address that the request came from, so the entries of trusted proxies
-//! are at the end. The list is read from the end, past all trusted proxies. The first address
-//! that is not trusted is the client. The client may have invented everything before it.
+//! Each proxy appends the address that the request came from: the entries of trusted proxies are at the end. The parser
+//! reads the list from the end, past all trusted proxies. The first address that is not trusted is the client. The
+//! client may have invented everything before it.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -19,44 +18,45 @@ use crate::{config::Network, refusal::Refusal};
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// What a request through trusted proxies says about its client. Empty for any other request.
+/// The client of a request through trusted proxies. Empty for any other request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forwarded {
     /// The client's address; `None` if no proxy names one.
     pub(super) address: Option<Address>,
-    /// Whether the client used TLS, if a proxy says this.
+    /// Whether the client used TLS, if a proxy reports it.
     pub(crate) is_https: Option<bool>,
 }
 
 /// The path of a request, as far as trusted proxies report it.
 #[derive(Debug, Default)]
 struct ProxyChain<'a> {
-    /// The farthest address that is known.
+    /// The farthest known address.
     farthest: Option<IpAddr>,
-    /// It is not a trusted proxy's.
+    /// Whether it is not a trusted proxy's.
     is_client: bool,
-    /// The hop before it is hidden, or cannot be read.
+    /// Whether the hop before it is hidden or unreadable.
     is_hidden: bool,
     /// The protocol that the proxy reports.
     proto: Option<&'a str>,
 }
 
-/// One hop as a proxy reports it: the address it was asked from, and the protocol.
+/// One hop as a proxy reports it: the peer's address, and the protocol.
 type Proxy<'a> = (Option<IpAddr>, Option<&'a str>);
 
 impl Forwarded {
-    /// Reads what a trusted proxy sent.
+    /// Parses a trusted proxy's headers.
     ///
     /// # Errors
-    /// `BadParameter` if the two headers name different clients: the proxy writes one of them,
-    /// and the client has invented the other. If one header hides its client, neither is used.
+    /// `BadParameter` if the two headers name different clients: the proxy writes one of them, and the client has
+    /// invented the other. If one header hides its client, neither is used.
     pub(super) fn read(headers: &HeaderMap, trusted: &[Network]) -> Result<Self, Refusal> {
         let x_forwarded = headers.get_all(X_FORWARDED_FOR);
         let addresses = from_the_end(x_forwarded, ',').map(|hop| (address(hop), None));
         let x_forwarded = ProxyChain::walk(addresses, trusted);
         let elements = from_the_end(headers.get_all(FORWARDED), ',').map(element);
         let forwarded = ProxyChain::walk(elements, trusted);
-        let [one, other] = [&x_forwarded, &forwarded].map(|path| path.farthest.map(Address::of));
+        let [one, other] =
+            [&x_forwarded, &forwarded].map(|path| path.farthest.map(Address::from_ip));
         let is_both = headers.contains_key(X_FORWARDED_FOR) && headers.contains_key(FORWARDED);
         let address = match (x_forwarded.is_client, forwarded.is_client) {
             // The proxy may have written the hidden one, and the client the other.
@@ -77,7 +77,7 @@ impl Forwarded {
 }
 
 impl<'a> ProxyChain<'a> {
-    /// Reads hops, the nearest first. A hop that cannot be read hides those before it.
+    /// Reads hops, the nearest first. An unreadable hop hides those before it.
     fn walk(hops: impl Iterator<Item = Proxy<'a>>, trusted: &[Network]) -> Self {
         let mut path = Self::default();
         for (address, proto) in hops {
@@ -96,13 +96,13 @@ impl<'a> ProxyChain<'a> {
     }
 }
 
-/// The parts of a header's values, the last one first. So the text before cannot change how a
-/// proxy's part is read, not even with an open quote.
+/// Returns the parts of a header's values, the last one first: earlier text cannot change how a proxy's part is read,
+/// not even with an open quote.
 fn from_the_end<'a>(
     values: GetAll<'a, http::HeaderValue>,
     separator: char,
 ) -> impl Iterator<Item = &'a str> {
-    // A value that is not text counts as one part that cannot be read.
+    // A value that is not text counts as one unreadable part.
     let texts = values.into_iter().rev().map(|value| value.to_str().unwrap_or_default());
     texts.flat_map(move |text| unquoted_parts(text, separator))
 }
@@ -116,7 +116,7 @@ fn unquoted_parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
     parts.map(str::trim)
 }
 
-/// An element of `Forwarded` (RFC 7239 §4): `for=…;proto=…`, in any order.
+/// Parses an element of `Forwarded` (RFC 7239 §4): `for=…;proto=…`, in any order.
 fn element(text: &str) -> Proxy<'_> {
     let (mut client, mut proto) = (None, None);
     for pair in unquoted_parts(text, ';') {
@@ -131,8 +131,7 @@ fn element(text: &str) -> Proxy<'_> {
     (client, proto)
 }
 
-/// An address, with a port or without (RFC 7239 §6). `unknown` and names that hide an address
-/// give `None`.
+/// Parses an address, with a port or without (RFC 7239 §6). `unknown` and names that hide an address give `None`.
 fn address(text: &str) -> Option<IpAddr> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
@@ -172,15 +171,15 @@ mod tests {
         Forwarded::read(&headers(lines), &trusted)
     }
 
-    fn of(text: &str) -> Option<Address> {
-        (!text.is_empty()).then(|| Address::of(text.parse().unwrap()))
+    fn address(text: &str) -> Option<Address> {
+        (!text.is_empty()).then(|| Address::from_ip(text.parse().unwrap()))
     }
 
     #[test]
     fn the_client_is_the_first_from_the_end_that_is_no_proxy() {
         let check = |name: &'static str, values: &[&str], expected: &str| {
             let lines: Vec<_> = values.iter().map(|value| (name, *value)).collect();
-            assert_eq!(read(&lines).unwrap().address, of(expected), "{name}: {values:?}");
+            assert_eq!(read(&lines).unwrap().address, address(expected), "{name}: {values:?}");
         };
         let x = "x-forwarded-for";
         check(x, &[], "");
@@ -194,7 +193,7 @@ mod tests {
         check(x, &["[2001:db8::1]:47"], "2001:db8::");
         check(x, &["[2001:db8::1]"], "2001:db8::");
         check(x, &["::ffff:10.0.0.1, 192.0.2.1, ::ffff:10.0.0.1"], "192.0.2.1");
-        // A part that cannot be read hides those before it.
+        // An unreadable part hides those before it.
         check(x, &["192.0.2.1, garbage, 10.0.0.1"], "10.0.0.1");
         check(x, &["192.0.2.1,"], "");
         check(x, &["192.0.2.1, [2001:db8::1"], "");
@@ -212,7 +211,7 @@ mod tests {
         check(f, &["for=192.0.2.1, for=unknown"], "");
         check(f, &["for=192.0.2.1, for=_hidden, for=10.0.0.1"], "10.0.0.1");
         check(f, &["for=192.0.2.1, proto=https"], "");
-        // A quote that the client has left open does not hide what is appended.
+        // A quote that the client has left open does not hide appended parts.
         check(f, &["for=\"198.51.100.1, for=192.0.2.1"], "192.0.2.1");
         check(f, &["for=\"a\\\", for=192.0.2.1"], "192.0.2.1");
         check(f, &["for=\"198.51.100.1, for=10.0.0.1\", for=192.0.2.1"], "192.0.2.1");
@@ -223,7 +222,7 @@ mod tests {
         let check = |x_forwarded_for: &str, forwarded: &str, expected: Option<&str>| {
             let lines = [("x-forwarded-for", x_forwarded_for), ("forwarded", forwarded)];
             let seen = read(&lines).map(|told| told.address).map_err(|refusal| refusal.code);
-            let expected = expected.map(of).ok_or(ErrorCode::BadParameter);
+            let expected = expected.map(address).ok_or(ErrorCode::BadParameter);
             assert_eq!(seen, expected, "{x_forwarded_for} | {forwarded}");
         };
         check("192.0.2.1", "for=192.0.2.1", Some("192.0.2.1"));

@@ -1,4 +1,4 @@
-//! How much memory the queries of one address hold. They run on several shards.
+//! The memory of queries per address, across shards.
 
 use std::{
     collections::HashMap,
@@ -10,8 +10,8 @@ use std::{
 
 use crate::connection_limits::Address;
 
-/// The memory of the queries of each address that has some. Clients on loopback are one address: behind a proxy that is not
-/// named as a trusted one everybody is.
+/// The memory of the queries of each address with queries. Clients on loopback share one address, and so do all clients
+/// behind an untrusted proxy.
 #[derive(Debug)]
 pub(crate) struct QueryMemory {
     by_address: Mutex<HashMap<Option<Address>, Weak<Account>>>,
@@ -25,10 +25,10 @@ struct Account {
     bytes_max: usize,
 }
 
-/// One query's share of it.
+/// One query's share.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryShare {
-    /// `None`: a query of the configuration, which is of no address.
+    /// `None`: a query of the configuration, which belongs to no address.
     account: Option<Arc<Account>>,
     bytes: usize,
 }
@@ -38,12 +38,12 @@ impl QueryMemory {
         Self { by_address: Mutex::default(), bytes_max }
     }
 
-    /// A share of an address, without memory yet.
+    /// Returns an empty share of an address.
     pub(crate) fn share(&self, address: Option<Address>) -> MemoryShare {
         let mut accounts = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         let known = accounts.get(&address).and_then(Weak::upgrade);
         let account = known.unwrap_or_else(|| {
-            // Those that are gone are few: each had a query.
+            // Few accounts are unused: each had a query.
             accounts.retain(|_, account| account.strong_count() > 0);
             let account =
                 Arc::new(Account { bytes: AtomicUsize::new(0), bytes_max: self.bytes_max });
@@ -55,12 +55,12 @@ impl QueryMemory {
 }
 
 impl MemoryShare {
-    /// Another one of the same address.
+    /// Returns another empty share of the same address.
     pub(crate) fn sibling(&self) -> Self {
         Self { account: self.account.clone(), bytes: 0 }
     }
 
-    /// Whether it is of the same address.
+    /// Returns whether it is of the same address.
     pub(crate) fn is_sibling(&self, other: &Self) -> bool {
         match (&self.account, &other.account) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
@@ -72,7 +72,7 @@ impl MemoryShare {
         self.bytes
     }
 
-    /// It holds so much now. `false`: that is more than its address may have, and it stays as it was.
+    /// Sets the bytes of the share. Returns `false` if that exceeds the address's limit; the share is then unchanged.
     #[must_use]
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         if let Some(account) = &self.account {
@@ -95,7 +95,7 @@ impl MemoryShare {
 
 impl Drop for MemoryShare {
     fn drop(&mut self) {
-        // To shrink is always possible.
+        // Shrinking always succeeds.
         let _ = self.set(0);
     }
 }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn all_queries_of_an_address_have_one_bound_and_what_is_dropped_is_free_again() {
         let memory = QueryMemory::new(100);
-        let address = |last: u8| Some(Address::of(std::net::IpAddr::from([192, 0, 2, last])));
+        let address = |last: u8| Some(Address::from_ip(std::net::IpAddr::from([192, 0, 2, last])));
         let (mut one, mut two) = (memory.share(address(1)), memory.share(address(1)));
         assert!(one.set(60) && two.set(40) && !two.set(41) && !one.set(61));
         assert_eq!((one.bytes(), two.bytes()), (60, 40));

@@ -1,4 +1,4 @@
-//! The body of a response as it comes: decoded, and never larger than it may be. Pure.
+//! The body of a response as it arrives: decoded, and bounded. Pure.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use brotli_decompressor::DecompressorWriter;
 use flate2::write::MultiGzDecoder;
 use http::{HeaderMap, header};
 
-/// What an upstream is told that we read (RFC 9110 §12.5.3).
+/// The accepted codings (RFC 9110 §12.5.3).
 pub(super) const ACCEPTED: &str = "gzip, br";
 
 /// Memory of a brotli decoder besides its window.
@@ -15,38 +15,38 @@ const BROTLI_BUFFER_BYTES: usize = 4096;
 /// A body that is being read.
 pub(super) struct Body {
     decoder: Decoder,
-    /// Bytes received, as they were sent.
+    /// Received bytes, before decoding.
     pub(super) received: usize,
 }
 
-/// Why a body is not taken.
+/// The reason why a body is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyError {
-    /// It is larger than it may be.
+    /// The body exceeds the size limit.
     TooLarge,
-    /// It is not in the coding that it says, or in one that we do not read.
+    /// The body is not in its declared coding, or the coding is not supported.
     Coding,
 }
 
 enum Decoder {
     Plain(Bounded),
-    // Decoders hold tables. A body of gzip may have several members (RFC 1952 §2.2), as servers make
-    // them that compress piece by piece, or cut what they serve from files.
+    // Decoders hold tables. A body of gzip may have several members (RFC 1952 §2.2) from servers that compress piece by
+    // piece or concatenate files.
     Gzip(Box<MultiGzDecoder<Bounded>>),
     Brotli(Box<DecompressorWriter<Bounded>>),
 }
 
-/// Memory that refuses to grow further.
+/// Memory with a limit.
 struct Bounded {
     bytes: Vec<u8>,
     bytes_max: usize,
 }
 
 impl Body {
-    /// The body of a response with these headers, decoded at most `bytes_max` long.
+    /// Returns a reader for a response with these headers, decoded at most `bytes_max` long.
     ///
     /// # Errors
-    /// When it is in a coding that is not read.
+    /// When the coding is not supported.
     pub(super) fn new(headers: &HeaderMap, bytes_max: usize) -> Result<Self, BodyError> {
         let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
         let coding = codings.next().map_or(Ok("identity"), |coding| coding.to_str());
@@ -63,10 +63,10 @@ impl Body {
         Ok(Self { decoder, received: 0 })
     }
 
-    /// Takes a piece of it. However much it inflates to, it ends at the bound.
+    /// Adds a piece. Decoding stops at the bound, however far the piece inflates.
     ///
     /// # Errors
-    /// When it is too large, or not in its coding.
+    /// When the body is too large, or not in its coding.
     pub(super) fn push(&mut self, piece: &[u8]) -> Result<(), BodyError> {
         self.received += piece.len();
         let decoder: &mut dyn Write = match &mut self.decoder {
@@ -77,10 +77,10 @@ impl Body {
         decoder.write_all(piece).map_err(|error| self.reason(&error))
     }
 
-    /// All of it.
+    /// Returns the whole body.
     ///
     /// # Errors
-    /// When it ends too early, or its checksum is wrong.
+    /// When the body ends too early, or its checksum is wrong.
     pub(super) fn finish(mut self) -> Result<Vec<u8>, BodyError> {
         let finished = match &mut self.decoder {
             Decoder::Plain(_) => Ok(()),
@@ -91,7 +91,7 @@ impl Body {
         Ok(std::mem::take(&mut self.bounded_mut().bytes))
     }
 
-    /// Decoders pass on what the memory says in their own ways: it is full or it is not.
+    /// Decoders wrap the memory's error in their own ways: whether it is full tells the reason.
     fn reason(&self, _: &io::Error) -> BodyError {
         let bounded = self.bounded();
         if bounded.bytes.len() > bounded.bytes_max {
@@ -120,7 +120,7 @@ impl Body {
 
 impl Write for Bounded {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        // One byte too many says that there were more.
+        // One byte too many shows that there were more.
         let room = (self.bytes_max + 1).saturating_sub(self.bytes.len());
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         match self.bytes.len() > self.bytes_max {
@@ -146,7 +146,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// A meta-block that is stored, and the last, empty one (RFC 7932 §9.2): `hello`.
+    /// A stored meta-block, and the last, empty one (RFC 7932 §9.2): `hello`.
     const BROTLI: &[u8] = &[0x0b, 0x02, 0x80, b'h', b'e', b'l', b'l', b'o', 0x03];
 
     fn read(coding: &str, pieces: &[&[u8]], bytes_max: usize) -> Result<Vec<u8>, BodyError> {

@@ -1,4 +1,4 @@
-//! One fetch: the request, and what its response comes to.
+//! One fetch: the request, and the result of its response.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -10,116 +10,114 @@ use bytes::Buf;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use thalweg_core::stream::Payloads;
 use thalweg_wire::{Topic, event};
 use tokio::time::timeout;
 
 use super::{
     body::{ACCEPTED, Body, BodyError},
     freshness::{Outcome, next_fetch, outcome, retry_after},
-    host::{Host, HostError},
+    host::{HostError, UpstreamHost},
     redirect::followed,
 };
 use crate::{
     clock::now_us,
     config::{REDIRECTS_MAX, UpstreamConfig},
 };
-use thalweg_core::stream::Payloads;
 
-/// Who asks, as a request says (RFC 9110 §10.1.5).
+/// The User-Agent of requests (RFC 9110 §10.1.5).
 pub(super) const USER_AGENT: &str = concat!("thalweg/", env!("CARGO_PKG_VERSION"));
 
-/// An upstream that can be asked.
+/// An upstream.
 pub(super) struct Upstream {
     pub(super) config: UpstreamConfig,
-    /// The place of the host's limit.
+    /// The index of the host's limit.
     pub(super) host_index: usize,
-    host: Rc<Host>,
-    /// Recognises a document without keeping it. Its key is random, so that nobody can make two
-    /// of the same hash.
+    host: Rc<UpstreamHost>,
+    /// Recognizes a document without keeping it. Its key is random: nobody can make two documents with the same hash.
     hasher: RandomState,
 }
 
-/// What is known of a document: enough to ask for a newer one, to see whether it is newer, and how
-/// long it is fresh.
+/// A known document: enough to request a newer one, to compare it, and to compute its freshness.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    /// Of its response, those of [`KEPT`].
+    /// The response's headers among [`KEPT`].
     headers: [Option<HeaderValue>; 4],
     hash: u64,
 }
 
-/// What a response says that a 304 need not repeat (RFC 9111 §4.3.4).
+/// Response headers that a 304 need not repeat (RFC 9111 §4.3.4).
 const KEPT: [HeaderName; 4] =
     [header::ETAG, header::LAST_MODIFIED, header::CACHE_CONTROL, header::EXPIRES];
 
-/// A header that is longer is not kept: each topic keeps its own.
+/// A longer header is not kept: each topic keeps its own.
 const KEPT_BYTES_MAX: usize = 256;
 
-/// What a request says to get a document only if it is another one.
+/// Request headers that make a request conditional.
 const VALIDATORS: [HeaderName; 2] = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
 
-/// What a fetch has come to.
+/// The result of a fetch.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// Bytes of the body, as they were sent.
+    /// Received bytes of the body, before decoding.
     pub(super) received: usize,
-    pub(super) result: Result<Answer, Failure>,
+    pub(super) result: Result<FetchOutcome, Failure>,
 }
 
 #[derive(Debug)]
-pub(super) enum Answer {
-    /// Another document. It is to be asked for again after this time.
+pub(super) enum FetchOutcome {
+    /// A new document. Fetch again after this time.
     New(Payloads, Known, Duration),
-    /// The one that is known, by its status or by its text.
+    /// The known document, by its status or by its text.
     Unchanged(Unchanged, Known, Duration),
-    /// There is none.
+    /// The upstream has no document.
     Gone,
 }
 
-/// How one knows that a document is the known one.
+/// How the document was found unchanged.
 #[derive(Debug)]
 pub(super) enum Unchanged {
     NotModified,
-    /// It was sent all the same.
+    /// The upstream sent it again.
     Same,
 }
 
-/// Why a fetch failed, and when to try again at the earliest.
+/// The reason of a failed fetch, and the earliest time of the next one.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) why: Why,
     pub(super) retry_after: Option<Duration>,
 }
 
-/// Why a fetch failed.
+/// The reason of a failed fetch.
 #[derive(Debug)]
 pub(super) enum Why {
     Host(HostError),
     /// It took too long.
     Late,
-    /// The document is larger than it may be.
+    /// The document exceeds the size limit.
     TooLarge,
-    /// Another coding than it says, or one that is not read.
+    /// The body has a wrong or an unsupported coding.
     Coding,
-    /// No JSON.
+    /// The body is no JSON.
     Json(String),
-    /// A redirect to another host, one too many, or none that can be followed.
+    /// A redirect to another host, too many redirects, or an invalid one.
     Redirect,
-    /// A status that says: not now.
+    /// A status that asks to retry later.
     Status(u16),
 }
 
 impl Upstream {
-    pub(super) fn new(config: UpstreamConfig, host_index: usize, host: Rc<Host>) -> Self {
+    pub(super) fn new(config: UpstreamConfig, host_index: usize, host: Rc<UpstreamHost>) -> Self {
         Self { config, host_index, host, hasher: RandomState::new() }
     }
 
-    /// Ends connections that were not used for long.
+    /// Closes idle connections.
     pub(super) fn sweep(&self, now_us: u64) {
         self.host.sweep(now_us);
     }
 
-    /// Asks for a document, and for one that is not the known one.
+    /// Fetches a document, conditionally if one is known.
     pub(super) async fn fetch(&self, topic: &Topic, known: Option<&Known>) -> Report {
         let mut received = 0;
         let target = self.config.url.target(topic);
@@ -133,13 +131,13 @@ impl Upstream {
         mut target: String,
         known: Option<&Known>,
         received: &mut usize,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<FetchOutcome, Failure> {
         for _ in 0..=REDIRECTS_MAX {
             let request = self.request(&target, known)?;
             let (response, connection) =
                 self.host.send(&request, now_us()).await.map_err(Why::Host)?;
             if let 301 | 302 | 303 | 307 | 308 = response.status().as_u16() {
-                // The connection ends with it, because its body is not read.
+                // The connection ends, because its body is not read.
                 let location = followed(&self.config.url, &target, response.headers());
                 target = location.ok_or(Why::Redirect)?;
                 continue;
@@ -156,9 +154,9 @@ impl Upstream {
                 (Outcome::Unchanged, Some(known)) => {
                     let known = known.updated(&mut headers);
                     let next = next_fetch(&headers, now, self.config.pace);
-                    Answer::Unchanged(Unchanged::NotModified, known, next)
+                    FetchOutcome::Unchanged(Unchanged::NotModified, known, next)
                 }
-                (Outcome::Gone, _) => return Ok(Answer::Gone),
+                (Outcome::Gone, _) => return Ok(FetchOutcome::Gone),
                 (Outcome::Failed | Outcome::Unchanged, _) => {
                     let retry_after = retry_after(&headers, now);
                     return Err(Failure { why: Why::Status(status.as_u16()), retry_after });
@@ -176,12 +174,14 @@ impl Upstream {
             .header(header::USER_AGENT, USER_AGENT)
             .header(header::ACCEPT, "application/json")
             .header(header::ACCEPT_ENCODING, ACCEPTED);
-        for (name, value) in VALIDATORS.into_iter().zip(known.iter().flat_map(|it| &it.headers)) {
+        for (name, value) in
+            VALIDATORS.into_iter().zip(known.iter().flat_map(|known| &known.headers))
+        {
             if let Some(value) = value {
                 request = request.header(name, value);
             }
         }
-        // The target is made of a checked URL and a topic, or of a redirect that could be read.
+        // The target comes from a checked URL and a topic, or from a parsed redirect.
         request.body(()).map_err(|_| Why::Redirect.into())
     }
 
@@ -196,8 +196,7 @@ impl Upstream {
             let frame = frame.map_err(|error| Why::Host(HostError::Http(error)))?;
             let Ok(piece) = frame.into_data() else { continue };
             *received += piece.len();
-            // Compressed, too, it may be so large at most: a decoder might take any number of
-            // bytes and give none.
+            // The compressed bytes have the same limit: a decoder might read any number of bytes and return none.
             if *received > self.config.body_bytes {
                 return Err(Why::TooLarge);
             }
@@ -212,25 +211,25 @@ impl Upstream {
         headers: &HeaderMap,
         known: Option<&Known>,
         next: Duration,
-    ) -> Result<Answer, Why> {
+    ) -> Result<FetchOutcome, Why> {
         let mut payloads = Payloads::default();
         payloads
             .push(|out| event::push_json(whole, self.config.body_bytes, out))
             .map_err(|error| Why::Json(error.to_string()))?;
         let hash = self.hasher.hash_one(payloads.joined());
-        let now_known = Known::of(headers, hash);
+        let now_known = Known::from_headers(headers, hash);
         Ok(match known {
             Some(known) if known.hash == hash => {
-                Answer::Unchanged(Unchanged::Same, now_known, next)
+                FetchOutcome::Unchanged(Unchanged::Same, now_known, next)
             }
-            _ => Answer::New(payloads, now_known, next),
+            _ => FetchOutcome::New(payloads, now_known, next),
         })
     }
 }
 
 impl Known {
-    fn of(headers: &HeaderMap, hash: u64) -> Self {
-        // A copy: the response's own would keep all of its head.
+    fn from_headers(headers: &HeaderMap, hash: u64) -> Self {
+        // A copy: the response's own value would keep its whole head.
         let copied = |name: HeaderName| {
             let lines: Vec<_> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
             let line = Some(lines.join(&b", "[..])).filter(|line| line.len() <= KEPT_BYTES_MAX)?;
@@ -239,12 +238,12 @@ impl Known {
         Self { headers: KEPT.map(copied), hash }
     }
 
-    /// Whether a request can name it.
+    /// Returns whether a request can be conditional.
     fn is_conditional(&self) -> bool {
         self.headers.iter().zip(VALIDATORS).any(|(value, _)| value.is_some())
     }
 
-    /// After a 304 with these headers, which are completed by what it did not repeat.
+    /// Updates after a 304 with these headers, and adds to them those that it did not repeat.
     fn updated(&self, headers: &mut HeaderMap) -> Self {
         for (name, value) in KEPT.into_iter().zip(&self.headers) {
             if let Some(value) = value
@@ -253,7 +252,7 @@ impl Known {
                 headers.insert(name, value.clone());
             }
         }
-        Self::of(headers, self.hash)
+        Self::from_headers(headers, self.hash)
     }
 }
 
@@ -281,7 +280,7 @@ impl std::fmt::Display for Why {
             Self::TooLarge => f.write_str("the document is larger than max-body= says"),
             Self::Coding => write!(f, "a body in another coding than it says, or than {ACCEPTED}"),
             Self::Json(error) => write!(f, "the document is {error}"),
-            Self::Redirect => f.write_str("a redirect that leads to another host, or in circles"),
+            Self::Redirect => f.write_str("a redirect that leads to another host, or in a loop"),
             Self::Status(status) => write!(f, "status {status}"),
         }
     }
@@ -299,18 +298,18 @@ mod tests {
             lines.iter().map(header).collect()
         };
         let first = headers(&[("etag", "\"1\""), ("cache-control", "max-age=60"), ("age", "9")]);
-        let known = Known::of(&first, 7);
+        let known = Known::from_headers(&first, 7);
         let mut answered = headers(&[("etag", "\"2\""), ("date", "now")]);
         let updated = known.updated(&mut answered);
         let expected =
             headers(&[("etag", "\"2\""), ("date", "now"), ("cache-control", "max-age=60")]);
         assert_eq!(answered, expected);
-        assert_eq!(updated.headers, Known::of(&expected, 7).headers);
+        assert_eq!(updated.headers, Known::from_headers(&expected, 7).headers);
         assert!(updated.is_conditional());
         let long = HeaderValue::from_str(&"x".repeat(KEPT_BYTES_MAX + 1)).unwrap();
         answered.insert(header::ETAG, long);
         assert!(!known.updated(&mut answered).is_conditional());
         let nameless = headers(&[("cache-control", "max-age=60"), ("expires", "0")]);
-        assert!(!Known::of(&nameless, 7).is_conditional());
+        assert!(!Known::from_headers(&nameless, 7).is_conditional());
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that fetches: what is wanted, what is under way, and what comes of it.
+//! The fetching thread: demands, fetches in flight, and results.
 
 use std::{collections::HashMap, io, panic::resume_unwind, rc::Rc, sync::Arc, time::Duration};
 
@@ -13,11 +13,11 @@ use tokio::{
 };
 
 use super::{
-    Demand, Fetched, Readers,
-    exchange::{Answer, Known, Report, Unchanged, Upstream, Why},
+    FetchDemand, Fetched, Readers,
+    exchange::{FetchOutcome, Known, Report, Unchanged, Upstream, Why},
     gone::Gone,
-    host::Host,
-    schedule::{Key, Limits, Next, Schedule},
+    host::UpstreamHost,
+    schedule::{FetchLimits, Key, Next, Schedule},
     tls,
 };
 use crate::{
@@ -29,49 +29,49 @@ use crate::{
 /// Time between two sweeps.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What fetches for all shards. It is made where the server starts, and runs on its own thread.
+/// The fetcher of all shards. It is created where the server starts, and runs on its own thread.
 pub(crate) struct Fetcher {
     config: Arc<Config>,
     tls: Option<Arc<ClientConfig>>,
     counts: Vec<Arc<UpstreamCounts>>,
 }
 
-/// The thread's own.
+/// The thread's state.
 struct Running {
     upstreams: Vec<Rc<Upstream>>,
     counts: Vec<Arc<UpstreamCounts>>,
-    /// Upstreams of which an error was logged in this second.
+    /// Upstreams with an error logged in this second.
     has_complained: Vec<bool>,
     schedule: Schedule,
     jobs: Slab<Job>,
     by_topic: HashMap<Topic, Key>,
     gone: Gone,
-    /// Where documents go, by shard.
+    /// The destinations of documents, by shard.
     shards: Vec<mpsc::Sender<Fetched>>,
     under_way: JoinSet<(Key, Report)>,
 }
 
-/// A topic that is fetched again and again.
+/// A topic that is fetched repeatedly.
 struct Job {
     topic: Topic,
     shard: usize,
     upstream: usize,
-    /// The document that its home shard has.
+    /// The document that its owner shard has.
     known: Option<Known>,
-    /// Its home may not have the document, also the one that is under way: for a moment nobody wanted
-    /// it, or it was let go for memory.
+    /// Whether the owner shard may lack the document, also the one in flight: nobody subscribed for a moment, or it was
+    /// evicted for memory.
     is_lost: bool,
-    /// When it was last answered, or first wanted, in µs.
+    /// The time of the last answer, or of the first demand, in µs.
     answered_us: u64,
-    /// When it was last asked for, in µs.
+    /// The time of the last request, in µs.
     asked_us: u64,
 }
 
 impl Fetcher {
-    /// For the upstreams of a configuration. `None` if there are none.
+    /// Returns a fetcher for the upstreams of a configuration; `None` if there are none.
     ///
     /// # Errors
-    /// One sentence when one of them is https and nobody is trusted here.
+    /// One sentence when an upstream is https and this machine has no trusted authorities.
     pub(crate) fn new(
         config: &Arc<Config>,
         counts: Vec<Arc<UpstreamCounts>>,
@@ -84,13 +84,13 @@ impl Fetcher {
         Ok(Some(Self { config: Arc::clone(config), tls, counts }))
     }
 
-    /// Fetches what is wanted until all shards have ended. `shards` is where documents go.
+    /// Fetches until all shards have ended. `shards` receive the documents.
     ///
     /// # Errors
-    /// When the system has no room for a runtime.
+    /// When the system has no resources for a runtime.
     pub(crate) fn run(
         self,
-        demands: mpsc::Receiver<Demand>,
+        demands: mpsc::Receiver<FetchDemand>,
         shards: Vec<mpsc::Sender<Fetched>>,
     ) -> io::Result<()> {
         let mut builder = runtime::Builder::new_current_thread();
@@ -103,18 +103,18 @@ impl Fetcher {
 impl Running {
     fn new(fetcher: Fetcher, shards: Vec<mpsc::Sender<Fetched>>) -> Self {
         let Fetcher { config, tls, counts } = fetcher;
-        let (mut hosts, mut of_hosts) = (Vec::<Rc<Host>>::new(), Vec::<usize>::new());
+        let (mut hosts, mut of_hosts) = (Vec::<Rc<UpstreamHost>>::new(), Vec::<usize>::new());
         let upstreams: Vec<_> = config
             .upstreams
             .iter()
             .map(|upstream| {
                 let known = hosts.iter().position(|host| host.is_of(&upstream.url));
                 let index = known.unwrap_or_else(|| {
-                    hosts.push(Rc::new(Host::new(&upstream.url, tls.clone())));
+                    hosts.push(Rc::new(UpstreamHost::new(&upstream.url, tls.clone())));
                     of_hosts.push(upstream.in_flight);
                     hosts.len() - 1
                 });
-                // Of two limits of one host the smaller counts.
+                // The smaller of two limits of one host counts.
                 of_hosts[index] = of_hosts[index].min(upstream.in_flight);
                 // A document is an event.
                 let body_bytes = upstream.body_bytes.min(config.limits.event_bytes);
@@ -126,7 +126,7 @@ impl Running {
             has_complained: vec![false; upstreams.len()],
             upstreams,
             counts,
-            schedule: Schedule::new(Limits { in_flight: config.limits.fetches, of_hosts }),
+            schedule: Schedule::new(FetchLimits { in_flight: config.limits.fetches, of_hosts }),
             jobs: Slab::new(),
             by_topic: HashMap::new(),
             gone: Gone::new(GONE_MAX),
@@ -135,7 +135,7 @@ impl Running {
         }
     }
 
-    async fn run(mut self, mut demands: mpsc::Receiver<Demand>) {
+    async fn run(mut self, mut demands: mpsc::Receiver<FetchDemand>) {
         let mut sweep = interval(SWEEP);
         loop {
             while let Some(key) = self.schedule.take(now_us()) {
@@ -160,29 +160,29 @@ impl Running {
         }
     }
 
-    fn take(&mut self, demand: Demand) {
+    fn take(&mut self, demand: FetchDemand) {
         match demand {
-            Demand::Start { shard, topic, upstream, readers } => {
+            FetchDemand::Start { shard, topic, upstream, readers } => {
                 let Some(key) = self.by_topic.get(&topic).copied() else {
                     return self.start(shard, topic, upstream, readers);
                 };
-                // Its home has no document, or none any more: a 304 would not help.
+                // The owner shard has no document, or no longer: a 304 would not help.
                 let job = &mut self.jobs[key as usize];
                 (job.known, job.is_lost) = (None, true);
                 let host = self.upstreams[upstream].host_index;
                 self.schedule.start(key, host, readers, now_us());
             }
-            Demand::Share(topic) => {
+            FetchDemand::Share(topic) => {
                 if let Some(key) = self.by_topic.get(&topic) {
                     self.schedule.share(*key);
                 }
             }
-            Demand::Stop(topic) => {
+            FetchDemand::Stop(topic) => {
                 // It may have gone meanwhile.
                 let Some(key) = self.by_topic.get(&topic).copied() else { return };
                 self.schedule.stop(key);
                 if self.schedule.contains(key) {
-                    // It goes when what is under way is back, unless it is wanted again by then.
+                    // It is removed after the fetch in flight, unless it is demanded again by then.
                     let job = &mut self.jobs[key as usize];
                     (job.known, job.is_lost) = (None, true);
                 } else {
@@ -213,12 +213,12 @@ impl Running {
         self.schedule.start(key, self.upstreams[upstream].host_index, readers, now_us);
     }
 
-    /// Tells a topic's home that there is no document, once it has room for that.
+    /// Tells a topic's owner shard that there is no document, when it has room for the message.
     fn tell_gone(&self, shard: usize, topic: Topic, asked_us: u64) {
-        let home = self.shards[shard].clone();
+        let owner = self.shards[shard].clone();
         // A shard that has ended need not know.
         let fetched = Fetched { topic, document: None, asked_us };
-        drop(spawn_local(async move { home.send(fetched).await }));
+        drop(spawn_local(async move { owner.send(fetched).await }));
     }
 
     fn begin(&mut self, key: Key) {
@@ -227,16 +227,16 @@ impl Running {
         let asked_us = job.asked_us;
         let upstream = Rc::clone(&self.upstreams[job.upstream]);
         let (topic, known) = (job.topic.clone(), job.known.clone());
-        let home = self.shards[job.shard].clone();
+        let owner = self.shards[job.shard].clone();
         let counts = &self.counts[job.upstream];
         counts.upstream_fetches.add(1);
         counts.upstream_in_flight.add(1);
         self.under_way.spawn_local(async move {
             let mut report = upstream.fetch(&topic, known.as_ref()).await;
-            if let Ok(Answer::New(document, ..)) = &mut report.result {
+            if let Ok(FetchOutcome::New(document, ..)) = &mut report.result {
                 let document = Some(std::mem::take(document));
-                // Here, so that a shard that has no room makes fetches wait.
-                let _ = home.send(Fetched { topic, document, asked_us }).await;
+                // Here, because a shard without room should delay fetches.
+                let _ = owner.send(Fetched { topic, document, asked_us }).await;
             }
             (key, report)
         });
@@ -252,11 +252,11 @@ impl Running {
             job.answered_us = now_us;
         }
         let next = match report.result {
-            Ok(Answer::New(_, known, next)) => {
+            Ok(FetchOutcome::New(_, known, next)) => {
                 job.known = Some(known);
                 Next::In(next)
             }
-            Ok(Answer::Unchanged(unchanged, known, next)) => {
+            Ok(FetchOutcome::Unchanged(unchanged, known, next)) => {
                 match unchanged {
                     Unchanged::NotModified => counts.upstream_not_modified.add(1),
                     Unchanged::Same => counts.upstream_unchanged.add(1),
@@ -264,7 +264,7 @@ impl Running {
                 job.known = Some(known);
                 Next::In(next)
             }
-            Ok(Answer::Gone) => {
+            Ok(FetchOutcome::Gone) => {
                 counts.upstream_gone.add(1);
                 let until_us = now_us + upstream.config.remember.as_micros() as u64;
                 self.gone.remember(&job.topic, until_us);

@@ -1,4 +1,4 @@
-//! When to fetch again: what an upstream's response says of it (RFC 9111). Pure.
+//! The time of the next fetch, from a response's headers (RFC 9111). Pure.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,25 +6,21 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 
 use crate::config::Pace;
 
-/// The greatest number of seconds that a header can say: larger ones count as this one (RFC 9111
-/// §1.2.2).
+/// The greatest number of seconds in a header: larger ones count as this one (RFC 9111 §1.2.2).
 const DELTA_SECONDS_MAX: u64 = 1 << 31;
 
-/// The time from now on after which a resource that was answered with these headers is fetched
-/// again.
+/// Returns the time after which a resource with these response headers is fetched again.
 ///
-/// With `max-age` this is when the response stops being fresh (RFC 9111 §4.2). A resource that
-/// is made anew every `max-age` also says when it was made: if `Last-Modified` + `max-age` lies
-/// ahead and is earlier, it is then. Both are by the upstream's own clock (`Date`), so that it does
-/// not matter what time it is there; without one, by `now`, when the response came (RFC 9110
-/// §6.6.1).
+/// With `max-age` this is when the response stops being fresh (RFC 9111 §4.2). A resource that is regenerated every
+/// `max-age` also tells when it was generated: if `Last-Modified` + `max-age` lies ahead and is earlier, that time
+/// counts. Both use the upstream's own clock (`Date`), which makes the local time irrelevant; without `Date`, they use
+/// `now`, when the response came (RFC 9110 §6.6.1).
 ///
-/// A response without any freshness (`max-age=0`, `Expires: -1`) asks that caches revalidate, and
-/// says nothing of how often the resource changes: frameworks send it by default. The configured
-/// pace counts then. It also counts for a response that an overloaded cache has served stale,
-/// unless its own lifetime is shorter.
+/// A response without any freshness (`max-age=0`, `Expires: -1`) asks caches to revalidate, and does not tell how often
+/// the resource changes: frameworks send it by default. The configured pace counts then. It also counts for a response
+/// that an overloaded cache has served stale, unless its own lifetime is shorter.
 pub(super) fn next_fetch(headers: &HeaderMap, now: SystemTime, pace: Pace) -> Duration {
-    let directives = CacheControl::of(headers);
+    let directives = CacheControl::from_headers(headers);
     let lifetime = match directives.max_age {
         Some(max_age) => Some(max_age),
         None => lifetime_by_expires(headers, now),
@@ -44,7 +40,7 @@ pub(super) fn next_fetch(headers: &HeaderMap, now: SystemTime, pace: Pace) -> Du
     wanted.clamp(pace.least, pace.most)
 }
 
-/// The time for which a response asks clients to stay away (RFC 9110 §10.2.3), if it does.
+/// Returns how long a response asks clients to wait (RFC 9110 §10.2.3), if it does.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Some(seconds) = delta_seconds(text) {
@@ -54,20 +50,20 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     Some(until.duration_since(sent(headers, now)).unwrap_or_default())
 }
 
-/// What becomes of a topic after a response.
+/// The outcome of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// There is a document.
+    /// A document.
     Document,
-    /// It is the one that is known.
+    /// The known document.
     Unchanged,
-    /// There is none, and asking again will not help for a while.
+    /// No document, and asking again is useless for a while.
     Gone,
-    /// Not now.
+    /// A temporary failure.
     Failed,
 }
 
-/// What a status means (RFC 9110 §15). `is_conditional`: the request named a version.
+/// Returns the meaning of a status (RFC 9110 §15). `is_conditional`: the request named a version.
 pub(super) fn outcome(status: StatusCode, is_conditional: bool) -> Outcome {
     match status.as_u16() {
         200 | 203 => Outcome::Document,
@@ -77,26 +73,27 @@ pub(super) fn outcome(status: StatusCode, is_conditional: bool) -> Outcome {
     }
 }
 
-/// The directives of `Cache-Control` that matter (RFC 9111 §5.2.2).
+/// The relevant directives of `Cache-Control` (RFC 9111 §5.2.2).
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CacheControl {
     max_age: Option<Duration>,
-    /// It may not be kept, or not without asking: so it says nothing of when to ask.
+    /// Whether caches must not store it, or must ask each time: it then has no lifetime.
     is_uncacheable: bool,
 }
 
 impl CacheControl {
-    fn of(headers: &HeaderMap) -> Self {
+    fn from_headers(headers: &HeaderMap) -> Self {
         let mut found = Self::default();
         let mut shared: Option<Duration> = None;
         let lines = headers.get_all(header::CACHE_CONTROL).into_iter();
         for line in lines.filter_map(|line| line.to_str().ok()) {
             for directive in line.split(',') {
                 let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
-                // A lifetime that is no number is none at all (RFC 9111 §4.2.1).
+                // A lifetime that is no number is zero (RFC 9111 §4.2.1).
                 let age = delta_seconds(value.trim().trim_matches('"')).unwrap_or_default();
-                // The smaller of two counts (RFC 9111 §4.2.1 leaves the choice).
-                let smaller = |other: Option<Duration>| Some(other.map_or(age, |it| it.min(age)));
+                // The smaller of two values (RFC 9111 §4.2.1 leaves the choice).
+                let smaller =
+                    |other: Option<Duration>| Some(other.map_or(age, |smallest| smallest.min(age)));
                 match name.trim().to_ascii_lowercase().as_str() {
                     "max-age" => found.max_age = smaller(found.max_age),
                     "s-maxage" => shared = smaller(shared),
@@ -105,7 +102,7 @@ impl CacheControl {
                 }
             }
         }
-        // The server is a shared cache: it serves many (RFC 9111 §5.2.2.10).
+        // The server is a shared cache: it serves many clients (RFC 9111 §5.2.2.10).
         found.max_age = shared.or(found.max_age);
         found
     }
@@ -113,7 +110,7 @@ impl CacheControl {
 
 fn lifetime_by_expires(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let expires = headers.get(header::EXPIRES)?;
-    let Some(expires) = expires.to_str().ok().and_then(|it| httpdate::parse_http_date(it).ok())
+    let Some(expires) = expires.to_str().ok().and_then(|date| httpdate::parse_http_date(date).ok())
     else {
         // Such as `0`: it has expired (RFC 9111 §5.3).
         return Some(Duration::ZERO);
@@ -121,27 +118,27 @@ fn lifetime_by_expires(headers: &HeaderMap, now: SystemTime) -> Option<Duration>
     Some(expires.duration_since(sent(headers, now)).unwrap_or_default())
 }
 
-/// The age of a response when it was sent (RFC 9111 §5.1).
+/// Returns the age of a response when it was sent (RFC 9111 §5.1).
 fn age(headers: &HeaderMap) -> Duration {
     let age = headers.get(header::AGE).and_then(|age| delta_seconds(age.to_str().ok()?.trim()));
     age.unwrap_or_default()
 }
 
-/// Parses a number of seconds (RFC 9111 §1.2.2). However large it is, it is a number: readers that
-/// took it for none would ask most often where they are asked to stay away for longest.
+/// Parses a number of seconds (RFC 9111 §1.2.2). A number of any size is valid: a parser that rejected large ones would
+/// ask most often where the wait should be longest.
 fn delta_seconds(text: &str) -> Option<Duration> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = is_number.then(|| text.parse::<u64>().unwrap_or(DELTA_SECONDS_MAX))?;
     Some(Duration::from_secs(seconds.min(DELTA_SECONDS_MAX)))
 }
 
-/// The time since the resource was made, when the response was sent.
+/// Returns the time from the resource's modification to the response.
 fn since_modified(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let made = date(headers, header::LAST_MODIFIED)?;
     sent(headers, now).duration_since(made).ok()
 }
 
-/// When it was sent, by the upstream's clock if it says so, or else when it came.
+/// Returns when the response was sent, by the upstream's clock if given, or else when it came.
 fn sent(headers: &HeaderMap, now: SystemTime) -> SystemTime {
     date(headers, header::DATE).unwrap_or(now)
 }
@@ -182,7 +179,7 @@ mod tests {
         check(&[("cache-control", "max-age=60"), ("age", "60")], 5_000);
         check(&[("cache-control", "max-age=2"), ("age", "70")], 2_000);
         check(&[("cache-control", "max-age=60"), ("age", "-3")], 60_000);
-        // No freshness at all, as Rails, Symfony and ASP.NET say it by default.
+        // No freshness at all, the default of Rails, Symfony and ASP.NET.
         check(&[("cache-control", "max-age=0, private, must-revalidate")], 5_000);
         check(&[("cache-control", "max-age=60, s-maxage=0")], 5_000);
         for none in ["max-age=soon", "max-age", "max-age=", "max-age=-1", "max-age=+9"] {
@@ -198,7 +195,7 @@ mod tests {
         }
         check(&[("cache-control", "no-cache, max-age=60")], 5_000);
         check(&[("cache-control", "no-store")], 5_000);
-        // Made three seconds ago, anew every five.
+        // Modified three seconds ago, and every five.
         let dates = [("date", NOON), ("last-modified", BEFORE)];
         check(&[&dates[..], &[("cache-control", "max-age=5")]].concat(), 2_000);
         check(&[&dates[..], &[("cache-control", "max-age=10"), ("age", "3")]].concat(), 4_000);

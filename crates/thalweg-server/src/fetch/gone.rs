@@ -1,15 +1,15 @@
-//! What upstreams do not have, remembered for a while. Pure.
+//! Remembers for a while which documents upstreams do not have. Pure.
 
 use std::collections::{HashMap, VecDeque};
 
 use thalweg_wire::Topic;
 
-/// Topics that are not there, each until a time.
+/// Missing documents, each until a time.
 #[derive(Debug)]
 pub(super) struct Gone {
     topics_max: usize,
     until_us: HashMap<Topic, u64>,
-    /// In the order in which they came, with the time that they had then.
+    /// In order of arrival, with their original time.
     order: VecDeque<(Topic, u64)>,
 }
 
@@ -18,7 +18,7 @@ impl Gone {
         Self { topics_max, until_us: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// A topic is not there. If they are too many, the oldest is forgotten.
+    /// Remembers a missing document. Beyond the limit, the oldest is forgotten.
     pub(super) fn remember(&mut self, topic: &Topic, until_us: u64) {
         self.until_us.insert(topic.clone(), until_us);
         self.order.push_back((topic.clone(), until_us));
@@ -27,14 +27,14 @@ impl Gone {
         }
     }
 
-    /// Whether a topic is known not to be there.
+    /// Returns whether a document is known to be missing.
     pub(super) fn contains(&self, topic: &Topic, now_us: u64) -> bool {
         self.until_us.get(topic).is_some_and(|until_us| *until_us > now_us)
     }
 
-    /// Forgets what is over.
+    /// Forgets expired entries.
     pub(super) fn sweep(&mut self, now_us: u64) {
-        // Upstreams have times of their own, so one that is over may wait behind another.
+        // Upstreams have different times: an expired entry may wait behind another one.
         while self.order.front().is_some_and(|(_, until_us)| *until_us <= now_us) {
             self.forget_oldest();
         }
@@ -62,7 +62,7 @@ mod tests {
         gone.remember(&b, 20);
         gone.remember(&c, 30);
         assert!(!gone.contains(&a, 0) && gone.contains(&b, 0) && gone.contains(&c, 0));
-        // Again, and longer: the time that was remembered first means nothing.
+        // Again, and longer: the first time no longer counts.
         gone.remember(&c, 40);
         gone.sweep(35);
         assert!(gone.contains(&c, 35));

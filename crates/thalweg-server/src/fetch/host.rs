@@ -1,4 +1,4 @@
-//! A host of an upstream: its connections, which are kept while they are in use.
+//! A host of an upstream, with its kept connections.
 
 use std::{cell::RefCell, io, sync::Arc, time::Duration};
 
@@ -20,42 +20,42 @@ use tokio_rustls::TlsConnector;
 
 use crate::config::{UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, UpstreamUrl};
 
-/// A connection that requests can be sent on, one after the other.
+/// A connection for requests, one after the other.
 type Connection = SendRequest<Empty<Bytes>>;
 
-/// Where requests of one upstream go, and nowhere else.
-pub(super) struct Host {
+/// The only destination of an upstream's requests.
+pub(super) struct UpstreamHost {
     name: String,
     port: u16,
     tls: Option<Arc<ClientConfig>>,
-    /// Connections without a request, and since when, in µs. Never more than fetches at a time.
+    /// Idle connections, and since when, in µs. At most as many as fetches at a time.
     idle: RefCell<Vec<(Connection, u64)>>,
 }
 
-/// Why there is no response.
+/// The reason for a missing response.
 #[derive(Debug)]
 pub(super) enum HostError {
-    /// There is no connection.
+    /// The connection failed.
     Connect(io::Error),
-    /// The connection ended, or what came is not HTTP.
+    /// The connection ended, or its bytes are not HTTP.
     Http(hyper::Error),
 }
 
-impl Host {
+impl UpstreamHost {
     /// `tls` is for https.
     pub(super) fn new(url: &UpstreamUrl, tls: Option<Arc<ClientConfig>>) -> Self {
         let tls = tls.filter(|_| url.is_tls);
         Self { name: plain_name(url), port: url.port, tls, idle: RefCell::default() }
     }
 
-    /// Whether it is the one that a URL names.
+    /// Returns whether a URL names this host.
     pub(super) fn is_of(&self, url: &UpstreamUrl) -> bool {
         let Self { name, port, tls, .. } = self;
         tls.is_some() == url.is_tls && *port == url.port && *name == plain_name(url)
     }
 
-    /// Sends a request. The connection comes back with the head of its response: whoever has read
-    /// the whole body returns it with [`Self::keep`].
+    /// Sends a request. The connection returns with the head of its response; the caller gives it back with
+    /// [`Self::keep`] after the whole body.
     ///
     /// # Errors
     /// When there is no response.
@@ -65,7 +65,7 @@ impl Host {
         now_us: u64,
     ) -> Result<(Response<Incoming>, Connection), HostError> {
         if let Some(mut connection) = self.take_idle(now_us) {
-            // Its host may have closed it just now: then a new one is tried, once.
+            // The host may have closed it just now: then a new one is tried, once.
             if connection.ready().await.is_ok()
                 && let Ok(response) = connection.send_request(without_body(request)).await
             {
@@ -82,14 +82,14 @@ impl Host {
         self.idle.borrow_mut().push((connection, now_us));
     }
 
-    /// Ends connections that were not used for long.
+    /// Closes idle connections.
     pub(super) fn sweep(&self, now_us: u64) {
         self.idle.borrow_mut().retain(|(connection, since_us)| {
             !connection.is_closed() && !is_stale(*since_us, now_us)
         });
     }
 
-    /// The one that was used last: the others may then be given up.
+    /// Returns the last used connection: the others may then expire.
     fn take_idle(&self, now_us: u64) -> Option<Connection> {
         loop {
             let (connection, since_us) = self.idle.borrow_mut().pop()?;
@@ -120,12 +120,12 @@ where
     http.max_buf_size(UPSTREAM_BUFFER_BYTES);
     let (sender, connection) =
         http.handshake(TokioIo::new(socket)).await.map_err(HostError::Http)?;
-    // The request learns how the connection ended.
+    // The request reports how the connection ended.
     drop(spawn_local(connection));
     Ok(sender)
 }
 
-/// An IPv6 address without its brackets.
+/// Returns an IPv6 address without its brackets.
 fn plain_name(url: &UpstreamUrl) -> String {
     url.host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
 }

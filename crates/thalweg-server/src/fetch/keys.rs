@@ -1,4 +1,4 @@
-//! Reads the keys that signed tokens are verified by, again and again.
+//! Reads the keys of signed tokens repeatedly.
 
 use std::{
     convert::Infallible,
@@ -21,7 +21,7 @@ use super::{
     body::{ACCEPTED, Body},
     exchange::USER_AGENT,
     freshness::{next_fetch, retry_after},
-    host::Host,
+    host::UpstreamHost,
     redirect::followed,
     tls,
 };
@@ -34,16 +34,20 @@ use crate::{
     metrics::KeyCounts,
 };
 
-/// How often they are read if their response does not say, and however it says.
+/// The interval between reads if the response has none, and its bounds.
 const PACE: Pace = Pace {
     default: Duration::from_secs(600),
     least: Duration::from_secs(60),
     most: Duration::from_secs(3600),
 };
 
-/// Reads them, again and again. Those that were read stay known, whatever happens to the URL
-/// afterwards.
-async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd, counts: &KeyCounts) -> Infallible {
+/// Reads the keys repeatedly. Keys stay known when later reads fail.
+async fn keep(
+    url: &UpstreamUrl,
+    host: &UpstreamHost,
+    end: &mut KeysEnd,
+    counts: &KeyCounts,
+) -> Infallible {
     let mut last = Vec::new();
     let mut has_failed = false;
     loop {
@@ -85,7 +89,7 @@ async fn keep(url: &UpstreamUrl, host: &Host, end: &mut KeysEnd, counts: &KeyCou
     }
 }
 
-/// Says which keys of a set are not used, in one line: this is once for each set that is another one.
+/// Logs the unusable keys of a set in one line, once per set.
 fn log_skipped(skipped: &[SkippedKey]) {
     if skipped.is_empty() {
         return;
@@ -96,7 +100,7 @@ fn log_skipped(skipped: &[SkippedKey]) {
     tracing::warn!(skipped = skipped.len(), %reasons, "keys of the set that are not used");
 }
 
-/// Why there are no keys, and when to ask again at the earliest.
+/// The reason of a failed read, and the earliest time of the next one.
 struct Failure {
     why: String,
     retry_after: Option<Duration>,
@@ -108,8 +112,8 @@ impl From<String> for Failure {
     }
 }
 
-/// Reads the text at the URL, and how long it is fresh. Redirects are followed on the same host.
-async fn read(url: &UpstreamUrl, host: &Host) -> Result<(Vec<u8>, Duration), Failure> {
+/// Reads the text at the URL, and its freshness. Redirects are followed on the same host.
+async fn read(url: &UpstreamUrl, host: &UpstreamHost) -> Result<(Vec<u8>, Duration), Failure> {
     let mut target = url.path().to_owned();
     for _ in 0..=REDIRECTS_MAX {
         let request = request(url, &target)?;
@@ -125,7 +129,7 @@ async fn read(url: &UpstreamUrl, host: &Host) -> Result<(Vec<u8>, Duration), Fai
             return Err(Failure { why: format!("it answers {}", response.status()), retry_after });
         }
         let text = text(response).await?;
-        // The connection ends: the next reading is minutes away.
+        // The connection ends: the next read is minutes away.
         drop(connection);
         return Ok(text);
     }
@@ -157,8 +161,8 @@ async fn text(response: Response<Incoming>) -> Result<(Vec<u8>, Duration), Strin
     Ok((text, next_fetch(&headers, SystemTime::now(), PACE)))
 }
 
-/// Reads the keys at a URL until nobody wants them any more. Runs on a thread of its own: a slow
-/// URL delays nobody but those whose keys are not known.
+/// Reads the keys at a URL until nobody needs them. Runs on its own thread: a slow URL only delays clients with unknown
+/// keys.
 pub(crate) struct KeyReader {
     url: UpstreamUrl,
     tls: Option<Arc<ClientConfig>>,
@@ -167,20 +171,20 @@ pub(crate) struct KeyReader {
 
 impl KeyReader {
     /// # Errors
-    /// One sentence, when the URL is https and nobody is trusted here.
+    /// One sentence, when the URL is https and this machine has no trusted authorities.
     pub(crate) fn new(url: UpstreamUrl, end: KeysEnd) -> Result<Self, String> {
         let tls = url.is_tls.then(tls::config).transpose()?;
         Ok(Self { url, tls, end })
     }
 
     /// # Errors
-    /// When the system has no room for a runtime.
+    /// When the system has no resources for a runtime.
     pub(crate) fn run(mut self, counts: &KeyCounts) -> io::Result<()> {
         let mut builder = runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default())?;
         let over = self.end.over();
         runtime.block_on(async {
-            let host = Host::new(&self.url, self.tls);
+            let host = UpstreamHost::new(&self.url, self.tls);
             tokio::select! {
                 () = over => {}
                 never = keep(&self.url, &host, &mut self.end, counts) => match never {},

@@ -1,14 +1,14 @@
-//! Where a redirect leads, if it may be followed. Pure.
+//! The target of a redirect, if it may be followed. Pure.
 
 use http::{HeaderMap, Uri, header};
 
 use crate::config::UpstreamUrl;
 
-/// Path and query that a redirect (RFC 9110 §10.2.2) of `target` leads to, if it stays on the host
-/// of `url`. The location may be relative (RFC 3986 §5.2).
+/// Returns path and query of the redirect (RFC 9110 §10.2.2) from `target`, if it stays on the host of `url`. The
+/// location may be relative (RFC 3986 §5.2).
 pub(super) fn followed(url: &UpstreamUrl, target: &str, headers: &HeaderMap) -> Option<String> {
     let location = headers.get(header::LOCATION)?.to_str().ok()?.trim();
-    // Some read `\` as `/`, so that `/\host` would be another host.
+    // Some parsers read `\` as `/`: `/\host` would be another host.
     if location.contains('\\') {
         return None;
     }
@@ -30,7 +30,7 @@ pub(super) fn followed(url: &UpstreamUrl, target: &str, headers: &HeaderMap) -> 
     })
 }
 
-/// Path and query of an absolute URL on the same host.
+/// Returns path and query of an absolute URL on the same host.
 fn on_same_host(url: &UpstreamUrl, location: &str) -> Option<String> {
     let uri: Uri = location.parse().ok()?;
     let is_tls = match uri.scheme_str()? {
@@ -46,12 +46,12 @@ fn on_same_host(url: &UpstreamUrl, location: &str) -> Option<String> {
     is_same.then(|| without_dots(uri.path_and_query().map_or("/", |target| target.as_str())))
 }
 
-/// Whether a reference is absolute (RFC 3986 §4.2): a relative one has no `:` in its first segment.
+/// Returns whether a reference is absolute (RFC 3986 §4.2): a relative one has no `:` in its first segment.
 fn has_scheme(location: &str) -> bool {
     location.split(['/', '?']).next().is_some_and(|first| first.contains(':'))
 }
 
-/// An absolute path, with its query, without the segments `.` and `..` (RFC 3986 §5.2.4).
+/// Returns an absolute path, with its query, without the segments `.` and `..` (RFC 3986 §5.2.4).
 fn without_dots(target: &str) -> String {
     let (path, query) = match target.find('?') {
         Some(at) => target.split_at(at),
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(found.as_deref(), expected, "{location} from {target}");
     }
 
-    /// The examples of RFC 3986 §5.4 that have a path.
+    /// The examples of RFC 3986 §5.4 with a path.
     #[test]
     fn a_relative_location_is_resolved() {
         for (location, expected) in [

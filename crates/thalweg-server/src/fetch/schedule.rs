@@ -1,5 +1,6 @@
-//! Which topic is fetched when, and how many at a time. Pure: time comes in.
+//! Schedules fetches: when, and how many at a time. Pure: time comes in.
 
+mod group;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -11,86 +12,66 @@ use std::{
     time::Duration,
 };
 
-use self::{room::Room, waiting::Waiting};
-use super::Readers;
-use crate::connection_limits::Address;
+pub(super) use group::Key;
 
-/// Bounds on fetches under way.
+use self::{
+    group::{Group, Proof},
+    room::Room,
+    waiting::WaitingFetches,
+};
+use super::Readers;
+
+/// Limits of fetches in flight.
 #[derive(Debug, Clone)]
-pub(super) struct Limits {
-    /// Of all hosts together.
+pub(super) struct FetchLimits {
+    /// All hosts together.
     pub(super) in_flight: usize,
-    /// Of each host.
+    /// Per host.
     pub(super) of_hosts: Vec<usize>,
 }
 
-/// How long to wait after errors, µs: the first time, and at most.
+/// Backoff after errors in µs: the first, and the largest.
 const BACKOFF_US: (u64, u64) = (500_000, 60_000_000);
 
-/// Documents that a host is asked for, one after the other, while keys that were never answered
-/// wait. More of them would starve newcomers where the upstream is always busy.
+/// Successive fetches of known documents from a host while keys without any answer wait. More of them would starve new
+/// keys on a busy upstream.
 const DOCUMENTS_IN_ROW: u32 = 4;
 
-/// A topic, by the key that its shard has given it.
-pub(super) type Key = u32;
+/// A host's index in the limits.
+pub(super) type HostIndex = usize;
 
-/// A host, by its number: the place of its limit.
-pub(super) type Host = usize;
-
-/// The topics that share a part of the room: those that one address reads alone. A topic that several
-/// addresses read is a group by itself, so it does not wait behind the other topics of the address that
-/// asked first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Group {
-    /// Topics of one address; `None`: of clients that are not counted for an address.
-    Of(Option<Address>),
-    Shared(Key),
-}
-
-/// Whether an upstream has answered for a topic before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Proof {
-    /// It has answered the last fetch.
-    Document,
-    /// It has never answered, or failed the last time.
-    Unproven,
-}
-
-/// Topics that are to be fetched again and again, until they are stopped. A topic is under way
-/// once at most.
+/// Topics to fetch repeatedly, until they are stopped. A topic has at most one fetch in flight.
 ///
-/// A slow upstream holds what is under way for as long as a fetch may take. A client with many
-/// slow keys must not starve others: a part of the room is kept free of each group, and a part of keys
-/// that were never answered; what is free goes to groups in turn.
+/// A slow upstream occupies fetches for their whole timeout. A client with many slow keys must not starve others: no
+/// group may use the whole capacity, nor may all keys without any answer together. Groups take turns.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    limits: Limits,
+    limits: FetchLimits,
     topics: HashMap<Key, Topic>,
-    /// When topics are due, with the turn that they had then: what was stopped, or due earlier,
-    /// meanwhile, is no longer.
+    /// Due times of topics, with a turn number: entries of stopped or rescheduled topics are obsolete.
     due: BinaryHeap<Reverse<(u64, Key, u64)>>,
     hosts: Vec<Load>,
     room: Room,
     turns: u64,
-    /// Hosts with topics that are due and wait for room.
-    waiting_hosts: VecDeque<Host>,
+    /// Hosts with due topics that wait for capacity.
+    waiting_hosts: VecDeque<HostIndex>,
 }
 
 #[derive(Debug)]
 struct Topic {
-    host: Host,
+    host: HostIndex,
     group: Group,
     turn: u64,
-    /// How it was counted when it was taken; `None`: it is not under way.
+    /// How its fetch was counted; `None` if none is in flight.
     in_flight: Option<(Proof, Group)>,
-    /// It is due, and there is no room for it yet.
+    /// Whether it is due and waits for capacity.
     is_waiting: bool,
-    /// It was seen to wait although there was room, since it was due.
+    /// Whether it was seen waiting despite free capacity since it was due.
     was_held_back: bool,
-    /// Whether it was stopped while it was under way: it goes when it is back.
+    /// Whether it was stopped during its fetch: it is removed afterwards.
     is_stopped: bool,
     proof: Proof,
-    /// Errors since it was last answered.
+    /// Errors since the last answer.
     errors: u32,
 }
 
@@ -98,25 +79,25 @@ struct Topic {
 #[derive(Debug, Default)]
 struct Load {
     room: Room,
-    documents: Waiting,
-    unproven: Waiting,
-    /// Documents that were taken since a key that was never answered.
+    documents: WaitingFetches,
+    unproven: WaitingFetches,
+    /// Documents fetched since the last key without any answer.
     documents_in_row: u32,
 }
 
-/// What a fetch has come to.
+/// The result of a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Again after this time.
+    /// Fetch again after this time.
     In(Duration),
-    /// It failed: again after a while, longer each time, but not before this.
+    /// The fetch failed: retry with backoff, but not before this time.
     Later(Option<Duration>),
-    /// Not again.
+    /// Do not fetch again.
     Never,
 }
 
 impl Schedule {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: FetchLimits) -> Self {
         Self {
             hosts: limits.of_hosts.iter().map(|_| Load::default()).collect(),
             limits,
@@ -128,8 +109,8 @@ impl Schedule {
         }
     }
 
-    /// A topic is wanted by these readers: it is due at once, unless it is known.
-    pub(super) fn start(&mut self, key: Key, host: Host, readers: Readers, now_us: u64) {
+    /// Schedules a topic for these readers: it is due at once, unless it is known.
+    pub(super) fn start(&mut self, key: Key, host: HostIndex, readers: Readers, now_us: u64) {
         if let Some(topic) = self.topics.get_mut(&key) {
             topic.is_stopped = false;
             if readers == Readers::Several {
@@ -157,19 +138,19 @@ impl Schedule {
         self.set(key, now_us);
     }
 
-    /// Several addresses read a topic from now on.
+    /// Records that several addresses read a topic.
     pub(super) fn share(&mut self, key: Key) {
         let Some(topic) = self.topics.get_mut(&key) else { return };
         topic.group = Group::Shared(key);
         if topic.is_waiting {
-            // It leaves the place that it has behind the topics of its first reader.
+            // It leaves its place behind the topics of its first reader.
             self.turns += 1;
             topic.turn = self.turns;
             self.wait_for_room(key);
         }
     }
 
-    /// A topic is not wanted any more.
+    /// Stops a topic.
     pub(super) fn stop(&mut self, key: Key) {
         match self.topics.get_mut(&key) {
             Some(topic) if topic.in_flight.is_some() => topic.is_stopped = true,
@@ -177,7 +158,7 @@ impl Schedule {
         }
     }
 
-    /// The next topic to fetch now, if there is one and room for it.
+    /// Returns the next topic to fetch now, if any and if there is capacity.
     pub(super) fn take(&mut self, now_us: u64) -> Option<Key> {
         while let Some(Reverse((due_us, key, turn))) = self.due.peek().copied() {
             if due_us > now_us {
@@ -188,7 +169,7 @@ impl Schedule {
                 self.wait_for_room(key);
             }
         }
-        // Hosts take turns, so that one with many topics does not keep the others waiting.
+        // Hosts take turns: one with many topics does not delay the others.
         for _ in 0..self.waiting_hosts.len() {
             if self.room.in_flight >= self.limits.in_flight {
                 return None;
@@ -205,7 +186,7 @@ impl Schedule {
         None
     }
 
-    /// A fetch is over. `jitter` is from 0 to 1. Returns whether the topic is still wanted.
+    /// Records the end of a fetch. `jitter` is from 0 to 1. Returns whether the topic is still scheduled.
     pub(super) fn finished(&mut self, key: Key, next: Next, now_us: u64, jitter: f64) -> bool {
         let Some(topic) = self.topics.get_mut(&key) else { return false };
         let Some((proof, group)) = topic.in_flight.take() else { return false };
@@ -226,7 +207,7 @@ impl Schedule {
                 topic.proof = Proof::Unproven;
                 let (first, most) = BACKOFF_US;
                 let most = most.min(first << (topic.errors - 1).min(16));
-                // Half of it at least: topics that failed together are not fetched together again.
+                // At least half of it: jitter separates topics that failed together.
                 let wait = most / 2 + (most as f64 / 2.0 * jitter) as u64;
                 wait.max(at_least.unwrap_or_default().as_micros() as u64)
             }
@@ -236,18 +217,18 @@ impl Schedule {
         true
     }
 
-    /// When something is due next, if nothing is due now that waits for room.
+    /// Returns when a topic becomes due next, in µs. A topic that waits for capacity is due already and not meant.
     pub(super) fn next_us(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((due_us, ..))| *due_us)
     }
 
-    /// Whether a topic is due and waits for room.
+    /// Returns whether a topic is due and waits for capacity.
     pub(super) fn is_waiting(&self, key: Key) -> bool {
         self.topics.get(&key).is_some_and(|topic| topic.is_waiting)
     }
 
-    /// Looks whether a topic is due and waits although there is room, which is kept for others. Returns `true` once for
-    /// each time that it is due.
+    /// Returns whether a topic is due and waits despite free capacity, which is reserved for others. `true` once per
+    /// due time.
     pub(super) fn see_held_back(&mut self, key: Key) -> bool {
         let is_held_back = self.is_held_back(key);
         let topic = self.topics.get_mut(&key).filter(|_| is_held_back);
@@ -266,7 +247,7 @@ impl Schedule {
                 && of_host.takes(limit_of_host, topic.proof, topic.group))
     }
 
-    /// Whether a topic is scheduled, or under way.
+    /// Returns whether a topic is scheduled, or in flight.
     pub(super) fn contains(&self, key: Key) -> bool {
         self.topics.contains_key(&key)
     }
@@ -279,7 +260,7 @@ impl Schedule {
         }
     }
 
-    /// A topic is due.
+    /// Makes a topic wait for capacity.
     fn wait_for_room(&mut self, key: Key) {
         let Some(topic) = self.topics.get_mut(&key) else { return };
         topic.is_waiting = true;
@@ -290,8 +271,8 @@ impl Schedule {
         load.waiting(topic.proof).push(topic.group, key, topic.turn);
     }
 
-    /// The next topic of a host, if there is one and room for it.
-    fn take_of(&mut self, host: Host) -> Option<Key> {
+    /// Returns the next topic of a host, if any and if there is capacity.
+    fn take_of(&mut self, host: HostIndex) -> Option<Key> {
         let limit = self.limits.of_hosts[host];
         let load = &mut self.hosts[host];
         if load.room.in_flight >= limit {
@@ -331,7 +312,7 @@ impl Schedule {
 }
 
 impl Load {
-    fn waiting(&mut self, proof: Proof) -> &mut Waiting {
+    fn waiting(&mut self, proof: Proof) -> &mut WaitingFetches {
         match proof {
             Proof::Document => &mut self.documents,
             Proof::Unproven => &mut self.unproven,

@@ -1,16 +1,16 @@
-//! Whom to trust: the machine's authorities.
+//! Trusted certificates: the machine's authorities.
 
 use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-/// For upstreams over https.
+/// Returns the configuration for https upstreams.
 ///
 /// # Errors
 /// One sentence when this machine has no authorities.
 pub(super) fn config() -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
-    // A machine may hold certificates that are of no use: the others still are.
+    // A machine may hold unusable certificates beside usable ones.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         let remedy = "install ca-certificates, or name a file of them with SSL_CERT_FILE";

@@ -1,16 +1,15 @@
-//! What administrators do.
+//! Administration.
 
 use std::rc::Rc;
 
 use http::{StatusCode, request::Parts};
-use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::json;
 use thalweg_wire::{ErrorCode, Pattern};
 
 use super::{
-    Http,
-    post::whole,
+    body::RequestBody,
+    context::Http,
     respond::{Answer, ErrorResponse, json},
 };
 use crate::{
@@ -20,10 +19,10 @@ use crate::{
     shard::Disconnect,
 };
 
-/// Ends connections.
+/// Closes connections.
 pub(super) const DISCONNECT: &str = "/v1/admin/disconnect";
 
-/// Who is to be disconnected.
+/// The clients to disconnect.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -32,22 +31,22 @@ struct Wanted {
     topics: Option<String>,
 }
 
-/// Ends the connections that a body names, for a holder who may.
+/// Closes the connections that a body names, for an administrator.
 pub(super) async fn disconnect(
     http: &Rc<Http>,
     parts: &Parts,
     access: &AccessPolicy,
     holder: &Holder,
-    body: &mut Incoming,
+    body: &mut RequestBody,
 ) -> Result<Answer, ErrorResponse> {
-    // Who may not is told before the body is read.
+    // A client without the right is refused before the body is read.
     access.allow(holder, Administering)?;
     let bad = |message: String| Refusal::new(ErrorCode::BadCommand, message);
     let too_large = || bad(format!("it has at most {ADMIN_BODY_BYTES} bytes"));
-    let body = whole(http, body, ADMIN_BODY_BYTES, too_large).await?;
+    let body = http.whole(body, ADMIN_BODY_BYTES, too_large).await?;
     let form = r#"{"subject":"alice"}, {"token":"orders"} or {"topics":"rooms/7/**"}"#;
     let wanted: Wanted = serde_json::from_slice(&body)
-        .map_err(|_| bad(format!("whom to disconnect is said as {form}")))?;
+        .map_err(|_| bad(format!("the body names the connections to close as {form}")))?;
     let wanted = match (wanted.subject, wanted.token, wanted.topics) {
         (Some(subject), None, None) => Disconnect::Subject(subject),
         (None, Some(name), None) => Disconnect::Token(name),
@@ -56,7 +55,7 @@ pub(super) async fn disconnect(
                 topics.parse().map_err(|error| bad(format!("topics: {error}")))?;
             Disconnect::Topics(pattern)
         }
-        _ => return Err(bad(format!("whom to disconnect is said as {form}")).into()),
+        _ => return Err(bad(format!("the body names the connections to close as {form}")).into()),
     };
     let said = format!("{wanted:?}");
     let ended = http.shard.disconnect(access.allow(holder, wanted)?).await?;

@@ -1,5 +1,4 @@
-//! Permits for requests whose bodies are being read, each client's share of them, and the memory
-//! of those bodies.
+//! Permits for reading request bodies, each client's share of them, and the memory of those bodies.
 
 use std::{
     collections::HashMap,
@@ -19,7 +18,7 @@ use crate::{
 pub(crate) struct BodyPermits {
     count: usize,
     free: Semaphore,
-    /// Free permits of each client that has a request now.
+    /// Free permits of each client with a current request.
     by_client: Mutex<HashMap<Client, Arc<Semaphore>>>,
 }
 
@@ -28,7 +27,7 @@ pub(crate) struct ClientBodyPermits<'a> {
     permits: &'a BodyPermits,
     /// Number of permits taken on this shard.
     taken: &'a Metric,
-    /// `None` for a client that is not counted.
+    /// `None` for a client that does not count.
     own: Option<(Client, Arc<Semaphore>)>,
 }
 
@@ -41,12 +40,12 @@ pub(crate) struct BodyPermit<'a> {
 }
 
 impl BodyPermits {
-    /// As many permits as `count`.
+    /// Returns `count` permits.
     pub(crate) fn new(count: usize) -> Self {
         Self { count, free: Semaphore::new(count), by_client: Mutex::default() }
     }
 
-    /// A client's share. `taken` counts the permits taken.
+    /// Returns a client's share. `taken` counts the permits taken.
     pub(crate) fn of_client<'a>(
         &'a self,
         taken: &'a Metric,
@@ -168,11 +167,11 @@ mod tests {
     fn a_client_has_half_and_is_forgotten() {
         let (permits, taken) = (BodyPermits::new(4), Metric::default());
         let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
-            let address = Address::of(ip.parse().unwrap());
+            let address = Address::from_ip(ip.parse().unwrap());
             let is_counted = ip != "127.0.0.1";
             permits.of_client(
                 &taken,
-                Client { identity: Identity::of(Kind::Nobody, ""), address, is_counted },
+                Client { identity: Identity::new(Kind::Nobody, ""), address, is_counted },
             )
         });
         let same = permits.of_client(&taken, one.own.as_ref().unwrap().0);

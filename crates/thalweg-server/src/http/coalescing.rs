@@ -1,6 +1,6 @@
-//! One send for all that HTTP/2 writes at a time. HTTP/2 writes and flushes each data frame
-//! separately: with a hundred streams on a connection and one small frame for each of them that
-//! is a hundred system calls, which cost more than all the rest.
+//! Coalesces the writes of HTTP/2 into one send. HTTP/2 writes and flushes each data frame separately: with a hundred
+//! streams on a connection and one small frame for each of them that is a hundred system calls, which cost more than
+//! everything else.
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,31 +14,29 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::refused_streams::RefusedStreamCounter;
 
-/// Bytes coalesced at most before they are sent without waiting for more: about what
-/// one send takes.
+/// Bytes to coalesce before sending without waiting for more: about the size of one send.
 const COALESCED_BYTES: usize = 64 << 10;
 
-/// The memory in which all connections of a shard coalesce, one after the other. Only a
-/// connection whose socket is full keeps memory of its own.
+/// The buffer in which all connections of a shard coalesce, one after the other. Only a connection whose socket is full
+/// keeps its own memory.
 pub(super) type SharedBuffer = Rc<Cell<Vec<u8>>>;
 
 /// The sending end of a [`CoalescingStream`], for the task that polls the writer.
 pub(super) struct Flusher<S>(Rc<RefCell<State<S>>>);
 
-/// A stream that coalesces what is written to it until [`Flusher::poll_send`].
-/// Flushing it sends nothing.
+/// A stream that coalesces writes until [`Flusher::poll_send`]. Flushing it sends nothing.
 pub(super) struct CoalescingStream<S>(Rc<RefCell<State<S>>>);
 
 struct State<S> {
     stream: S,
     waiting: Vec<u8>,
-    /// Bytes of `waiting` that are sent.
+    /// Sent bytes of `waiting`.
     sent: usize,
     spare: SharedBuffer,
     refused_streams: RefusedStreamCounter,
 }
 
-/// Coalesces what is written to a stream.
+/// Coalesces the writes to a stream.
 pub(super) fn coalesce<S>(stream: S, spare: &SharedBuffer) -> (CoalescingStream<S>, Flusher<S>) {
     let spare = Rc::clone(spare);
     let (waiting, refused_streams) = (Vec::new(), RefusedStreamCounter::default());
@@ -47,12 +45,12 @@ pub(super) fn coalesce<S>(stream: S, spare: &SharedBuffer) -> (CoalescingStream<
 }
 
 impl<S: AsyncWrite + Unpin> Flusher<S> {
-    /// Sends what was coalesced. Call it each time after polling the writer, in the same task.
+    /// Sends the coalesced bytes. Call it each time after polling the writer, in the same task.
     pub(super) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_send(context)
     }
 
-    /// Number of streams that HTTP/2 has refused since the last call.
+    /// Returns the number of streams that HTTP/2 has refused since the last call.
     pub(super) fn take_refused(&self) -> u64 {
         self.0.borrow_mut().refused_streams.take()
     }
@@ -76,7 +74,7 @@ impl<S: AsyncWrite + Unpin> State<S> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// Takes as much as there is room for.
+    /// Takes as many bytes as fit.
     fn take(&mut self, bytes: &[u8]) -> usize {
         if self.waiting.is_empty() {
             self.waiting = self.spare.take();
@@ -129,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a number of bytes at a time, and notes how many.
+    /// Takes a number of bytes at a time, and records how many.
     struct Slow {
         at_a_time: usize,
         taken: Vec<usize>,

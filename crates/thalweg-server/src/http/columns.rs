@@ -4,18 +4,18 @@ use thalweg_columns::Column;
 use thalweg_wire::Topic;
 
 use super::{
-    Http,
+    context::Http,
     respond::{Answer, ErrorResponse, json_line},
 };
 use crate::{access::Reading, connection_limits::Requester, refusal::Refusal, transport::Query};
 
-/// The topic whose columns a path names.
+/// Returns the topic in a path of columns.
 pub(super) fn path_topic(path: &str) -> Option<&str> {
     // Not below the topic: `cars/columns` is a topic itself.
     path.strip_prefix("/v1/columns/")
 }
 
-/// The columns of a topic, for everybody who may subscribe to it.
+/// Returns the columns of a topic, for everybody who may subscribe to it.
 pub(super) async fn answer(
     http: &Http,
     parts: &Parts,
@@ -26,7 +26,7 @@ pub(super) async fn answer(
         return Err(ErrorResponse::method("GET, HEAD"));
     }
     let topic = Topic::from_path(topic).map_err(Refusal::from)?;
-    let query = Query::of_known(parts, &["ticket"])?;
+    let query = Query::from_request_with(parts, &["ticket"])?;
     let reading = http.allow(Reading(topic), parts, &query, requester).await?;
     let columns = http.shard.topic_columns(&reading).await?;
     let Reading(topic) = reading.into_inner();
@@ -35,7 +35,7 @@ pub(super) async fn answer(
     Ok(json_line(StatusCode::OK, line))
 }
 
-/// A topic and its columns, as JSON.
+/// Returns a topic and its columns as JSON.
 pub(super) fn described<'a>(topic: &Topic, columns: impl Iterator<Item = &'a Column>) -> Vec<u8> {
     let columns = columns.map(|column| json!({ "name": column.name, "type": column.type_name() }));
     let columns: Vec<_> = columns.collect();

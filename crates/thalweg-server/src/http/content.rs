@@ -1,5 +1,5 @@
-//! Answers' bodies, given to HTTP one piece at a time. Each piece is counted until its client
-//! has read it, wherever HTTP keeps it until then.
+//! Bodies of answers, passed to HTTP piece by piece. Each piece counts until its client has read it, wherever HTTP
+//! keeps it until then.
 
 use std::{
     collections::VecDeque,
@@ -16,30 +16,30 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Http, RequestConnection};
+use super::context::{Http, RequestConnection};
 use crate::{
     answers::{AnswerAccount, Charge},
     shard::HistoryPage,
     transport::{Cut, PipeBody},
 };
 
-/// Bytes given to HTTP at a time: what HTTP/2 sends in one frame (RFC 9113 §6.5.2), so that a
-/// stream whose window is closed holds no more than this of a long answer.
+/// Bytes passed to HTTP at a time: the size of an HTTP/2 frame (RFC 9113 §6.5.2). A stream with a closed window holds
+/// no more than this of a long answer.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Bytes of a file that are read at a time.
+/// Bytes of a file read at a time.
 const FILE_PIECE_BYTES: usize = 64 << 10;
 
 /// A body.
 pub(super) enum Content {
     /// Made for this client.
     Made(Vec<u8>),
-    /// The same, counted: the first piece, and those behind it.
+    /// Made for this client, and counted: the first piece, and those behind it.
     Counted(Bytes, VecDeque<Bytes>),
     /// The server's own bytes, shared by all clients.
     Shared(Bytes),
     /// Events of a topic.
-    History(Box<History>),
+    History(Box<HistoryBody>),
     /// A file.
     File(Box<FileBody>),
     /// A subscriber's pipe. For a long poll it is counted.
@@ -66,7 +66,7 @@ impl Content {
         let Self::Made(bytes) = self else { return };
         let counted = |piece: Vec<u8>| counted_piece(account, piece);
         *self = if bytes.len() > PIECE_BYTES {
-            // Copies, so that the memory of each piece is freed when the client has read it.
+            // Copies: the memory of each piece is freed when the client has read it.
             let mut pieces = bytes.chunks(PIECE_BYTES).map(|piece| counted(piece.to_vec()));
             Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
         } else {
@@ -74,8 +74,8 @@ impl Content {
         };
     }
 
-    /// A long poll's answer. If the answer is not complete yet, the pipe is refilled while the
-    /// client reads, so it is charged `pipe_bytes` until it ends.
+    /// Returns a long poll's answer. The pipe of an incomplete answer is refilled while the client reads, and is
+    /// therefore charged `pipe_bytes` until it ends.
     pub(super) fn poll(
         mut pipe: PipeBody,
         account: &Arc<AnswerAccount>,
@@ -89,7 +89,7 @@ impl Content {
         Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
     }
 
-    /// Bytes that are left, as far as they are known.
+    /// Returns the known remaining bytes.
     pub(super) fn left(&self) -> usize {
         match self {
             Self::Made(bytes) => bytes.len(),
@@ -133,24 +133,24 @@ impl Content {
     }
 }
 
-/// The next piece of a body that is complete in memory.
+/// Returns the next piece of a body that is complete in memory.
 fn split(bytes: &mut Bytes) -> Option<Bytes> {
     (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE_BYTES)))
 }
 
-/// Bytes, counted for a connection as long as they are there.
+/// Returns bytes that count for a connection while they exist.
 fn counted_piece(account: &Arc<AnswerAccount>, piece: impl AsRef<[u8]> + Send + 'static) -> Bytes {
     let bytes = piece.as_ref().len();
     account.charge(bytes, bytes).attach_to(piece)
 }
 
-/// Moves a piece to a charge of its own.
+/// Moves a piece to its own charge.
 fn transfer(charge: &mut Charge, piece: Bytes) -> Bytes {
     charge.transfer(piece.len());
     counted_piece(&charge.account, piece)
 }
 
-/// Counts an answer for its connection until its client has taken it.
+/// Counts an answer for its connection until its client has read it.
 pub(super) fn count(http: &Http, answer: &mut Response<Content>, connection: &RequestConnection) {
     if !answer.body().is_end_stream() {
         answer.body_mut().count(&connection.account);
@@ -159,13 +159,13 @@ pub(super) fn count(http: &Http, answer: &mut Response<Content>, connection: &Re
 }
 
 /// Events of a topic, with the JSON before and after them.
-pub(super) struct History {
+pub(super) struct HistoryBody {
     page: HistoryPage,
-    /// For the bytes that are left.
+    /// For the remaining bytes.
     charge: Charge,
 }
 
-impl History {
+impl HistoryBody {
     pub(super) fn new(page: HistoryPage, account: &Arc<AnswerAccount>) -> Self {
         let charge = account.charge(page.events.borrow().own_bytes(), page.bytes());
         Self { page, charge }
@@ -195,7 +195,7 @@ pub(super) struct FileBody {
 }
 
 impl FileBody {
-    /// The first `bytes` of a file.
+    /// Returns the first `bytes` of a file.
     pub(super) fn new(file: File, bytes: u64, account: &Arc<AnswerAccount>) -> Self {
         let charge = account.charge(FILE_PIECE_BYTES, 0);
         Self {

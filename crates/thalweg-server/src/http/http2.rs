@@ -12,9 +12,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Http, RequestConnection,
+    body::RequestBody,
     coalescing::coalesce,
-    content, count_timed_out, notified, routes,
+    content,
+    context::{Http, RequestConnection, notified},
+    routes,
     timeouts::{ActiveRequests, ProgressBody, Streams, TimedOut, TimeoutStream},
 };
 use crate::{
@@ -36,7 +38,7 @@ pub(super) async fn serve(
     let served = Rc::new((Rc::clone(http), via));
     let active_requests = Rc::<ActiveRequests>::default();
     let streams = Streams { http: Rc::clone(http), active_requests: Rc::clone(&active_requests) };
-    let stream = TimeoutStream::new(stream, http).with_preface_by(limits.head_wait);
+    let stream = TimeoutStream::new(stream, http).with_preface_by(limits.header_timeout);
     let (coalescing, flusher) = coalesce(stream, &http.spare);
     let mut connection = http2::Builder::new(streams)
         .timer(TokioTimer::new())
@@ -47,17 +49,17 @@ pub(super) async fn serve(
         .initial_stream_window_size(H2_STREAM_WINDOW_BYTES)
         .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(limits.stream_buffer_bytes)
-        // Finds out that a peer is gone. Subscribers have no socket of their own here that
-        // would show it.
+        // Detects a vanished peer. Subscribers have no socket of their own here that would show it.
         .keep_alive_interval(config.heartbeat)
-        .keep_alive_timeout(limits.stall)
+        .keep_alive_timeout(limits.write_timeout)
         .serve_connection(
             TokioIo::new(coalescing),
             service_fn(move |request| {
                 let served = Rc::clone(&served);
                 async move {
                     let (http, via) = &*served;
-                    let mut answer = routes::answer(http, None, via, request).await;
+                    let mut answer =
+                        routes::answer(http, None, via, request.map(RequestBody::from)).await;
                     content::count(http, &mut answer, via);
                     Ok::<_, Infallible>(answer.map(ProgressBody::new))
                 }
@@ -98,14 +100,14 @@ pub(super) async fn serve(
         }
     });
     if let Err(error) = ended.await
-        && !count_timed_out(http, TimedOut::behind(&*error))
+        && !TimedOut::behind(&*error).is_some_and(|timed_out| timed_out.count(http))
         && is_misuse(&*error)
     {
         http.shard.counts.h2_misuses.add(1);
     }
 }
 
-/// Whether we ended an HTTP/2 connection, and not its peer or the network.
+/// Returns whether the server ended an HTTP/2 connection, and not its peer or the network.
 fn is_misuse(error: &(dyn Error + 'static)) -> bool {
     error
         .source()

@@ -1,4 +1,4 @@
-//! Whose request it is, and whether it comes too often.
+//! Identifies the holder of a request, and limits the rate of requests.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, request::Parts};
 use thalweg_wire::ErrorCode;
 use tokio::task::yield_now;
 
-use super::Http;
+use super::context::Http;
 use crate::{
     access::{AccessPolicy, Allowed, Holder, Unidentified, Wanted},
     clock::{Now, now_us},
@@ -18,8 +18,8 @@ use crate::{
 };
 
 impl Http {
-    /// Counts a request that neither publishes nor commands, before it is known whose it is: so a
-    /// flood of tokens is not verified.
+    /// Counts a request that neither publishes nor commands, before its holder is known: a flood of tokens is not
+    /// verified.
     ///
     /// # Errors
     /// When its address makes too many.
@@ -34,8 +34,7 @@ impl Http {
         }
     }
 
-    /// Counts a publish that is refused for its rights: nothing else of it is counted. Returns what the
-    /// request is refused with.
+    /// Counts a publish that is refused for its rights: no other limit counts it. Returns the refusal to send.
     pub(super) fn take_for_refused(&self, refusal: Refusal, requester: &Requester) -> Refusal {
         self.take_of_address(Act::Handshake, requester).err().unwrap_or(refusal)
     }
@@ -45,18 +44,18 @@ impl Http {
         self.take(Rated { subject: None, address: Some(address) }, (act, 1))
     }
 
-    /// Counts one of a subject's, once that is known.
+    /// Counts a request of a subject, once known.
     ///
     /// # Errors
     /// When it makes too many.
     fn take_of_subject(&self, holder: &Holder, requester: &Requester) -> Result<(), Refusal> {
         let Some(rated) = holder.rated(requester.counted()) else { return Ok(()) };
-        // That of the address was counted before.
+        // The address was counted before.
         let taken = self.take(Rated { address: None, ..rated }, (Act::Handshake, 1));
-        taken.map_err(|refusal| refusal.of(holder.names(), ""))
+        taken.map_err(|refusal| refusal.with_subject(holder.names(), ""))
     }
 
-    /// Counts a token or a ticket that is not known and is to be verified.
+    /// Counts an unknown token or a ticket that needs verification.
     ///
     /// # Errors
     /// When its address has too many verified.
@@ -64,8 +63,8 @@ impl Http {
         self.take_of_address(Act::Verification, requester)
     }
 
-    /// Counts a token that was not good as many: who has a good one seldom presents a wrong one. Returns
-    /// what the request is refused with.
+    /// Counts an invalid token as several: a client with a valid token rarely presents an invalid one. Returns the
+    /// refusal to send.
     fn take_for_wrong_token(&self, refusal: Refusal, requester: &Requester) -> Refusal {
         let (ErrorCode::Unauthorized, Some(address)) = (refusal.code, requester.counted()) else {
             return refusal;
@@ -77,10 +76,10 @@ impl Http {
         refusal
     }
 
-    /// Takes some of an act out of the buckets of a client.
+    /// Takes an action out of a client's rate limits.
     ///
     /// # Errors
-    /// When it is done too often.
+    /// When the rate is exceeded.
     pub(super) fn take(&self, rated: Rated, act: (Act, u64)) -> Result<(), Refusal> {
         let Handle { common, counts, .. } = &*self.shard;
         let uncounted = common.rates.take(rated, None, act, now_us())?;
@@ -88,8 +87,7 @@ impl Http {
         Ok(())
     }
 
-    /// Whose token or ticket a request presents. A ticket has precedence over a token, and is
-    /// used up.
+    /// Returns the holder of a request's token or ticket. A ticket has precedence over a token, and is redeemed.
     pub(super) async fn identify(
         &self,
         parts: &Parts,
@@ -107,7 +105,7 @@ impl Http {
         Ok(holder)
     }
 
-    /// Whose token a request presents.
+    /// Returns the holder of a request's token.
     async fn identify_token(
         &self,
         headers: &HeaderMap,
@@ -115,7 +113,7 @@ impl Http {
     ) -> Result<Arc<Holder>, Refusal> {
         let access = self.access();
         if !access.holders.has_tokens() {
-            // Spares it the clock.
+            // Saves reading the clock.
             return Ok(access.holders.everybody());
         }
         let identified = match access.holders.identify(headers, Now::get()) {
@@ -140,7 +138,7 @@ impl Http {
         identified.map_err(|refusal| self.take_for_wrong_token(refusal, requester))
     }
 
-    /// Whose ticket it is, by what its token is good for now.
+    /// Returns the holder of a ticket, with its token's current rights.
     async fn redeem(&self, ticket: &str, requester: &Requester) -> Result<Arc<Holder>, Refusal> {
         self.take_verification(requester)?;
         let redeemed = self.shared.tickets.redeem(&self.access(), ticket).await;
@@ -150,8 +148,8 @@ impl Http {
         redeemed.and_then(is_good).map_err(|refusal| self.take_for_wrong_token(refusal, requester))
     }
 
-    /// Verifies a token when its turn comes: one after the other, and between two of them the sockets are
-    /// looked at. So a flood of tokens holds up whoever presents one, and not the subscribers.
+    /// Verifies a token when its turn comes: one after the other, with polls of the sockets in between. A flood of
+    /// tokens delays clients that present tokens, not the subscribers.
     async fn verify(
         &self,
         access: &AccessPolicy,
@@ -162,7 +160,7 @@ impl Http {
         access.holders.verify(headers, Now::get())
     }
 
-    /// What a request wants, if whoever presents its token may have it.
+    /// Returns the wanted value, if the request's holder has the right to it.
     ///
     /// # Errors
     /// As [`Self::identify`], and when the right is missing.
@@ -178,7 +176,7 @@ impl Http {
     }
 }
 
-/// Whether a request is counted by the events or commands in its body.
+/// Returns whether a request counts by the events or commands in its body.
 fn is_counted_by_content(parts: &Parts) -> bool {
     let path = parts.uri.path();
     parts.method == Method::POST && (path.starts_with("/v1/topics/") || path == "/v1/commands")

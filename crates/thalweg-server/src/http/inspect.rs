@@ -1,13 +1,13 @@
 use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
-use hyper::body::Incoming;
 use thalweg_token::Topics;
 use thalweg_wire::ErrorCode;
 
 use super::{
-    Http,
     administer::{DISCONNECT, disconnect},
+    body::RequestBody,
+    context::Http,
     discard::reject_get_body,
     respond::{Answer, ErrorResponse, json, text},
 };
@@ -15,7 +15,7 @@ use crate::{
     access::{Allowed, ViewMetrics},
     metrics::{self, ExpositionFormat},
     refusal::Refusal,
-    shard::Listing,
+    shard::TopicListing,
     transport::{Query, prefers},
 };
 
@@ -26,11 +26,11 @@ const LIMIT: usize = 1_000;
 pub(super) async fn answer(
     http: &Rc<Http>,
     parts: Parts,
-    body: &mut Incoming,
+    body: &mut RequestBody,
 ) -> Result<Answer, ErrorResponse> {
     reject_get_body(&parts, body)?;
     let path = parts.uri.path();
-    // Whoever reaches this listener is everybody of a policy of its own.
+    // On this listener everybody has the rights of a separate policy.
     let Some(access) = http.shared.admin.clone() else { return Err(Refusal::draining().into()) };
     let everybody = access.holders.everybody();
     if path == DISCONNECT {
@@ -55,7 +55,7 @@ pub(super) async fn answer(
             Ok(metrics(http, &parts.headers, &allowed))
         }
         _ => {
-            let listing = listing(&Query::of(&parts)?, access.shown_to(&everybody));
+            let listing = listing(&Query::from_request(&parts)?, access.shown_to(&everybody));
             list(http, access.allow(&everybody, listing)?).await
         }
     }
@@ -65,14 +65,14 @@ pub(super) fn healthy() -> Answer {
     text("text/plain; charset=utf-8", "ok\n")
 }
 
-/// Whether the server is ready for work.
+/// Returns whether the server is ready.
 pub(super) fn ready(http: &Http) -> Result<Answer, ErrorResponse> {
     if http.shared.shutdown.is_announced.load(Relaxed) {
         return Err(Refusal::draining().into());
     }
-    match &http.shard.common.readiness {
-        Some(readiness) if !readiness.is_ready() => Err(Refusal::catching_up().into()),
-        _ => Ok(healthy()),
+    match http.shard.common.has_caught_up() {
+        Some(false) => Err(Refusal::catching_up().into()),
+        Some(true) | None => Ok(healthy()),
     }
 }
 
@@ -86,17 +86,17 @@ pub(super) fn metrics(http: &Http, headers: &HeaderMap, _: &Allowed<ViewMetrics>
     answer
 }
 
-/// The list of topics that a query asks for, with those that are shown to its reader.
-pub(super) fn listing(query: &Query<'_>, shown: Topics) -> Listing {
+/// Returns the parameters of a list of topics, restricted to those shown to its reader.
+pub(super) fn listing(query: &Query<'_>, shown: Topics) -> TopicListing {
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("").into();
     let limit = query.limit.unwrap_or(LIMIT);
-    Listing { after: text(&query.after), prefix: text(&query.prefix), limit, shown }
+    TopicListing { after: text(&query.after), prefix: text(&query.prefix), limit, shown }
 }
 
-/// The list of topics, or a part of it.
+/// Returns the list of topics, or a part of it.
 pub(super) async fn list(
     http: &Rc<Http>,
-    listing: Allowed<Listing>,
+    listing: Allowed<TopicListing>,
 ) -> Result<Answer, ErrorResponse> {
     Ok(json(StatusCode::OK, http.shard.list(listing).await?))
 }

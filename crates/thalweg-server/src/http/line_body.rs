@@ -1,19 +1,20 @@
-//! The body of a request that publishes lines. Lines that have arrived together are gathered, so
-//! that they are appended together, whatever chunks or data frames they came in.
+//! The body of a request that publishes lines. Lines that have arrived together are gathered and appended together,
+//! whatever chunks or data frames they came in.
 
-use std::{future::poll_fn, pin::Pin, task::Poll};
+use std::{future::poll_fn, task::Poll};
 
 use bytes::Bytes;
-use http_body::Body;
-use hyper::body::Incoming;
-
-use super::repolls::Repolls;
-use crate::{config::GATHERED_BYTES, refusal::Refusal, source::posted::Lines};
 use thalweg_core::stream::Payloads;
+
+use super::{
+    body::{BrokenOff, RequestBody},
+    repolls::Repolls,
+};
+use crate::{config::GATHERED_BYTES, refusal::Refusal, source::posted::Lines};
 
 /// A body of lines while it is read.
 pub(super) struct LineBody<'a> {
-    body: &'a mut Incoming,
+    body: &'a mut RequestBody,
     repolls: &'a Repolls,
     pub(super) lines: Lines,
     /// Events of lines that have arrived and are not appended yet.
@@ -23,17 +24,16 @@ pub(super) struct LineBody<'a> {
 /// The next piece of a body.
 pub(super) enum Piece {
     Data(Bytes),
-    /// No more data has arrived. It comes only after lines that were gathered.
+    /// No more data has arrived. Comes only after gathered lines.
     NothingYet,
     End,
-    /// The publisher is gone, or its chunks are malformed.
-    Broken,
+    Broken(BrokenOff),
 }
 
 impl<'a> LineBody<'a> {
     /// Each line has at most `event_bytes_max` bytes.
     pub(super) fn new(
-        body: &'a mut Incoming,
+        body: &'a mut RequestBody,
         repolls: &'a Repolls,
         event_bytes_max: usize,
     ) -> Self {
@@ -41,20 +41,19 @@ impl<'a> LineBody<'a> {
         Self { body, repolls, lines, gathered }
     }
 
-    /// Whether more is read before the lines gathered are appended. Without such lines the caller
-    /// first counts the memory and the time of the unfinished one.
+    /// Returns whether to read more before appending the gathered lines. Without gathered lines the caller first counts
+    /// memory and time of the unfinished one.
     pub(super) fn reads_on(&self) -> bool {
         !self.gathered.is_empty() && self.gathered.joined().len() < GATHERED_BYTES
     }
 
-    /// The next piece. Waits for it only if no lines are gathered.
+    /// Returns the next piece. Waits for it only without gathered lines.
     pub(super) async fn next(&mut self) -> Piece {
         let mut has_requested = false;
         poll_fn(|context| {
-            Poll::Ready(match Pin::new(&mut *self.body).poll_frame(context) {
-                // Trailers are no lines.
-                Poll::Ready(Some(Ok(frame))) => Piece::Data(frame.into_data().unwrap_or_default()),
-                Poll::Ready(Some(Err(_))) => Piece::Broken,
+            Poll::Ready(match self.body.poll_chunk(context) {
+                Poll::Ready(Some(Ok(chunk))) => Piece::Data(chunk),
+                Poll::Ready(Some(Err(broken_off))) => Piece::Broken(broken_off),
                 Poll::Ready(None) => Piece::End,
                 Poll::Pending if self.gathered.is_empty() => return Poll::Pending,
                 // Over HTTP/1.1 a chunk that has arrived shows only when the connection is polled.
@@ -68,11 +67,10 @@ impl<'a> LineBody<'a> {
         .await
     }
 
-    /// Takes in what `read` makes of the lines, if `take` gives leave for that many events.
+    /// Gathers the events that `read` makes of the lines, if `take` permits that many.
     ///
     /// # Errors
-    /// Those of `take`: then these events are left out. Those of `read`: the events before the error
-    /// stay.
+    /// Those of `take`: then these events are omitted. Those of `read`: the events before the error stay.
     pub(super) fn gather(
         &mut self,
         read: impl FnOnce(&mut Lines, &mut Payloads) -> Result<(), Refusal>,
@@ -85,5 +83,40 @@ impl<'a> LineBody<'a> {
             return Err(refusal);
         }
         read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn lines_that_have_arrived_are_gathered_whatever_chunks_they_came_in() {
+        let chunk = |text: &'static str| Poll::Ready(Ok(Bytes::from_static(text.as_bytes())));
+        let polls =
+            [chunk("1\n2"), chunk("3\n"), Poll::Pending, chunk("4"), Poll::Pending, chunk("\n")];
+        let (mut body, repolls) = (RequestBody::Written(polls.into()), Repolls::default());
+        let mut body = LineBody::new(&mut body, &repolls, 100);
+        let mut appended = Vec::new();
+        Builder::new_current_thread().build().expect("a runtime").block_on(async {
+            loop {
+                match body.next().await {
+                    Piece::Data(chunk) => {
+                        let read = body.gather(|lines, out| lines.read(&chunk, out), |_| Ok(()));
+                        read.expect("lines");
+                    }
+                    Piece::NothingYet => {
+                        appended.push(body.gathered.joined().to_vec());
+                        body.gathered = Payloads::default();
+                    }
+                    Piece::End => break,
+                    Piece::Broken(_) => panic!("it is whole"),
+                }
+            }
+        });
+        appended.push(body.gathered.joined().to_vec());
+        assert_eq!(appended, [b"1,23", &b"4"[..]].map(<[u8]>::to_vec));
     }
 }

@@ -6,19 +6,18 @@ use super::{
     respond::{Answer, ErrorResponse, empty, text},
 };
 use crate::{
-    pages::{File, PAGE_PATHS, Pages},
+    pages::{BOOK, File, PAGE_PATHS, Pages},
     refusal::Refusal,
     transport::{takes, takes_gzip},
 };
 
-/// A page loads scripts and styles only from files of this server: published data never becomes
-/// a script.
+/// A page loads scripts and styles only from files of this server: published data never becomes a script.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      connect-src 'self'; img-src 'self' data:; worker-src 'self' blob:; frame-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// The answer to `GET /` for clients that are not browsers, and for those without pages: no line is
-/// wider than a narrow window.
+/// The answer to `GET /` for clients that are not browsers, and for servers without pages. Its lines fit a narrow
+/// window.
 const HELLO: &str = "Thalweg pushes live data.\n\n\
     POST /v1/topics/{topic}  publish JSON\n\
     GET  /v1/topics/{topic}  subscribe, with\n\
@@ -31,15 +30,27 @@ const HELLO: &str = "Thalweg pushes live data.\n\n\
     GET  /v1/topics          list the topics\n\
     POST /v1/commands        a command\n\
     POST /v1/tickets         a ticket for a URL\n\
+    GET  /docs/              the documentation\n\
     GET  /healthz  /readyz  /metrics\n";
 
-/// The page at a path; `None` if there is none. It needs no token, because it contains no data.
+/// Returns the page at a path; `None` if there is none. It needs no token, because it contains no data.
 ///
 /// # Errors
 /// Methods other than GET and HEAD; the document of a server that has none.
 pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
     let path = parts.uri.path();
+    if path == "/docs" {
+        // Relative, because a proxy may serve this server below a path of its own.
+        let mut answer = empty(StatusCode::PERMANENT_REDIRECT);
+        insert(&mut answer, header::LOCATION, "docs/");
+        return Ok(Some(answer));
+    }
     let Some(file) = pages.at(path) else {
+        if path == BOOK {
+            let message = "this server was built without its documentation: run make docs, then \
+                           build it again, or read docs/README.md of its repository";
+            return Err(Refusal::new(ErrorCode::NotFound, message).into());
+        }
         if PAGE_PATHS.contains(&path) {
             let message = "this server was built without its pages: make run builds both, or \
                            npm ci and npm run build in web/ and then cargo build";
@@ -53,8 +64,7 @@ pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorRe
     Ok(Some(answer(file, &parts.headers)))
 }
 
-/// The page at `/` for clients that ask for HTML by name, as browsers do. Other tools get a
-/// text about the API.
+/// Returns the page at `/` for clients that ask for HTML by name, as browsers do. Other tools get a text about the API.
 pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
     match takes(&parts.headers, &header::ACCEPT, "text/html") {
         true => at(pages, parts),
@@ -62,14 +72,14 @@ pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Er
     }
 }
 
-/// The answer at `/` for all other clients.
+/// Returns the answer at `/` for all other clients.
 pub(super) fn hello() -> Answer {
     let mut answer = text("text/plain; charset=utf-8", HELLO);
     answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     answer
 }
 
-/// Headers of everything that a browser may show as a page.
+/// Adds headers to everything that a browser may show as a page.
 pub(super) fn harden(answer: &mut Answer, policy: &'static str) {
     insert(answer, header::CONTENT_SECURITY_POLICY, policy);
     // The page's URL may contain a ticket.
@@ -108,8 +118,7 @@ fn insert(answer: &mut Answer, name: HeaderName, value: &'static str) {
     answer.headers_mut().insert(name, HeaderValue::from_static(value));
 }
 
-/// Whether the client already has the version with this tag (RFC 9110 §13.1.2, compared
-/// weakly).
+/// Returns whether the client already has the version with this tag (RFC 9110 §13.1.2, compared weakly).
 fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).into_iter();
     let mut known = known.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));

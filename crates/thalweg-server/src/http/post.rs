@@ -1,39 +1,39 @@
 use std::{pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use thalweg_core::stream::Payloads;
 use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_BYTES_MAX};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Http,
+    body::{RequestBody, slow},
     body_permits::{BodyMemory, ClientBodyPermits},
+    context::Http,
     line_body::{LineBody, Piece},
     repolls::Repolls,
     respond::{Answer, ErrorResponse, json},
 };
 use crate::{
     access::{Allowed, Holder, TICKET_LIFE_S, Writing},
-    backend::RetryKey,
+    broker::RetryKey,
     clock::now_us,
     connection_limits::Requester,
+    protocol::thalweg,
     rates::Act,
     refusal::Refusal,
-    shard::{Context, PublishResult, Request},
+    shard::{Context, PublishResult},
     source::posted::{self, BodyKind, Lines},
     transport::{Client, Query, parameters::bad},
 };
-use thalweg_core::stream::Payloads;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Longest idempotency key: a UUID and more.
+/// Longest idempotency key: more than a UUID.
 const KEY_BYTES_MAX: usize = 128;
 
-/// The permits that a client's requests use while their bodies are read. Clients that may not
-/// publish have separate permits, so that publishers find free ones however slowly others send.
+/// Returns the permits for a client's request bodies. Clients that may not publish have separate permits: publishers
+/// find free ones however slowly others send.
 fn client_permits<'a>(http: &'a Http, holder: &Holder, client: Client) -> ClientBodyPermits<'a> {
     match http.access().lets_publish(holder) {
         true => http.shared.requests_of_publishers.of_client(&http.shard.counts.requests, client),
@@ -41,22 +41,21 @@ fn client_permits<'a>(http: &'a Http, holder: &Holder, client: Client) -> Client
     }
 }
 
-/// A publisher of a body to a topic, read from the request's head. The head is dropped after
-/// this.
+/// The publisher of a body to a topic, from the request's head, which is dropped after this.
 pub(super) struct Publisher {
     topic: Allowed<Writing>,
     client: Client,
     holder: Arc<Holder>,
     kind: BodyKind,
-    /// The idempotency key: with it the client may repeat the publish.
+    /// The idempotency key, which allows the client to repeat the publish.
     key: Option<Box<[u8]>>,
 }
 
 impl Publisher {
-    /// The publisher that the request's head names, if it may publish.
+    /// Returns the publisher of a request, if it may publish.
     ///
     /// # Errors
-    /// When it may not publish, or the request is wrong.
+    /// When it may not publish, or the request is invalid.
     pub(super) async fn new(
         http: &Http,
         requester: &Requester,
@@ -67,12 +66,12 @@ impl Publisher {
         if http.shard.is_draining() {
             return Err(Refusal::draining());
         }
-        let holder = http.identify(parts, &Query::of(parts)?, requester).await?;
+        let holder = http.identify(parts, &Query::from_request(parts)?, requester).await?;
         let topic = http.access().allow(&holder, Writing(topic));
         let topic = topic.map_err(|refusal| http.take_for_refused(refusal, requester))?;
         reject_encoded(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
-        let kind = BodyKind::of(content_type);
+        let kind = BodyKind::from_content_type(content_type);
         let key = idempotency_key(parts)?.map(Box::from);
         if kind == BodyKind::Lines && key.is_some() {
             return Err(bad("lines cannot be repeated under one Idempotency-Key: publish one \
@@ -82,19 +81,19 @@ impl Publisher {
         Ok(Self { topic, client: Client::new(&holder, requester), holder, kind, key })
     }
 
-    /// Whether it publishes lines. Such a request may last for any time.
+    /// Returns whether it publishes lines. Such a request may last for any time.
     pub(super) fn is_ndjson(&self) -> bool {
         self.kind == BodyKind::Lines
     }
 
-    /// Publishes the body. Its connection is polled again by `repolls`.
+    /// Publishes the body. `repolls` polls its connection again.
     ///
     /// # Errors
-    /// When it is refused. The refusal then says which part was published.
+    /// When it is refused. The refusal then tells which part was published.
     pub(super) async fn publish(
         self,
         http: &Rc<Http>,
-        body: &mut Incoming,
+        body: &mut RequestBody,
         repolls: &Repolls,
     ) -> Result<Answer, ErrorResponse> {
         let permits = client_permits(http, &self.holder, self.client);
@@ -122,14 +121,14 @@ impl Publisher {
         }
     }
 
-    /// Takes some of an act out of its buckets.
+    /// Takes an action out of its client's rate limits.
     ///
     /// # Errors
-    /// When it does so too often.
+    /// When the rate is exceeded.
     fn take_rate(&self, http: &Http, act: Act, count: usize) -> Result<(), Refusal> {
         let Some(rated) = self.holder.rated(self.client.counted()) else { return Ok(()) };
         let taken = http.take(rated, (act, count as u64));
-        taken.map_err(|refusal| refusal.of(self.holder.names(), self.topic.0.as_str()))
+        taken.map_err(|refusal| refusal.with_subject(self.holder.names(), self.topic.0.as_str()))
     }
 
     /// Appends lines, and adds to what this request has published.
@@ -150,11 +149,12 @@ impl Publisher {
     async fn publish_one(
         &self,
         http: &Rc<Http>,
-        body: &mut Incoming,
+        body: &mut RequestBody,
         result: &mut Option<PublishResult>,
     ) -> Result<(), Refusal> {
         let bytes_max = http.limits().event_bytes;
-        let body = whole(http, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
+        let too_large = || EventError::TooLarge(bytes_max).into();
+        let body = http.whole(body, bytes_max, too_large).await?;
         self.take_rate(http, Act::Byte, body.len())?;
         let mut payloads = posted::one(self.kind, &body, bytes_max)?;
         self.take_rate(http, Act::Publish, payloads.count())?;
@@ -164,9 +164,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Appends lines as they arrive: a long request is a publish connection. It has a permit
-    /// while a line is unfinished or being appended. Between lines it is as idle as any other
-    /// connection, and the limits of connections bound it.
+    /// Appends lines as they arrive: a long request is a publish connection. It has a permit while a line is unfinished
+    /// or being appended. Between lines it is as idle as any other connection, and the limits of connections bound it.
     async fn publish_lines(
         &self,
         http: &Rc<Http>,
@@ -178,8 +177,7 @@ impl Publisher {
         let mut drain = pin!(http.shard.drain());
         let mut publishing = http.shard.publishing(&self.holder, &self.topic)?;
         let mut token_end = pin!(until(ends_at(&self.holder)));
-        // The time between lines is not limited, but a line that is begun must be finished in
-        // time.
+        // The time between lines is not limited, but a line that has begun must be finished in time.
         let mut deadline = None;
         let mut permit = None;
         let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
@@ -203,7 +201,7 @@ impl Publisher {
                         Piece::End => {
                             return body.gather(Lines::finish, take_events).map(|()| true);
                         }
-                        Piece::Broken => return Err(broken_off()),
+                        Piece::Broken(broken_off) => return Err(broken_off.into()),
                     };
                     if permit.is_none() {
                         permit = Some(tokio::select! {
@@ -221,8 +219,8 @@ impl Publisher {
                 Ok(false)
             }
             .await;
-            // The lines before an error stay published. An empty body is answered with a position
-            // too, but it publishes nothing.
+            // The lines before an error stay published. An empty body is answered with a position too, but it publishes
+            // nothing.
             if !body.gathered.is_empty() || (matches!(is_all, Ok(true)) && result.is_none()) {
                 self.append(http, &mut body.gathered, result).await?;
             }
@@ -233,7 +231,7 @@ impl Publisher {
             if body.lines.unfinished_bytes() == 0 {
                 (deadline, permit) = (None, None);
             } else if deadline.is_none() || body.lines.number > before {
-                deadline = Some(Instant::now() + limits.body_wait);
+                deadline = Some(Instant::now() + limits.body_timeout);
             }
         }
     }
@@ -244,13 +242,13 @@ pub(super) async fn command(
     http: &Rc<Http>,
     requester: &Requester,
     parts: &Parts,
-    body: &mut Incoming,
+    body: &mut RequestBody,
 ) -> Result<Answer, ErrorResponse> {
     if idempotency_key(parts)?.is_some() {
         let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
-    let holder = http.identify(parts, &Query::of(parts)?, requester).await?;
+    let holder = http.identify(parts, &Query::from_request(parts)?, requester).await?;
     reject_encoded(parts)?;
     let client = Client::new(&holder, requester);
     let permits = client_permits(http, &holder, client);
@@ -265,35 +263,35 @@ pub(super) async fn command(
         let message = format!("a command{whose} has at most {bytes_max} bytes: split it");
         Refusal::new(ErrorCode::EventTooLarge, message)
     };
-    let body = whole(http, body, bytes_max, too_large).await?;
+    let body = http.whole(body, bytes_max, too_large).await?;
     let text = std::str::from_utf8(&body)
         .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
-    let request = Request::read(text, may_publish.then_some(limits.event_bytes));
+    let request = thalweg::read(text, may_publish.then_some(limits.event_bytes));
     let context = Context { client, subscriber: None };
     if let Some(rated) = holder.rated(client.counted()) {
         let taken = request.acts().into_iter().try_for_each(|act| http.take(rated, act));
         if let Err(refusal) = taken {
-            let refusal = refusal.of(holder.names(), "");
+            let refusal = refusal.with_subject(holder.names(), "");
             return Err(ErrorResponse { id: request.id, ..refusal.into() });
         }
     }
-    let answer = match request.command.and_then(|command| http.access().allow(&holder, command)) {
+    let reply = match request.command.and_then(|command| http.access().allow(&holder, command)) {
         Ok(command) => http.shard.execute(command, &context).await,
         Err(refused) => Err(refused),
     };
-    match answer {
-        Ok(answer) => Ok(json(StatusCode::OK, answer.to_json(request.id.as_deref()))),
+    match reply {
+        Ok(reply) => Ok(json(StatusCode::OK, thalweg::to_json(request.id.as_deref(), &reply))),
         Err(refusal) => Err(ErrorResponse { id: request.id, ..refusal.into() }),
     }
 }
 
-/// Gives a ticket for a token, not for a ticket: that would be as good as the token.
+/// Issues a ticket for a token, not for a ticket, which would make a ticket as good as the token.
 pub(super) async fn ticket(
     http: &Http,
     parts: &Parts,
     requester: &Requester,
 ) -> Result<Answer, ErrorResponse> {
-    let query = Query::of(parts)?;
+    let query = Query::from_request(parts)?;
     if query.ticket.is_some() {
         let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
@@ -311,7 +309,7 @@ pub(super) async fn ticket(
     Ok(json(StatusCode::OK, body.into_bytes()))
 }
 
-/// Refuses a compressed body: the server would have to decompress it for anybody who sends one.
+/// Rejects a compressed body: the server would have to decompress it for anybody who sends one.
 fn reject_encoded(parts: &Parts) -> Result<(), Refusal> {
     let mut codings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -333,35 +331,7 @@ fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
     Ok(Some(key))
 }
 
-/// Reads a whole body.
-pub(super) async fn whole(
-    http: &Http,
-    body: &mut Incoming,
-    bytes_max: usize,
-    too_large: impl Fn() -> Refusal,
-) -> Result<Vec<u8>, Refusal> {
-    let limits = http.limits();
-    let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
-    let mut body = Limited::new(body, bytes_max);
-    let read = async {
-        // Copied into one buffer: a piece of one byte would cost dozens of bytes of memory.
-        let mut whole = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
-                true => too_large(),
-                false => broken_off(),
-            })?;
-            if let Some(piece) = frame.data_ref() {
-                whole.extend_from_slice(piece);
-                memory.set(whole.capacity(), limits.unfinished_bytes)?;
-            }
-        }
-        Ok(whole)
-    };
-    timeout(limits.body_wait, read).await.map_err(|_| slow())?
-}
-
-/// When somebody's token ends, if it does.
+/// Returns when the holder's token expires, if it does.
 fn ends_at(holder: &Holder) -> Option<Instant> {
     let left = Duration::from_micros(holder.ends_us.saturating_sub(now_us()));
     (holder.ends_us != u64::MAX).then(|| Instant::now() + left)
@@ -374,17 +344,7 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-fn broken_off() -> Refusal {
-    let message = "the body broke off before its end, or its chunks are malformed";
-    Refusal::new(ErrorCode::BadEvent, message)
-}
-
 fn expired() -> Refusal {
     let message = "the token has expired: go on with a new one";
     Refusal::new(ErrorCode::Unauthorized, message)
-}
-
-fn slow() -> Refusal {
-    let message = "the body, or a line of it, did not arrive in time: send it at once";
-    Refusal::new(ErrorCode::SlowRequest, message)
 }

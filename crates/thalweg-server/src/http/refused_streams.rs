@@ -1,11 +1,11 @@
-/// Counts the streams that HTTP/2 refuses, by reading what it writes: the library itself
-/// refuses streams beyond the limit, and reports them only to the peer.
+/// Counts the streams that HTTP/2 refuses, by reading its output: the library itself refuses streams beyond the limit,
+/// and reports them only to the peer.
 #[derive(Default)]
 pub(super) struct RefusedStreamCounter {
-    /// The bytes of a frame's header that were seen, and of a reset's reason after it.
+    /// The bytes of a frame's header so far, and of a reset's reason after it.
     start: [u8; HEADER_BYTES + REASON_BYTES],
     has: usize,
-    /// Bytes of a payload yet to come.
+    /// Remaining bytes of a payload.
     payload: usize,
     count: u64,
 }
@@ -41,7 +41,7 @@ impl RefusedStreamCounter {
         }
     }
 
-    /// Number of streams refused since the last call.
+    /// Returns the number of streams refused since the last call.
     pub(super) fn take(&mut self) -> u64 {
         std::mem::take(&mut self.count)
     }

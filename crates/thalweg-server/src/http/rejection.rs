@@ -1,5 +1,4 @@
-//! Connections that are not served. Each is sent the reason, in the shortest form that its
-//! protocol has, and is ended.
+//! Rejects connections: sends the reason, in the shortest form of their protocol, and closes them.
 
 use std::sync::Arc;
 
@@ -12,14 +11,18 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{Http, PREFACE, begins_with_preface, respond};
+use super::{
+    context::Http,
+    preface::{PREFACE, begins_with_preface},
+    respond,
+};
 use crate::{config::REJECTION_WAIT, refusal::Refusal};
 
 /// An empty SETTINGS, which comes first (RFC 9113 §3.4).
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// The type, the flags and the stream of a GOAWAY, then the last stream served: none. So every
-/// request may be repeated (RFC 9113 §6.8).
+/// The type, the flags and the stream of a GOAWAY, then the last stream served: none. Every request may therefore be
+/// repeated (RFC 9113 §6.8).
 const GOAWAY: [u8; 10] = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Bytes of a GOAWAY's payload before its text: the last stream, the reason.
@@ -29,7 +32,7 @@ const GOAWAY_FIXED_BYTES: usize = 8;
 const NO_ERROR: u32 = 0;
 const INADEQUATE_SECURITY: u32 = 12;
 
-/// Sends a connection the reason why it is not served, and ends it; over TLS if `tls` is given.
+/// Sends a connection the reason of its rejection, and closes it; over TLS if `tls` is given.
 pub(crate) async fn reject(
     socket: std::net::TcpStream,
     tls: Option<Arc<ServerConfig>>,
@@ -63,15 +66,14 @@ pub(super) async fn point_to_https(http: &Http, stream: TcpStream) {
     reject_after_peek(stream, INADEQUATE_SECURITY, &Refusal::new(code, message)).await;
 }
 
-/// Refuses a client that has just begun a request, because the server is draining.
+/// Refuses a client that has just begun a request, because the server drains.
 pub(super) async fn refuse_draining(http: &Http, stream: TcpStream) {
     let refused = Refusal::draining();
     http.shard.counts.count_refused(refused.code);
     reject_after_peek(stream, NO_ERROR, &refused).await;
 }
 
-/// Sends the refusal to a client that has already sent something. Over HTTP/2 it has a reason
-/// code.
+/// Sends the refusal to a client that has already sent something. Over HTTP/2 it has a reason code.
 async fn reject_after_peek(stream: TcpStream, reason: u32, refused: &Refusal) {
     let mut first = [0; 3];
     let telling = async {
@@ -82,8 +84,7 @@ async fn reject_after_peek(stream: TcpStream, reason: u32, refused: &Refusal) {
     let _ = timeout(REJECTION_WAIT, telling).await;
 }
 
-/// Tries once to tell a client that its head did not arrive in time. It does not wait for a
-/// client that does not read.
+/// Tries once to tell a client that its head did not arrive in time. It does not wait for a client that does not read.
 pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin) {
     let code = ErrorCode::SlowRequest;
     http.shard.counts.count_refused(code);
@@ -92,7 +93,7 @@ pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin
     let _ = stream.write(&answer).await;
 }
 
-/// Writes the refusal. Over HTTP/2 there is a reason code.
+/// Writes the refusal. Over HTTP/2 it has a reason code.
 async fn write_answer(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     http2_reason: Option<u32>,
@@ -104,8 +105,7 @@ async fn write_answer(
     };
     stream.write_all(&answer).await.ok()?;
     stream.shutdown().await.ok()?;
-    // Reads what the client still sends: otherwise closing would reset the connection, and the
-    // answer would be lost.
+    // Reads what the client still sends: otherwise closing would reset the connection, and the answer would be lost.
     let mut buffer = [0; 1024];
     while stream.read(&mut buffer).await.ok()? > 0 {}
     Some(())

@@ -1,13 +1,12 @@
-//! Lets the body of a request over HTTP/1.1 be read to the end of the bytes that have arrived. hyper
-//! passes on one chunk each time the connection is polled, and a publisher may send each event in a
-//! chunk of its own.
+//! Lets a request over HTTP/1.1 read its body to the end of the received bytes. hyper passes on one chunk each time the
+//! connection is polled, and a publisher may send each event in its own chunk.
 
 use std::cell::Cell;
 
 use crate::config::REPOLLS_MAX;
 
-/// The polls of a connection that its request can still ask for. Over HTTP/2 there are none: all
-/// data frames that have arrived can be read at once.
+/// The further polls of a connection that its request may ask for. Over HTTP/2 there are none: all received data frames
+/// can be read at once.
 #[derive(Debug, Default)]
 pub(super) struct Repolls {
     left: Cell<u32>,
@@ -20,8 +19,8 @@ impl Repolls {
         self.left.set(REPOLLS_MAX);
     }
 
-    /// Asks for the connection to be polled again before its task yields. The caller then returns
-    /// `Pending`. Returns `false` if the task has to yield first.
+    /// Asks for another poll of the connection before its task yields. The caller then returns `Pending`. Returns
+    /// `false` if the task has to yield first.
     pub(super) fn request(&self) -> bool {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
@@ -29,7 +28,7 @@ impl Repolls {
         left > 0
     }
 
-    /// Whether the connection is to be polled again.
+    /// Returns whether to poll the connection again.
     pub(super) fn take(&self) -> bool {
         self.is_wanted.take()
     }

@@ -9,16 +9,16 @@ use thalweg_wire::{
 use super::content::Content;
 use crate::refusal::Refusal;
 
-/// What HTTP sends.
+/// A response of HTTP.
 pub(super) type Answer = Response<Content>;
 
-/// Why a request is refused, and what was done before that.
+/// A refused request, and the part that was done before.
 pub(super) struct ErrorResponse {
     pub(super) refusal: Refusal,
     pub(super) published: Option<Published>,
     /// Id of the refused command.
     pub(super) id: Option<Box<RawValue>>,
-    /// The methods that are allowed.
+    /// The allowed methods.
     pub(super) allow: Option<&'static str>,
 }
 
@@ -74,12 +74,12 @@ impl ErrorResponse {
     }
 }
 
-/// A refusal as bytes of HTTP/1.1, for a socket that HTTP does not serve.
+/// Returns a refusal as bytes of HTTP/1.1, for a socket that HTTP does not serve.
 pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
     let body = refusal(refused.code, &refused.message, None, None);
     let status = status(refused.code);
     let reason = status.canonical_reason().unwrap_or_default();
-    // A wrong request stays wrong when it is repeated.
+    // A repeated invalid request stays invalid.
     let again = if status == StatusCode::BAD_REQUEST { "" } else { "retry-after: 1\r\n" };
     let mut bytes = format!(
         "HTTP/1.1 {} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
@@ -95,12 +95,12 @@ pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
 
 #[inline]
 pub(super) fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
-    // A final line break, so that the shell's prompt after curl begins on a new line.
+    // A final line break: the shell's prompt after curl begins on a new line.
     body.push(b'\n');
     json_line(status, body)
 }
 
-/// The same for JSON that already ends with a line break.
+/// Returns a response of JSON that already ends with a line break.
 #[inline]
 pub(super) fn json_line(status: StatusCode, body: impl Into<Content>) -> Answer {
     let mut answer = text("application/json", body);

@@ -1,74 +1,59 @@
-use std::{
-    cell::Cell,
-    future::{pending, poll_fn},
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::rc::Rc;
 
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
-use hyper::body::Incoming;
-use thalweg_wire::{ErrorCode, Excerpt, StartAt, StreamStart, Topic};
-use tokio::time::{Instant, sleep, timeout_at};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, request::Parts};
+use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 
 use super::{
-    Http, RequestConnection, administer, columns,
-    content::{Content, History},
+    administer,
+    body::RequestBody,
+    columns,
+    content::{Content, HistoryBody},
+    context::{Http, RequestConnection},
     discard::{ResponseRules, finish_answer, reject_get_body},
     inspect, pages,
     post::{self, Publisher},
     respond::{Answer, ErrorResponse, empty, json_line, text},
     runs,
+    takeover::{Granted, TakeoverSlot, subscribe},
 };
 use crate::{
-    access::{Admitted, Allowed, Holder, Reading, ViewMetrics, Writing},
-    audit::{Asker, is_audited},
+    access::{Admitted, Reading, ViewMetrics, Writing},
+    audit::{RequestOrigin, is_audited},
     connection_limits::{Address, ConnectionPermit, Forwarded, Requester},
+    protocol::{Accepted, Mount, Opening, thalweg::Thalweg},
     refusal::Refusal,
-    shard::{Asked, NewSubscriber, SubscriberId, Subscription},
-    transport::{
-        Client, PipeEvent, Query, SubscribeRequest, Transport, Writer, head, negotiate, parameters,
-        pipe,
-    },
+    shard::{AdHocQuery, Subscription},
+    transport::{Client, Query, Transport, negotiate, parameters},
 };
-use thalweg_core::fanout::{FeedKey, ResponseMode};
 
-/// What is needed to take the socket over after hyper has released it.
-pub(super) struct Takeover {
-    pub(super) request: SubscribeRequest,
-    pub(super) feeds: Vec<FeedKey>,
-    pub(super) client: Client,
-    pub(super) holder: Arc<Holder>,
-    pub(super) requester: Requester,
+/// The result of beginning a request.
+enum Begun {
+    Subscription(Granted),
+    /// The answer, after which no subscription is open.
+    Answer(Answer),
 }
 
-/// A request to subscribe that is granted.
-struct Granted {
-    subscription: Allowed<Box<Subscription>>,
-    holder: Arc<Holder>,
-}
-
-/// What tells one request from others, in logs of proxies and of this server.
+/// Identifies a request in logs of proxies and of this server.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest that is taken over.
+/// The longest accepted id.
 const REQUEST_ID_BYTES_MAX: usize = 64;
 
-/// So much of a path is said.
+/// The longest part of a path in the log.
 const PATH_BYTES_MAX: usize = 256;
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
-/// What is said of a request when it is refused.
-struct Asking {
+/// The description of a request for the log.
+struct RequestInfo {
     address: Address,
     path: Box<str>,
-    /// As the request has it.
+    /// The id in the request.
     id: Option<HeaderValue>,
 }
 
-impl Asking {
-    fn of(parts: &Parts, address: Address) -> Self {
+impl RequestInfo {
+    fn new(parts: &Parts, address: Address) -> Self {
         let id = parts.headers.get(REQUEST_ID).filter(|id| {
             id.len() <= REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(u8::is_ascii_graphic)
         });
@@ -84,34 +69,25 @@ impl Asking {
 /// Events of a read without a limit.
 const LIMIT: usize = 1_000;
 
-/// Time between two checks whether a poll that does not wait has begun.
-const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
-
-/// The longest time between two checks whether a stream of columns has begun.
-const STREAM_START_POLL_MAX: Duration = Duration::from_millis(20);
-
-/// How long that may take: a topic's home is another shard.
-const BEGUN_WAIT: Duration = Duration::from_secs(2);
-
-/// Answers a request. `takeover` is there if its connection's socket may be taken over.
+/// Answers a request. With a `slot` it may take the socket of its connection.
 pub(super) async fn answer(
     http: &Rc<Http>,
-    takeover: Option<&Cell<Option<Takeover>>>,
+    slot: Option<&TakeoverSlot>,
     connection: &RequestConnection,
-    request: Request<Incoming>,
+    request: Request<RequestBody>,
 ) -> Answer {
     let (mut parts, mut body) = request.into_parts();
-    let rules = ResponseRules::of(&parts);
+    let rules = ResponseRules::from_request(&parts);
     if rules.is_head {
-        // It is answered as GET is, without the body (RFC 9110 §9.3.2).
+        // It is answered like GET, without the body (RFC 9110 §9.3.2).
         parts.method = Method::GET;
     }
     let (forwarded, admitted) = match http.admit(&connection.permit, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => {
-            let asker = Asking::of(&parts, connection.permit.address());
+            let info = RequestInfo::new(&parts, connection.permit.address());
             drop(parts);
-            let answer = http.refuse(refusal.into(), &asker);
+            let answer = http.refuse(refusal.into(), &info);
             return finish_answer(http, rules, body, answer).await;
         }
     };
@@ -122,13 +98,13 @@ pub(super) async fn answer(
     }
     if connection.permit.is_admin() {
         // Boxed because it is rare: it must not enlarge the future of every request.
-        let asking = Asking::of(&parts, connection.permit.address());
+        let info = RequestInfo::new(&parts, connection.permit.address());
         let inspected = Box::pin(inspect::answer(http, parts, &mut body)).await;
-        let answer = http.finish(inspected, &admitted, &asking);
+        let answer = http.finish(inspected, &admitted, &info);
         return finish_answer(http, rules, body, answer).await;
     }
-    // Also of a client that its proxy names and that has no place any more.
-    let asking = Asking::of(&parts, connection.permit.client(&forwarded));
+    // Also for a proxy's client that has reached its limit.
+    let info = RequestInfo::new(&parts, connection.permit.client(&forwarded));
     let checked = match connection.permit.requester(&forwarded) {
         Ok(requester) => {
             connection.address.set(requester.address);
@@ -144,13 +120,13 @@ pub(super) async fn answer(
         Err(refusal) => Err(refusal.into()),
     };
     let routed = match checked {
-        Ok((Some(checked), _)) if rules.is_head => checked.head(),
-        Ok((Some(granted), requester)) => {
-            // This may take long, so the request's head and body are dropped now.
+        Ok((Some(Begun::Answer(answer)), _)) => Ok(answer),
+        Ok((Some(Begun::Subscription(granted)), _)) if rules.is_head => granted.head(),
+        Ok((Some(Begun::Subscription(granted)), requester)) => {
+            // This may take long: the request's head and body are dropped now.
             drop((parts, body));
-            let subscribed =
-                subscribe(http, takeover, connection, granted, &admitted, requester).await;
-            return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &asking));
+            let subscribed = subscribe(http, slot, connection, granted, &admitted, requester).await;
+            return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &info));
         }
         Ok((None, requester)) => route(http, connection, requester, &mut parts, &mut body).await,
         Err(error) => {
@@ -158,11 +134,11 @@ pub(super) async fn answer(
             Err(error)
         }
     };
-    finish_answer(http, rules, body, http.finish(routed, &admitted, &asking)).await
+    finish_answer(http, rules, body, http.finish(routed, &admitted, &info)).await
 }
 
 impl Granted {
-    /// The answer to HEAD. Nothing is opened.
+    /// Returns the answer to HEAD. It opens nothing.
     fn head(self) -> Result<Answer, ErrorResponse> {
         let Subscription { request, .. } = *self.subscription.into_inner();
         let answer = request.head.map(|_| Content::Nothing);
@@ -175,8 +151,7 @@ impl Granted {
 }
 
 impl Http {
-    /// Checks whether a request is admitted, and reads what a trusted proxy says about its
-    /// client.
+    /// Checks that a request is admitted, and parses a trusted proxy's headers about its client.
     fn admit(
         &self,
         permit: &ConnectionPermit,
@@ -198,24 +173,24 @@ impl Http {
         &self,
         answered: Result<Answer, ErrorResponse>,
         admitted: &Admitted,
-        asking: &Asking,
+        info: &RequestInfo,
     ) -> Answer {
-        let mut answer = answered.unwrap_or_else(|error| self.refuse(error, asking));
+        let mut answer = answered.unwrap_or_else(|error| self.refuse(error, info));
         answer.headers_mut().extend(admitted.headers());
         answer
     }
 
-    fn refuse(&self, error: ErrorResponse, asking: &Asking) -> Answer {
-        let Asking { address, path, id } = asking;
+    fn refuse(&self, error: ErrorResponse, info: &RequestInfo) -> Answer {
+        let RequestInfo { address, path, id } = info;
         let id = id.clone().unwrap_or_else(|| {
-            // As good as any: it is only to be found in the log again.
+            // Any number does: it only serves to find the request in the log.
             let random = self.access().random().unwrap_or_default();
             HeaderValue::try_from(format!("{:016x}", random as u64)).unwrap_or(EMPTY)
         });
         let request = id.to_str().unwrap_or_default();
         self.shard
             .counts
-            .refuse(&error.refusal, Asker { address: Some(*address), what: path, request });
+            .refuse(&error.refusal, RequestOrigin { address: Some(*address), what: path, request });
         let is_in_log = is_audited(error.refusal.code);
         let mut answer = error.into_answer();
         if is_in_log {
@@ -225,8 +200,7 @@ impl Http {
     }
 }
 
-/// What a path names: `Some(None)` is all topics, `Some(Some(…))` is one, `None` is something
-/// else.
+/// Returns the topic in a path: `Some(None)` is all topics, `Some(Some(…))` is one, `None` is something else.
 fn topics_path(path: &str) -> Option<Option<&str>> {
     let rest = path.strip_prefix("/v1/topics")?;
     match rest.strip_prefix('/') {
@@ -240,20 +214,18 @@ async fn begin(
     http: &Http,
     parts: &Parts,
     requester: &Requester,
-) -> Result<Option<Granted>, ErrorResponse> {
+) -> Result<Option<Begun>, ErrorResponse> {
+    let path = parts.uri.path();
+    let mut mounts = http.shared.mounts.iter();
+    if let Some((mount, rest)) = mounts.find_map(|mount| Some((mount, mount.rest(path)?))) {
+        // Boxed because it is rare: it must not enlarge the future of every request.
+        return Box::pin(begin_at(http, mount, rest, parts, requester)).await;
+    }
     if parts.method != Method::GET {
         return Ok(None);
     }
-    let path = parts.uri.path();
-    if http.config().echo_path.as_deref() == Some(path) {
-        let request = SubscribeRequest::echo(parts, &http.config().websocket_protocols)?;
-        let holder = http.access().holders.everybody();
-        let echo = Box::new(Subscription { request, asked: None });
-        let subscription = http.access().allow(&holder, echo)?;
-        return Ok(Some(Granted { subscription, holder }));
-    }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
-    let query = Query::of(parts)?;
+    let query = Query::from_request(parts)?;
     if query.sql.is_some() && (path_topic.is_some() || !query.topics.is_empty()) {
         return Err(
             parameters::bad("query: it names its topic behind FROM: remove topic".into()).into()
@@ -276,148 +248,47 @@ async fn begin(
     }
     let path_topic = asked.as_ref().map(|asked| asked.topic().as_str()).or(path_topic);
     let request = negotiate(parts, &query, path_topic, http.config(), &http.access())?;
-    // Boxed before it waits, so that the future of every request stays small.
-    let wanted = Box::new(Subscription { request, asked });
+    // Boxed before it waits, which keeps the future of every request small.
+    let wanted = Box::new(Subscription { request, protocol: Box::new(Thalweg), asked });
     let holder = http.identify(parts, &query, requester).await?;
     let subscription = http.access().allow(&holder, wanted)?;
-    Ok(Some(Granted { subscription, holder }))
+    Ok(Some(Begun::Subscription(Granted { subscription, holder })))
 }
 
-async fn subscribe(
-    http: &Rc<Http>,
-    takeover: Option<&Cell<Option<Takeover>>>,
-    connection: &RequestConnection,
-    Granted { subscription, holder }: Granted,
-    admitted: &Admitted,
-    requester: Requester,
-) -> Result<Answer, ErrorResponse> {
-    let is_poll = subscription.request.mode == ResponseMode::Once;
-    let client = Client::new(&holder, &requester);
-    let mut requester = Some(requester);
-    // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
-    let permit = match takeover {
-        Some(_) => None,
-        None => {
-            requester.take().map(|requester| connection.permit.for_stream(requester)).transpose()?
-        }
-    };
-    // Only now, so that a subscriber without a place leaves no topic behind.
-    let feeds = http.shard.open_feeds(&subscription, client.counted()).await?;
-    let Subscription { mut request, .. } = *subscription.into_inner();
-    if request.is_return && http.shard.has_lost_all(&request).await {
-        // It was told why by an `end`; only this keeps it from returning (WHATWG HTML §9.2.3).
-        return Ok(empty(StatusCode::NO_CONTENT));
-    }
-    request.head.headers_mut().extend(admitted.headers());
-    if let Some(takeover) = takeover.filter(|_| !is_poll)
-        && let Some(requester) = requester.take()
-    {
-        takeover.set(Some(Takeover { request, feeds, client, holder, requester }));
-        // The task that polls this takes the socket away instead.
-        return pending().await;
-    }
-    let (end, mut body) = pipe(http.limits().stream_buffer_bytes, &connection.retired);
-    let new = NewSubscriber {
-        writer: Writer::Pipe(end),
-        head: &head::first(&request.head, request.format),
-        request: &request,
-        feeds: &feeds,
-        client,
-        holder,
-        permit,
-    };
-    // This cannot fail for a pipe: it needs nothing from the system.
-    let Ok(id) = http.shard.subscribe(new, &[]) else {
-        return Err(Refusal::busy("connections").into());
-    };
-    let shard = Rc::clone(&http.shard);
-    body.listener = Some(Box::new(move |news| match news {
-        PipeEvent::Room => shard.unblock(id),
-        PipeEvent::Gone => shard.remove(id),
-    }));
-    if is_poll {
-        http.shard.leave_if_untold(id, connection.opened_us);
-        let deadline = Instant::now() + Duration::from_micros(request.wait_us);
-        let settled =
-            timeout_at(deadline, poll_fn(|context| body.poll_full_or_finished(context))).await;
-        if settled.is_err() {
-            let has_begun = begun_at_least(http, id).await;
-            body.finish_now();
-            http.shard.remove(id);
-            if !has_begun {
-                return Err(Refusal::catching_up().into());
-            }
-        }
-    }
-    let mut head = request.head;
-    if connection.retired.get() && takeover.is_some() {
-        // HTTP/2 says it for all streams.
-        head.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    if request.format.has_columns() {
-        // The rest of its beginning waits for the head.
-        let begun = stream_start(http, id, &request.mode).await?;
-        let fields = begun.fields();
-        let fields = fields.filter_map(|(name, value)| {
-            Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
-        });
-        head.headers_mut().extend(fields);
-    }
-    let content = match is_poll {
-        true => Content::poll(body, &connection.account, http.limits().stream_buffer_bytes),
-        false => Content::Pipe(body, None),
-    };
-    Ok(head.map(|_| content))
-}
-
-/// Waits until a poll has its start position: each answer has one. Returns whether it has.
-async fn begun_at_least(http: &Http, id: SubscriberId) -> bool {
-    let deadline = Instant::now() + BEGUN_WAIT;
-    loop {
-        if http.shard.has_begun(id) {
-            return true;
-        }
-        if Instant::now() > deadline {
-            return false;
-        }
-        sleep(FIRST_REPLY_POLL).await;
-    }
-}
-
-/// Where a stream of columns begins. It may wait for as long as its client does: the head of a
-/// response always names a position.
-///
-/// # Errors
-/// If it ends before it has begun.
-async fn stream_start(
+/// Begins a request to a mount. It passes the same checks as a request for topics.
+async fn begin_at(
     http: &Http,
-    id: SubscriberId,
-    mode: &ResponseMode,
-) -> Result<StreamStart, Refusal> {
-    let mut pause = FIRST_REPLY_POLL;
-    loop {
-        if let Some(begun) = mode.stream_start() {
-            return Ok(begun);
-        }
-        if http.shard.has_begun(id) {
-            // It is gone.
-            return Err(match http.shard.is_draining() {
-                true => Refusal::draining(),
-                false => Refusal::busy("streams that begin"),
-            });
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(STREAM_START_POLL_MAX);
+    mount: &Mount,
+    rest: &str,
+    parts: &Parts,
+    requester: &Requester,
+) -> Result<Option<Begun>, ErrorResponse> {
+    let access = http.access();
+    let opening = Opening { request: parts, rest, config: http.config(), access: &access };
+    let Some(accepted) = (mount.accept)(&opening)? else { return Ok(None) };
+    // This comes first, because `identify` redeems the ticket.
+    if matches!(accepted, Accepted::Connection(..)) && http.shard.is_draining() {
+        return Err(Refusal::draining().into());
     }
+    let holder = http.identify(parts, &Query::with_ticket(parts), requester).await?;
+    Ok(Some(match accepted {
+        Accepted::Answer(answer) => Begun::Answer(answer.map(Content::from)),
+        Accepted::Connection(request, protocol) => {
+            let wanted = Box::new(Subscription { request, protocol, asked: None });
+            // The policy may have changed since.
+            let subscription = http.access().allow(&holder, wanted)?;
+            Begun::Subscription(Granted { subscription, holder })
+        }
+    }))
 }
 
 async fn route(
     http: &Rc<Http>,
     connection: &RequestConnection,
-    // Keeps its place until the answer is made.
+    // Keeps its permit until the answer is made.
     requester: Requester,
     parts: &mut Parts,
-    body: &mut Incoming,
+    body: &mut RequestBody,
 ) -> Result<Answer, ErrorResponse> {
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
@@ -425,10 +296,10 @@ async fn route(
             (&Method::GET, _) => read(http, connection, &requester, parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
                 let publisher = Publisher::new(http, &requester, topic, parts).await?;
-                // A long time may pass between lines, as between a subscriber's events. So it
-                // needs a place as a subscriber does.
+                // A long time may pass between lines, as between a subscriber's events: it needs a permit like a
+                // subscriber.
                 let is_beside = publisher.is_ndjson() && parts.version == Version::HTTP_2;
-                // This may take long, so the request's URL and headers are dropped now.
+                // This may take long: the request's URL and headers are dropped now.
                 (parts.uri, parts.headers) = Default::default();
                 let _permit =
                     if is_beside { Some(connection.permit.for_stream(requester)?) } else { None };
@@ -456,7 +327,7 @@ async fn route(
         // Boxed because it is rare: it must not enlarge the future of every request.
         administer::DISCONNECT => {
             Box::pin(async {
-                let holder = http.identify(parts, &Query::of(parts)?, &requester).await?;
+                let holder = http.identify(parts, &Query::from_request(parts)?, &requester).await?;
                 administer::disconnect(http, parts, &http.access(), &holder, body).await
             })
             .await
@@ -479,13 +350,13 @@ async fn route(
     }
 }
 
-/// What a query does, or its topic and columns.
+/// Returns the explanation of a query, or its topic and columns.
 async fn read_query(
     http: &Rc<Http>,
     requester: &Requester,
     parts: &Parts,
     query: &Query<'_>,
-    asked: Box<Asked>,
+    asked: Box<AdHocQuery>,
 ) -> Result<Answer, ErrorResponse> {
     let holder = http.identify(parts, query, requester).await?;
     let asked = http.access().allow(&holder, asked)?;
@@ -508,12 +379,12 @@ async fn delete(
     requester: &Requester,
 ) -> Result<Answer, ErrorResponse> {
     let topic = Topic::from_path(topic).map_err(Refusal::from)?;
-    let topic = http.allow(Writing(topic), parts, &Query::of(parts)?, requester).await?;
+    let topic = http.allow(Writing(topic), parts, &Query::from_request(parts)?, requester).await?;
     http.shard.delete(topic).await?;
     Ok(empty(StatusCode::NO_CONTENT))
 }
 
-/// A topic's history, or the list of topics.
+/// Returns a topic's history, or the list of topics.
 async fn read(
     http: &Rc<Http>,
     connection: &RequestConnection,
@@ -521,7 +392,7 @@ async fn read(
     parts: &Parts,
     path_topic: Option<&str>,
 ) -> Result<Answer, ErrorResponse> {
-    let query = Query::of(parts)?;
+    let query = Query::from_request(parts)?;
     if let Some(sql) = &query.sql {
         let asked = Box::pin(http.shard.read_asked(sql, requester.into())).await?;
         return Box::pin(read_query(http, requester, parts, &query, asked)).await;
@@ -559,6 +430,6 @@ async fn read(
     let limit = query.newest.map_or(query.limit.unwrap_or(LIMIT), |count| count as usize);
     let client = Client::new(&holder, requester);
     let page = http.shard.read(client, &connection.account, &topic, start, limit).await?;
-    let history = History::new(page, &connection.account);
+    let history = HistoryBody::new(page, &connection.account);
     Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))
 }

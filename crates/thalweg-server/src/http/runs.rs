@@ -4,8 +4,8 @@ use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
 use super::{
-    Http, RequestConnection,
     content::{Content, FileBody},
+    context::{Http, RequestConnection},
     pages::harden,
     respond::{Answer, ErrorResponse, json, text},
 };
@@ -17,19 +17,19 @@ use crate::{
     transport::Query,
 };
 
-/// A report contains all its styles and scripts, and is shown without an origin: a script that
-/// got into it can request nothing from this server.
+/// A report contains all its styles and scripts, and is shown without an origin: a script that got into it cannot send
+/// requests to this server.
 const REPORT_POLICY: &str = "sandbox allow-scripts; default-src 'none'; \
      script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'self'";
 
-/// The rest of a path after `/runs`.
+/// Returns the rest of a path after `/runs`.
 pub(super) fn path(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/runs")?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// The list of runs, or a file of one. Everybody who may subscribe may see them.
+/// Returns the list of runs, or a file of one, to everybody who may subscribe.
 pub(super) async fn answer(
     http: &Rc<Http>,
     connection: &RequestConnection,
@@ -41,7 +41,7 @@ pub(super) async fn answer(
         return Err(ErrorResponse::method("GET, HEAD"));
     }
     // Frames and links cannot send a token, but a ticket in the URL.
-    let query = Query::of_known(parts, &["ticket"])?;
+    let query = Query::from_request_with(parts, &["ticket"])?;
     let allowed = http.allow(ViewRuns, parts, &query, requester).await?;
     let Some(runs) = http.runs(&allowed) else {
         let message = "this server shows no runs: start it with --runs and the folder that \
@@ -70,7 +70,7 @@ pub(super) async fn answer(
     })
 }
 
-/// The run and its file that a path names, or the list.
+/// Returns the run and its file in a path, or the list.
 fn wanted(rest: &str) -> Option<Option<(&str, &'static str)>> {
     if rest.is_empty() {
         return Some(None);

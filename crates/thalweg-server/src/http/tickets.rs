@@ -1,8 +1,9 @@
-//! Tickets are issued for a token, and redeemed in a URL. Without a backend this server keeps them
-//! in its memory. With one the backend does, so that any server redeems what another one has issued.
+//! Issues tickets for tokens, and redeems them in URLs. Without a capable broker this server keeps them in its memory.
+//! The first capable broker keeps all: any server then redeems the tickets of another one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use thalweg_broker::{TicketDigest, TicketError};
 use thalweg_wire::ErrorCode;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
@@ -11,39 +12,39 @@ use tokio::{
 
 use crate::{
     access::{AccessPolicy, Holder, IssueRates, Ticket, Tickets},
-    backend::{TicketDigest, TicketError, TicketReply, TicketRequest},
+    broker::{TicketReply, TicketRequest},
     clock::{Now, now_us},
     config::{TICKET_WAIT, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX},
     refusal::Refusal,
 };
 
-/// Who keeps the tickets of a server.
+/// The keeper of a server's tickets.
 pub(crate) enum TicketStore {
     /// The server itself. Locked only for a lookup or an insertion.
     Own(Mutex<Tickets>),
-    /// Its backend.
+    /// Its broker.
     Shared(SharedTickets),
 }
 
-/// Tickets that the backend keeps.
+/// Tickets that the broker keeps.
 pub(crate) struct SharedTickets {
     requests: mpsc::Sender<TicketRequest>,
-    /// Whoever redeems needs no token, so whoever is issued a ticket has places of its own.
-    keeps: Places,
-    redemptions: Places,
+    /// Redeeming needs no token; issuing has separate slots for that reason.
+    keeps: Slots,
+    redemptions: Slots,
     rates: Mutex<IssueRates>,
 }
 
-/// Places for requests that the backend has not answered, and for those that wait for one.
-struct Places {
+/// Slots for requests that the broker has not answered, and for those that wait for a slot.
+struct Slots {
     under_way: Arc<Semaphore>,
     waiting: Semaphore,
 }
 
 impl TicketStore {
-    /// With the backend, if there is one, and where that gets what is asked.
-    pub(crate) fn new(has_backend: bool) -> (Self, Option<mpsc::Receiver<TicketRequest>>) {
-        if !has_backend {
+    /// Returns the store and, if a broker keeps tickets, the receiver of its requests.
+    pub(crate) fn new(is_shared: bool) -> (Self, Option<mpsc::Receiver<TicketRequest>>) {
+        if !is_shared {
             return (Self::Own(Mutex::default()), None);
         }
         let (shared, asked) = Self::shared();
@@ -51,13 +52,13 @@ impl TicketStore {
     }
 
     fn shared() -> (Self, mpsc::Receiver<TicketRequest>) {
-        // Whoever has a place finds room in the queue.
+        // A request with a slot finds room in the queue.
         let (requests, asked) = mpsc::channel(2 * TICKETS_UNDER_WAY_MAX);
-        let (keeps, redemptions, rates) = (Places::new(), Places::new(), Mutex::default());
+        let (keeps, redemptions, rates) = (Slots::new(), Slots::new(), Mutex::default());
         (Self::Shared(SharedTickets { requests, keeps, redemptions, rates }), asked)
     }
 
-    /// Keeps a new ticket. `true` if an older one of the same identity became void for it.
+    /// Keeps a new ticket. Returns whether it voided an older one of the same identity.
     ///
     /// # Errors
     /// `Busy` if there are too many, `Unavailable` if it is not known to be kept.
@@ -89,11 +90,11 @@ impl TicketStore {
         }
     }
 
-    /// Uses a ticket up. Returns whose rights it gives.
+    /// Redeems a ticket. Returns the holder with its rights.
     ///
     /// # Errors
-    /// `Unauthorized` if it is not valid, `Busy` if too many are redeemed at a time, `Unavailable`
-    /// if nobody can say whether it is.
+    /// `Unauthorized` if it is not valid, `Busy` if too many are redeemed at a time, `Unavailable` if this cannot be
+    /// determined.
     pub(crate) async fn redeem(
         &self,
         access: &AccessPolicy,
@@ -117,13 +118,13 @@ impl TicketStore {
 }
 
 impl SharedTickets {
-    /// Waits for the backend's answer, for [`TICKET_WAIT`] at most.
+    /// Waits for the broker's answer, for [`TICKET_WAIT`] at most.
     async fn ask<T>(
         &self,
         request: TicketRequest,
         answer: oneshot::Receiver<Result<T, TicketError>>,
     ) -> Result<T, TicketError> {
-        // A backend that has ended ends the server.
+        // A broker that has ended ends the server.
         self.requests.try_send(request).map_err(|_| TicketError::Unavailable)?;
         match timeout(TICKET_WAIT, answer).await {
             Ok(Ok(result)) => result,
@@ -133,7 +134,7 @@ impl SharedTickets {
     }
 }
 
-impl Places {
+impl Slots {
     fn new() -> Self {
         Self {
             under_way: Arc::new(Semaphore::new(TICKETS_UNDER_WAY_MAX)),
@@ -141,7 +142,7 @@ impl Places {
         }
     }
 
-    /// A place; first come, first served.
+    /// Waits for a slot; first come, first served.
     ///
     /// # Errors
     /// `Busy` if too many wait already, or for too long.
@@ -153,7 +154,7 @@ impl Places {
     }
 }
 
-/// A ticket of which nobody knows whether it was good is not taken for good.
+/// An undetermined ticket does not count as valid.
 fn not_redeemed(error: TicketError) -> Refusal {
     unavailable(match error {
         TicketError::Unavailable => {
@@ -175,10 +176,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_token::Rights;
+
     use super::*;
     use crate::{
         access::MadeOf,
-        config::{Access, Secret},
+        config::{Access, NamedToken},
     };
 
     fn publisher(access: &AccessPolicy) -> Arc<Holder> {
@@ -186,7 +189,8 @@ mod tests {
     }
 
     fn policy() -> Arc<AccessPolicy> {
-        let access = Access { publish_token: Some(Secret::new("p")), ..Access::default() };
+        let tokens = vec![NamedToken::new("publisher", "p", Rights::all())];
+        let access = Access { tokens, ..Access::default() };
         Arc::new(
             AccessPolicy::new(&access, ([127, 0, 0, 1], 1).into(), MadeOf::default(), None)
                 .unwrap(),
@@ -214,7 +218,7 @@ mod tests {
         let (store, mut asked) = TicketStore::shared();
         let (store, access) = (Arc::new(store), policy());
         let garbage = access.new_ticket(&publisher(&access)).unwrap().text();
-        // What is no ticket costs nothing.
+        // A text that is no ticket costs nothing.
         let void = store.redeem(&access, "nonsense").await;
         assert_eq!(code(&void), Some(ErrorCode::Unauthorized));
         assert!(asked.is_empty());
@@ -229,7 +233,7 @@ mod tests {
                 replies.push(reply);
             }
         }
-        // More of them wait here. Whoever goes leaves its place only when the backend is done with it.
+        // More of them wait here. A cancelled request keeps its slot until the broker has answered.
         under_way[0].abort();
         let waiting: Vec<_> = (0..TICKETS_WAITING_MAX).map(|_| redeem()).collect();
         let TicketStore::Shared(shared) = &*store else { panic!("it is shared") };
@@ -239,7 +243,7 @@ mod tests {
         assert!(asked.is_empty());
         let too_many = store.redeem(&access, &garbage).await;
         assert_eq!(code(&too_many), Some(ErrorCode::Busy));
-        // Others are issued tickets meanwhile.
+        // Others get tickets meanwhile.
         let issued = tokio::spawn({
             let (store, access) = (store.clone(), access.clone());
             let ticket = access.new_ticket(&publisher(&access)).unwrap();
@@ -251,7 +255,7 @@ mod tests {
         assert_eq!(Holder::of_text(&holder, Now::get()), Some(publisher(&access)));
         reply.send(Ok(()));
         assert_eq!(issued.await.unwrap(), Ok(false));
-        // Then it is the turn of those that wait.
+        // Then the waiting ones take their turn.
         replies.into_iter().for_each(|reply| reply.send(Ok(None)));
         for _ in 0..TICKETS_WAITING_MAX {
             let Some(TicketRequest::Redeem { reply, .. }) = asked.recv().await else {

@@ -1,6 +1,5 @@
-//! How long a peer may take: to send the HTTP/2 preface, to send a request there, and to read
-//! the answer. Without these limits a connection that neither sends nor reads could keep its
-//! place, and an answer's memory, for any time.
+//! Time limits of peers: to send the HTTP/2 preface, to send a request there, and to read the answer. Without these
+//! limits a connection that neither sends nor reads could keep its permit, and an answer's memory, forever.
 
 use std::{
     cell::Cell,
@@ -16,7 +15,7 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use thalweg_wire::close;
+use thalweg_wire::{ErrorCode, close};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::Notify,
@@ -24,7 +23,7 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 
-use super::{Http, PREFACE, content::Content};
+use super::{content::Content, context::Http, preface::PREFACE};
 use crate::{
     config::has_read_enough,
     transport::{Cut, has_vanished},
@@ -33,37 +32,37 @@ use crate::{
 /// A socket that HTTP serves. It fails when its peer takes too long.
 pub(super) struct TimeoutStream<S> {
     stream: S,
-    stall: Duration,
-    /// Fires when the peer has read nothing for `stall`.
+    write_timeout: Duration,
+    /// Fires when the peer has read nothing for `write_timeout`.
     full: Option<Pin<Box<Sleep>>>,
     /// Fires when the preface is late. `None` once the preface has come.
     preface: Option<Pin<Box<Sleep>>>,
-    /// The timer of a head that is late, over HTTP/1.1.
+    /// The timer of a late head, over HTTP/1.1.
     head: Option<HeadTimer>,
     read: usize,
-    /// Counts a peer that is gone without a word: HTTP reports no error of a connection that waits.
+    /// Counts a vanished peer: HTTP reports no error of a connection that waits.
     http: Rc<Http>,
     has_vanished: bool,
 }
 
-/// The time that a head of HTTP/1.1 may take from its first byte. hyper's own timer begins with the end of
-/// the answer before, and is the limit of idle connections.
+/// The time limit of a head of HTTP/1.1 from its first byte. hyper's own timer begins with the end of the answer
+/// before, and limits idle connections.
 struct HeadTimer {
     wait: Duration,
     requests: Rc<ActiveRequests>,
     begun: Option<BegunHead>,
 }
 
-/// The first head, or one of which some bytes are here.
+/// The first head, or a partly received one.
 struct BegunHead {
-    /// How many requests there were before it.
+    /// Number of requests before it.
     after: u64,
-    /// Fires when it is late. Made when the head does not come with its first bytes: most heads need no clock.
+    /// Fires when it is late. Created when the head does not come with its first bytes: most heads need no timer.
     late: Option<Pin<Box<Sleep>>>,
 }
 
 impl HeadTimer {
-    /// Whether the head is late, after `bytes` more were read; `is_pending`: there are no more now.
+    /// Returns whether the head is late, after `bytes` more were read; `is_pending`: no more bytes are available.
     fn is_late(&mut self, bytes: usize, is_pending: bool, context: &mut Context<'_>) -> bool {
         let after = self.requests.begun.get();
         // It was complete, and is the head of a request.
@@ -79,7 +78,7 @@ impl HeadTimer {
     }
 }
 
-/// Why a connection was ended.
+/// The reason why a connection was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TimedOut {
     #[error("the peer sent no preface in time")]
@@ -95,7 +94,7 @@ impl TimedOut {
         io::Error::new(io::ErrorKind::TimedOut, self)
     }
 
-    /// Looks for it in an error and its sources.
+    /// Finds it in an error and its sources.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut errors = iter::successors(Some(error), |&error| error.source());
         errors.find_map(|error| {
@@ -103,17 +102,28 @@ impl TimedOut {
             error.get_ref()?.downcast_ref().copied()
         })
     }
+
+    /// Counts a connection that was closed because its peer took too long. Returns whether this was the reason.
+    pub(super) fn count(self, http: &Http) -> bool {
+        match self {
+            Self::Preface => http.shard.counts.count_refused(ErrorCode::SlowRequest),
+            Self::Stall => http.shard.counts.count_closed(close::STALLED.code),
+            // The answer to a late head counts it.
+            Self::Head => return false,
+        }
+        true
+    }
 }
 
 impl<S> TimeoutStream<S> {
-    /// A socket whose peer must read something at least every `stall`, a limit of `http`.
+    /// Returns a socket whose peer must read something at least every `write_timeout`, a limit of `http`.
     pub(super) fn new(stream: S, http: &Rc<Http>) -> Self {
-        let (stall, http) = (http.limits().stall, Rc::clone(http));
+        let (write_timeout, http) = (http.limits().write_timeout, Rc::clone(http));
         let (full, preface, head) = (None, None, None);
-        Self { stream, stall, full, preface, head, read: 0, http, has_vanished: false }
+        Self { stream, write_timeout, full, preface, head, read: 0, http, has_vanished: false }
     }
 
-    /// Counts a peer that has vanished, once.
+    /// Counts a vanished peer, once.
     fn note<T>(&mut self, result: &Poll<io::Result<T>>) {
         if let Poll::Ready(Err(error)) = result
             && has_vanished(error)
@@ -123,13 +133,12 @@ impl<S> TimeoutStream<S> {
         }
     }
 
-    /// The same, and the peer must send the HTTP/2 preface within `wait`.
+    /// Also demands the HTTP/2 preface within `wait`.
     pub(super) fn with_preface_by(self, wait: Duration) -> Self {
         Self { preface: Some(Box::pin(sleep(wait))), ..self }
     }
 
-    /// The same, and the peer must send a first head within `wait`, and each later one within `wait` of its
-    /// first byte.
+    /// Also demands a first head within `wait`, and each later one within `wait` of its first byte.
     pub(super) fn with_heads_by(self, wait: Duration, requests: &Rc<ActiveRequests>) -> Self {
         let first = BegunHead { after: 0, late: None };
         let head = HeadTimer { wait, requests: Rc::clone(requests), begun: Some(first) };
@@ -140,7 +149,7 @@ impl<S> TimeoutStream<S> {
         self.stream
     }
 
-    /// The result of writing, or an error if the peer took too long.
+    /// Returns the result of writing, or an error if the peer took too long.
     fn judge<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -151,8 +160,8 @@ impl<S> TimeoutStream<S> {
             self.full = None;
             return written;
         }
-        let stall = self.stall;
-        let full = self.full.get_or_insert_with(|| Box::pin(sleep(stall)));
+        let write_timeout = self.write_timeout;
+        let full = self.full.get_or_insert_with(|| Box::pin(sleep(write_timeout)));
         full.as_mut().poll(context).map(|()| Err(TimedOut::Stall.into_io()))
     }
 }
@@ -234,14 +243,14 @@ struct ReadProgress {
     since: Instant,
     pending_bytes: usize,
     read_bytes: usize,
-    /// The last piece. It is not known yet whether the peer has read it.
+    /// Bytes of the last piece, which the peer may not have read.
     given_bytes: usize,
-    /// Bytes after it, as far as they are known.
+    /// The known bytes after it.
     left_bytes: usize,
 }
 
 impl StreamProgress {
-    /// HTTP has asked for the next piece, so the one before was sent.
+    /// Records that HTTP has asked for the next piece: the one before was sent.
     fn give(&self, given_bytes: usize, left_bytes: usize) {
         let now = Instant::now;
         let progress = self
@@ -252,7 +261,7 @@ impl StreamProgress {
         self.progress.set(Some(ReadProgress { read_bytes, given_bytes, left_bytes, ..progress }));
     }
 
-    /// Whether the peer has read its share. The next period begins now.
+    /// Returns whether the peer has read its share. The next period begins now.
     fn has_read_enough(&self) -> bool {
         let Some(progress) = self.progress.get() else { return true };
         let given_bytes = progress.given_bytes;
@@ -269,11 +278,11 @@ impl ReadProgress {
     }
 }
 
-/// The requests of one connection that are being answered.
+/// The active requests of one connection.
 #[derive(Default)]
 pub(super) struct ActiveRequests {
     count: Cell<usize>,
-    /// How many there were.
+    /// Number of requests so far.
     begun: Cell<u64>,
     changed: Notify,
 }
@@ -284,8 +293,8 @@ impl ActiveRequests {
         self.changed.notify_one();
     }
 
-    /// Waits until there was no request for this time: a connection without requests must not
-    /// keep a place that another one needs.
+    /// Waits until there was no request for this time: a connection without requests must not keep a permit that
+    /// another one needs.
     pub(super) async fn idle(&self, wait: Duration) {
         loop {
             let changed = self.changed.notified();
@@ -298,7 +307,7 @@ impl ActiveRequests {
     }
 }
 
-/// One of these requests. It is counted until this is dropped.
+/// One of these requests. It counts until this is dropped.
 pub(super) struct ActiveRequest(Rc<ActiveRequests>);
 
 impl ActiveRequest {
@@ -315,8 +324,8 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// Runs HTTP/2's streams on the shard's own thread, and ends those whose peer reads too little:
-/// the stream's window is closed, and HTTP/2 would wait forever.
+/// Runs HTTP/2's streams on the shard's own thread, and ends those whose peer reads too little: their window is closed,
+/// and HTTP/2 would wait forever.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) http: Rc<Http>,
@@ -331,7 +340,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
         spawn_local(PROGRESS.scope(Rc::clone(&stream_progress), async move {
             let _active = active;
             let mut stream = pin!(stream);
-            let stall = http.limits().stall;
+            let write_timeout = http.limits().write_timeout;
             let mut alarm: Option<Pin<Box<Sleep>>> = None;
             poll_fn(|context| {
                 if stream.as_mut().poll(context).is_ready() {
@@ -342,7 +351,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
                         alarm = None;
                         return Poll::Pending;
                     };
-                    let due = progress.since + stall;
+                    let due = progress.since + write_timeout;
                     let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
                     if alarm.deadline() != due {
                         alarm.as_mut().reset(due);

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter or a gauge of one shard. Whatever runs on the shard's thread counts in it, and
-/// nothing else: two threads that count at the same time lose counts.
+/// A counter or a gauge of one shard. Only the shard's thread writes it: two threads that count at the same time would
+/// lose counts.
 #[derive(Debug, Default)]
 pub(crate) struct Metric(AtomicU64);
 
@@ -22,22 +22,22 @@ impl Metric {
         self.set(self.get() - value);
     }
 
-    /// Keeps the largest.
+    /// Keeps the largest value.
     pub(crate) fn raise(&self, value: u64) {
         self.set(self.get().max(value));
     }
 }
 
-/// Times by powers of two.
+/// Durations by powers of two.
 #[derive(Debug, Default)]
 pub(super) struct Histogram {
-    /// Of the first: below 2^FIRST µs; of the last, all others.
+    /// The first bucket: below 2^FIRST µs; the last: all others.
     pub(super) counts: [Metric; Self::BUCKETS],
     pub(super) sum_us: Metric,
 }
 
 impl Histogram {
-    /// 64 µs: the clock is read as often when many are sent something.
+    /// 64 µs: the clock is read this often when many subscribers are sent to.
     const FIRST: u32 = 6;
     /// Up to 67 s.
     pub(super) const BUCKETS: usize = 22;
@@ -49,7 +49,7 @@ impl Histogram {
         self.sum_us.add(time_us);
     }
 
-    /// Their bounds, in seconds, but the last, which has none.
+    /// Returns the bounds in seconds, without the last bucket, which has none.
     pub(super) fn bounds() -> Vec<f64> {
         (0..Self::BUCKETS as u32 - 1)
             .map(|bucket| f64::from(1_u32 << (Self::FIRST + bucket)) / 1e6)

@@ -9,7 +9,7 @@ use thalweg_wire::Topic;
 
 use super::Metric;
 
-/// The most expensive queries that are named in the log when one is over a limit.
+/// The most expensive queries to name in the log when one exceeds a limit.
 const NAMED: usize = 3;
 
 /// The cost of one query. Only the thread of its shard writes it.
@@ -17,29 +17,29 @@ const NAMED: usize = 3;
 pub(crate) struct QueryCost {
     /// Steps of its evaluation.
     pub(crate) steps: Metric,
-    /// The time that it took, in µs.
+    /// Its CPU time in µs.
     pub(crate) busy_us: Metric,
-    /// The memory that it holds, in bytes.
+    /// Its memory in bytes.
     pub(crate) memory_bytes: Metric,
-    /// Casts, operations, functions and sums that had no result.
+    /// Casts, operations, functions and sums without a result.
     pub(crate) without_result: Metric,
 }
 
-/// The costs of all queries that run, by the topics of their rows: as many as there may be.
+/// The costs of all running queries, by topic. The limit of queries bounds them.
 #[derive(Debug, Default)]
 pub(crate) struct QueryCosts {
     by_topic: Mutex<BTreeMap<Topic, Arc<QueryCost>>>,
 }
 
 impl QueryCosts {
-    /// A query begins.
+    /// Begins to count a query.
     pub(crate) fn begin(&self, topic: &Topic) -> Arc<QueryCost> {
         let cost = Arc::<QueryCost>::default();
         self.lock().insert(topic.clone(), Arc::clone(&cost));
         cost
     }
 
-    /// A query ends. Another one may have begun under its name.
+    /// Ends a query's counts. Another one may have begun under its name.
     pub(crate) fn end(&self, topic: &Topic, cost: &Arc<QueryCost>) {
         let mut costs = self.lock();
         if costs.get(topic).is_some_and(|known| Arc::ptr_eq(known, cost)) {
@@ -47,7 +47,7 @@ impl QueryCosts {
         }
     }
 
-    /// All of them: topic, steps, time in µs, memory in bytes, and operations without a result.
+    /// Returns all: topic, steps, time in µs, memory in bytes, and operations without a result.
     pub(super) fn all(&self) -> Vec<(Topic, [u64; 4])> {
         let of = |(topic, cost): (&Topic, &Arc<QueryCost>)| {
             let QueryCost { steps, busy_us, memory_bytes, without_result } = &**cost;
@@ -56,7 +56,7 @@ impl QueryCosts {
         self.lock().iter().map(of).collect()
     }
 
-    /// Those that took most steps, for the log.
+    /// Returns the queries with most steps, for the log.
     pub(crate) fn most_expensive(&self) -> String {
         let mut all = self.all();
         all.sort_by_key(|(_, [steps, ..])| std::cmp::Reverse(*steps));

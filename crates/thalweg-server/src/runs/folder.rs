@@ -8,38 +8,37 @@ use std::{
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// A folder, by its descriptor: everything read through it lies in it, even if something is
-/// renamed or linked at the same time.
+/// A folder, by its descriptor: everything read through it lies in it, even if something is renamed or linked at the
+/// same time.
 pub(super) struct Folder(OwnedFd);
 
-/// Why a file is not read.
+/// The reason why a file is not read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotRead {
     /// It does not exist, is not a file, or may not be read.
     NotThere,
-    /// Over the limit.
+    /// It is over the limit.
     TooLarge,
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Non-blocking, so that opening something that is not a file, for example a named pipe, does
-/// not wait for its other end.
+/// Non-blocking: opening something that is not a file, for example a named pipe, does not wait for its other end.
 const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 impl Folder {
-    /// The folder at a path that the user gave, links included.
+    /// Opens the folder at a path of the user, links included.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
     }
 
-    /// A folder in it.
+    /// Opens a folder in it.
     pub(super) fn folder(&self, name: &str) -> io::Result<Self> {
         Ok(Self(openat(&self.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
     }
 
-    /// The names in it, at most `count_max`. Names that are not UTF-8 are left out.
+    /// Returns the names in it, at most `count_max`. Names that are not UTF-8 are omitted.
     pub(super) fn names(&self, count_max: usize) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)?.take(count_max) {
@@ -50,7 +49,7 @@ impl Folder {
         Ok(names)
     }
 
-    /// Whether there is such a file, compressed or not.
+    /// Returns whether the file exists, compressed or not.
     pub(super) fn has(&self, name: &str) -> bool {
         let is_file = |name: &str| {
             statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -59,7 +58,7 @@ impl Folder {
         is_file(name) || is_file(&compressed(name))
     }
 
-    /// A file of at most `bytes_max` bytes, and its size in bytes.
+    /// Opens a file of at most `bytes_max` bytes; returns it with its size in bytes.
     pub(super) fn file(&self, name: &str, bytes_max: u64) -> Result<(File, u64), NotRead> {
         let file = openat(&self.0, name, FILE, Mode::empty()).map_err(|_| NotRead::NotThere)?;
         let file = File::from(file);
@@ -71,7 +70,7 @@ impl Folder {
         }
     }
 
-    /// The bytes of a file, compressed or not; at most `bytes_max` of them.
+    /// Returns the bytes of a file, compressed or not; at most `bytes_max` of them.
     pub(super) fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, NotRead> {
         match self.file(name, bytes_max) {
             Err(NotRead::NotThere) => {
@@ -83,12 +82,12 @@ impl Folder {
     }
 }
 
-/// The name of the file in an archived run, whose files gzip has compressed.
+/// Returns the name of the file in an archived run, whose files are compressed with gzip.
 pub(super) fn compressed(name: &str) -> String {
     format!("{name}.gz")
 }
 
-/// All bytes, whose number is known at their end: a file may be growing.
+/// Reads all bytes, whose number is known at the end: a file may be growing.
 fn read_at_most(file: impl Read, bytes_max: u64) -> Result<Vec<u8>, NotRead> {
     let mut read = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut read).map_err(|_| NotRead::NotThere)?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A folder of its own, gone with the test.
+/// A temporary folder.
 struct Place(PathBuf);
 
 impl Place {
@@ -117,7 +117,7 @@ fn links_lead_nowhere() {
     assert!(store.folder("linked").is_err());
     let run = store.folder("run").unwrap();
     assert_eq!(run.read("report.html", 100), Err(NotRead::NotThere));
-    // The path that the user gives may be a link.
+    // The path of the user may be a link.
     let link = outside.0.join("link");
     symlink(&inside.0, &link).unwrap();
     assert!(Folder::open(&link).is_ok());

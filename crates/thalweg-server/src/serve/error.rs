@@ -3,14 +3,13 @@ use std::{io, net::SocketAddr};
 use thalweg_wire::Topic;
 use thiserror::Error;
 
-/// Why a server does not start, or ended.
+/// The reason why a server does not start, or ended.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {0}: {1}; {remedy}", remedy = listen_remedy(.0, .1, .2))]
     Listen(SocketAddr, io::Error, &'static str),
-    /// The access settings are not valid, or the certificate for TLS or the folder of runs
-    /// cannot be used.
+    /// The access settings are not valid, or the certificate for TLS or the folder of runs cannot be used.
     #[error("{0}")]
     Config(String),
     /// A source's settings are wrong.
@@ -19,12 +18,12 @@ pub enum ServeError {
     /// A query cannot run.
     #[error("query {0}: {1}")]
     Query(Topic, String),
-    /// The system refused something a shard needs.
+    /// The system refused a resource of a shard.
     #[error("a shard cannot run: {0}")]
     Shard(#[from] io::Error),
 }
 
-/// What to do about an address that cannot be listened on; `flag` set it.
+/// Returns the remedy for an address that the server cannot listen on; `flag` set it.
 fn listen_remedy(address: &SocketAddr, error: &io::Error, flag: &str) -> String {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return format!("choose another address with {flag}");

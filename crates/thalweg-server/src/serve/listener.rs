@@ -1,4 +1,4 @@
-//! The listener: who gets in, and to which shard.
+//! The listener: accepts connections and assigns them to shards.
 
 use std::{
     io,
@@ -18,19 +18,19 @@ use tokio::{
 };
 
 use crate::{
-    audit::Asker,
+    audit::RequestOrigin,
     config::{Limits, REJECTIONS_MAX},
     connection_limits::{Address, ConnectionLimits},
     http::{Http, reject, serve_connection},
     refusal::Refusal,
-    shard::{Arrival, Mail},
+    shard::{Arrival, ShardMessage},
     transport::Certificate,
 };
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Probes of an idle peer within `peer_timeout`, so that one that is lost costs no connection.
+/// Probes of an idle peer within `peer_timeout`: a single lost probe costs no connection.
 const KEEPALIVE_PROBES: u32 = 3;
 
 /// The kernel counts time between probes in seconds.
@@ -47,9 +47,8 @@ pub(super) fn listen(address: SocketAddr, limits: &Limits) -> io::Result<StdList
     socket.set_reuse_address(true)?;
     // Accepted sockets inherit these on Linux.
     socket.set_tcp_nodelay(true)?;
-    // A peer that is gone without a word is found out: with TCP_USER_TIMEOUT by what it does not
-    // acknowledge, and with keep-alive if nothing is sent to it. Without them the kernel tries for 15
-    // minutes, or two hours.
+    // Detects a vanished peer: with TCP_USER_TIMEOUT by unacknowledged bytes, and with keep-alive on an idle
+    // connection. Without them the kernel tries for 15 minutes, or two hours.
     let probes = (limits.peer_timeout / KEEPALIVE_PROBES).max(KEEPALIVE_MIN);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probes).with_interval(probes))?;
     socket.set_tcp_user_timeout(Some(limits.peer_timeout))?;
@@ -63,8 +62,7 @@ pub(super) fn listen(address: SocketAddr, limits: &Limits) -> io::Result<StdList
     Ok(socket.into())
 }
 
-/// Takes all descriptors that the system grants, and no more connections than
-/// there are descriptors for.
+/// Raises the limit of descriptors to the system's maximum, and limits connections to the available descriptors.
 pub(super) fn within_descriptors(limits: Limits) -> Limits {
     let granted = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: granted.maximum, ..granted };
@@ -78,9 +76,8 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     Limits { connections, ..limits }
 }
 
-/// Accepts for all shards that `connection_limits` are of, until they are `over`. Each socket
-/// goes to the least-loaded shard. Returns when all rejected connections have been sent the
-/// reason.
+/// Accepts for all shards of `connection_limits`, until they are `over`. Each socket goes to the least-loaded shard.
+/// Returns when all rejected connections have been sent the reason.
 pub(super) async fn accept(
     http: Rc<Http>,
     listener: TcpListener,
@@ -112,10 +109,10 @@ pub(super) async fn accept(
         let permit = match connection_limits.take(from.ip()) {
             Ok(permit) => permit,
             Err(refused) => {
-                // Over TLS the reason needs a handshake, and that costs too much.
+                // Over TLS the reason needs a handshake, which costs too much.
                 match tls {
                     None => refuse(&http, &mut rejections, socket, None, refused, from.ip()),
-                    Some(_) => http.shard.counts.refuse(&refused, asker(from.ip())),
+                    Some(_) => http.shard.counts.refuse(&refused, origin(from.ip())),
                 }
                 continue;
             }
@@ -124,7 +121,11 @@ pub(super) async fn accept(
         let arrival = Arrival { socket, permit };
         if shard == http.shard.id {
             spawn_local(serve_connection(Rc::clone(&http), arrival));
-        } else if http.shard.common.peers[shard].mail.send(Mail::Connection(arrival)).await.is_err()
+        } else if http.shard.common.peers[shard]
+            .messages
+            .send(ShardMessage::Connection(arrival))
+            .await
+            .is_err()
         {
             return;
         }
@@ -133,13 +134,12 @@ pub(super) async fn accept(
     while rejections.join_next().await.is_some() {}
 }
 
-/// Whoever connects from an address.
-fn asker(from: IpAddr) -> Asker<'static> {
-    Asker { address: Some(Address::of(from)), what: "connection", request: "" }
+/// The origin of a connection from an address.
+fn origin(from: IpAddr) -> RequestOrigin<'static> {
+    RequestOrigin { address: Some(Address::from_ip(from)), what: "connection", request: "" }
 }
 
-/// Sends a connection the reason why it is not served, unless too many are being sent one
-/// already.
+/// Sends a connection the reason of its rejection, unless too many are being sent one already.
 fn refuse(
     http: &Http,
     rejections: &mut JoinSet<()>,
@@ -148,7 +148,7 @@ fn refuse(
     refused: Refusal,
     from: IpAddr,
 ) {
-    http.shard.counts.refuse(&refused, asker(from));
+    http.shard.counts.refuse(&refused, origin(from));
     while rejections.try_join_next().is_some() {}
     if rejections.len() == REJECTIONS_MAX {
         return;

@@ -1,4 +1,4 @@
-//! Everything that can be checked and built from a configuration without listening.
+//! Checks a configuration and builds a server's parts without listening.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::error::ServeError;
 use crate::{
     access::{AccessPolicy, MadeOf, PublishedKeys},
     config::{Config, SourceConfig, UpstreamUrl},
-    derived::{self, AskedQueries, DerivedTopic},
+    derived::{self, AdHocQueries, DerivedTopic},
     fetch::KeyReader,
     runs::Runs,
     source::{self, Scheduled},
     transport::Certificate,
 };
 
-/// What a server is made of.
+/// The parts of a server.
 pub(super) struct Prepared {
     pub(super) access: AccessPolicy,
     pub(super) made_of: MadeOf,
@@ -25,14 +25,14 @@ pub(super) struct Prepared {
     pub(super) certificate: Option<Certificate>,
     pub(super) runs: Option<Runs>,
     pub(super) sources: Vec<Scheduled>,
-    /// With the columns of what sources and queries make.
+    /// With the columns of sources and queries.
     pub(super) config: Config,
     pub(super) queries: Vec<DerivedTopic>,
-    pub(super) asked: Arc<AskedQueries>,
+    pub(super) asked: Arc<AdHocQueries>,
 }
 
 /// # Errors
-/// When the configuration cannot be carried out.
+/// When the configuration cannot be applied.
 pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     let admin = config.admin_listen.map(|listen| AccessPolicy::of_admin(listen, &config.access));
     let admin = admin.transpose().map_err(ServeError::Config)?;
@@ -41,7 +41,7 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Config)?;
     let mut sources = scheduled_sources(&config)?;
     for source in &sources {
-        // Those that a source has of its own are right: a test holds them to be.
+        // A source's own columns are valid: a test checks them.
         if let Ok(columns) = Columns::declared(source.source.columns().iter().copied()) {
             config.declare(&source.output, columns);
         }
@@ -51,7 +51,7 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     }
     let queries = derived::prepare(&mut config);
     let queries = queries.map_err(|(topic, error)| ServeError::Query(topic, error))?;
-    let asked = Arc::new(AskedQueries::new(&queries, &config.limits));
+    let asked = Arc::new(AdHocQueries::new(&queries, &config.limits));
     let read = queries.iter().map(|query| (query.output.clone(), query.source.clone()));
     let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
     let (access, key_reader) =
@@ -70,8 +70,8 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     })
 }
 
-/// The access policy of a configuration, and who reads the keys at its URL, unless `before` has them:
-/// those at the same URL stay known.
+/// Returns the access policy of a configuration, and the reader of the keys at its URL, unless `before` has it: keys at
+/// the same URL stay known.
 ///
 /// # Errors
 /// One sentence.
@@ -96,7 +96,7 @@ pub(super) fn access_policy(
 /// Finds the errors that [`super::serve`] would find, without serving.
 ///
 /// # Errors
-/// When the configuration cannot be carried out.
+/// When the configuration cannot be applied.
 pub fn check(config: &Config) -> Result<(), ServeError> {
     prepare(config.clone()).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! A shard's timer, apart from its epoll: when only time has passed, the sockets need no look.
+//! A shard's timer. It is not in the shard's epoll, so a turn that only time causes looks at no socket.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use rustix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// A timer for the time when something is due next.
+/// A timer that wakes the shard's loop.
 pub(super) struct Alarm {
     timer: AsyncFd<OwnedFd>,
     armed_us: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Alarm {
 
 impl Alarm {
     /// # Errors
-    /// When the kernel has no timer left, or the runtime cannot watch it.
+    /// If the kernel has no timer left, or the runtime cannot watch it.
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = watched(timerfd_create(TimerfdClockId::Monotonic, flags)?)?;
@@ -48,10 +48,10 @@ impl Alarm {
         }
     }
 
-    /// Whether it went off. Otherwise it wakes the loop when it does.
+    /// Returns whether the timer has fired since the last call. If not, the timer wakes the task of `cx` later.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
+    /// If the runtime is shutting down.
     pub(super) fn has_rung(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
         let has_rung = is_readable(&self.timer, cx)?;
         if has_rung {
@@ -61,7 +61,7 @@ impl Alarm {
     }
 }
 
-/// A descriptor that the runtime watches.
+/// Registers a descriptor with the runtime.
 #[expect(
     deprecated,
     reason = "its successor is unsafe; what that asks for holds here: the AsyncFd owns the only \
@@ -71,8 +71,8 @@ pub(super) fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, Interest::READABLE)
 }
 
-/// Whether a descriptor became readable since the last call. It need not be read: it is told once
-/// for each time. Otherwise it wakes the task of `cx` when it does.
+/// Returns whether a descriptor has become readable since the last call. If not, the task of `cx` is woken when it
+/// does. The caller need not read the descriptor.
 pub(super) fn is_readable(descriptor: &AsyncFd<OwnedFd>, cx: &mut Context<'_>) -> io::Result<bool> {
     match descriptor.poll_read_ready(cx) {
         Poll::Ready(guard) => guard.map(|mut guard| guard.clear_ready()).map(|()| true),

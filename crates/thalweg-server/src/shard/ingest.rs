@@ -1,61 +1,87 @@
-//! Events in: from requests, commands, sources and other shards.
+//! The way in for events of requests, commands, sources and other shards.
+
+mod fetching;
+mod idempotency;
+mod queries;
+mod query_log;
+mod query_pace;
+mod query_start;
+mod running_query;
+mod sources;
 
 use std::sync::Arc;
 
-use thalweg_wire::Topic;
+use thalweg_core::{fanout::FeedKey, stream::Payloads};
+use thalweg_wire::{Position, Topic};
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     oneshot,
 };
 
-use super::{
-    Common, Mail, fed_order::Answer, fetching::Fetching, idempotency::IdempotencyCache,
-    publish_result::PublishResult, queries::Queries, sources::Sources, topic_limits::Creator,
-    topics::Topics,
-};
-use crate::{backend::RetryKey, clock::now_us, home::home_of, metrics::Counts, refusal::Refusal};
-use thalweg_core::stream::Payloads;
+pub(crate) use idempotency::IdempotencyHasher;
 
-/// The one way in of events.
+use super::{
+    broker::StoreAnswer,
+    common::Common,
+    message::ShardMessage,
+    publish_result::PublishResult,
+    topics::{Creator, Topics},
+};
+use crate::{
+    broker::RetryKey, clock::now_us, derived::DerivedTopic, metrics::Counts,
+    owner_shard::owner_shard, refusal::Refusal, source::Scheduled,
+};
+use fetching::Fetching;
+use idempotency::IdempotencyCache;
+use queries::Queries;
+use sources::Sources;
+
 pub(super) struct Ingest {
     shard: usize,
     common: Common,
-    pub(super) idempotency_cache: IdempotencyCache,
-    pub(super) sources: Sources,
-    pub(super) queries: Queries,
-    pub(super) fetching: Fetching,
+    idempotency_cache: IdempotencyCache,
+    sources: Sources,
+    queries: Queries,
+    fetching: Fetching,
     counts: Arc<Counts>,
 }
 
-/// Events on their way to their topic's home. A home on this shard appends them at once.
-/// Another shard answers later.
+/// A publish. If this shard owns the topic it is done at once. Otherwise the owner shard answers later.
 pub(super) enum PendingPublish {
     Done(Result<PublishResult, Refusal>),
-    /// The home has them, and will answer.
-    Posted(oneshot::Receiver<Result<PublishResult, Refusal>>),
-    /// The same; they are to be stored elsewhere.
-    Storing(oneshot::Receiver<Result<PublishResult, Refusal>>),
-    /// The home's queue is full: they wait here.
-    Waiting(mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<PublishResult, Refusal>>),
+    /// The owner shard has the events. `is_stored`: a broker stores them, perhaps even if the owner shard ends
+    /// before it answers.
+    Posted {
+        result: PublishAnswer,
+        is_stored: bool,
+    },
+    /// The owner shard's queue is full, and the events wait here.
+    Waiting {
+        owner: mpsc::Sender<ShardMessage>,
+        message: ShardMessage,
+        result: PublishAnswer,
+        is_stored: bool,
+    },
 }
 
+type PublishAnswer = oneshot::Receiver<Result<PublishResult, Refusal>>;
+
 impl PendingPublish {
-    /// Their position.
+    /// Waits for the result.
     ///
     /// # Errors
-    /// When the home refuses them, or has ended.
+    /// If the owner shard refuses the events, or has ended.
     pub(super) async fn result(self) -> Result<PublishResult, Refusal> {
-        let result = match self {
+        let (result, is_stored) = match self {
             Self::Done(result) => return result,
-            Self::Posted(result) => result,
-            // It may have been stored when the home ended.
-            Self::Storing(result) => return result.await.map_err(|_| Refusal::unknown())?,
-            Self::Waiting(home, message, result) => {
-                home.send(message).await.map_err(|_| Refusal::draining())?;
-                result
+            Self::Posted { result, is_stored } => (result, is_stored),
+            Self::Waiting { owner, message, result, is_stored } => {
+                owner.send(message).await.map_err(|_| Refusal::draining())?;
+                (result, is_stored)
             }
         };
-        result.await.map_err(|_| Refusal::draining())?
+        let lost = if is_stored { Refusal::unknown } else { Refusal::draining };
+        result.await.map_err(|_| lost())?
     }
 }
 
@@ -72,12 +98,87 @@ impl Ingest {
         }
     }
 
-    /// Whether there are events that sources or queries have not read.
+    /// Starts a source. This shard owns its output.
+    pub(super) fn start_source(&mut self, topics: &mut Topics, scheduled: Scheduled) {
+        self.sources.start(topics, scheduled);
+    }
+
+    /// Starts a query. This shard owns its topic.
+    pub(super) fn start_query(&mut self, topics: &mut Topics, topic: DerivedTopic, now_us: u64) {
+        self.queries.start(topics, topic, now_us);
+    }
+
+    /// Follows topics that have ended, and runs the timers.
+    pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
+        let moved = std::mem::take(&mut topics.news.moved);
+        self.queries.follow(topics, &moved, now_us);
+        self.sources.follow(moved.into_iter());
+        self.queries.tick(topics, now_us);
+        self.sources.tick(topics, now_us);
+    }
+
+    /// Returns the next due time, in µs.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        let next = [self.sources.next_us(), self.queries.next_us()];
+        next.into_iter().flatten().min()
+    }
+
+    /// A topic that sources or queries may read has new events.
+    pub(super) fn has_input(&mut self, key: FeedKey) {
+        self.sources.has_input(key);
+        self.queries.has_input(key);
+    }
+
+    /// A topic that queries may read has begun here, or has a new backfill.
+    pub(super) fn has_query_input(&mut self, key: FeedKey) {
+        self.queries.has_input(key);
+    }
+
+    /// Lets sources and queries read their new events.
+    pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
+        self.sources.take_inputs(topics, now_us);
+        self.queries.take_inputs(topics, now_us);
+    }
+
+    /// Starts and stops sources, queries and fetches as the demand for topics changes.
+    pub(super) fn follow_demand(&mut self, topics: &mut Topics, now_us: u64) {
+        // These come first, because another topic with the same name may have demand.
+        topics.news.unfetched.drain(..).for_each(|topic| self.fetching.stop(topic));
+        for (key, change) in std::mem::take(&mut topics.news.demand) {
+            self.sources.demand_changed(key, change, now_us);
+            self.queries.demand_changed(topics, key, change, now_us);
+            self.fetching.demand_changed(topics, key, change);
+        }
+        // These come last, after the fetch has started.
+        topics.news.shared.drain(..).for_each(|topic| self.fetching.share(topic));
+    }
+
+    /// A client has processed the events of a topic up to `position`.
+    pub(super) fn receive_ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
+        self.sources.receive_ack(topics, topic, position);
+    }
+
+    /// Another shard passes an ack for a topic that this shard owns.
+    pub(super) fn ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
+        self.sources.ack(topics, topic, position);
+    }
+
+    /// Sends demands to the fetcher and acks to other shards. Returns `false` if a queue is full.
+    pub(super) fn post(&mut self) -> bool {
+        self.fetching.post_demands() & self.sources.post_acks()
+    }
+
+    pub(super) fn sweep(&mut self, now_us: u64) {
+        self.queries.sweep(now_us);
+        self.idempotency_cache.sweep(now_us, &self.common.config.limits);
+    }
+
+    /// Returns whether sources or queries have unread events.
     pub(super) fn has_pending_inputs(&self) -> bool {
         self.sources.has_pending_inputs() || self.queries.has_pending_inputs()
     }
 
-    /// Passes events to their topic's home. All requests and commands that publish call this.
+    /// Publishes events to a topic. All requests and commands call this.
     pub(super) fn publish(
         &mut self,
         topics: &mut Topics,
@@ -85,33 +186,37 @@ impl Ingest {
         payloads: &mut Payloads,
         retry_key: Option<RetryKey>,
     ) -> PendingPublish {
-        if let Err(refused) = self.fetching.check_publish(topic) {
+        let origin = topics.origin(topic);
+        if let Err(refused) = origin.check_publish(topic) {
             return PendingPublish::Done(Err(refused));
         }
-        let home = home_of(topic, self.common.peers.len());
-        let is_fed = topics.is_fed(topic);
-        if home == self.shard && !is_fed {
+        let owner = owner_shard(topic, self.common.peers.len());
+        let is_broker_topic = origin.is_broker_topic();
+        if owner == self.shard && !is_broker_topic {
             return PendingPublish::Done(self.append(topics, topic, payloads, retry_key));
         }
         let (answer, result) = oneshot::channel();
-        if home == self.shard {
-            topics.store(topic, payloads, retry_key, Answer::Published(answer));
-            return PendingPublish::Storing(result);
+        if owner == self.shard {
+            topics.store(topic, payloads, retry_key, StoreAnswer::Published(answer));
+            return PendingPublish::Posted { result, is_stored: true };
         }
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
-        let message = Mail::Append { topic, payloads, retry_key, answer };
-        let home = &self.common.peers[home].publishes;
-        match home.try_send(message) {
-            Err(TrySendError::Full(message)) => {
-                PendingPublish::Waiting(home.clone(), message, result)
-            }
-            Ok(()) if is_fed => PendingPublish::Storing(result),
+        let message = ShardMessage::Append { topic, payloads, retry_key, answer };
+        let owner = &self.common.peers[owner].publishes;
+        match owner.try_send(message) {
+            Err(TrySendError::Full(message)) => PendingPublish::Waiting {
+                owner: owner.clone(),
+                message,
+                result,
+                is_stored: is_broker_topic,
+            },
+            Ok(()) => PendingPublish::Posted { result, is_stored: is_broker_topic },
             // A shard that has drained never answers.
-            Ok(()) | Err(TrySendError::Closed(_)) => PendingPublish::Posted(result),
+            Err(TrySendError::Closed(_)) => PendingPublish::Posted { result, is_stored: false },
         }
     }
 
-    /// The same for events that come from another shard, for a topic whose home is this one.
+    /// Appends another shard's events to a topic that this shard owns.
     pub(super) fn answer(
         &mut self,
         topics: &mut Topics,
@@ -120,14 +225,14 @@ impl Ingest {
         retry_key: Option<RetryKey>,
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,
     ) {
-        if topics.is_fed(topic) {
-            return topics.store(topic, payloads, retry_key, Answer::Published(answer));
+        if topics.origin(topic).is_broker_topic() {
+            return topics.store(topic, payloads, retry_key, StoreAnswer::Published(answer));
         }
-        // The publisher may be gone by then.
+        // The publisher may be gone.
         let _ = answer.send(self.append(topics, topic, payloads, retry_key));
     }
 
-    /// Appends events to a topic whose home is this shard, unless a retry was appended before.
+    /// Appends events to a topic that this shard owns, unless they are a retry.
     fn append(
         &mut self,
         topics: &mut Topics,
@@ -138,7 +243,7 @@ impl Ingest {
         let hasher = &self.common.idempotency_hasher;
         let idempotency_key = retry_key.map(|key| hasher.key(topic, &key, payloads.joined()));
         if let Some(idempotency_key) = idempotency_key
-            && let Some(result) = self.idempotency_cache.look(idempotency_key)?
+            && let Some(result) = self.idempotency_cache.find(idempotency_key)?
         {
             self.counts.retries_replayed.add(1);
             return Ok(PublishResult { replayed: true, ..result });
@@ -155,5 +260,26 @@ impl Ingest {
             );
         }
         Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_wire::ErrorCode;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn events_for_a_broker_may_be_stored_when_their_home_does_not_answer() {
+        for (is_stored, expected) in [(true, ErrorCode::Unknown), (false, ErrorCode::Draining)] {
+            let (owner, mut messages) = mpsc::channel(1);
+            let (answer, result) = oneshot::channel();
+            let (topic, payloads) = ("t".parse().unwrap(), Payloads::default());
+            let message = ShardMessage::Append { topic, payloads, retry_key: None, answer };
+            let pending = PendingPublish::Waiting { owner, message, result, is_stored };
+            let dropped = async { drop(messages.recv().await) };
+            let (result, ()) = tokio::join!(pending.result(), dropped);
+            assert_eq!(result.unwrap_err().code, expected);
+        }
     }
 }

@@ -1,35 +1,31 @@
-//! The result of publishing events.
-
 use thalweg_wire::{Epoch, Position, Topic, answer::Published};
 
 use thalweg_core::stream::Appended;
 
-/// The position of appended events.
+/// The result of a publish.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublishResult {
-    /// The stream's incarnation.
     pub(crate) epoch: Epoch,
-    /// Their offsets; another publisher's events may lie between.
+    /// The offsets of the events. Other publishers' events may lie between.
     pub(crate) appended: Appended,
-    /// Number of events.
     pub(crate) count: u64,
-    /// Whether this is the stored result of an earlier publish.
+    /// Whether an earlier publish with the same idempotency key had this result.
     pub(crate) replayed: bool,
 }
 
 impl PublishResult {
-    /// Adds the next events that the same publisher appended.
+    /// Adds the result of the same publisher's next events.
     pub(crate) fn extend(&mut self, next: &Self) {
         self.count += next.count;
         if next.epoch == self.epoch {
             self.appended.end = next.appended.end;
         } else {
-            // The topic was removed between two lines and created again.
+            // The topic was removed and created again between two lines.
             (self.epoch, self.appended) = (next.epoch, next.appended);
         }
     }
 
-    /// The same as the answer that publishers get.
+    /// Returns the answer to the publisher.
     pub(crate) fn published(&self, topic: &Topic) -> Published {
         let Appended { first, end } = self.appended;
         Published {

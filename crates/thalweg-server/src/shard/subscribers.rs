@@ -1,78 +1,84 @@
-//! The subscribers of a shard: a slab of connections. Each is visited when something is due to
-//! it, and read when it has sent something.
+//! The subscribers of a shard: a slab of connections. A connection is visited when something is due to it, and
+//! read when it has sent something.
+
+mod answering;
+mod connection;
+mod history_query;
+mod poll;
+mod read_budget;
+mod reading;
+mod upkeep;
+mod walk;
 
 use std::{
     collections::{HashMap, VecDeque},
     io,
     sync::Arc,
+    task::Context,
 };
 
 use slab::Slab;
+use thalweg_core::fanout::{FeedKey, Scratch};
 use thalweg_wire::{Close, EndCode, Format, close};
 
 use super::{
-    Common,
-    goodbyes::Goodbyes,
-    history_query::HistoryQuery,
-    local_topic::Moved,
-    poll::{Poll, Ready},
-    slice::Slice,
+    common::Common,
     timers::Timers,
-    topics::Topics,
+    topics::{Moved, Topics},
 };
 use crate::{
     access::Holder,
     answers::{AnswerAccount, Answers},
     config::SOCKET_READ_BYTES,
     metrics::Counts,
-    transport::Connection,
 };
-use thalweg_core::fanout::{FeedKey, Scratch};
+pub(super) use connection::Connection;
+use history_query::HistoryQuery;
+use poll::{Poll, Ready};
+use read_budget::ReadBudget;
 
-/// Connections whose tokens have ended that are closed in one turn.
+/// Connections with expired tokens that one turn closes.
 const TOKEN_ENDS_PER_TURN: usize = 16;
 
 pub(super) struct Subscribers {
-    pub(super) common: Common,
-    pub(super) connections: Slab<Connection>,
-    /// What a walk must know about a connection before it touches it. It is small, so that
-    /// marking ten thousand connections dirty stays in the cache.
-    pub(super) flags: Vec<Flags>,
+    common: Common,
+    connections: Slab<Connection>,
+    /// The part of a connection that a walk reads first. It is small, so that marking ten thousand connections
+    /// dirty stays in the cache.
+    flags: Vec<Flags>,
     /// Connections to visit, each at most once.
-    pub(super) dirty: VecDeque<u32>,
+    dirty: VecDeque<u32>,
     /// Connections to read from.
-    pub(super) readable: VecDeque<u32>,
-    /// Connections taken over since the start.
+    readable: VecDeque<u32>,
+    /// Connections since the start.
     serials: u64,
-    pub(super) timers: Timers<Timer>,
-    /// When tokens end: the connection's place, and its serial.
+    timers: Timers<Timer>,
+    /// When tokens expire: the connection's key and serial.
     token_ends: Timers<(u32, u64)>,
-    /// When connections are told to reconnect.
-    pub(super) goodbyes: Goodbyes,
-    /// Memory of WebSocket messages that are unfinished or not processed yet.
-    pub(super) unfinished_bytes: usize,
-    pub(super) answers: Answers,
-    /// Subscribers whose control messages hold more than `control_bytes`.
-    pub(super) control_accounts: HashMap<u32, Arc<AnswerAccount>>,
+    reconnects: Reconnects,
+    /// Memory of WebSocket messages that are unfinished or unprocessed.
+    unfinished_bytes: usize,
+    answers: Answers,
+    /// Accounts of subscribers whose control messages hold more than `control_bytes`.
+    control_accounts: HashMap<u32, Arc<AnswerAccount>>,
     /// Histories that are being sent.
-    pub(super) history_queries: Vec<HistoryQuery>,
-    pub(super) poll: Poll,
-    pub(super) scratch: Scratch,
-    pub(super) read_buffer: Vec<u8>,
-    /// The time that this turn may still spend on reading.
-    pub(super) slice: Slice,
-    pub(super) heartbeat_slot: usize,
-    pub(super) counts: Arc<Counts>,
+    history_queries: Vec<HistoryQuery>,
+    poll: Poll,
+    scratch: Scratch,
+    read_buffer: Vec<u8>,
+    read_budget: ReadBudget,
+    heartbeat_slot: usize,
+    counts: Arc<Counts>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    /// A subscription's interval has passed.
+enum Timer {
+    /// A subscription's interval is over.
     Visit(u32),
     Heartbeat,
 }
 
-/// Identifies a subscriber. A later one in the same place of the slab has another id.
+/// Identifies a subscriber. A later one with the same key has another serial.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SubscriberId {
     pub(super) key: u32,
@@ -80,36 +86,59 @@ pub(crate) struct SubscriberId {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Flags {
-    pub(super) phase: Phase,
-    /// In the queue of visits.
-    pub(super) dirty: bool,
-    /// In the queue of reads.
-    pub(super) readable: bool,
+struct Flags {
+    phase: ConnectionPhase,
+    /// It is in the queue of visits.
+    dirty: bool,
+    /// It is in the queue of reads.
+    readable: bool,
     /// Its socket is full.
-    pub(super) blocked: bool,
+    blocked: bool,
     /// Something was sent to it since the last pass of the heartbeat.
-    pub(super) sent: bool,
-    /// There is more to read when it may be read again.
-    pub(super) read_paused: bool,
-    /// It has sent a part of a message, or something that is not processed yet.
-    pub(super) unfinished: bool,
+    sent: bool,
+    /// It gets heartbeats even if other data was sent.
+    always_beats: bool,
+    /// It may have more data when it may be read again.
+    read_paused: bool,
+    /// It has sent a part of a message, or unprocessed data.
+    unfinished: bool,
 }
 
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Phase {
+enum ConnectionPhase {
     #[default]
     Serving,
-    /// The close was sent. Waits for the peer's close.
+    /// The close was sent. It waits for the peer's close.
     Closing,
-    /// Its peer sends no more: it is read until its end.
+    /// Its peer sends no more data. It is read until its end.
     PeerClosed,
+}
+
+/// The reason for which connections are told to reconnect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ReconnectReason {
+    /// The server ends.
+    Draining,
+    /// The server is cut off from streams, and another server may not be.
+    CutOff,
+}
+
+/// The times at which connections are told to reconnect, with their keys and serials.
+type Reconnects = Timers<(ReconnectReason, u32, u64)>;
+
+impl ReconnectReason {
+    pub(super) fn close(self) -> Close {
+        match self {
+            Self::Draining => close::DRAINING,
+            Self::CutOff => close::CUT_OFF,
+        }
+    }
 }
 
 impl Subscribers {
     /// # Errors
-    /// When the kernel has no epoll or timer left.
+    /// If the kernel has no epoll or timer left.
     pub(super) fn new(common: Common, counts: &Arc<Counts>) -> io::Result<Self> {
         Ok(Self {
             common,
@@ -120,7 +149,7 @@ impl Subscribers {
             serials: 0,
             timers: Timers::default(),
             token_ends: Timers::default(),
-            goodbyes: Timers::default(),
+            reconnects: Timers::default(),
             unfinished_bytes: 0,
             answers: Answers::default(),
             control_accounts: HashMap::new(),
@@ -128,18 +157,31 @@ impl Subscribers {
             poll: Poll::new()?,
             scratch: Scratch::default(),
             read_buffer: vec![0; SOCKET_READ_BYTES],
-            slice: Slice::default(),
+            read_budget: ReadBudget::default(),
             heartbeat_slot: 0,
             counts: Arc::clone(counts),
         })
     }
 
-    /// Whether some must be visited or read at once.
+    /// Returns whether a connection must be visited or read at once.
     pub(super) fn has_work(&self) -> bool {
         !self.dirty.is_empty() || !self.readable.is_empty()
     }
 
-    /// Does what is due by time.
+    /// Starts the periodic work.
+    pub(super) fn start(&mut self, now_us: u64) {
+        self.timers.set(now_us, Timer::Heartbeat);
+    }
+
+    /// Returns whether sockets have had events since the last call. If not, the task of `cx` is woken later.
+    ///
+    /// # Errors
+    /// If the runtime shuts down.
+    pub(super) fn has_events(&self, cx: &mut Context<'_>) -> io::Result<bool> {
+        self.poll.has_events(cx)
+    }
+
+    /// Runs the timers that are due.
     pub(super) fn run_timers(&mut self, now_us: u64) {
         while let Some(timer) = self.timers.take_due(now_us) {
             match timer {
@@ -152,10 +194,12 @@ impl Subscribers {
                 }
             }
         }
+        self.end_tokens(now_us);
+        self.send_reconnects(now_us);
     }
 
-    /// Closes those whose tokens have ended, a few in each turn: thousands may end in the same second.
-    pub(super) fn end_tokens(&mut self, now_us: u64) {
+    /// Closes connections with expired tokens, a few in each turn. Thousands may expire in the same second.
+    fn end_tokens(&mut self, now_us: u64) {
         for _ in 0..TOKEN_ENDS_PER_TURN {
             let Some((key, serial)) = self.token_ends.take_due(now_us) else { return };
             let connection = self.connections.get_mut(key as usize);
@@ -163,13 +207,13 @@ impl Subscribers {
             if connection.holder.is_over(now_us) {
                 self.close(key, close::EXPIRED);
             } else {
-                // It has another one.
+                // The connection has a newer token.
                 self.watch_token(key);
             }
         }
     }
 
-    /// Looks at a connection again when its token ends.
+    /// Sets a timer for the expiry of a connection's token.
     fn watch_token(&mut self, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let ends_us = connection.holder.ends_us;
@@ -179,24 +223,28 @@ impl Subscribers {
         }
     }
 
-    /// Gives a connection another token in place of its own.
-    pub(super) fn refresh(&mut self, key: u32, holder: Arc<Holder>, may_publish: bool) {
+    /// Gives a connection another token.
+    pub(super) fn refresh(
+        &mut self,
+        key: u32,
+        holder: Arc<Holder>,
+        command_bytes_max: Option<usize>,
+    ) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let is_earlier = holder.ends_us < connection.token_watched_us;
-        connection.holder = holder;
-        connection.may_publish = may_publish;
+        connection.set_holder(holder, command_bytes_max);
         if is_earlier {
             self.watch_token(key);
         }
     }
 
-    /// When something is due by time.
+    /// Returns the next due time, in µs.
     pub(super) fn next_us(&self) -> Option<u64> {
-        let next = [self.timers.next_us(), self.token_ends.next_us(), self.goodbyes.next_us()];
+        let next = [self.timers.next_us(), self.token_ends.next_us(), self.reconnects.next_us()];
         next.into_iter().flatten().min()
     }
 
-    /// Takes the events of the sockets from epoll; `true` if there may be more.
+    /// Takes the events of the sockets from epoll. Returns whether there may be more.
     pub(super) fn take_ready(&mut self) -> bool {
         let mut ready = Vec::new();
         let more = self.poll.take(&mut ready);
@@ -208,7 +256,7 @@ impl Subscribers {
                 self.unblock(key);
             }
             if gone {
-                self.flags[key as usize].phase = Phase::PeerClosed;
+                self.flags[key as usize].phase = ConnectionPhase::PeerClosed;
             }
             if readable {
                 self.mark_readable(key);
@@ -217,27 +265,27 @@ impl Subscribers {
         more
     }
 
-    /// A new number for a connection.
+    /// Returns a new serial.
     pub(super) fn next_serial(&mut self) -> u64 {
         self.serials += 1;
         self.serials
     }
 
-    /// Serves one more connection.
+    /// Adds a connection.
     ///
     /// # Errors
-    /// When its socket cannot be watched.
+    /// If its socket cannot be watched.
     pub(super) fn insert(&mut self, connection: Connection) -> io::Result<SubscriberId> {
         let is_piped = connection.writer.socket().is_none();
         if let Some(socket) = connection.writer.socket() {
             self.poll.add(socket, self.connections.vacant_key() as u32)?;
         }
-        let serial = connection.serial;
+        let (serial, always_beats) = (connection.serial, connection.always_wants_heartbeats());
         let key = self.connections.insert(connection) as u32;
         if self.flags.len() <= key as usize {
             self.flags.resize(key as usize + 1, Flags::default());
         }
-        self.flags[key as usize] = Flags::default();
+        self.flags[key as usize] = Flags { always_beats, ..Flags::default() };
         self.watch_token(key);
         self.counts.connections.add(1);
         self.counts.piped_connections.add(u64::from(is_piped));
@@ -245,18 +293,35 @@ impl Subscribers {
         Ok(SubscriberId { key, serial })
     }
 
-    /// A subscriber's connection, if it is still there.
+    /// Returns the connections with their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        self.connections.iter().map(|(key, connection)| (key as u32, connection))
+    }
+
+    pub(super) fn get(&self, key: u32) -> Option<&Connection> {
+        self.connections.get(key as usize)
+    }
+
+    pub(super) fn at_mut(&mut self, key: u32) -> Option<&mut Connection> {
+        self.connections.get_mut(key as usize)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Returns a subscriber's connection, if it still exists.
     pub(super) fn get_mut(&mut self, id: SubscriberId) -> Option<&mut Connection> {
         self.connections.get_mut(id.key as usize).filter(|other| other.serial == id.serial)
     }
 
-    /// Ends a connection at once.
+    /// Removes a connection at once.
     pub(super) fn remove(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let format = connection.subscriber.format();
-        connection.subscriber.leave(&mut topics.feeds);
-        // The connection is still in the slab: another of its subscriptions may move to the
-        // place of the removed one.
+        connection.subscriber.leave(topics);
+        // The connection stays in the slab, because another of its subscriptions may move to the place of the
+        // removed one.
         while let Some((feed, place)) = self.connections[key as usize].subscriber.pop() {
             self.unlist(topics, feed, place, format);
         }
@@ -270,7 +335,7 @@ impl Subscribers {
         self.counts.connections.sub(1);
     }
 
-    /// A connection begins to read a feed.
+    /// Adds a connection to a feed's list.
     pub(super) fn join(&mut self, topics: &mut Topics, key: u32, feed: FeedKey, now_us: u64) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         if let Some(place) = topics.join(feed, key, connection.subscriber.format(), now_us) {
@@ -279,7 +344,7 @@ impl Subscribers {
         self.mark_dirty(key);
     }
 
-    /// Removes a subscription that has left from its feed's list.
+    /// Removes a subscription that has left its feed from the feed's list.
     pub(super) fn take_left(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let Some((feed, place)) = connection.subscriber.take_left() else { return };
@@ -314,7 +379,7 @@ impl Subscribers {
         self.mark_dirty(key);
     }
 
-    /// Its socket drained.
+    /// A connection's socket has room again.
     pub(super) fn unblock(&mut self, key: u32) {
         if std::mem::take(&mut self.flags[key as usize].blocked) {
             self.counts.blocked_connections.sub(1);
@@ -322,8 +387,7 @@ impl Subscribers {
         }
     }
 
-    /// Something is due to a connection: queues it for a visit, unless it is queued already or
-    /// its socket is full.
+    /// Queues a connection for a visit, unless it is queued or its socket is full.
     #[inline]
     pub(super) fn mark_dirty(&mut self, key: u32) {
         let flags = &mut self.flags[key as usize];

@@ -1,6 +1,6 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// What is due at a time of the clock, in µs.
+/// Keys with due times, in µs.
 pub(super) struct Timers<T>(BinaryHeap<Reverse<(u64, T)>>);
 
 impl<T: Ord> Default for Timers<T> {
@@ -14,12 +14,11 @@ impl<T: Ord + Copy> Timers<T> {
         self.0.push(Reverse((at_us, what)));
     }
 
-    /// When the next is due.
     pub(super) fn next_us(&self) -> Option<u64> {
         self.0.peek().map(|Reverse((at_us, _))| *at_us)
     }
 
-    /// The next, if it is due.
+    /// Takes the next key, if it is due.
     pub(super) fn take_due(&mut self, now_us: u64) -> Option<T> {
         self.next_us().filter(|at_us| *at_us <= now_us)?;
         self.0.pop().map(|Reverse((_, what))| what)

@@ -1,96 +1,101 @@
-//! The topics of a shard: their order, their batches, their history. [`Topics::news`] says what
-//! is new for their readers on this shard.
+//! The topics of a shard: their order, batches and history. [`News`] tells the readers on this shard about
+//! changes.
+
+mod broker_topics;
+mod demand;
+mod ending;
+mod feeds;
+mod fetched;
+mod limits;
+mod local_topic;
+mod lookups;
+mod memory;
+mod origin;
+mod replication;
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
-
+use thalweg_core::{
+    fanout::{FeedKey, Feeds},
+    stream::{AnyFeed, ColumnMemory, DerivedBatches, Feed as _, Memory as _, Payloads},
+};
 use thalweg_wire::{Epoch, Format, Offset, Topic};
 
+pub(super) use demand::{DemandChange, TopicDemand};
+pub(super) use limits::{Creator, share_is_spent};
+pub(super) use local_topic::Moved;
+pub(super) use origin::Origin;
+
 use super::{
-    Common,
-    demand::{Demand, DemandChange},
-    fed_order::{Answer, FedStreams},
-    feeds::{FeedTable, push},
-    local_topic::{Ending, Home, Moved, Order},
+    broker::{BackfillMemory, Backfills, BrokerStreams, Pauses, StoreAnswer, Stores},
+    common::{Common, push_once},
+    message::Ending,
     publish_result::PublishResult,
-    recalls::{RecalledMemory, Recalls},
     timers::Timers,
-    topic_limits::{Creator, too_many_new},
 };
 use crate::{
-    backend::FromBackend,
     clock::{now_us, unix_ms},
     config::Subscribing,
     connection_limits::Address,
-    home::home_of,
     metrics::Counts,
+    owner_shard::owner_shard,
     refusal::Refusal,
 };
-use thalweg_core::{
-    fanout::FeedKey,
-    stream::{ColumnMemory, DerivedBatches, Payloads},
-};
+use feeds::{FeedTable, PatchTime, push};
+use limits::too_many_new;
+use local_topic::{Order, OwnerState};
 
-pub(crate) struct Topics {
-    pub(super) shard: usize,
-    pub(super) common: Common,
-    pub(super) feeds: FeedTable,
-    /// Feeds with batches to seal now.
-    pub(super) due: Vec<FeedKey>,
-    /// When feeds have batches to seal.
-    pub(super) timers: Timers<FeedKey>,
-    /// Feeds with batches that were not posted to the other shards yet.
-    pub(super) unposted: Vec<FeedKey>,
-    /// Fed topics with a message that was not passed to the backend yet.
-    pub(super) unstored: Vec<FeedKey>,
-    /// Bytes of events that wait to be stored, or are under way.
-    pub(super) unstored_bytes: usize,
-    /// Messages that were passed to the backend, and those that it has not answered.
-    pub(super) stores: u64,
-    pub(super) stores_under_way: usize,
-    pub(super) recalls: Recalls,
-    pub(super) recalled: RecalledMemory,
-    /// Where the backend answers.
-    pub(super) answers: mpsc::UnboundedSender<FromBackend>,
-    /// Feeds that were not requested from their home yet.
-    pub(super) unattached: Vec<FeedKey>,
-    pub(super) attachments: u64,
-    /// Whether topics were removed for which there are timers.
-    pub(super) has_stale_timers: bool,
-    /// Memory of the histories, other shards' copies included.
-    pub(super) history_bytes: usize,
-    /// The turn takes and processes it.
+pub(super) struct Topics {
+    shard: usize,
+    common: Common,
+    feeds: FeedTable,
+    /// Feeds with batches to seal in this turn.
+    due: Vec<FeedKey>,
+    /// The times at which other feeds have batches to seal.
+    timers: Timers<FeedKey>,
+    /// Feeds with batches to post to other shards.
+    unposted: Vec<FeedKey>,
+    stores: Stores,
+    backfills: Vec<Backfills>,
+    backfill_memory: BackfillMemory,
+    /// Feeds to request from their owner shards.
+    unattached: Vec<FeedKey>,
+    attachments: u64,
+    /// Whether there are timers of removed topics.
+    has_stale_timers: bool,
+    /// Memory of all histories, including copies of other shards' topics, in bytes.
+    history_bytes: usize,
+    /// Changes that the turn processes.
     pub(super) news: News,
-    pub(super) counts: Arc<Counts>,
+    patch_time: PatchTime,
+    counts: Arc<Counts>,
 }
 
-/// What has happened to topics since the turn last took it.
+/// Changes of topics since the last turn.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// Topics that have new batches.
+    /// Topics with new batches.
     pub(super) batches: Vec<FeedKey>,
-    /// Topics that queries read of which something has been read back, or which have begun here.
+    /// Inputs of queries with a new backfill, pause or feed.
     pub(super) inputs: Vec<FeedKey>,
-    /// Connections that waited for what has been read back.
-    pub(super) recalled: Vec<u32>,
+    /// Connections whose backfill has come.
+    pub(super) backfilled: Vec<u32>,
     /// Topics that have ended here.
     pub(super) ends: Vec<(FeedKey, Ending)>,
-    /// Those of them that sources feed or read, and the topics now under their names.
+    /// Ended topics that sources or queries use, and the new topics with their names.
     pub(super) moved: Vec<(FeedKey, Option<FeedKey>)>,
-    /// Topics that are wanted from now on, or no longer wanted.
     pub(super) demand: Vec<(FeedKey, DemandChange)>,
-    /// Topics that were fetched, and have ended or gone meanwhile.
+    /// Fetched topics that were removed or have ended while they had demand.
     pub(super) unfetched: Vec<Topic>,
-    /// Topics that are fetched, and that several addresses read from now on.
+    /// Fetched topics that several addresses read.
     pub(super) shared: Vec<Topic>,
 }
 
 impl Topics {
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
-        let streams = FedStreams::new(Arc::clone(&common.config), &common.streams);
+        let streams = BrokerStreams::new(&common.streams);
         let answers = common.peers[shard].answers.clone();
-        // Frames of columns may have as much memory as histories.
+        // Frames of columns may take as much memory as histories.
         let history_bytes_max = common.config.limits.history_bytes / common.peers.len();
         let memory = ColumnMemory::new(history_bytes_max);
         let shares = Arc::clone(&common.shares);
@@ -104,51 +109,110 @@ impl Topics {
                 Arc::clone(&common.asked),
                 Arc::clone(counts),
             ),
-            answers,
-            common,
             due: Vec::new(),
             timers: Timers::default(),
             unposted: Vec::new(),
-            unstored: Vec::new(),
-            unstored_bytes: 0,
-            stores: 0,
-            stores_under_way: 0,
-            recalls: Recalls::default(),
-            recalled: RecalledMemory::default(),
+            stores: Stores::new(&common.brokers, answers, counts),
+            backfills: common.brokers.iter().map(|_| Backfills::default()).collect(),
+            backfill_memory: BackfillMemory::default(),
             unattached: Vec::new(),
             attachments: 0,
             has_stale_timers: false,
             history_bytes: 0,
+            common,
             news: News::default(),
+            patch_time: PatchTime::default(),
             counts: Arc::clone(counts),
         }
     }
 
-    pub(super) fn is_home_of(&self, topic: &Topic) -> bool {
-        home_of(topic, self.common.peers.len()) == self.shard
+    /// Begins a turn, with new time for patches.
+    pub(super) fn begin_turn(&mut self) {
+        self.patch_time.begin_turn();
     }
 
-    /// The feed of a topic, made if there is none.
+    /// Returns a topic that is here.
+    pub(super) fn topic(&self, key: FeedKey) -> Option<&Topic> {
+        Some(&self.feeds.get(key)?.topic)
+    }
+
+    /// Returns the topic that has this name now.
+    pub(super) fn find(&self, topic: &Topic) -> Option<FeedKey> {
+        self.feeds.find(topic)
+    }
+
+    /// Returns the connections that read a topic here, and whether sources or queries read it.
+    pub(super) fn readers(&self, key: FeedKey) -> Option<(&[u32], bool)> {
+        let local = self.feeds.get(key)?;
+        Some((&local.subscribers, local.is_input))
+    }
+
+    /// Returns whether a topic that is here has ended.
+    pub(super) fn is_ended(&self, key: FeedKey) -> bool {
+        self.feeds.get(key).is_some_and(|local| local.end.is_some())
+    }
+
+    pub(super) fn pauses(&self, key: FeedKey) -> Option<&Pauses> {
+        Some(&self.feeds.get(key)?.pauses)
+    }
+
+    /// Requests a backfill for a reader. The reader is a connection or a query.
+    pub(super) fn want_backfill(&mut self, key: FeedKey, from: Offset, connection: Option<u32>) {
+        if let Some(stream) = self.feeds.get(key).and_then(|local| local.origin.stream()) {
+            let broker = self.feeds.streams.get(stream).broker;
+            self.backfills[broker].want(key, from, connection);
+        }
+    }
+
+    /// Returns whether a backfill may be requested now.
+    pub(super) fn has_backfills_due(&self) -> bool {
+        self.backfills.iter().any(Backfills::is_due)
+    }
+
+    /// Returns whether there are batches to seal now.
+    pub(super) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Returns the next time at which there are batches to seal, in µs.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        self.timers.next_us()
+    }
+
+    pub(super) fn owns(&self, topic: &Topic) -> bool {
+        owner_shard(topic, self.common.peers.len()) == self.shard
+    }
+
+    /// Returns the origin of a topic, which need not be here.
+    pub(super) fn origin(&self, topic: &Topic) -> Origin {
+        self.feeds.origin(topic)
+    }
+
+    /// Returns whether a topic that is here is a broker topic.
+    pub(super) fn is_broker_topic(&self, key: FeedKey) -> bool {
+        self.feeds.get(key).is_some_and(|local| local.origin.is_broker_topic())
+    }
+
+    /// Returns the feed of a topic, and creates the topic if necessary.
     ///
     /// # Errors
-    /// When the limit of its kind is reached, or subscribers may not create topics.
+    /// If the limit of the topic's kind is reached, or subscribers may not create topics.
     pub(super) fn open(&mut self, topic: &Topic, creator: Creator) -> Result<FeedKey, Refusal> {
-        let is_home = self.is_home_of(topic);
-        self.feeds.open(topic, is_home, creator)
+        let is_owner = self.owns(topic);
+        self.feeds.open(topic, is_owner, creator)
     }
 
-    /// The feed of a topic that a client counted for `address` subscribes to here.
+    /// Returns the feed of a topic for a subscriber, which counts for `address`.
     ///
     /// # Errors
-    /// As [`Self::open`], and when the address has asked for too many new fetched topics in this
-    /// second.
+    /// As [`Self::open`], and if the address has requested too many new fetched topics in this second.
     pub(super) fn open_subscribed(
         &mut self,
         topic: &Topic,
         address: Option<Address>,
     ) -> Result<FeedKey, Refusal> {
         let Common { config, fetched_rates, .. } = &self.common;
-        let is_new = || self.feeds.find(topic).is_none() && config.upstream(topic).is_some();
+        let is_new = || config.upstream(topic).is_some() && self.feeds.find(topic).is_none();
         if let Some(address) = address
             && is_new()
             && !fetched_rates.take(address, now_us())
@@ -160,7 +224,7 @@ impl Topics {
         Ok(key)
     }
 
-    /// The feeds of these topics for a subscriber, made if there are none: all of them or none.
+    /// Returns the feeds of all these topics for a subscriber. On an error it creates none.
     pub(super) fn open_all<'a>(
         &mut self,
         topics: impl Iterator<Item = &'a Topic>,
@@ -183,27 +247,23 @@ impl Topics {
         Ok(opened)
     }
 
-    /// Opens a topic that stays, whether it has events or not: a source feeds it or reads it.
-    pub(super) fn open_permanent(&mut self, topic: &Topic) -> Option<(FeedKey, Demand)> {
+    /// Opens a topic that a source feeds or reads. It stays without events.
+    pub(super) fn open_permanent(&mut self, topic: &Topic) -> Option<(FeedKey, TopicDemand)> {
         let key = self.open(topic, Creator::Publisher).ok()?;
-        let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        home.is_permanent = true;
-        Some((key, home.demand))
+        let owner = self.feeds.get_mut(key)?.owner.as_mut()?;
+        owner.is_permanent = true;
+        Some((key, owner.demand))
     }
 
-    /// Lets sources of this shard read a topic's events, wherever its home is.
+    /// Opens a topic that sources and configured queries of this shard read. Another shard may own it.
     pub(super) fn open_input(&mut self, topic: &Topic, now_us: u64) -> Option<FeedKey> {
-        let key = if self.is_home_of(topic) {
-            self.open_permanent(topic)?.0
-        } else {
-            self.open(topic, Creator::Subscriber(None)).ok()?
-        };
-        self.feeds.get_mut(key)?.is_input = true;
-        self.want(key, now_us);
-        Some(key)
+        if self.owns(topic) {
+            self.open_permanent(topic)?;
+        }
+        self.open_queried(topic, now_us)
     }
 
-    /// Lets a query that a client has asked for read a topic's events. The topic stays no longer for that.
+    /// Opens a topic that an ad hoc query reads. The query does not keep the topic alive.
     pub(super) fn open_queried(&mut self, topic: &Topic, now_us: u64) -> Option<FeedKey> {
         let key = self.open(topic, Creator::Subscriber(None)).ok()?;
         self.feeds.get_mut(key)?.is_input = true;
@@ -211,7 +271,7 @@ impl Topics {
         Some(key)
     }
 
-    /// No query reads a topic's events any more.
+    /// No ad hoc query reads the topic any more.
     pub(super) fn close_queried(&mut self, key: FeedKey) {
         if let Some(local) = self.feeds.get_mut(key)
             && !self.common.inputs.events.contains(&local.topic)
@@ -220,36 +280,34 @@ impl Topics {
         }
     }
 
-    /// Whether a topic must be looked up at its home, another shard, before a subscriber
-    /// counted for `address` subscribes to it, because this subscriber may not create topics.
-    /// If that is found out later, the home can only close the connection.
+    /// Returns whether the owner shard must confirm a topic before a subscriber, which counts for `address`, may
+    /// subscribe. This subscriber may not create topics. Without the question the owner shard could only close the
+    /// connection later.
     pub(super) fn needs_lookup(&self, topic: &Topic, address: Option<Address>) -> bool {
         let Common { config, shares, .. } = &self.common;
-        !self.is_home_of(topic)
+        !self.owns(topic)
             && self.feeds.find(topic).is_none()
             && ((config.subscribe == Subscribing::Existing
-                && config.upstream(topic).is_none()
-                && !config.is_derived(topic)
-                && !self.is_fed(topic))
+                && !self.origin(topic).exists_elsewhere())
                 || address.is_some_and(|address| shares.is_exhausted(address)))
     }
 
-    /// Gives events their offsets, in a topic whose home is this shard. Those of a fed topic get them
-    /// later, and the result is `None`.
+    /// Appends events to a topic that this shard owns. Returns `None` for a broker topic, whose offsets the broker
+    /// assigns later.
     pub(super) fn append(
         &mut self,
         key: FeedKey,
         payloads: &mut Payloads,
         now_us: u64,
     ) -> Option<PublishResult> {
-        let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        let sequencer = match &mut home.order {
+        let owner = self.feeds.get_mut(key)?.owner.as_mut()?;
+        let sequencer = match &mut owner.order {
             Order::Own(sequencer) => sequencer,
-            Order::Fed(_) => {
-                self.store_in(key, payloads, None, Answer::Nowhere);
+            Order::Broker(_) => {
+                self.store_in(key, payloads, None, StoreAnswer::Nowhere);
                 return None;
             }
-            // Nobody else makes its events ([`super::fetching::Fetching::check_publish`]).
+            // Clients cannot publish to it ([`Origin::check_publish`]).
             Order::Derived(_) => return None,
         };
         let appended = sequencer.append(payloads, now_us);
@@ -257,36 +315,34 @@ impl Topics {
         let result = PublishResult { epoch: sequencer.epoch(), appended, count, replayed: false };
         self.counts.events_published.add(count);
         if let Some(due_us) = sequencer.due_us() {
-            let is_due = due_us <= now_us;
-            let mark = if is_due { &mut home.is_due } else { &mut home.is_timed };
-            match std::mem::replace(mark, true) {
-                true => {}
-                false if is_due => self.due.push(key),
-                false => self.timers.set(due_us, key),
+            if due_us <= now_us {
+                push_once(&mut self.due, &mut owner.is_due, key);
+            } else if !std::mem::replace(&mut owner.is_timed, true) {
+                self.timers.set(due_us, key);
             }
         }
         Some(result)
     }
 
-    /// Where the rows of a query go, whose topic's home is this shard.
+    /// Returns the batches of a query's topic that this shard owns.
     pub(super) fn derived(&mut self, key: FeedKey) -> Option<&mut DerivedBatches> {
-        match &mut self.feeds.get_mut(key)?.home.as_mut()?.order {
+        match &mut self.feeds.get_mut(key)?.owner.as_mut()?.order {
             Order::Derived(batches) => Some(batches),
-            Order::Own(_) | Order::Fed(_) => None,
+            Order::Own(_) | Order::Broker(_) => None,
         }
     }
 
-    /// It is known where the rows of a shared query begin here: whoever waits for its topic gets it.
+    /// Begins the feed of a shared query, whose first offset is known now. Readers wait for it.
     pub(super) fn begin_derived(&mut self, key: FeedKey, epoch: Epoch, next: Offset) {
         let Some(local) = self.feeds.get(key).filter(|local| local.feed.is_none()) else { return };
-        let is_derived = |home: &Home| matches!(home.order, Order::Derived(_));
-        if !local.home.as_ref().is_some_and(is_derived) {
+        let is_derived = |owner: &OwnerState| matches!(owner.order, Order::Derived(_));
+        if !local.owner.as_ref().is_some_and(is_derived) {
             return;
         }
         self.feeds.begin(key, epoch, next);
-        if let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) {
-            home.followers.iter_mut().for_each(|follower| follower.next = next);
-            if let Order::Derived(batches) = &mut home.order {
+        if let Some(owner) = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut()) {
+            owner.followers.iter_mut().for_each(|follower| follower.next = next);
+            if let Order::Derived(batches) = &mut owner.order {
                 batches.begin(next);
             }
         }
@@ -294,53 +350,50 @@ impl Topics {
         self.mark_unposted(key);
     }
 
-    /// A topic has batches to take in this turn.
+    /// Marks a topic whose batches are to be sealed in this turn.
     pub(super) fn mark_due(&mut self, key: FeedKey) {
-        let home = self.feeds.get_mut(key).and_then(|local| local.home.as_mut());
-        if home.is_some_and(|home| !std::mem::replace(&mut home.is_due, true)) {
-            self.due.push(key);
+        if let Some(owner) = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut()) {
+            push_once(&mut self.due, &mut owner.is_due, key);
         }
     }
 
-    /// Seals the batches that are due, into the log and every hot tail.
+    /// Seals the batches that are due.
     pub(super) fn seal(&mut self, now_us: u64) {
         while let Some(key) = self.timers.take_due(now_us) {
-            if let Some(home) = self.feeds.get_mut(key).and_then(|feed| feed.home.as_mut()) {
-                home.is_timed = false;
+            if let Some(owner) = self.feeds.get_mut(key).and_then(|feed| feed.owner.as_mut()) {
+                owner.is_timed = false;
                 self.mark_due(key);
             }
         }
         for key in std::mem::take(&mut self.due) {
             self.seal_feed(key, now_us);
         }
-        // Many topics may each have grown by one batch, and that is the only one they have.
+        // Many topics may have grown by their only batch.
         let over = self.history_bytes_over();
         if over > 0 {
             let mut shed = Vec::new();
             self.history_bytes -= self.feeds.trim_bytes(over, now_us, &mut shed);
             for key in shed {
-                let is_fed = self.feeds.get(key).is_some_and(|local| self.is_fed(&local.topic));
-                // What is fed is read back when somebody wants it.
-                if !is_fed {
-                    self.fetch_anew(key);
+                // A reader of a broker topic gets a backfill.
+                if self.feeds.get(key).is_some_and(|local| !local.origin.is_broker_topic()) {
+                    self.fetch_again(key);
                 }
             }
         }
     }
 
-    /// Seals the batches of one topic.
-    pub(super) fn seal_feed(&mut self, key: FeedKey, now_us: u64) {
+    fn seal_feed(&mut self, key: FeedKey, now_us: u64) {
         let Some(local) = self.feeds.get_mut(key) else { return };
-        let (Some(home), Some(feed)) = (&mut local.home, &mut local.feed) else { return };
-        home.is_due = false;
-        let batches = home.order.seal(now_us);
-        // What comes behind the newest row is lost, or nothing.
-        let lost_to = match &home.order {
+        let (Some(owner), Some(feed)) = (&mut local.owner, &mut local.feed) else { return };
+        owner.is_due = false;
+        let batches = owner.order.seal(now_us);
+        // Rows after the newest batch and before this offset are lost.
+        let lost_to = match &owner.order {
             Order::Derived(batches) => batches.next_start(),
-            Order::Own(_) | Order::Fed(_) => 0,
+            Order::Own(_) | Order::Broker(_) => 0,
         };
-        if let Some(again_us) = home.order.due_us()
-            && !std::mem::replace(&mut home.is_timed, true)
+        if let Some(again_us) = owner.order.due_us()
+            && !std::mem::replace(&mut owner.is_timed, true)
         {
             self.timers.set(again_us, key);
         }
@@ -351,41 +404,37 @@ impl Topics {
         let events: usize = batches.iter().map(|batch| batch.count()).sum();
         self.counts.of_pattern(local.pattern as usize).pattern_events.add(events as u64);
         let before = feed.history_bytes();
-        let is_own = matches!(home.order, Order::Own(_));
+        let is_own = matches!(owner.order, Order::Own(_));
         for batch in batches {
-            // Others know when their events were published.
+            // Other batches have a time of publishing already.
             let batch = if is_own { batch.published_at(unix_ms()) } else { batch };
-            push(feed, Arc::new(batch), now_us, &self.counts);
+            push(feed, Arc::new(batch), now_us, &mut self.patch_time, &self.counts);
         }
         feed.skip_to(lost_to);
-        if !home.followers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
-            self.unposted.push(key);
+        if !owner.followers.is_empty() {
+            push_once(&mut self.unposted, &mut owner.is_unposted, key);
         }
         self.has_grown(key, before);
     }
 
-    /// The other shards have something to be told of a topic whose home is this shard.
-    pub(super) fn mark_unposted(&mut self, key: FeedKey) {
-        let home = self.feeds.get_mut(key).and_then(|local| local.home.as_mut());
-        if let Some(home) = home.filter(|home| !home.followers.is_empty())
-            && !std::mem::replace(&mut home.is_unposted, true)
-        {
-            self.unposted.push(key);
+    /// Queues a topic to post its news to other shards.
+    fn mark_unposted(&mut self, key: FeedKey) {
+        let owner = self.feeds.get_mut(key).and_then(|local| local.owner.as_mut());
+        if let Some(owner) = owner.filter(|owner| !owner.followers.is_empty()) {
+            push_once(&mut self.unposted, &mut owner.is_unposted, key);
         }
     }
 
-    /// Makes all open batches due, also those that wait for more events.
+    /// Makes all open batches due, including those that wait for more events.
     pub(super) fn make_all_due(&mut self) {
         for (key, feed) in self.feeds.iter_mut() {
-            let Some(home) = &mut feed.home else { continue };
-            home.order.stop_waiting();
-            if !std::mem::replace(&mut home.is_due, true) {
-                self.due.push(key);
-            }
+            let Some(owner) = &mut feed.owner else { continue };
+            owner.order.stop_waiting();
+            push_once(&mut self.due, &mut owner.is_due, key);
         }
     }
 
-    /// A connection begins to read a feed. Returns its place in the feed's list.
+    /// Adds a connection to a feed's list. Returns its place there.
     pub(super) fn join(
         &mut self,
         key: FeedKey,
@@ -400,7 +449,7 @@ impl Topics {
         Some(place)
     }
 
-    /// Somebody reads a topic here.
+    /// Notes that a topic has a reader here.
     fn want(&mut self, key: FeedKey, now_us: u64) {
         self.mark_read(key);
         let Some(feed) = self.feeds.get_mut(key) else { return };
@@ -410,25 +459,23 @@ impl Topics {
         self.look_at_demand(key, now_us);
     }
 
-    /// Somebody reads a topic, here or on another shard: what is fed to it is brought at once.
-    pub(super) fn mark_read(&self, key: FeedKey) {
-        let local = self.feeds.get(key).filter(|local| local.home.is_some());
-        if let Some(local) = local
-            && self.is_fed(&local.topic)
+    /// Tells the brokers that a topic has a reader, so that they deliver its records at once.
+    fn mark_read(&self, key: FeedKey) {
+        if let Some(local) = self.feeds.get(key)
+            && local.owner.is_some()
+            && local.origin.is_broker_topic()
         {
             self.common.peers[self.shard].read_topics.insert(&local.topic);
         }
     }
 
-    /// Somebody may have begun to read a topic. The sweep finds out when nobody reads it any
-    /// more.
-    pub(super) fn look_at_demand(&mut self, key: FeedKey, now_us: u64) {
+    /// Updates the demand for a topic that may have a new reader. The sweep finds topics without readers.
+    fn look_at_demand(&mut self, key: FeedKey, now_us: u64) {
         let change = self.feeds.get_mut(key).and_then(|feed| feed.update_demand(now_us));
         self.news.demand.extend(change.map(|change| (key, change)));
     }
 
-    /// Removes a subscription from a feed's list. The connection that moves to its place must
-    /// be told.
+    /// Removes a subscription from a feed's list. The caller must tell the connection that moves to its place.
     pub(super) fn leave(&mut self, key: FeedKey, place: u32, format: Format) -> Option<Moved> {
         let local = self.feeds.get_mut(key)?;
         let before = local.subscribers.len();
@@ -437,5 +484,24 @@ impl Topics {
         self.counts.of_pattern(local.pattern as usize).pattern_subscriptions.sub(left);
         self.remove_ended(key);
         moved
+    }
+}
+
+impl Feeds for Topics {
+    type Feed = AnyFeed;
+
+    #[inline]
+    fn feed(&self, key: FeedKey) -> Option<&AnyFeed> {
+        self.feeds.get(key)?.feed.as_ref()
+    }
+
+    #[inline]
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut AnyFeed> {
+        self.feeds.get_mut(key)?.feed.as_mut()
+    }
+
+    #[inline]
+    fn sent(&mut self, age_us: u64) {
+        self.counts.count_sent(age_us);
     }
 }

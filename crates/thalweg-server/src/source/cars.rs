@@ -1,12 +1,12 @@
 use std::io::Write;
 
-use super::{Source, push, timestamp};
 use thalweg_core::stream::Payloads;
 
-/// `car_live_data`: cars driving up and down straight roads, one row per car
-/// and tick. Columns as in the published example (2022): in use, longitude,
-/// latitude, speed in km/h, fuel in percent (text), kilometres in all, locked,
-/// car id, time of the row, time it was taken in, a time never set.
+use super::{Source, push, timestamp};
+
+/// `car_live_data`: cars driving up and down straight roads, one row per car and tick. Columns as in the published
+/// example (2022): in use, longitude, latitude, speed in km/h, fuel in percent (text), total kilometres, locked, car
+/// id, time of the row, time of ingestion, a time never set.
 pub(super) struct Cars {
     random: fastrand::Rng,
     cars: Vec<Car>,
@@ -20,8 +20,7 @@ struct Car {
     along: f64,
     forth: bool,
     speed_kmh: f64,
-    /// The speed that it returns to. Without this, one of many cars would always be at the
-    /// limit.
+    /// The speed that it returns to. Without this, one of many cars would always be at the limit.
     cruising_kmh: f64,
     fuel_percent: f64,
     total_km: f64,
@@ -36,8 +35,8 @@ struct Road {
 /// One degree of latitude.
 const KM_PER_DEGREE: f64 = 111.2;
 
-/// Rows show a wall-clock time although a source knows no clock: the intended
-/// time counted from the start of the published example, 2022-07-13T21:04:08Z.
+/// Rows show a wall-clock time although a source has no clock: the intended time counted from the start of the
+/// published example, 2022-07-13T21:04:08Z.
 const EPOCH_MS: u64 = 1_657_746_248_000;
 
 const ROADS: usize = 12;

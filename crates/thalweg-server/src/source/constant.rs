@@ -1,9 +1,9 @@
-use super::{Source, push};
 use thalweg_core::stream::Payloads;
 
-/// The fixed row of the published WebSocket-and-SSE experiment (2022), about
-/// 135 bytes: column 0 carries the sequence number from 1, column 1 the
-/// intended time in µs of the monotonic clock.
+use super::{Source, push};
+
+/// The fixed row of the published WebSocket-and-SSE experiment (2022), about 135 bytes: column 0 carries the sequence
+/// number from 1, column 1 the intended time in µs of the monotonic clock.
 pub(super) struct Constant {
     rows_per_tick: u64,
     shape: Shape,
@@ -12,12 +12,12 @@ pub(super) struct Constant {
     rest: Vec<u8>,
 }
 
-/// What a tick's rows are as JSON.
+/// The JSON form of a tick's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// An event for each row, an array.
+    /// One event per row, an array.
     Rows,
-    /// One event for all, an object with an array for each column: `column0`, `column1`, …
+    /// One event for all, an object with an array per column: `column0`, `column1`, …
     Columns,
 }
 
@@ -84,7 +84,7 @@ impl Constant {
     }
 }
 
-/// In place of the comma behind the last value, if there is one.
+/// Replaces the comma after the last value, if there is one.
 fn end_of_column(event: &mut Vec<u8>) {
     if event.last() == Some(&b',') {
         event.pop();

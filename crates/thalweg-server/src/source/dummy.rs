@@ -1,7 +1,7 @@
+use thalweg_core::stream::Payloads;
 use thalweg_wire::limits::EVENT_BYTES;
 
 use super::{Source, push};
-use thalweg_core::stream::Payloads;
 
 /// One event of an exact size per tick: `{"seq":…,"due":…,"pad":"…"}`.
 pub(super) struct Dummy {

@@ -1,26 +1,25 @@
-//! What publishers send: one event in a body, or lines as they are read.
+//! Posted events: one event in a body, or lines as they arrive.
 
 use memchr::{memchr, memrchr};
+use thalweg_core::stream::Payloads;
 use thalweg_wire::event::{self, EventError};
 
 use crate::refusal::Refusal;
-use thalweg_core::stream::Payloads;
 
-/// How a body holds events.
+/// The form of events in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     /// One JSON value.
     Json,
     /// One text.
     Text,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
 }
 
 impl BodyKind {
-    /// The kind for a `Content-Type`. An unknown one means JSON, because `curl -d` declares
-    /// everything a form.
-    pub(crate) fn of(content_type: Option<&str>) -> Self {
+    /// Returns the kind for a `Content-Type`. An unknown one means JSON, because `curl -d` declares everything a form.
+    pub(crate) fn from_content_type(content_type: Option<&str>) -> Self {
         let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
         let is = |name| essence.trim().eq_ignore_ascii_case(name);
         if is("application/x-ndjson") || is("application/jsonl") {
@@ -33,7 +32,7 @@ impl BodyKind {
     }
 }
 
-/// Reads a whole body that holds one event of at most `bytes_max`.
+/// Parses a whole body with one event of at most `bytes_max`.
 ///
 /// # Errors
 /// When it is not valid.
@@ -49,7 +48,7 @@ pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Paylo
 /// Splits a body into lines while it is read, and keeps the unfinished line.
 pub(crate) struct Lines {
     unfinished: Vec<u8>,
-    /// Number of the last line that was finished.
+    /// Number of the last finished line.
     pub(crate) number: u64,
     event_bytes_max: usize,
 }
@@ -60,7 +59,7 @@ impl Lines {
         Self { unfinished: Vec::new(), number: 0, event_bytes_max }
     }
 
-    /// Memory of the unfinished line; 0 without one.
+    /// Returns the memory of the unfinished line; 0 without one.
     pub(crate) fn unfinished_bytes(&self) -> usize {
         self.unfinished.capacity()
     }
@@ -68,10 +67,10 @@ impl Lines {
     /// Appends the events of the lines that `chunk` finishes.
     ///
     /// # Errors
-    /// At the first line that is not valid. The events before it are in `out`.
+    /// At the first invalid line. The events before it are in `out`.
     pub(crate) fn read(&mut self, chunk: &[u8], out: &mut Payloads) -> Result<(), Refusal> {
-        // All room at once: doubled again and again, it would be larger than what the allocator
-        // keeps, and each piece would fetch its memory from the system.
+        // All room at once: repeated doubling would exceed the memory that the allocator keeps, and each piece would
+        // fetch its memory from the system.
         if let Some(last) = memrchr(b'\n', chunk) {
             out.reserve(self.unfinished.len() + last, 0);
         }

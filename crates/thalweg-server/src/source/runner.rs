@@ -1,19 +1,18 @@
 use serde::Deserialize;
+use thalweg_core::stream::Payloads;
 use thalweg_wire::Offset;
 
 use super::{Input, Source, push};
-use thalweg_core::stream::Payloads;
 
-/// The published round trip between a hub and its client (2013): one record, and the next one
-/// only when the client has acked it. Its `id` is its offset, because nothing else publishes to
-/// its topic. The first record is sent after the ack of the position that confirms a
-/// subscription.
+/// The published round trip between a hub and its client (2013): one record, and the next one only after the client has
+/// acked it. Its `id` is its offset, because nothing else publishes to its topic. The first record is sent after the
+/// ack of the position that confirms a subscription.
 #[derive(Default)]
 pub(super) struct Runner {
     last: Offset,
 }
 
-/// The part of an input event that is read: the `id` of the event processed.
+/// The relevant part of an input event: the `id` of the processed event.
 #[derive(Deserialize)]
 struct AckEvent {
     id: Offset,

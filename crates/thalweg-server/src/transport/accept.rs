@@ -5,30 +5,30 @@ use http::{HeaderMap, HeaderName, header};
 /// A weight, in thousandths: 0 is "not acceptable".
 type Weight = u16;
 
-/// Without `q`, and of a `q` that is no number.
+/// The weight without `q`, or with a `q` that is no number.
 const WEIGHT_MAX: Weight = 1000;
 
-/// Whether a client asks for `value` by its name, with a weight above 0: `text/event-stream` in Accept.
-/// A wildcard does not ask for it.
+/// Returns whether a client names `value` with a weight above 0: `text/event-stream` in Accept. A wildcard does not
+/// count.
 pub(crate) fn takes(headers: &HeaderMap, header: &HeaderName, value: &str) -> bool {
     named(headers, header, value) > 0
 }
 
-/// Whether a client prefers `value`, which it names, to `other`, which a wildcard may mean. At the same
-/// weight it does.
+/// Returns whether a client prefers `value`, which it names, to `other`, which a wildcard may mean. Equal weights
+/// prefer `value`.
 pub(crate) fn prefers(headers: &HeaderMap, header: &HeaderName, value: &str, other: &str) -> bool {
     let weight = named(headers, header, value);
     weight > 0 && weight >= allowed(headers, header, other)
 }
 
-/// Whether a client prefers a body that is compressed by gzip.
+/// Returns whether a client prefers a body that is compressed with gzip.
 pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
     let weight = named(headers, &header::ACCEPT_ENCODING, "gzip");
-    // A body that is not compressed is acceptable, but to a client that says nothing of it the last choice.
+    // An uncompressed body is acceptable, but the last choice for a client that does not name it.
     weight > 0 && weight >= named(headers, &header::ACCEPT_ENCODING, "identity")
 }
 
-/// The one of `values` that a client names with the highest weight above 0; of several the first.
+/// Returns the one of `values` that a client names with the highest weight above 0; of equal ones the first.
 pub(crate) fn preferred<'a>(
     headers: &HeaderMap,
     header: &HeaderName,
@@ -39,12 +39,12 @@ pub(crate) fn preferred<'a>(
     best.map(|(_, value)| value)
 }
 
-/// The weight of `value` by its name; 0 if it is not named.
+/// Returns the weight of `value` by its name; 0 if it is not named.
 fn named(headers: &HeaderMap, header: &HeaderName, value: &str) -> Weight {
     highest(headers, header, |item| item.eq_ignore_ascii_case(value)).unwrap_or(0)
 }
 
-/// The weight of `value` by the most specific item that means it: its name, `text/*`, `*/*` or `*`.
+/// Returns the weight of `value` by the most specific matching item: its name, `text/*`, `*/*` or `*`.
 pub(crate) fn allowed(headers: &HeaderMap, header: &HeaderName, value: &str) -> Weight {
     let of_name = || highest(headers, header, |item| item.eq_ignore_ascii_case(value));
     let of_type = || {
@@ -57,7 +57,7 @@ pub(crate) fn allowed(headers: &HeaderMap, header: &HeaderName, value: &str) -> 
     of_name().or_else(of_type).or_else(of_all).unwrap_or(0)
 }
 
-/// The highest weight of the items that `means` accepts; `None` if there is none.
+/// Returns the highest weight of the items that `means` accepts; `None` if there is none.
 fn highest(
     headers: &HeaderMap,
     header: &HeaderName,
@@ -73,7 +73,7 @@ fn highest(
     weights.max()
 }
 
-/// The weight that a parameter says, if it is one.
+/// Parses the weight of a parameter, if it is one.
 fn weight(parameter: &str) -> Option<Weight> {
     let (name, value) = parameter.split_once('=')?;
     if !name.trim().eq_ignore_ascii_case("q") {

@@ -11,7 +11,7 @@ use rustls::{
 
 use crate::config::Tls;
 
-/// The certificate and key of TLS. They may be loaded again while the server runs.
+/// The certificate and key of TLS. They can be loaded again while the server runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
     from: Tls,
@@ -22,10 +22,10 @@ pub(crate) struct Certificate {
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 impl Certificate {
-    /// Loads it, or makes it.
+    /// Loads the certificate, or creates it.
     ///
     /// # Errors
-    /// One sentence naming the file and what is wrong with it.
+    /// One sentence with the file and the problem.
     pub(crate) fn load(from: &Tls) -> Result<Self, String> {
         let current = Arc::new(RwLock::new(server_config(from)?));
         Ok(Self { from: from.clone(), current })
@@ -37,7 +37,7 @@ impl Certificate {
     /// As [`Self::load`]. The old one stays in use.
     pub(crate) fn reload(&self) -> Result<(), String> {
         if self.from == Tls::SelfSigned {
-            // A new one would have to be accepted again in each browser.
+            // Each browser would have to accept a new one again.
             return Ok(());
         }
         let loaded = server_config(&self.from)?;
@@ -45,7 +45,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// The configuration for new connections.
+    /// Returns the configuration for new connections.
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,5 +1,5 @@
-//! Response heads. A streaming response ends with its connection. Over HTTP/1.1 the last chunk
-//! shows that it is complete, over HTTP/1.0 only the close does.
+//! Response heads. A streaming response ends with its connection. Over HTTP/1.1 the last chunk shows that it is
+//! complete, over HTTP/1.0 only the close does.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use thalweg_wire::{
     format::{TransferCoding, forever_frame_document, sse_retry},
 };
 
-/// The beginning of a response. Its body contains the first bytes, not yet encoded.
+/// The head of a response. Its body contains the first bytes, not yet encoded.
 pub(crate) type Head = Response<Vec<u8>>;
 
 /// The media types of streams.
@@ -17,34 +17,34 @@ pub(super) const SSE: &str = "text/event-stream";
 pub(super) const LINES: &str = "application/x-ndjson";
 pub(super) const ARROW: &str = "application/vnd.apache.arrow.stream";
 
-/// All of them, that first which a client gets to whom they are equal.
+/// All of them; a client without a preference gets the first.
 pub(super) const STREAMS: [&str; 3] = [SSE, LINES, ARROW];
 
 /// RFC 10036: asks intermediaries to pass on each part of a message as it comes.
 const INCREMENTAL: HeaderName = HeaderName::from_static("incremental");
 
-/// The same for nginx.
+/// Asks nginx to pass on each part of a response as it comes.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// For Server-Sent Events. An EventSource reconnects after `retry_ms`. Some proxies wait for a first
-/// byte of the body, which this line has too.
+/// Returns the head of Server-Sent Events. An EventSource reconnects after `retry_ms`. Some proxies wait for a first
+/// byte of the body, which this line provides.
 pub(super) fn sse(retry_ms: u64) -> Head {
     let mut first = Vec::new();
     sse_retry(retry_ms, &mut first);
     streaming(SSE, first)
 }
 
-/// For HTTP streaming of columns.
+/// Returns the head of HTTP streaming of columns.
 pub(super) fn arrow() -> Head {
     streaming(ARROW, Vec::new())
 }
 
-/// For HTTP streaming and long polling.
+/// Returns the head of HTTP streaming and long polling.
 pub(super) fn lines() -> Head {
     streaming(LINES, Vec::new())
 }
 
-/// The same, with the body as blocks of a gzip stream.
+/// Returns the head for a body of gzip blocks.
 pub(super) fn gzipped(mut head: Head) -> Head {
     let headers = head.headers_mut();
     headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -52,7 +52,7 @@ pub(super) fn gzipped(mut head: Head) -> Head {
     head
 }
 
-/// A document whose scripts have `nonce`. Only pages of `ancestors` may frame it.
+/// Returns the head of a document whose scripts have `nonce`. Only pages of `ancestors` may frame it.
 pub(super) fn forever_frame(nonce: &str, ancestors: &str) -> Head {
     let mut first = Vec::new();
     forever_frame_document(nonce, &mut first);
@@ -98,8 +98,7 @@ fn streaming(content_type: &'static str, first: Vec<u8>) -> Head {
     head
 }
 
-/// A head as HTTP/1.1 bytes, for a socket that is taken over, with the first bytes of the body
-/// in a format. Of columns the head is still open: it ends with where the stream begins.
+/// Returns a head as HTTP/1.1 bytes, for a socket that is taken over, with the first bytes of the body in a format.
 pub(crate) fn to_bytes(head: &Head, format: Format) -> Vec<u8> {
     let status = head.status();
     let reason = status.canonical_reason().unwrap_or_default();
@@ -115,14 +114,12 @@ pub(crate) fn to_bytes(head: &Head, format: Format) -> Vec<u8> {
     if format.transfer() == TransferCoding::Chunked {
         push_header("transfer-encoding", b"chunked", &mut bytes);
     }
-    if !format.has_columns() {
-        bytes.extend_from_slice(b"\r\n");
-    }
+    bytes.extend_from_slice(b"\r\n");
     format.begin(head.body(), &mut bytes);
     bytes
 }
 
-/// The first bytes of the body in a format.
+/// Returns the first bytes of the body in a format.
 pub(crate) fn first(head: &Head, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();
     format.begin(head.body(), &mut bytes);

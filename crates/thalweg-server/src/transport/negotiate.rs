@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderValue, Version, header, request::Parts};
+use thalweg_core::fanout::{ConnectionFraming, ResponseMode, Terms};
 use thalweg_wire::{
     ErrorCode, Excerpt, Format, Position, StartAt, Topic,
     websocket::{accept_key, deflate_offer},
@@ -17,63 +18,60 @@ use crate::{
     config::{Config, H2_INTERVAL_US, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS},
     refusal::Refusal,
 };
-use thalweg_core::fanout::{ResponseMode, Terms};
 
-/// A request to subscribe, checked.
+/// A checked request to subscribe.
 #[derive(Debug)]
 pub(crate) struct SubscribeRequest {
-    /// What frames are.
+    /// The format of its frames.
     pub(crate) format: Format,
-    /// The response head to begin with.
+    /// The head of the response.
     pub(crate) head: Head,
-    /// Each topic and where to start.
+    /// Each topic and its start.
     pub(crate) topics: Vec<(Topic, StartAt)>,
-    /// What holds for all of them.
+    /// The terms of all subscriptions.
     pub(crate) terms: Terms,
     /// When the response ends by itself.
     pub(crate) mode: ResponseMode,
-    /// How long a long poll waits, in µs.
+    /// The connection's additions to frames.
+    pub(crate) framing: ConnectionFraming,
+    /// The wait of a long poll, in µs.
     pub(crate) wait_us: u64,
-    /// It is not a subscription: messages are sent back.
-    pub(crate) echoes: bool,
-    /// An EventSource returns by itself, as it does after each end of its stream.
+    /// Whether an EventSource has reconnected by itself, as it does after each end of its stream.
     pub(crate) is_return: bool,
 }
 
 impl SubscribeRequest {
-    /// A WebSocket that sends every message back: for conformance tests.
+    /// Returns a WebSocket without topics, for a protocol whose client sends them. It may be compressed if
+    /// `compresses`.
     ///
     /// # Errors
     /// When the handshake is not valid.
-    pub(crate) fn echo(request: &Parts, protocols: &[String]) -> Result<Self, Refusal> {
-        Ok(Self {
-            format: Format::WEBSOCKET,
-            head: websocket(request, false, protocols)?.1,
-            topics: Vec::new(),
-            terms: Terms::default(),
-            mode: ResponseMode::Endless,
-            wait_us: 0,
-            echoes: true,
-            is_return: false,
-        })
+    pub(crate) fn websocket(
+        request: &Parts,
+        config: &Config,
+        compresses: bool,
+    ) -> Result<Self, Refusal> {
+        super::check_upgrade(request)?;
+        let (format, head) = websocket(request, compresses, &config.websocket_protocols)?;
+        let framing = ConnectionFraming::new(format);
+        let (topics, terms, mode) = (Vec::new(), Terms::default(), ResponseMode::Endless);
+        Ok(Self { format, head, topics, terms, mode, framing, wait_us: 0, is_return: false })
     }
 }
 
-/// A forever frame is loaded again after this many bytes, because browsers keep the whole
-/// document.
+/// A forever frame reloads after this many bytes, because browsers keep the whole document.
 const DOCUMENT_BYTES: u64 = 4 << 20;
 
-/// The position that an EventSource has reached (WHATWG HTML §9.2.3).
+/// The header with an EventSource's position (WHATWG HTML §9.2.3).
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// How long a long poll waits unless it says otherwise, in µs: less than the 30 s after which
-/// proxies time out.
+/// The default wait of a long poll, in µs: less than the 30 s after which proxies time out.
 const WAIT_US: u64 = 25_000_000;
 
-/// Reads a request to subscribe. `path_topic` is what follows `/v1/topics/`.
+/// Parses a request to subscribe. `path_topic` follows `/v1/topics/`.
 ///
 /// # Errors
-/// A refusal that says what to change.
+/// A refusal with the remedy.
 pub(crate) fn negotiate(
     request: &Parts,
     query: &Query<'_>,
@@ -81,12 +79,12 @@ pub(crate) fn negotiate(
     config: &Config,
     access: &AccessPolicy,
 ) -> Result<SubscribeRequest, Refusal> {
-    let transport = Transport::of(request, query)?;
+    let transport = Transport::from_request(request, query)?;
     if query.terms.window_bytes.is_some() && transport != Transport::WebSocket {
-        return Err(bad("window: only a WebSocket can ack, leave it away".into()));
+        return Err(bad("window: only a WebSocket can ack: remove this parameter".into()));
     }
     if query.wait_us.is_some() && transport != Transport::LongPolling {
-        return Err(bad("wait: only long polling waits, leave it away".into()));
+        return Err(bad("wait: only long polling waits: remove this parameter".into()));
     }
     if query.limit.is_some() || query.after.is_some() || query.prefix.is_some() {
         return Err(bad(
@@ -100,7 +98,14 @@ pub(crate) fn negotiate(
         Some(compressed) if gzips => (compressed, head::gzipped(head)),
         _ => (format, head),
     };
-    let mut mode = ResponseMode::Endless;
+    let mode = match transport {
+        Transport::LongPolling => ResponseMode::Once,
+        Transport::WebSocket
+        | Transport::Sse
+        | Transport::HttpStreaming
+        | Transport::ForeverFrame => ResponseMode::Endless,
+    };
+    let mut document = None;
     let (format, head) = match transport {
         Transport::WebSocket => {
             websocket(request, config.compression, &config.websocket_protocols)?
@@ -109,20 +114,16 @@ pub(crate) fn negotiate(
         Transport::Sse => encoded(Format::SSE, head::sse(retry_ms(access)?)),
         Transport::HttpStreaming if prefers_columns(&request.headers) => {
             check_columns(&topics, config)?;
-            mode = ResponseMode::columns();
             (Format::ARROW, head::arrow())
         }
         Transport::HttpStreaming => encoded(Format::NDJSON, head::lines()),
         Transport::LongPolling if accepts_only_columns(&request.headers) => {
             return Err(bad(
-                "wait: columns come as a stream: leave it away, or accept application/x-ndjson"
+                "wait: columns come as a stream: remove this parameter, or accept application/x-ndjson"
                     .into(),
             ));
         }
-        Transport::LongPolling => {
-            mode = ResponseMode::Once;
-            (Format::NDJSON, head::lines())
-        }
+        Transport::LongPolling => (Format::NDJSON, head::lines()),
         Transport::ForeverFrame => {
             let nonce = format!("{:032x}", access.random()?);
             // `null` is an origin, but it cannot frame a page.
@@ -130,10 +131,11 @@ pub(crate) fn negotiate(
             let ancestors: Vec<&str> =
                 config.access.origins.iter().filter(framing).map(String::as_str).collect();
             let head = head::forever_frame(&nonce, &ancestors.join(" "));
-            mode = ResponseMode::Document { nonce: nonce.into(), bytes_left: DOCUMENT_BYTES };
+            document = Some(ConnectionFraming::document(&nonce, DOCUMENT_BYTES));
             (Format::FOREVER_FRAME, head)
         }
     };
+    let framing = document.unwrap_or_else(|| ConnectionFraming::new(format));
     // HTTP/1.0 has no chunks, HTTP/2 needs none, and hyper itself delimits a poll's answer.
     let is_in_chunks = request.version == Version::HTTP_11 && mode != ResponseMode::Once;
     let format = format.chunked().filter(|_| is_in_chunks).unwrap_or(format);
@@ -145,35 +147,34 @@ pub(crate) fn negotiate(
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
     }
     let is_return = transport == Transport::Sse && last_event_id(query, &request.headers).is_some();
-    let echoes = false;
-    Ok(SubscribeRequest { format, head, topics, terms, mode, wait_us, echoes, is_return })
+    Ok(SubscribeRequest { format, head, topics, terms, mode, framing, wait_us, is_return })
 }
 
-/// Returns the time after which one EventSource reconnects, in ms. It differs between connections, so
-/// that clients that are cut off together do not return together.
+/// Returns the time after which one EventSource reconnects, in ms. It differs between connections: clients disconnected
+/// together do not reconnect together.
 fn retry_ms(access: &AccessPolicy) -> Result<u64, Refusal> {
     let spread = access.random()? % u128::from(SSE_RETRY_SPREAD_MS + 1);
     Ok(SSE_RETRY_MS_MIN + spread as u64)
 }
 
-/// Whether a request is of Chromium or a browser made of it: no other sends this header, and over TLS,
-/// without which no browser speaks HTTP/2, they send it with each request (User-Agent Client Hints).
+/// Returns whether a request is of Chromium or a browser based on it: no other sends this header, and over TLS, without
+/// which no browser uses HTTP/2, they send it with each request (User-Agent Client Hints).
 fn is_of_chromium(headers: &HeaderMap) -> bool {
     headers.contains_key("sec-ch-ua")
 }
 
-/// Whether a client prefers columns to lines.
+/// Returns whether a client prefers columns to lines.
 fn prefers_columns(headers: &HeaderMap) -> bool {
     preferred(headers, &header::ACCEPT, &[head::ARROW, head::LINES]) == Some(head::ARROW)
 }
 
-/// Whether a client names columns in Accept, and nothing that means JSON.
+/// Returns whether a client names columns in Accept, and no media type that means JSON.
 fn accepts_only_columns(headers: &HeaderMap) -> bool {
     takes(headers, &header::ACCEPT, head::ARROW)
         && allowed(headers, &header::ACCEPT, head::LINES) == 0
 }
 
-/// Whether a stream of columns can have these topics.
+/// Checks that a stream of columns can have these topics.
 fn check_columns(topics: &[(Topic, StartAt)], config: &Config) -> Result<(), Refusal> {
     let [(topic, _)] = topics else {
         return Err(
@@ -220,8 +221,8 @@ fn topics(
     Ok(topics)
 }
 
-/// The id of the last event that a client has had, of its header or, if it cannot set headers, of its
-/// query. An empty one is none (WHATWG HTML §9.2.3).
+/// Returns the id of the client's last event, from the header or, for clients that cannot set headers, from the query.
+/// An empty one is none (WHATWG HTML §9.2.3).
 fn last_event_id<'a>(query: &'a Query<'_>, headers: &'a HeaderMap) -> Option<Cow<'a, str>> {
     let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()));
     let parameter = query.last_event_id.as_deref().map(Cow::Borrowed);
@@ -229,9 +230,8 @@ fn last_event_id<'a>(query: &'a Query<'_>, headers: &'a HeaderMap) -> Option<Cow
     header.filter(is_one).or(parameter.filter(is_one))
 }
 
-/// Returns where each of `count` topics resumes after the event with this id. The id may be of another server,
-/// or of another list of topics, because a client repeats whatever it was sent: such a topic begins with
-/// a gap.
+/// Returns where each of `count` topics resumes after the event with this id. The id may be of another server, or of
+/// another list of topics, because a client repeats any id: such a topic begins with a gap.
 fn resumed(id: &str, count: usize) -> Vec<StartAt> {
     let elsewhere = StartAt::After(Position::ELSEWHERE);
     let starts: Vec<StartAt> =
@@ -300,7 +300,7 @@ fn websocket(
     Ok((format, head))
 }
 
-/// Whether a handshake offers a subprotocol: its name is compared as it is (RFC 6455 §4.1).
+/// Returns whether a handshake offers a subprotocol, whose name is compared exactly (RFC 6455 §4.1).
 fn offers(headers: &HeaderMap, protocol: &str) -> bool {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter();
     let mut offered = offered.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));
@@ -330,7 +330,7 @@ mod tests {
         let access =
             AccessPolicy::new(&config.access, listen, crate::access::MadeOf::default(), None)
                 .unwrap();
-        let query = Query::of(&parts)?;
+        let query = Query::from_request(&parts)?;
         negotiate(&parts, &query, path_topic.as_deref(), &config, &access)
     }
 

@@ -1,29 +1,29 @@
-//! The parameters of a subscription, in a query or in a command: each is read in one place.
+//! The parameters of a subscription, in a query or in a command. This is the only place that parses them.
 
 use std::{str::FromStr, time::Duration};
 
+use thalweg_core::fanout::Policy;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic, topic::TopicError};
 
 use crate::{
     config::{nearest, parse_bytes, parse_duration},
     refusal::Refusal,
 };
-use thalweg_core::fanout::Policy;
 
 const POLICIES: [&str; 3] = ["skip", "latest", "close"];
 
 const DELTAS: [&str; 2] = ["patch", "none"];
 
-/// When a connection ends, its timer stays until it is due. So the wait is bounded.
+/// The timer of an ended connection stays until it is due: the wait is therefore bounded.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// The smallest window. With less the client would send little but acks.
 const WINDOW_BYTES_MIN: usize = 1024;
 
-/// A topic of a query.
+/// Parses a topic.
 ///
 /// # Errors
-/// When it is none; a `+`, which is a space in a query, with the remedy.
+/// When it is invalid. A `+`, which is a space in a query, has a separate remedy.
 pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
     name.parse::<Topic>().map_err(|error| match error {
         TopicError::Character(' ') => {
@@ -34,12 +34,12 @@ pub(crate) fn topic(name: &str) -> Result<Topic, Refusal> {
     })
 }
 
-/// Where to start.
+/// Parses the start.
 pub(crate) fn start(text: &str) -> Result<StartAt, Refusal> {
     StartAt::from_str(text).map_err(Refusal::from)
 }
 
-/// What to do when it falls behind.
+/// Parses the policy for a subscriber that falls behind.
 pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
     match text {
         "skip" => Ok(Policy::Skip),
@@ -49,7 +49,7 @@ pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
     }
 }
 
-/// A time called `name`, in µs.
+/// Parses a time called `name`, in µs.
 pub(crate) fn time_us(name: &str, text: &str) -> Result<u64, Refusal> {
     let time = parse_duration(text).map_err(|error| bad(format!("{name}: {error}")))?;
     if time > WAIT_MAX {
@@ -58,7 +58,7 @@ pub(crate) fn time_us(name: &str, text: &str) -> Result<u64, Refusal> {
     Ok(time.as_micros() as u64)
 }
 
-/// The window, in bytes.
+/// Parses the window, in bytes.
 pub(crate) fn window(text: &str) -> Result<u64, Refusal> {
     let bytes = parse_bytes(text).map_err(|error| bad(format!("window: {error}")))?;
     if bytes < WINDOW_BYTES_MIN {
@@ -67,7 +67,7 @@ pub(crate) fn window(text: &str) -> Result<u64, Refusal> {
     Ok(bytes as u64)
 }
 
-/// Whether versions of value topics may come as patches.
+/// Parses whether versions of value topics may come as patches.
 pub(crate) fn deltas(text: &str) -> Result<bool, Refusal> {
     match text {
         "patch" => Ok(true),
@@ -76,7 +76,7 @@ pub(crate) fn deltas(text: &str) -> Result<bool, Refusal> {
     }
 }
 
-/// A whole number called `name`, from 1 to `max`.
+/// Parses an integer called `name`, from 1 to `max`.
 pub(crate) fn number(name: &str, text: &str, max: usize) -> Result<usize, Refusal> {
     match text.parse() {
         Ok(number) if (1..=max).contains(&number) => Ok(number),
@@ -84,12 +84,12 @@ pub(crate) fn number(name: &str, text: &str, max: usize) -> Result<usize, Refusa
     }
 }
 
-/// The refusal of an unknown name.
+/// Returns the refusal of an unknown name.
 pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> Refusal {
     bad(format!("unknown {what} {:?}{}", Excerpt(name), nearest(name, known)))
 }
 
-/// The refusal of a parameter.
+/// Returns the refusal of a parameter.
 pub(crate) fn bad(message: String) -> Refusal {
     Refusal::new(ErrorCode::BadParameter, message)
 }

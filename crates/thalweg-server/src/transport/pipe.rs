@@ -12,26 +12,26 @@ use http_body::{Body, Frame, SizeHint};
 
 use thalweg_core::fanout::{Sent, Sink};
 
-/// A bounded pipe from a subscriber to the body of a response. It is full when HTTP's flow
-/// control allows no more. So the cursor waits, and no queue grows. `retired` is set when the
-/// connection that the response goes over is to be used for nothing else.
+/// Returns a bounded pipe from a subscriber to the body of a response. It is full when HTTP's flow control allows no
+/// more: the cursor waits, and no queue grows. `retired` is set when the connection of the response must not be used
+/// for further requests.
 pub(crate) fn pipe(capacity: usize, retired: &Rc<Cell<bool>>) -> (PipeEnd, PipeBody) {
     let retired = Rc::clone(retired);
     let state = Rc::new(RefCell::new(State { capacity, retired, ..State::default() }));
     (PipeEnd(Rc::clone(&state)), PipeBody { state, listener: None })
 }
 
-/// Where the subscriber's bytes go in.
+/// The subscriber's end.
 pub(crate) struct PipeEnd(Rc<RefCell<State>>);
 
-/// Where HTTP takes them out.
+/// HTTP's end.
 pub(crate) struct PipeBody {
     state: Rc<RefCell<State>>,
-    /// Called with what happens here.
+    /// Called with each event of the pipe.
     pub(crate) listener: Option<Box<dyn Fn(PipeEvent)>>,
 }
 
-/// What happened at the body's end.
+/// An event at the body's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipeEvent {
     /// It was full and has room again.
@@ -78,12 +78,12 @@ impl PipeEnd {
         self.0.borrow().bytes
     }
 
-    /// Marks that the connection is to be used for nothing else.
+    /// Marks the connection as retired.
     pub(super) fn retire(&self) {
         self.0.borrow().retired.set(true);
     }
 
-    /// Marks that nothing more will be sent.
+    /// Marks that no more will be sent.
     pub(super) fn finish(&self) {
         let mut state = self.0.borrow_mut();
         state.end = End::Finished;
@@ -128,7 +128,7 @@ impl Drop for PipeEnd {
 }
 
 impl PipeBody {
-    /// Waits until nothing more will come, or nothing more fits.
+    /// Waits until no more comes, or no more fits.
     pub(crate) fn poll_full_or_finished(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
         if state.is_full || state.end != End::Open {
@@ -138,12 +138,12 @@ impl PipeBody {
         Poll::Pending
     }
 
-    /// Ends the body with what has come so far: the wait is over.
+    /// Ends the body with the bytes so far: the wait is over.
     pub(crate) fn finish_now(&self) {
         self.state.borrow_mut().end = End::Finished;
     }
 
-    /// Everything, if nothing more will come.
+    /// Returns all bytes, if no more comes.
     pub(crate) fn take_whole(&mut self) -> Option<VecDeque<Bytes>> {
         let mut state = self.state.borrow_mut();
         if state.end != End::Finished {
@@ -153,7 +153,7 @@ impl PipeBody {
         Some(std::mem::take(&mut state.chunks))
     }
 
-    /// Bytes that wait in it.
+    /// Returns the number of waiting bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.state.borrow().bytes
     }

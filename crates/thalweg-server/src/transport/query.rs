@@ -2,20 +2,19 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 
+use thalweg_core::fanout::Terms;
 use thalweg_wire::{StartAt, limits::NEWEST_MAX};
 
 use super::{Transport, parameters};
 use crate::refusal::Refusal;
-use thalweg_core::fanout::Terms;
 
-/// The parameters of a request for topics, decoded as browsers encode them
-/// (`URLSearchParams` writes `/` as `%2F`).
+/// The parameters of a request for topics, decoded as browsers encode them (`URLSearchParams` writes `/` as `%2F`).
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) topics: Vec<Cow<'a, str>>,
-    /// A query whose rows are asked for.
+    /// A query to run.
     pub(crate) sql: Option<Cow<'a, str>>,
-    /// What it does is asked for, and not its rows.
+    /// Whether to explain the query instead of returning its rows.
     pub(crate) explains: bool,
     pub(crate) cursors: Vec<Cow<'a, str>>,
     /// Start with this many of the newest events.
@@ -23,16 +22,16 @@ pub(crate) struct Query<'a> {
     /// Last-Event-ID, of clients that cannot set headers.
     pub(crate) last_event_id: Option<Cow<'a, str>>,
     pub(crate) terms: Terms,
-    /// Versions of value topics may come as patches.
+    /// Whether versions of value topics may come as patches.
     pub(crate) takes_patches: bool,
     pub(crate) transport: Option<Transport>,
-    /// How long a long poll waits, in µs.
+    /// The wait of a long poll, in µs.
     pub(crate) wait_us: Option<u64>,
     /// Read at most this many events, or topics, without subscribing.
     pub(crate) limit: Option<usize>,
     /// List the topics after this one.
     pub(crate) after: Option<Cow<'a, str>>,
-    /// List the topics that begin with this.
+    /// List the topics with this prefix.
     pub(crate) prefix: Option<Cow<'a, str>>,
     pub(crate) ticket: Option<Cow<'a, str>>,
 }
@@ -60,19 +59,19 @@ const PARAMETERS: [&str; 16] = [
 const LIMIT_MAX: usize = 10_000;
 
 impl<'a> Query<'a> {
-    /// Reads a request's query.
+    /// Parses a request's query.
     ///
     /// # Errors
-    /// A refusal that names the parameter and says what to write.
-    pub(crate) fn of(request: &'a Parts) -> Result<Self, Refusal> {
-        Self::of_known(request, &PARAMETERS)
+    /// A refusal with the parameter and the remedy.
+    pub(crate) fn from_request(request: &'a Parts) -> Result<Self, Refusal> {
+        Self::from_request_with(request, &PARAMETERS)
     }
 
-    /// The same, if only some of the parameters are allowed.
+    /// Parses a request's query, if only some of the parameters are allowed.
     ///
     /// # Errors
-    /// As [`Query::of`].
-    pub(crate) fn of_known(request: &'a Parts, known: &[&str]) -> Result<Self, Refusal> {
+    /// As [`Query::from_request`].
+    pub(crate) fn from_request_with(request: &'a Parts, known: &[&str]) -> Result<Self, Refusal> {
         let mut query = Self::default();
         let text = request.uri.query().unwrap_or_default();
         for (key, value) in form_urlencoded::parse(text.as_bytes()) {
@@ -110,7 +109,15 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
-    /// Where each topic is to start, as `cursor` or `newest` say; one holds for all topics.
+    /// Returns the ticket of a request whose other parameters belong to another protocol.
+    pub(crate) fn with_ticket(request: &'a Parts) -> Self {
+        let text = request.uri.query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(text.as_bytes());
+        let ticket = pairs.find(|(key, _)| key == "ticket").map(|(_, value)| value);
+        Self { ticket, ..Self::default() }
+    }
+
+    /// Returns the start of each topic, from `cursor` or `newest`; a single one applies to all topics.
     ///
     /// # Errors
     /// When one of them is no cursor.

@@ -18,31 +18,31 @@ pub(crate) struct Socket(pub(super) TcpStream);
 /// The result of reading a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// There may be more to read now.
+    /// More bytes may be available now.
     More,
-    /// Nothing more now.
+    /// No more bytes are available now.
     Nothing,
     /// The peer sends no more, or is gone.
     Gone,
-    /// The peer is gone without a word: it has acknowledged nothing for too long.
+    /// The peer has vanished: it has acknowledged nothing for too long.
     Vanished,
 }
 
 impl Received {
-    /// The end that an error is.
+    /// Returns the end that an error means.
     pub(super) fn end(error: &io::Error) -> Self {
         if has_vanished(error) { Self::Vanished } else { Self::Gone }
     }
 }
 
-/// Whether the kernel has given a peer up: after `TCP_USER_TIMEOUT`, or because there is no way to it.
+/// Returns whether the kernel has given a peer up: after `TCP_USER_TIMEOUT`, or without a route to it.
 pub(crate) fn has_vanished(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH))
 }
 
 impl Socket {
-    /// Takes a connected, non-blocking socket over.
+    /// Takes over a connected, non-blocking socket.
     pub(crate) fn new(socket: TcpStream) -> Self {
         Self(socket)
     }
@@ -51,8 +51,7 @@ impl Socket {
     pub(super) fn read(&self, buffer: &mut [u8]) -> (usize, Received) {
         match (&self.0).read(buffer) {
             Ok(0) => (0, Received::Gone),
-            // A read that returns less than asked has emptied the socket (epoll(7)). Data that
-            // comes later gives a new event.
+            // A read that returns less than asked has emptied the socket (epoll(7)). Later data gives a new event.
             Ok(bytes) if bytes < buffer.len() => (bytes, Received::Nothing),
             Ok(bytes) => (bytes, Received::More),
             Err(error) if is_later(&error) => (0, Received::Nothing),
@@ -66,15 +65,14 @@ impl Socket {
         let _ = self.0.shutdown(net::Shutdown::Write);
     }
 
-    /// Makes the end of the connection a reset: at once, and the kernel drops unsent bytes
-    /// (socket(7), `SO_LINGER`).
+    /// Makes the end of the connection a reset: at once, and the kernel drops unsent bytes (socket(7), `SO_LINGER`).
     pub(crate) fn reset(&self) {
         // Without this the kernel tries to send for a while.
         let _ = set_socket_linger(&self.0, Some(Duration::ZERO));
     }
 }
 
-/// Whether the error only means that there is nothing to read now.
+/// Returns whether the error only means that no bytes are available now.
 pub(super) fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -2,28 +2,27 @@ use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
 
 use rustls::ServerConnection;
 use smallvec::SmallVec;
-
-use super::{Received, Socket, socket::is_later};
 use thalweg_core::fanout::{Sent, Sink};
 
-/// A subscriber's socket with TLS on it: plaintext slices in, records out, no
-/// task. It holds only encrypted bytes that are not sent yet, and these are bounded.
+use super::{Received, Socket, socket::is_later};
+
+/// A subscriber's socket with TLS: plaintext slices in, records out, no task. It holds only unsent encrypted bytes,
+/// which are bounded.
 pub(crate) struct TlsSocket {
     socket: Socket,
     tls: ServerConnection,
-    /// Bytes that the socket took since the last call of `take_flushed`.
+    /// Bytes written to the socket since the last call of `take_flushed`.
     flushed: usize,
 }
 
-/// Plaintext that is encrypted ahead of the socket: four records, one system
-/// call. A stopped reader holds as much.
+/// Plaintext encrypted ahead of the socket: four records, one system call. A stopped reader holds as much.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// Attempts to get data in one read: the records of a peer may contain none.
 const RECORDS_PER_READ: u32 = 16;
 
 impl TlsSocket {
-    /// Takes over a connection whose handshake is done.
+    /// Takes over a connection after its handshake.
     pub(crate) fn new(socket: Socket, mut tls: ServerConnection) -> Self {
         tls.set_buffer_limit(Some(AHEAD_BYTES));
         Self { socket, tls, flushed: 0 }
@@ -33,12 +32,12 @@ impl TlsSocket {
         &self.socket
     }
 
-    /// Bytes that the socket took since the last call.
+    /// Returns the bytes written to the socket since the last call.
     pub(super) fn take_flushed(&mut self) -> usize {
         std::mem::take(&mut self.flushed)
     }
 
-    /// The most bytes that may be encrypted and wait for the socket.
+    /// Returns the maximum of encrypted bytes that may wait for the socket.
     pub(super) fn held_bytes(&self) -> usize {
         if self.tls.wants_write() { AHEAD_BYTES } else { 0 }
     }
@@ -46,7 +45,7 @@ impl TlsSocket {
     /// Sends encrypted bytes; `false` while some of them wait.
     pub(super) fn flush(&mut self) -> bool {
         while self.tls.wants_write() {
-            // SIGPIPE is ignored, as Rust's runtime has it: a peer that is gone is an error.
+            // Rust's runtime ignores SIGPIPE: a vanished peer is an error.
             match self.tls.write_tls(&mut self.socket.0) {
                 // Reading the socket gives the error again.
                 Ok(0) | Err(_) => return false,

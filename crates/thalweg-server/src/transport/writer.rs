@@ -1,21 +1,21 @@
 use std::io::IoSlice;
 
-use super::{Received, Socket, pipe::PipeEnd, tls::TlsSocket};
 use thalweg_core::fanout::{Sent, Sink};
 
-/// Where a subscriber's bytes go.
+use super::{Received, Socket, pipe::PipeEnd, tls::TlsSocket};
+
+/// The destination of a subscriber's bytes.
 pub(crate) enum Writer {
-    /// A socket of its own.
+    /// A separate socket.
     Tcp(Socket),
-    /// The same, encrypted.
+    /// A separate socket with TLS.
     Tls(Box<TlsSocket>),
-    /// The body of a response that HTTP sends: a stream of HTTP/2, or the answer to a
-    /// long poll.
+    /// The body of a response that HTTP sends: a stream of HTTP/2, or the answer to a long poll.
     Pipe(PipeEnd),
 }
 
 impl Writer {
-    /// Its socket, to watch; a pipe has none.
+    /// Returns its socket, to watch; a pipe has none.
     pub(crate) fn socket(&self) -> Option<&Socket> {
         match self {
             Self::Tcp(socket) => Some(socket),
@@ -24,7 +24,7 @@ impl Writer {
         }
     }
 
-    /// Sends what it took earlier; `false` while some of it waits for the peer.
+    /// Sends earlier bytes; `false` while some of them wait for the peer.
     pub(crate) fn flush(&mut self) -> bool {
         match self {
             Self::Tcp(_) | Self::Pipe(_) => true,
@@ -32,7 +32,7 @@ impl Writer {
         }
     }
 
-    /// The most bytes of memory that it cannot free until its peer reads.
+    /// Returns the maximum memory that it cannot free until its peer reads.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::Tcp(_) => 0,
@@ -41,23 +41,23 @@ impl Writer {
         }
     }
 
-    /// Bytes that the peer's socket has taken since the last call. `sent` bytes were put in
-    /// now: without TLS these are taken at once.
-    pub(super) fn take_taken(&mut self, sent: usize) -> usize {
+    /// Returns the bytes written to the peer's socket since the last call. `sent` bytes were added now: without TLS
+    /// these are written at once.
+    pub(crate) fn take_taken(&mut self, sent: usize) -> usize {
         match self {
             Self::Tcp(_) | Self::Pipe(_) => sent,
             Self::Tls(tls) => tls.take_flushed(),
         }
     }
 
-    /// Its client is to come back on another connection. One that it has for itself ends anyway.
+    /// Makes its client reconnect on another connection. A connection with a single subscriber ends anyway.
     pub(crate) fn retire(&self) {
         if let Self::Pipe(pipe) = self {
             pipe.retire();
         }
     }
 
-    /// Ends the sending direction. `true` if the peer's close should be waited for.
+    /// Ends the sending direction. Returns whether to wait for the peer's close.
     pub(crate) fn finish(&mut self) -> bool {
         match self {
             Self::Tcp(socket) => socket.finish(),

@@ -1,14 +1,14 @@
-//! Topics that a backend feeds: several servers with the same streams are as one, and what the
-//! backend does not know is said.
+//! Topics of a broker: several servers with the same streams act as one, and report what the broker does not know.
 
 mod beginnings;
+mod brokers;
 mod memory;
 mod queries;
 mod tickets;
 
 use std::{collections::BTreeSet, sync::mpsc::channel, thread, time::Duration};
 
-use memory::{Fault, Streams};
+use memory::{Fault, Streams, broker, until_subscribed};
 use serde_json::Value;
 use thalweg_server::config::{Config, Limits};
 use thalweg_testing::receive;
@@ -16,7 +16,7 @@ use thalweg_testing::receive;
 use crate::running::{Answer, Running, wait_for};
 
 fn node(streams: &Streams, shards: usize) -> Running {
-    Running::start(Config { shards, ..Config::default() }, Some(streams.backend()))
+    Running::start(Config { shards, ..Config::default() }, Some(broker(streams)))
 }
 
 fn publish(node: &Running, topic: &str, events: &str) -> Answer {
@@ -28,22 +28,22 @@ fn json(answer: &Answer) -> Value {
     serde_json::from_slice(&answer.body).expect("JSON")
 }
 
-/// What a node has of a topic once it has `events` events.
+/// Returns a node's history of a topic once it has `events` events.
 fn history(node: &Running, topic: &str, events: usize) -> String {
     history_with(node, topic, events, &[])
 }
 
-/// The same, with headers.
+/// Returns the history for a request with headers.
 fn history_with(node: &Running, topic: &str, events: usize, headers: &[&str]) -> String {
     wait_for(&format!("{events} events of {topic}"), || {
         let answer = node.get(&format!("/v1/topics/{topic}?limit=10000"), headers);
         let has_all = answer.status == 200
-            && json(&answer)["events"].as_array().is_some_and(|it| it.len() >= events);
+            && json(&answer)["events"].as_array().is_some_and(|list| list.len() >= events);
         has_all.then(|| answer.text().to_owned())
     })
 }
 
-/// The lines of a poll.
+/// Returns the lines of a poll.
 fn poll(node: &Running, topic: &str, cursor: &str) -> Vec<Value> {
     let answer = node.get(&format!("/v1/topics/{topic}?wait=5s&cursor={cursor}"), &[]);
     let lines = answer.text().lines();
@@ -79,15 +79,15 @@ fn a_subscriber_goes_on_at_any_node() {
     let streams = Streams::new(&["**"]);
     let nodes = [node(&streams, 2), node(&streams, 1)];
     let mut cursor = "earliest".to_owned();
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for round in 0..20 {
         publish(&nodes[round % 2], "cars", &format!("{}\n{}", 2 * round, 2 * round + 1));
         publish(&nodes[round % 2], "boats", "0");
         let (newer, at) = hear(&nodes[(round / 3) % 2], "cars", &cursor, 2);
-        heard.extend(newer);
+        received.extend(newer);
         cursor = at;
     }
-    assert_eq!(heard, (0..40).map(Value::from).collect::<Vec<_>>());
+    assert_eq!(received, (0..40).map(Value::from).collect::<Vec<_>>());
 }
 
 #[test]
@@ -150,23 +150,23 @@ fn what_becomes_of_a_publish_is_said() {
     assert_eq!((other.status, &json(&other)["error"]["code"]), (422, &"key_reused".into()));
     let empty = publish(&node, "cars", "");
     assert_eq!((empty.status, &json(&empty)["count"]), (200, &0.into()));
-    // What was answered "unknown" was stored this time.
+    // The "unknown" event was stored this time.
     let read: Value = serde_json::from_str(&history(&node, "cars", 2)).expect("JSON");
     assert_eq!(read["events"], serde_json::json!([1, 7]));
 }
 
-/// Events that a subscriber gets from `cursor` on, until it has so many; no gap.
+/// Returns the events that a subscriber gets from `cursor` on, until it has this many; no gap.
 fn hear(node: &Running, topic: &str, cursor: &str, events: usize) -> (Vec<Value>, String) {
-    let (mut cursor, mut heard) = (cursor.to_owned(), Vec::new());
+    let (mut cursor, mut received) = (cursor.to_owned(), Vec::new());
     wait_for(&format!("{events} events of {topic}"), || {
         for message in poll(node, topic, &cursor) {
             assert!(message.get("gap").is_none(), "{message}");
             cursor = message["position"].as_str().expect("a position").to_owned();
-            heard.extend(message["events"].as_array().expect("events").clone());
+            received.extend(message["events"].as_array().expect("events").clone());
         }
-        (heard.len() >= events).then_some(())
+        (received.len() >= events).then_some(())
     });
-    (heard, cursor)
+    (received, cursor)
 }
 
 #[test]
@@ -174,15 +174,17 @@ fn an_answer_that_is_never_given_is_unknown_and_keeps_nobody_waiting() {
     let streams = Streams::new(&["**"]);
     // Longer than the patience of a test.
     let drain = Duration::from_secs(3600);
-    let node =
-        Running::start(Config { shards: 1, drain, ..Config::default() }, Some(streams.backend()));
+    let node = Running::start(
+        Config { shards: 1, shutdown_timeout: drain, ..Config::default() },
+        Some(broker(&streams)),
+    );
     let first = json(&publish(&node, "cars", "1"))["position"].as_str().expect("one").to_owned();
     streams.fail_next(Fault::Panic);
     let answer = publish(&node, "cars", "2");
     assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &"unknown".into()));
-    // The topic goes on.
+    // The topic continues.
     assert_eq!(publish(&node, "cars", "3").status, 200);
-    // Whoever reads what is not here is told, too, and whoever subscribes to it gets it later.
+    // Readers of older events learn of it, too, and subscribers get them later.
     streams.forget_for_new();
     let new = self::node(&streams, 1);
     streams.fail_next(Fault::Panic);
@@ -191,7 +193,7 @@ fn an_answer_that_is_never_given_is_unknown_and_keeps_nobody_waiting() {
     streams.fail_next(Fault::Panic);
     let told = poll(&new, "cars", &first);
     assert_eq!(told.last().expect("a message")["events"], serde_json::json!([3]), "{told:?}");
-    // Nothing is under way any more, so it ends before its time is over.
+    // No store is in flight any more: it ends before its time is over.
     streams.fail_next(Fault::Panic);
     publish(&node, "cars", "4");
     let (ending, ended) = channel::<()>();
@@ -210,7 +212,7 @@ fn a_stream_that_is_another_one_is_an_epoch_gap() {
     history(&node, "cars", 1);
     let told = thread::scope(|scope| {
         let connected = scope.spawn(|| poll(&node, "cars", &before));
-        streams.until_subscribed(std::slice::from_ref(&node), 1);
+        until_subscribed(std::slice::from_ref(&node), 1);
         streams.restart();
         connected.join().expect("a poll")
     });
@@ -229,9 +231,9 @@ fn a_stream_that_is_another_one_is_an_epoch_gap() {
 fn a_node_is_ready_when_it_has_caught_up() {
     let streams = Streams::new(&["**"]);
     let node = node(&streams, 1);
-    // The backend says so first.
+    // The broker reports it first.
     wait_for("a node that is ready", || (node.get("/readyz", &[]).status == 200).then_some(()));
-    // What it counts is shown.
+    // Its counts are shown.
     let metrics = node.get("/metrics", &[]);
     let shown: Vec<&str> =
         metrics.text().lines().filter(|line| line.contains("thalweg_memory_")).collect();
@@ -254,7 +256,7 @@ fn a_node_is_ready_when_it_has_caught_up() {
 }
 
 #[test]
-fn what_a_node_has_not_got_is_read_back() {
+fn a_node_backfills_missing_events() {
     let streams = Streams::new(&["**"]);
     let old = node(&streams, 1);
     let mut positions = Vec::new();
@@ -265,7 +267,7 @@ fn what_a_node_has_not_got_is_read_back() {
     }
     streams.forget_for_new();
     let new = node(&streams, 2);
-    // Who reads gets it, page by page.
+    // A read gets it, page by page.
     let (mut cursor, mut read, mut is_over) = ("earliest".to_owned(), Vec::new(), false);
     while !is_over {
         let answer = new.get(&format!("/v1/topics/cars?limit=100&cursor={cursor}"), &[]);
@@ -278,19 +280,19 @@ fn what_a_node_has_not_got_is_read_back() {
     assert_eq!(cursor, positions[19]);
     assert_eq!(read, (0..20).map(Value::from).collect::<Vec<_>>());
     assert_eq!(new.get("/v1/topics/bikes?limit=1", &[]).status, 404);
-    // So does who subscribes, and many at a time read once for all.
+    // A subscription gets it too, and many at a time cause one read.
     let before = streams.reads();
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let (heard, _) = hear(&new, "cars", &positions[3], 16);
-                assert_eq!(heard, (4..20).map(Value::from).collect::<Vec<_>>());
+                let (received, _) = hear(&new, "cars", &positions[3], 16);
+                assert_eq!(received, (4..20).map(Value::from).collect::<Vec<_>>());
             });
         }
     });
     let reads = streams.reads() - before;
     assert!((2..=12).contains(&reads), "{reads} reads");
-    // What is published now comes after it.
+    // Newly published events come after it.
     publish(&old, "cars", "20");
 
     let told = poll(&new, "cars", &positions[19]);
@@ -316,7 +318,7 @@ fn what_is_not_stored_any_more_is_a_gap_of_unknown_size() {
     });
     let gap = gap.expect("a gap");
     assert_eq!(gap["gap"]["missed"], Value::Null);
-    // What is still stored comes after it.
+    // Stored events come after it.
     let position = gap["position"].as_str().expect("a position");
     assert_eq!(hear(&new, "cars", position, 2).0, [2, 3]);
 }
@@ -345,7 +347,7 @@ fn a_node_without_room_for_a_topic_has_it_all_the_same() {
     let limits = Limits { topics: 4, ..Limits::default() };
     let small = [1, 2].map(|shards| {
         let config = Config { shards, limits, ..Config::default() };
-        Running::start(config, Some(streams.backend()))
+        Running::start(config, Some(broker(&streams)))
     });
     let other = node(&streams, 1);
     let publish = |topic: usize, event: usize| {
@@ -361,17 +363,17 @@ fn a_node_without_room_for_a_topic_has_it_all_the_same() {
             assert_eq!(told["events"], serde_json::json!([1]), "topic {topic}: {told}");
         }
     }
-    // All of them are read at once: there is no room for any, and they come all the same.
+    // All of them read at once: there is no room for any, and they come all the same.
     thread::scope(|scope| {
         for (topic, position) in first.iter().enumerate() {
             for small in &small {
                 scope.spawn(move || {
-                    let (heard, _) = hear(small, &format!("topics/{topic}"), position, 2);
-                    assert_eq!(heard, [1, 2], "topic {topic}");
+                    let (received, _) = hear(small, &format!("topics/{topic}"), position, 2);
+                    assert_eq!(received, [1, 2], "topic {topic}");
                 });
             }
         }
-        streams.until_subscribed(&small, 60);
+        until_subscribed(&small, 60);
         (0..first.len()).for_each(|topic| drop(publish(topic, 2)));
     });
 }

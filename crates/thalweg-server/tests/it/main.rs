@@ -1,4 +1,4 @@
-//! A running server, from the outside; and its pages.
+//! Tests a running server from outside, and its pages.
 
 mod fed;
 mod pages;

@@ -1,4 +1,4 @@
-//! Pages that are given to the server, as a browser asks for them.
+//! Pages of the server, as a browser asks for them.
 
 use bytes::Bytes;
 use thalweg_server::{
@@ -10,10 +10,10 @@ use crate::running::Running;
 
 const DOCUMENT: &[u8] = b"<!doctype html><title>shown</title>";
 const SCRIPT: &[u8] = b"console.log('shown');";
-/// It is only handed on.
+/// The server passes it on unchanged.
 const GZIPPED: &[u8] = b"not really gzip";
 
-/// What browsers accept of a document.
+/// A browser's Accept of a document.
 const HTML: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8";
 
 /// A server with pages.
@@ -27,7 +27,7 @@ fn start() -> Running {
         page("/index.html", DOCUMENT, None),
         page("/assets/main-1a2b3c.js", SCRIPT, Some(GZIPPED)),
         page("/icon.svg", b"<svg/>", None),
-        // What is not a page's to be.
+        // A path that a page must not replace.
         page("/healthz", b"ill", None),
         page("/v1/topics/t", b"forged", None),
         page("/runs", b"forged", None),
@@ -103,7 +103,7 @@ fn who_accepts_gzip_gets_it_and_another_etag() {
     for answer in [plain, gzip] {
         assert!(answer.header("vary").contains("Accept-Encoding"), "{}", answer.head);
     }
-    // What would not be smaller is never compressed.
+    // A file that would not shrink is never compressed.
     let document = shown.get("/lab", &["Accept-Encoding: gzip"]);
     assert_eq!((&*document.body, &*document.header("content-encoding")), (DOCUMENT, ""));
 }

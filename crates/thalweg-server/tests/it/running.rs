@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use thalweg_server::{Server, backend::Backend, config::Config, serve};
+use thalweg_server::{Server, broker::BrokerService, config::Config, serve};
 use thalweg_testing::{connect, read_to_end, write_all};
 
 pub(crate) use thalweg_testing::wait_for;
@@ -14,9 +14,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(config: Config, backend: Option<Box<dyn Backend>>) -> Self {
+    pub(crate) fn start(config: Config, brokers: impl IntoIterator<Item = BrokerService>) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = serve(Config { listen, ..config }, backend).expect("a server");
+        let brokers = brokers.into_iter().collect();
+        let server = serve(Config { listen, ..config }, brokers).expect("a server");
         Self { address: server.address(), server: Some(server) }
     }
 
@@ -53,7 +54,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn read(bytes: &[u8]) -> Self {
-        let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").expect("a head");
+        let end = bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
         let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.expect("a status");
@@ -63,7 +64,7 @@ impl Answer {
         Self { status, head, body }
     }
 
-    /// All values of a header, joined as one.
+    /// Returns all values of a header, joined.
     pub(crate) fn header(&self, name: &str) -> String {
         let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
         let values: Vec<&str> =
@@ -71,16 +72,16 @@ impl Answer {
         values.join(", ")
     }
 
-    /// The body of an answer that is text.
+    /// Returns the body of a text answer.
     pub(crate) fn text(&self) -> &str {
         str::from_utf8(&self.body).expect("UTF-8")
     }
 }
 
-/// What a body of chunks holds (RFC 9112, section 7.1).
+/// Returns the content of a chunked body (RFC 9112, section 7.1).
 fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
-    while let Some(end) = bytes.windows(2).position(|it| it == b"\r\n") {
+    while let Some(end) = bytes.windows(2).position(|bytes| bytes == b"\r\n") {
         let size = std::str::from_utf8(&bytes[..end]).expect("a size");
         let size = usize::from_str_radix(size, 16).expect("a size");
         body.extend_from_slice(&bytes[end + 2..end + 2 + size]);

@@ -1,14 +1,12 @@
-//! The chunked transfer coding (RFC 9112 §7.1). A chunk's size has no leading zeros, so
-//! that the same frame is always the same chunk.
+//! The chunked transfer coding (RFC 9112 §7.1). A chunk's size has no leading zeros: equal frames give equal chunks.
 
 /// The last chunk, and no trailer section.
 pub(super) const LAST: &[u8] = b"0\r\n\r\n";
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends what `write` appends as a chunk; nothing, if that is nothing, for a chunk of
-/// no bytes is the last. What is written need not be moved if `len` has as many digits
-/// as its length.
+/// Appends the output of `write` as a chunk. Appends nothing for an empty output, because an empty chunk ends the body.
+/// The output needs no move if `len` has as many digits as its length.
 pub(super) fn chunk(len: usize, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(digits(len));
@@ -26,8 +24,8 @@ pub(super) fn chunk(len: usize, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u
     out.extend_from_slice(b"\r\n");
 }
 
-/// Makes a chunk of what stands from `start` on and of `more` bytes that belong somewhere
-/// in it; returns how many bytes come before that now.
+/// Makes a chunk from the bytes of `out` after `start` and `more` bytes that the caller inserts; returns by how many
+/// bytes the content moved.
 pub(super) fn chunk_around(start: usize, more: usize, out: &mut Vec<u8>) -> usize {
     let before = out.len();
     let size = before - start + more;
@@ -37,7 +35,7 @@ pub(super) fn chunk_around(start: usize, more: usize, out: &mut Vec<u8>) -> usiz
     size_bytes
 }
 
-/// A size in hexadecimal digits.
+/// Returns a size in hexadecimal digits.
 fn digits(size: usize) -> impl Iterator<Item = u8> {
     let count = size.checked_ilog2().map_or(1, |bits| bits / 4 + 1);
     (0..count).rev().map(move |digit| DIGITS[(size >> (4 * digit)) & 0xf])

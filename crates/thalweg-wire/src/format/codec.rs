@@ -1,11 +1,11 @@
-//! What a subscriber is told, as bytes that no transport has touched yet.
+//! Messages to subscribers as bytes, before any framing.
 
 use super::Codec;
 use crate::{Close, End, Envelope, Gap, Position, notice};
 
-/// Something that a subscriber is told.
+/// A message to a subscriber.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Message<'a> {
+pub(super) enum Outgoing<'a> {
     Batch(&'a Envelope<'a>),
     Gap(&'a Gap<'a>),
     End(&'a End<'a>),
@@ -13,8 +13,8 @@ pub(super) enum Message<'a> {
     Close(Close),
 }
 
-impl Message<'_> {
-    /// Where to resume after it.
+impl Outgoing<'_> {
+    /// Returns the position to resume after this message.
     pub(super) fn position(self) -> Option<Position> {
         match self {
             Self::Batch(envelope) => {
@@ -28,21 +28,21 @@ impl Message<'_> {
 }
 
 impl Codec {
-    pub(super) fn write(self, message: Message<'_>, out: &mut Vec<u8>) {
+    pub(super) fn write(self, message: Outgoing<'_>, out: &mut Vec<u8>) {
         match self {
-            // An envelope says itself whether it is a patch.
+            // An envelope itself tells whether it is a patch.
             Self::Json | Self::JsonPatch => match message {
-                Message::Batch(envelope) => envelope.write(out),
-                Message::Gap(gap) => gap.write(out),
-                Message::End(end) => end.write(out),
-                Message::Heartbeat => out.extend_from_slice(notice::HEARTBEAT),
-                Message::Close(close) => close.write(out),
+                Outgoing::Batch(envelope) => envelope.write(out),
+                Outgoing::Gap(gap) => gap.write(out),
+                Outgoing::End(end) => end.write(out),
+                Outgoing::Heartbeat => out.extend_from_slice(notice::HEARTBEAT),
+                Outgoing::Close(close) => close.write(out),
             },
             Self::Arrow => {}
         }
     }
 
-    /// Exactly how many bytes a batch has.
+    /// Returns the exact number of bytes of a batch.
     pub(super) fn len(self, envelope: &Envelope<'_>) -> usize {
         match self {
             Self::Json | Self::JsonPatch => envelope.len(),
@@ -50,7 +50,7 @@ impl Codec {
         }
     }
 
-    /// Appends a batch without its events; returns where in `out` they belong.
+    /// Appends a batch without its events; returns where in `out` the events belong.
     pub(super) fn write_around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
         match self {
             Self::Json | Self::JsonPatch => envelope.write_around(out),

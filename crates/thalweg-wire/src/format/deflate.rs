@@ -1,37 +1,33 @@
-//! Deflate (RFC 1951), each frame by itself: no byte of it depends on another
-//! frame, so one compressed frame serves every subscriber, and one partly sent can
-//! be made again.
+//! Deflate (RFC 1951), each frame alone: no frame depends on another one. One compressed frame serves every subscriber,
+//! and a partly sent frame can be compressed again.
 
 use std::cell::Cell;
 
 use flate2::{Compress, Compression, FlushCompress};
 
-/// A frame is compressed once and sent to many, but its shard waits for it. On the
-/// demo's rows, 10 to 1,000 of them, level 6 takes a sixth to three quarters more
-/// time than 2 and saves another twentieth; level 1 takes half the time and leaves
-/// half as much again.
+/// A frame is compressed once and sent to many, but its shard waits for the compression. On 10 to 1,000 of the demo's
+/// rows, level 6 takes a sixth to three quarters more time than level 2 and saves another twentieth; level 1 takes half
+/// the time and leaves half as much again.
 const LEVEL: Compression = Compression::new(2);
 
-/// How a sync flush ends: an empty stored block's length and its complement.
+/// The end of a sync flush: an empty stored block's length and its complement.
 pub(super) const SYNC_END: [u8; 4] = [0, 0, 0xff, 0xff];
 
 thread_local! {
-    /// A compressor is a third of a megabyte of tables: to make one costs as much
-    /// as to compress a small frame, a reset a quarter of that. It keeps memory,
-    /// not state: which thread makes a frame, and after what, cannot be seen in its
-    /// bytes. So callers need not know of it.
+    /// A compressor has a third of a megabyte of tables: creating one costs as much as compressing a small frame, a
+    /// reset costs a quarter of that. It keeps memory, not state: the bytes of a frame do not depend on the thread or
+    /// on earlier frames, and callers need not know of it.
     static DEFLATER: Cell<Option<Deflater>> = const { Cell::new(None) };
 }
 
 struct Deflater {
     compress: Compress,
     plain: Vec<u8>,
-    /// Room for what comes out.
+    /// Room for the output.
     deflated: Vec<u8>,
 }
 
-/// Hands `take` what `write` appends, plain and deflated up to a sync flush; the
-/// latter only if it is shorter.
+/// Passes the output of `write` to `take`: plain, and deflated up to a sync flush if that is shorter.
 pub(super) fn deflated(write: impl FnOnce(&mut Vec<u8>), take: impl FnOnce(&[u8], Option<&[u8]>)) {
     let mut deflater = DEFLATER.take().unwrap_or_else(Deflater::new);
     deflater.plain.clear();
@@ -47,18 +43,18 @@ impl Deflater {
         Self { compress, plain: Vec::new(), deflated: Vec::new() }
     }
 
-    /// How many bytes it makes of the plain ones, if fewer.
+    /// Returns the length of the deflated bytes, if shorter than the plain ones.
     fn deflate(&mut self) -> Option<usize> {
         let room = self.plain.len();
         if self.deflated.len() < room {
             self.deflated.resize(room, 0);
         }
         self.compress.reset();
-        // The room, too, is the same for the same frame.
+        // Equal frames get equal room.
         let output = &mut self.deflated[..room];
         let outcome = self.compress.compress(&self.plain, output, FlushCompress::Sync);
         let len = self.compress.total_out() as usize;
-        // A flush that fills its room may not be complete.
+        // A flush that fills its room may be incomplete.
         let is_whole = outcome.is_ok() && len < room;
         is_whole.then_some(len)
     }
@@ -68,7 +64,7 @@ impl Deflater {
 mod tests {
     use super::*;
 
-    /// `plain` deflated with what this thread has, or plain.
+    /// Returns `plain` deflated with this thread's compressor, or `plain`.
     fn deflate(plain: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         deflated(

@@ -1,19 +1,18 @@
-//! An endless HTML document for an `<iframe>`, one script a message. The script hands
-//! over the message's text, not its value: an object literal is not JSON (`__proto__`
-//! sets a prototype, ECMA-262 §13.2.5), and one that a browser refuses, e.g. because it
-//! is nested too deeply, is lost in silence. Nothing that a message holds ends its script
-//! early or is markup: every `<` is an escape.
+//! An endless HTML document for an `<iframe>`, with one script per message. The script passes the message's text, not
+//! its value: an object literal is not JSON (`__proto__` sets a prototype, ECMA-262 §13.2.5), and a browser silently
+//! drops a literal that it rejects, e.g. one that nests too deep. No message can end its script early or contain
+//! markup: every `<` is escaped.
 
 use memchr::memchr2;
 
 const BEFORE: &[u8] = b"receive('";
 const AFTER: &[u8] = b"')</script>\n";
 
-/// Bytes of a script but for its text.
+/// Bytes of a script without its text.
 pub(super) const AROUND_LEN: usize = BEFORE.len() + AFTER.len();
 
-/// The beginning of the document, up to where the first script's call goes.
-/// `nonce` is that of its Content-Security-Policy: letters and digits.
+/// Appends the beginning of the document, up to the first script's call. `nonce` is the nonce of the document's
+/// Content-Security-Policy: letters and digits.
 pub fn document(nonce: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<!doctype html><meta charset=\"utf-8\"><title>Thalweg</title>\n");
     opening(nonce, out);
@@ -24,27 +23,26 @@ pub fn document(nonce: &str, out: &mut Vec<u8>) {
     opening(nonce, out);
 }
 
-/// The opening tag of the next script: ends each frame.
+/// Appends the opening tag of the next script, which ends each frame.
 pub fn opening(nonce: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<script nonce=\"");
     out.extend_from_slice(nonce.as_bytes());
     out.extend_from_slice(b"\">");
 }
 
-/// Appends the rest of a script, whose argument is the text that `write` appends: JSON
-/// without line breaks.
+/// Appends the rest of a script, whose argument is the output of `write`: JSON without line breaks.
 pub(super) fn script(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(BEFORE);
     let start = out.len();
     write(out);
-    // Backslashes of the second are none of the first's.
+    // The second escape adds backslashes after the first has escaped those of the text.
     escape(out, start, (b'\\', b'\''), quoted);
     escape(out, start, (b'<', 0xe2), harmless);
     out.extend_from_slice(AFTER);
 }
 
-/// What a string in single quotes would read otherwise. JSON is full of double quotes and
-/// has few single ones.
+/// Escapes characters that a string in single quotes reads differently. JSON has many double quotes and few single
+/// ones.
 fn quoted(rest: &[u8]) -> (&[u8], usize) {
     match rest {
         [b'\\', ..] => (b"\\\\", 1),
@@ -52,8 +50,7 @@ fn quoted(rest: &[u8]) -> (&[u8], usize) {
     }
 }
 
-/// What HTML would read otherwise; and an old JavaScript, in which U+2028 and U+2029 end
-/// lines (up to ES2018).
+/// Escapes characters that HTML reads differently, and U+2028 and U+2029, which end lines in JavaScript before ES2019.
 fn harmless(rest: &[u8]) -> (&[u8], usize) {
     match rest {
         [b'<', ..] => (b"\\u003c", 1),
@@ -63,8 +60,8 @@ fn harmless(rest: &[u8]) -> (&[u8], usize) {
     }
 }
 
-/// Replaces what begins with one of two bytes, from `start` on: `escaped` is given all that
-/// follows, and says what stands for how many bytes of it.
+/// Replaces text that begins with one of two bytes, from `start` on: `escaped` gets the text from that byte on and
+/// returns the replacement and the number of bytes that it replaces.
 fn escape(
     out: &mut Vec<u8>,
     start: usize,

@@ -1,16 +1,15 @@
-//! A gzip stream (RFC 1952) without an end. After its header, each frame is whole
-//! blocks of deflate that refer to nothing before them and end at a byte.
+//! An endless gzip stream (RFC 1952). After its header, each frame consists of whole deflate blocks that refer to no
+//! earlier block and end at a byte boundary.
 
 use super::deflate;
 
-/// What a response begins with. RFC 1952 §2.3: deflate, no flags, no time, no extra
-/// flags, unknown system.
+/// The header of a response. RFC 1952 §2.3: deflate, no flags, no time, no extra flags, unknown system.
 pub(super) const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// How much a stored block holds (RFC 1951 §3.2.4).
+/// Capacity of a stored block (RFC 1951 §3.2.4).
 const STORED_BYTES_MAX: usize = 0xffff;
 
-/// Appends a frame for many: what `write` appends, compressed.
+/// Appends the output of `write` compressed, for all subscribers.
 pub(super) fn deflated(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     deflate::deflated(write, |plain, deflated| match deflated {
         Some(deflated) => out.extend_from_slice(deflated),
@@ -18,8 +17,8 @@ pub(super) fn deflated(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     });
 }
 
-/// Appends what `write` appends as it is, in stored blocks: for small things of one
-/// connection, which compressing would not make smaller by much.
+/// Appends the output of `write` in stored blocks, for small bytes of one connection, which compression would hardly
+/// shorten.
 pub(super) fn stored(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     let mut plain = Vec::new();
     write(&mut plain);
@@ -28,7 +27,7 @@ pub(super) fn stored(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
 
 fn store(plain: &[u8], out: &mut Vec<u8>) {
     for part in plain.chunks(STORED_BYTES_MAX) {
-        // Not the last block, stored, and nothing up to the end of the byte.
+        // Header of a stored block that is not the last, padded to the byte boundary.
         out.push(0);
         let len = part.len() as u16;
         out.extend_from_slice(&len.to_le_bytes());

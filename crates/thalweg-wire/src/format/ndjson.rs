@@ -1,6 +1,6 @@
-//! One message a line.
+//! One message per line.
 
-/// Appends the line whose text `write` appends.
+/// Appends a line with the output of `write`.
 pub(super) fn line(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     write(out);
     out.push(b'\n');

@@ -1,29 +1,28 @@
-//! One unmasked text frame per message (RFC 6455 §5.6), compressed or not (RFC
-//! 7692 §6.1: each message may be either); a close is a control frame (§5.5.1).
+//! One unmasked text frame per message (RFC 6455 §5.6), compressed or not (RFC 7692 §6.1: each message may be either).
+//! A close is a control frame (§5.5.1).
 
 use super::{
-    Codec, Message,
+    Codec, Outgoing,
     deflate::{self, SYNC_END},
 };
 use crate::{Envelope, websocket};
 
-pub(super) fn message(codec: Codec, message: Message<'_>, out: &mut Vec<u8>) {
+pub(super) fn message(codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
     match message {
-        Message::Batch(envelope) => {
+        Outgoing::Batch(envelope) => {
             around(codec, envelope, out, |out| codec.write(message, out));
         }
-        Message::Gap(_) | Message::End(_) | Message::Heartbeat => {
+        Outgoing::Gap(_) | Outgoing::End(_) | Outgoing::Heartbeat => {
             let mut text = Vec::new();
             codec.write(message, &mut text);
             websocket::text_header(text.len(), out);
             out.extend_from_slice(&text);
         }
-        Message::Close(close) => websocket::close(close.code, close.reason, out),
+        Outgoing::Close(close) => websocket::close(close.code, close.reason, out),
     }
 }
 
-/// Appends the frame of a batch, whose text `write` appends, if only what stands around
-/// its events.
+/// Appends the frame of a batch without its events.
 pub(super) fn around(
     codec: Codec,
     envelope: &Envelope<'_>,
@@ -34,10 +33,10 @@ pub(super) fn around(
     write(out);
 }
 
-pub(super) fn deflated(codec: Codec, message: Message<'_>, out: &mut Vec<u8>) {
+pub(super) fn deflated(codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
     deflate::deflated(
         |text| codec.write(message, text),
-        // RFC 7692 §7.2.1: without the end of the flush.
+        // RFC 7692 §7.2.1: a message omits the end of the flush.
         |text, deflated| match deflated.and_then(|bytes| bytes.strip_suffix(&SYNC_END)) {
             Some(payload) => {
                 websocket::deflated_text_header(payload.len(), out);

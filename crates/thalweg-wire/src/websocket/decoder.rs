@@ -2,95 +2,92 @@ use std::str;
 
 use super::{
     ProtocolError,
-    header::{Control, HEADER_BYTES_MAX, Header, Kind, Opcode},
+    header::{Control, HEADER_BYTES_MAX, Header, MessageKind, Opcode},
     inflate::inflated,
     mask::unmask,
 };
 use crate::limits::{INFLATED_BYTES, INFLATED_PER_BYTE};
 
-/// A decoder keeps a buffer of up to this capacity for its next message. Most
-/// messages of a subscriber are far smaller; a rare large one must not weigh on
-/// an idle connection ever after.
+/// Capacity of the buffer that a decoder keeps for its next message. Most messages of a subscriber are far smaller; a
+/// rare large message must not hold memory of an idle connection afterwards.
 const RETAINED_BYTES_MAX: usize = 4096;
 
-/// What a client said, borrowed from the [`Decoder`].
+/// A client's message, borrowed from the [`Decoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// A text message, its fragments put together.
+    /// A text message, reassembled from its fragments.
     Text(&'a str),
-    /// A binary message, its fragments put together.
+    /// A binary message, reassembled from its fragments.
     Binary(&'a [u8]),
-    /// To be answered by a pong with the same payload (RFC 6455 §5.5.2).
+    /// A ping, to be answered by a pong with the same payload (RFC 6455 §5.5.2).
     Ping(&'a [u8]),
-    /// The answer to a ping, or a heartbeat nobody asked for (§5.5.3).
+    /// The answer to a ping, or an unsolicited heartbeat (§5.5.3).
     Pong(&'a [u8]),
-    /// The client's last word, to be answered by a close (§5.5.1).
+    /// The client's close, to be answered by a close (§5.5.1).
     Close {
-        /// One of the codes that may be sent (§7.4), or none.
+        /// One of the codes that a client may send (§7.4), or none.
         code: Option<u16>,
-        /// For whoever debugs; mostly empty.
+        /// A text for debugging, mostly empty.
         reason: &'a str,
     },
 }
 
 /// Turns the bytes of one client into [`Message`]s (RFC 6455 §5, §6.2).
 ///
-/// There is one for each connection, nearly always idle: it takes 56 bytes, and
-/// heap only from its first message on. It never holds more than twice the
-/// bytes it was given, whatever length a header claims or compression makes of
-/// them: a compressed message is inflated when it is complete, in memory of the
-/// thread, and one at a time: whoever takes them one by one ([`Decoder::next`]) may
-/// stop after any.
+/// Each connection has a decoder, mostly idle: it takes 56 bytes, and heap memory from its first message on. It never
+/// holds more than twice the received bytes, for any length in a header and any compression: the decoder inflates a
+/// complete message in memory of the thread, one at a time. A caller that takes messages one by one ([`Decoder::next`])
+/// may stop after any of them.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The payload of the message so far, unmasked, not inflated. On top of it, for as long
-    /// as they are incomplete: a header, or the payload of a control frame.
+    /// The payload of the message, unmasked, not inflated; behind it an incomplete header, or the payload of an
+    /// incomplete control frame.
     buffer: Vec<u8>,
-    /// How much of `buffer` belongs to the message.
+    /// Bytes of `buffer` that belong to the message.
     message_len: u32,
     message_bytes_max: u32,
-    /// Bytes that messages may still be inflated to, where that is bounded.
+    /// Bytes that messages may still inflate to, if bounded.
     inflated_left: Option<u32>,
     state: State,
-    /// The kind of the message that is not complete yet.
-    message: Option<Kind>,
-    /// How many bytes at the end of a text are the beginning of a character.
+    /// The kind of the incomplete message.
+    message: Option<MessageKind>,
+    /// Bytes of an incomplete character at the end of a text.
     cut_bytes: u8,
-    /// Whether permessage-deflate was negotiated.
+    /// Whether the connection negotiated permessage-deflate.
     inflates: bool,
     /// Whether `message` is compressed.
     is_deflated: bool,
 }
 
-/// What the next byte belongs to.
+/// The destination of the next byte.
 #[derive(Debug, Clone, Copy)]
 enum State {
     Header,
     Payload(Frame),
-    /// To nothing: there was a close frame or an error.
+    /// The decoder ignores input after a close frame or an error.
     Ended,
 }
 
-/// A frame whose payload is arriving.
+/// A frame whose payload is incomplete.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     part: Part,
     is_final: bool,
-    /// Turned so that it begins with the key of the next byte.
+    /// Rotated: its first byte masks the next payload byte.
     mask: [u8; 4],
     bytes_left: u32,
 }
 
-/// What a frame is part of.
+/// The message that a frame belongs to.
 #[derive(Debug, Clone, Copy)]
 enum Part {
-    Message(Kind),
+    Message(MessageKind),
     Control(Control),
 }
 
 impl Decoder {
-    /// A decoder for a new connection. A longer message than
-    /// `message_bytes_max` is refused by the header that makes it too long.
+    /// Returns a decoder for a new connection. It rejects a message longer than `message_bytes_max` at the frame header
+    /// that exceeds the limit.
     pub fn new(message_bytes_max: u32) -> Self {
         Self {
             buffer: Vec::new(),
@@ -105,26 +102,27 @@ impl Decoder {
         }
     }
 
-    /// The same for a client that negotiated permessage-deflate. The limit is for
-    /// a message as it comes and for what it is inflated to.
+    /// Returns a decoder for a client that negotiated permessage-deflate. The limit applies both to the compressed and
+    /// to the inflated message.
     pub fn inflating(message_bytes_max: u32) -> Self {
         Self { inflates: true, ..Self::new(message_bytes_max) }
     }
 
-    /// The same, and what compressed messages are inflated to is at most [`INFLATED_BYTES`]
-    /// and [`INFLATED_PER_BYTE`] times what they came as, over the connection's life.
-    pub fn inflating_in_proportion(message_bytes_max: u32) -> Self {
-        Self { inflated_left: Some(INFLATED_BYTES), ..Self::inflating(message_bytes_max) }
+    /// Changes the limit of later messages. A message that has begun may end with its current frame. With
+    /// `is_in_proportion`, all compressed messages together may inflate to [`INFLATED_BYTES`] plus
+    /// [`INFLATED_PER_BYTE`] times the received bytes, over the connection's life.
+    pub fn set_message_bytes_max(&mut self, message_bytes_max: u32, is_in_proportion: bool) {
+        self.message_bytes_max = message_bytes_max;
+        let left = self.inflated_left.unwrap_or(INFLATED_BYTES);
+        self.inflated_left = (self.inflates && is_in_proportion).then_some(left);
     }
 
-    /// Takes bytes of the connection, however they are cut, up to the end of a message,
-    /// which it calls `take` with, or else all there are. `input` is what is left of them.
+    /// Reads bytes of the connection, cut anywhere, up to the end of a message, and calls `take` with that message;
+    /// without a complete message it reads all bytes. `input` keeps the unread bytes.
     ///
-    /// After [`Message::Close`] (RFC 6455 §5.5.1: nothing may follow it) or an
-    /// error, input is ignored.
+    /// After [`Message::Close`] (RFC 6455 §5.5.1: no frame may follow it) or an error, the decoder ignores input.
     ///
     /// # Errors
-    ///
     /// [`ProtocolError`], as soon as the bytes show it.
     pub fn next(
         &mut self,
@@ -141,11 +139,10 @@ impl Decoder {
         outcome
     }
 
-    /// The same with all of `input`: calls `each` with every message it completes.
+    /// Reads all of `input` and calls `each` with every complete message.
     ///
     /// # Errors
-    ///
-    /// [`ProtocolError`]; `each` has seen the messages before it.
+    /// [`ProtocolError`]; `each` has received the messages before it.
     pub fn push(
         &mut self,
         mut input: &[u8],
@@ -157,12 +154,12 @@ impl Decoder {
         Ok(())
     }
 
-    /// Whether a message or frame is begun and not finished.
+    /// Returns whether a message or frame is incomplete.
     pub fn is_unfinished(&self) -> bool {
         !self.buffer.is_empty() || self.message.is_some() || matches!(self.state, State::Payload(_))
     }
 
-    /// Bytes that it holds of what is not finished.
+    /// Returns the bytes held for incomplete messages and frames.
     pub fn held_bytes(&self) -> usize {
         self.buffer.len()
     }
@@ -190,15 +187,16 @@ impl Decoder {
                 Part::Message(kind) if is_whole && frame.is_final => {
                     return self.finish_message(kind, take);
                 }
-                Part::Message(Kind::Text) if !self.is_deflated => self.check_text(text_from)?,
+                Part::Message(MessageKind::Text) if !self.is_deflated => {
+                    self.check_text(text_from)?;
+                }
                 Part::Message(_) | Part::Control(_) => {}
             }
         }
         Ok(())
     }
 
-    /// The header at the front of `input`, or `None` if all of `input` is but a
-    /// part of it.
+    /// Returns the header at the front of `input`, or `None` if `input` holds only a part of it.
     fn take_header(&mut self, input: &mut &[u8]) -> Result<Option<Header>, ProtocolError> {
         let earlier = &self.buffer[self.message_len as usize..];
         let earlier_len = earlier.len();
@@ -218,11 +216,10 @@ impl Decoder {
         Ok(Some(header))
     }
 
-    /// Checks that the frame may stand where it stands (RFC 6455 §5.4) and that
-    /// its message is not too big.
+    /// Checks that the frame may stand here (RFC 6455 §5.4) and that its message is not too big.
     fn begin(&mut self, header: &Header) -> Result<Frame, ProtocolError> {
         let (part, room) = match (header.opcode, self.message) {
-            // Its header bounds it, and it is no part of the message around it.
+            // The header bounds a control frame, which is no part of the message around it.
             (Opcode::Control(control), _) => (Part::Control(control), u32::MAX),
             (Opcode::Data(kind), None) => {
                 self.message = Some(kind);
@@ -230,7 +227,7 @@ impl Decoder {
                 (Part::Message(kind), self.message_bytes_max)
             }
             (Opcode::Continuation, Some(kind)) => {
-                (Part::Message(kind), self.message_bytes_max - self.message_len)
+                (Part::Message(kind), self.message_bytes_max.saturating_sub(self.message_len))
             }
             (Opcode::Data(_), Some(_)) => return Err(ProtocolError::Interleaved),
             (Opcode::Continuation, None) => return Err(ProtocolError::NothingToContinue),
@@ -243,7 +240,7 @@ impl Decoder {
         }
     }
 
-    /// Moves what `input` has of the frame's payload into the buffer.
+    /// Moves the frame's payload from `input` to the buffer.
     fn take_payload(&mut self, mut frame: Frame, input: &mut &[u8]) -> Frame {
         let taken = input.len().min(frame.bytes_left as usize);
         let (chunk, rest) = input.split_at(taken);
@@ -253,7 +250,7 @@ impl Decoder {
         self.buffer.extend_from_slice(chunk);
         unmask(&mut self.buffer[start..], frame.mask);
         frame.mask.rotate_left(taken % 4);
-        // `taken` is at most `bytes_left`, so both casts keep it whole.
+        // `taken` is at most `bytes_left`, which makes both casts lossless.
         frame.bytes_left -= taken as u32;
         if matches!(frame.part, Part::Message(_)) {
             self.message_len += taken as u32;
@@ -261,9 +258,8 @@ impl Decoder {
         frame
     }
 
-    /// Refuses a text that no further byte could make UTF-8 (RFC 6455 §8.1):
-    /// its sender is not left to send megabytes of it. Looks at each byte once,
-    /// but for those of a character that is cut off.
+    /// Rejects a text as soon as no further byte can make it UTF-8 (RFC 6455 §8.1): the sender cannot continue it for
+    /// megabytes. Examines each byte once, except those of an incomplete character.
     fn check_text(&mut self, from: usize) -> Result<(), ProtocolError> {
         let text = &self.buffer[from..];
         self.cut_bytes = match str::from_utf8(text) {
@@ -276,7 +272,7 @@ impl Decoder {
 
     fn finish_message(
         &mut self,
-        kind: Kind,
+        kind: MessageKind,
         take: &mut dyn FnMut(Message<'_>),
     ) -> Result<(), ProtocolError> {
         if self.is_deflated {
@@ -296,7 +292,7 @@ impl Decoder {
 
     fn finish_deflated(
         &mut self,
-        kind: Kind,
+        kind: MessageKind,
         take: &mut dyn FnMut(Message<'_>),
     ) -> Result<(), ProtocolError> {
         let earned = self.message_len.saturating_mul(INFLATED_PER_BYTE);
@@ -307,7 +303,7 @@ impl Decoder {
             len = payload.len();
             whole(kind, payload, take)
         })??;
-        // It is at most as long as was left.
+        // The length is at most `left`.
         self.inflated_left = left.map(|left| left - len as u32);
         Ok(())
     }
@@ -337,18 +333,18 @@ impl Decoder {
 }
 
 fn whole(
-    kind: Kind,
+    kind: MessageKind,
     payload: &[u8],
     take: &mut dyn FnMut(Message<'_>),
 ) -> Result<(), ProtocolError> {
     match kind {
-        Kind::Text => take(Message::Text(utf8(payload)?)),
-        Kind::Binary => take(Message::Binary(payload)),
+        MessageKind::Text => take(Message::Text(utf8(payload)?)),
+        MessageKind::Binary => take(Message::Binary(payload)),
     }
     Ok(())
 }
 
-/// RFC 6455 §5.5.1: nothing, or a code and a reason.
+/// RFC 6455 §5.5.1: an empty payload, or a code and a reason.
 fn close_message(payload: &[u8]) -> Result<Message<'_>, ProtocolError> {
     match payload {
         [] => Ok(Message::Close { code: None, reason: "" }),
@@ -363,9 +359,8 @@ fn close_message(payload: &[u8]) -> Result<Message<'_>, ProtocolError> {
     }
 }
 
-/// RFC 6455 §7.4: 1004 is reserved, 1005, 1006 and 1015 never travel, and the
-/// rest below 3000 is for later versions of the protocol. 1012 to 1014 have
-/// been registered since (IANA, "WebSocket Close Code Number Registry").
+/// RFC 6455 §7.4: 1004 is reserved, no frame holds 1005, 1006 and 1015, and the other codes below 3000 are for later
+/// versions of the protocol. IANA has registered 1012 to 1014 since ("WebSocket Close Code Number Registry").
 fn may_be_sent(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -1,12 +1,12 @@
 use std::borrow::Cow;
 
-/// Neither side keeps anything between messages. A server may demand that of a
-/// client which did not offer it (RFC 7692 §7.1.1.2).
+/// Neither side keeps state between messages. A server may demand this of a client that did not offer it (RFC 7692
+/// §7.1.1.2).
 const ANSWER: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
-/// A client that names our window must be answered with one (§7.1.2.1).
+/// The answer to a client that names the server's window, which the answer must name too (§7.1.2.1).
 const ANSWER_WITH_WINDOW: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15";
 
-/// The parameters there are (RFC 7692 §7.1); each may stand once in an offer.
+/// All parameters (RFC 7692 §7.1); each may occur once in an offer.
 const PARAMETERS: [&str; 4] = [
     "server_no_context_takeover",
     "client_no_context_takeover",
@@ -14,10 +14,9 @@ const PARAMETERS: [&str; 4] = [
     "client_max_window_bits",
 ];
 
-/// What to answer to a request's `Sec-WebSocket-Extensions` (its lines, joined by
-/// commas), or `None` to go on without compression: the first offer of
-/// permessage-deflate that we can keep to (RFC 7692 §5.1). A header that is
-/// malformed anywhere (RFC 6455 §9.1) offers nothing.
+/// Returns the answer to a request's `Sec-WebSocket-Extensions` (its lines, joined by commas): the first offer of
+/// permessage-deflate that this server can fulfil (RFC 7692 §5.1). `None` means no compression. A malformed header (RFC
+/// 6455 §9.1) offers nothing.
 pub fn deflate_offer(sec_websocket_extensions: &str) -> Option<&'static str> {
     let mut header = Scanner { rest: sec_websocket_extensions };
     let mut answer = None;
@@ -43,7 +42,7 @@ pub fn deflate_offer(sec_websocket_extensions: &str) -> Option<&'static str> {
 /// One element of the header.
 struct Offer {
     is_kept: bool,
-    /// Which of [`PARAMETERS`] it has.
+    /// Which of [`PARAMETERS`] the offer has.
     has: [bool; PARAMETERS.len()],
 }
 
@@ -59,9 +58,9 @@ impl Offer {
         };
         let can_be_kept = match index {
             0 | 1 => value.is_none(),
-            // Our window is what it is.
+            // The server's window has a fixed size.
             2 => value == Some("15"),
-            // Whatever window it has, ours for reading is as large.
+            // The server's window for reading is as large as any client's window.
             _ => value.is_none_or(is_window_bits),
         };
         self.is_kept &= can_be_kept && !self.has[index];
@@ -79,7 +78,7 @@ fn is_window_bits(value: &str) -> bool {
     matches!(value, "8" | "9" | "10" | "11" | "12" | "13" | "14" | "15")
 }
 
-/// Reads the header's grammar; space may stand around everything.
+/// A scanner of the header's grammar, which allows space around every element.
 struct Scanner<'a> {
     rest: &'a str,
 }
@@ -106,7 +105,7 @@ impl<'a> Scanner<'a> {
         (!token.is_empty()).then_some(token)
     }
 
-    /// A token, or a quoted string that holds one (RFC 6455 §9.1).
+    /// Returns a token, or a quoted string that holds one (RFC 6455 §9.1).
     fn value(&mut self) -> Option<Cow<'a, str>> {
         let Some(quoted) = self.rest.strip_prefix('"') else {
             return self.token().map(Cow::Borrowed);

@@ -9,24 +9,23 @@ const CLOSE: u8 = 0x88;
 const PING: u8 = 0x89;
 const PONG: u8 = 0x8a;
 
-/// Appends the header of a whole text message of `payload_len` bytes; the
-/// payload, unmasked, is to follow (RFC 6455 §5.1, §5.2).
+/// Appends the header of an unfragmented text message of `payload_len` bytes. The caller appends the payload, unmasked
+/// (RFC 6455 §5.1, §5.2).
 pub fn text_header(payload_len: usize, out: &mut Vec<u8>) {
     header(TEXT, payload_len, out);
 }
 
-/// The same for a binary message.
+/// Appends the header of a binary message.
 pub fn binary_header(payload_len: usize, out: &mut Vec<u8>) {
     header(BINARY, payload_len, out);
 }
 
-/// The same for a payload compressed as RFC 7692 §7.2.1 says, to a client that
-/// negotiated it.
+/// Appends the header of a text message that is compressed as in RFC 7692 §7.2.1, for a client that negotiated it.
 pub fn deflated_text_header(payload_len: usize, out: &mut Vec<u8>) {
     header(DEFLATED_TEXT, payload_len, out);
 }
 
-/// How many bytes either appends: 2, 4 or 10.
+/// Returns the number of bytes of such a header: 2, 4 or 10.
 pub fn text_header_len(payload_len: usize) -> usize {
     match payload_len {
         0..=125 => 2,
@@ -35,19 +34,17 @@ pub fn text_header_len(payload_len: usize) -> usize {
     }
 }
 
-/// Appends a ping; of `payload` at most 125 bytes are sent (RFC 6455 §5.5.2).
+/// Appends a ping with at most 125 bytes of `payload` (RFC 6455 §5.5.2).
 pub fn ping(payload: &[u8], out: &mut Vec<u8>) {
     control(PING, &[payload], out);
 }
 
-/// Appends the pong that answers a ping with the same `payload`, of which at
-/// most 125 bytes are sent (RFC 6455 §5.5.3).
+/// Appends the pong that answers a ping, with at most 125 bytes of its `payload` (RFC 6455 §5.5.3).
 pub fn pong(payload: &[u8], out: &mut Vec<u8>) {
     control(PONG, &[payload], out);
 }
 
-/// Appends a close frame; of `reason` as many whole characters are sent as fit
-/// into 123 bytes (RFC 6455 §5.5.1).
+/// Appends a close frame with as many whole characters of `reason` as fit into 123 bytes (RFC 6455 §5.5.1).
 pub fn close(code: u16, reason: &str, out: &mut Vec<u8>) {
     let code = code.to_be_bytes();
     let mut reason_len = reason.len().min(CONTROL_BYTES_MAX - code.len());
@@ -58,7 +55,7 @@ pub fn close(code: u16, reason: &str, out: &mut Vec<u8>) {
 }
 
 fn header(first: u8, payload_len: usize, out: &mut Vec<u8>) {
-    // The narrowest of three forms is the only one allowed (§5.2).
+    // Only the shortest of the three forms is allowed (§5.2).
     out.push(first);
     if payload_len <= CONTROL_BYTES_MAX {
         out.push(payload_len as u8);
@@ -71,8 +68,7 @@ fn header(first: u8, payload_len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A control frame is never fragmented, so what exceeds its bound is left out
-/// (RFC 6455 §5.5).
+/// A control frame cannot be fragmented: this drops the payload beyond the limit (RFC 6455 §5.5).
 fn control(opcode: u8, payload: &[&[u8]], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[opcode, 0]);

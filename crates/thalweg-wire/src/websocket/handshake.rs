@@ -1,8 +1,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use sha1::{Digest, Sha1};
 
-/// RFC 6455 §1.3: proves that the answer comes from a WebSocket server and not
-/// from something that merely echoes.
+/// RFC 6455 §1.3: proves that a WebSocket server answers and not a server that merely echoes.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// RFC 6455 §4.1: the key is a random nonce of this length.
@@ -13,11 +12,9 @@ const NONCE_BYTES: usize = 16;
 #[error("Sec-WebSocket-Key is not 16 bytes in base64; send a fresh random one")]
 pub struct BadKey;
 
-/// The `Sec-WebSocket-Accept` that answers a `Sec-WebSocket-Key` (RFC 6455
-/// §4.2.2, step 5.4).
+/// Returns the `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (RFC 6455 §4.2.2, step 5.4).
 ///
 /// # Errors
-///
 /// [`BadKey`]; answer the request with status 400 (§4.2.1).
 pub fn accept_key(sec_websocket_key: &str) -> Result<String, BadKey> {
     match STANDARD.decode(sec_websocket_key) {

@@ -1,28 +1,25 @@
 use super::{CONTROL_BYTES_MAX, ProtocolError};
 
-/// The longest header: two bytes, a length of eight, a mask of four (RFC 6455
-/// §5.2).
+/// The longest header: two bytes, a length of eight, a mask of four (RFC 6455 §5.2).
 pub(super) const HEADER_BYTES_MAX: usize = 14;
 
-/// What a frame carries.
+/// The content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opcode {
-    /// More of the message before it.
+    /// A continuation of the message before.
     Continuation,
     /// The beginning of a message.
-    Data(Kind),
-    /// Something that may stand between the fragments of a message.
+    Data(MessageKind),
+    /// A control frame, which may stand between the fragments of a message.
     Control(Control),
 }
 
-/// The two kinds of message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MessageKind {
     Text,
     Binary,
 }
 
-/// The three kinds of control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Control {
     Close,
@@ -42,11 +39,10 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads a header from the front of `bytes` (RFC 6455 §5.2) and says how
-    /// long it is; `None` if more bytes are needed, which is never so with
-    /// [`HEADER_BYTES_MAX`]. `inflates` says whether a message may be compressed.
+    /// Parses a header at the front of `bytes` (RFC 6455 §5.2) and returns it with its length; `None` if more bytes are
+    /// needed, which [`HEADER_BYTES_MAX`] bytes never are. `inflates` tells whether a message may be compressed.
     ///
-    /// What can be refused by the first bytes is refused by the first bytes.
+    /// The first bytes that show an error suffice to reject the frame.
     pub(super) fn parse(
         bytes: &[u8],
         inflates: bool,
@@ -90,8 +86,8 @@ impl Opcode {
     fn parse(opcode: u8) -> Result<Self, ProtocolError> {
         Ok(match opcode {
             0 => Self::Continuation,
-            1 => Self::Data(Kind::Text),
-            2 => Self::Data(Kind::Binary),
+            1 => Self::Data(MessageKind::Text),
+            2 => Self::Data(MessageKind::Binary),
             8 => Self::Control(Control::Close),
             9 => Self::Control(Control::Ping),
             10 => Self::Control(Control::Pong),
@@ -100,10 +96,9 @@ impl Opcode {
     }
 }
 
-/// The payload length and what follows it; `None` if more bytes are needed.
+/// Returns the payload length and the bytes behind it; `None` if more bytes are needed.
 ///
-/// A length of 2^63 or more, which RFC 6455 §5.2 does not know, passes here: it
-/// is over any decoder's limit.
+/// A length of 2^63 or more, which RFC 6455 §5.2 forbids, passes here: it exceeds every decoder's limit.
 fn length(short_len: u8, rest: &[u8]) -> Result<Option<(u64, &[u8])>, ProtocolError> {
     let (len, shortest, rest) = match short_len {
         126 => match rest.split_first_chunk() {
@@ -143,12 +138,12 @@ mod tests {
                 assert_eq!(Header::parse(&bytes[..cut], false), Ok(None), "cut at {cut}");
             }
         }
-        check(&[0x81, 0x80], Opcode::Data(Kind::Text), true, 0);
-        check(&[0x02, 0xfd], Opcode::Data(Kind::Binary), false, 125);
+        check(&[0x81, 0x80], Opcode::Data(MessageKind::Text), true, 0);
+        check(&[0x02, 0xfd], Opcode::Data(MessageKind::Binary), false, 125);
         check(&[0x00, 0xfe, 0, 126], Opcode::Continuation, false, 126);
         check(&[0x80, 0xfe, 255, 255], Opcode::Continuation, true, 0xffff);
         let long = [0x81, 0xff, 0, 0, 0, 0, 0, 1, 0, 0];
-        check(&long, Opcode::Data(Kind::Text), true, 0x1_0000);
+        check(&long, Opcode::Data(MessageKind::Text), true, 0x1_0000);
         check(&[0x88, 0x82], Opcode::Control(Control::Close), true, 2);
         check(&[0x89, 0xfd], Opcode::Control(Control::Ping), true, 125);
         check(&[0x8a, 0x80], Opcode::Control(Control::Pong), true, 0);

@@ -4,39 +4,37 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use super::ProtocolError;
 
-/// What a message is followed by to be a whole deflate stream: the end of the flush
-/// that its sender left out (RFC 7692 §7.2.2), and an empty last block: what ends
-/// inside a block has it in the wrong place.
+/// Bytes that make a message a complete deflate stream: the end of the flush, which its sender omitted (RFC 7692
+/// §7.2.2), and an empty last block. A message that ends inside a block has these bytes in the wrong place.
 const END: [u8; 6] = [0, 0, 0xff, 0xff, 3, 0];
 
-/// A thread keeps so much room for its next message.
+/// Capacity that a thread keeps for its next message.
 const RETAINED_BYTES_MAX: usize = 1 << 16;
 
 thread_local! {
-    /// An inflater has tables and a window of 32 KiB. No message refers to one
-    /// before it, so one inflater serves all connections of a thread.
+    /// An inflater has tables and a window of 32 KiB. No message refers to an earlier one: one inflater serves all
+    /// connections of a thread.
     static INFLATER: Cell<Option<Inflater>> = const { Cell::new(None) };
 }
 
 struct Inflater {
     inflate: Decompress,
-    /// As long as it ever had to be; what is inflated stands at its front.
+    /// The largest buffer so far; the inflated message is at its front.
     plain: Vec<u8>,
 }
 
-/// Hands `take` the message whose payload is `deflated`, which is spoiled.
+/// Passes the inflated message to `take`; overwrites `deflated`.
 ///
 /// # Errors
-///
-/// [`ProtocolError::NotDeflate`], or [`ProtocolError::TooBig`] as soon as it is
-/// longer than `bytes_max`; until then no more memory than that is used.
+/// [`ProtocolError::NotDeflate`], or [`ProtocolError::TooBig`] as soon as the message exceeds `bytes_max`;
+/// it uses no more memory than that.
 pub(super) fn inflated<T>(
     deflated: &mut Vec<u8>,
     bytes_max: u32,
     take: impl FnOnce(&[u8]) -> T,
 ) -> Result<T, ProtocolError> {
     deflated.extend_from_slice(&END);
-    // Taken out and not borrowed: `take` may come back here.
+    // Taken, not borrowed: `take` may call this function again.
     let mut inflater = INFLATER.take().unwrap_or_else(Inflater::new);
     let outcome = inflater.inflate(deflated, bytes_max).map(|len| take(&inflater.plain[..len]));
     if inflater.plain.len() > RETAINED_BYTES_MAX {
@@ -51,10 +49,10 @@ impl Inflater {
         Self { inflate: Decompress::new(false), plain: Vec::new() }
     }
 
-    /// How long `input` is inflated.
+    /// Returns the inflated length of `input`.
     fn inflate(&mut self, mut input: &[u8], bytes_max: u32) -> Result<usize, ProtocolError> {
         let too_big = ProtocolError::TooBig { message_bytes_max: bytes_max };
-        // With one byte more, what is too long shows.
+        // One more byte shows that a message is too long.
         let room_max = bytes_max as usize + 1;
         let mut len = 0;
         let mut has_ended = false;
@@ -79,9 +77,8 @@ impl Inflater {
             match status {
                 Status::StreamEnd if len == room_max => return Err(too_big),
                 Status::StreamEnd if input.is_empty() => return Ok(len),
-                // A sender may mark its block as the last one, if an empty one
-                // follows (RFC 7692 §7.2.3.4). More than one such would cost us a
-                // reset for every two bytes.
+                // A sender may mark its block as the last one, if an empty block follows (RFC 7692 §7.2.3.4). Each
+                // further one would cost a reset for two bytes.
                 Status::StreamEnd if !has_ended => {
                     has_ended = true;
                     self.inflate.reset(false);
@@ -107,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// What no sender of ours makes: zeros, as small as deflate gets them.
+    /// Zeros, compressed as far as deflate can; no honest sender makes this.
     fn bomb(plain_len: usize) -> Vec<u8> {
         let mut compress = Compress::new(Compression::new(9), false);
         let mut deflated = Vec::with_capacity(plain_len / 500 + 100);

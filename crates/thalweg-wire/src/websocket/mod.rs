@@ -1,14 +1,11 @@
-//! The server's side of the WebSocket protocol (RFC 6455), bytes in and bytes
-//! out: no socket, no clock. The only extension is permessage-deflate (RFC 7692),
-//! without context takeover either way: between messages there is no state.
+//! The server's side of the WebSocket protocol (RFC 6455), bytes in and bytes out: no socket, no clock. The only
+//! extension is permessage-deflate (RFC 7692), without context takeover on either side: messages share no state.
 //!
-//! - [`accept_key`] answers the opening handshake (§4.2.2), [`deflate_offer`] its
-//!   extensions.
-//! - [`Decoder`] turns what a client sends into [`Message`]s (§5, §6.2); a
-//!   [`ProtocolError`] knows the close code to answer with (§7.4.1).
-//! - [`text_header`], [`ping`], [`pong`] and [`close`] write the server's
-//!   frames. They are unmasked (§5.1), so one finished frame serves every
-//!   subscriber: a text frame is its header followed by the shared payload.
+//! - [`accept_key`] answers the opening handshake (§4.2.2), [`deflate_offer`] its extensions.
+//! - [`Decoder`] turns a client's bytes into [`Message`]s (§5, §6.2); a [`ProtocolError`] has the close code to answer
+//!   with (§7.4.1).
+//! - [`text_header`], [`ping`], [`pong`] and [`close`] write the server's frames. They are unmasked (§5.1), and one
+//!   finished frame serves every subscriber: a text frame is its header followed by the shared payload.
 
 mod decoder;
 mod error;

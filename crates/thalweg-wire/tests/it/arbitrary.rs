@@ -1,4 +1,4 @@
-//! Everything the wire can say, made by chance.
+//! Strategies for all messages of the wire.
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_wire::{
@@ -7,18 +7,18 @@ use thalweg_wire::{
 
 pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
-        // A case that failed once becomes a test with a name.
+        // A failing case becomes a named test.
         failure_persistence: None,
         ..ProptestConfig::default()
     }
 }
 
-/// What an [`Envelope`] borrows.
+/// The owned parts of an [`Envelope`].
 #[derive(Debug, Clone)]
 pub(crate) struct Batch {
     pub(crate) topic: Topic,
     pub(crate) epoch: Epoch,
-    /// Of the last event; without events, of the one before the next.
+    /// Offset of the last event; without events, of the event before the next.
     pub(crate) last: Offset,
     pub(crate) before: Before,
     pub(crate) offsets: Vec<Offset>,
@@ -27,7 +27,7 @@ pub(crate) struct Batch {
     names_offsets: bool,
 }
 
-/// What a [`Gap`] borrows.
+/// The owned parts of a [`Gap`].
 #[derive(Debug, Clone)]
 pub(crate) struct Missing {
     pub(crate) topic: Topic,
@@ -77,7 +77,7 @@ pub(crate) fn batch() -> impl Strategy<Value = Batch> {
     let steps = prop_oneof![Just(vec![]), vec(Just(1_u64), 1..20), vec(1..1000_u64, 1..20)];
     (topic(), epoch(), offset(), before(), steps, vec(json(), 20), any::<bool>()).prop_map(
         |(topic, epoch, start, before, steps, events, names_offsets)| {
-            // From the last backwards, so that none exceeds the largest.
+            // Backwards from the last: no offset exceeds the largest.
             let last = start.max(1 + steps.iter().sum::<u64>());
             let mut offset = last + 1;
             let mut offsets: Vec<Offset> = steps
@@ -133,15 +133,14 @@ pub(crate) fn offset() -> impl Strategy<Value = Offset> {
     (0..54_u32, any::<u64>()).prop_map(|(shift, value)| (value & limits::OFFSET_MAX) >> shift)
 }
 
-/// A JSON value as someone may publish it, and without its insignificant
-/// whitespace.
+/// A JSON value as a publisher may send it, and the same without insignificant whitespace.
 pub(crate) fn json() -> impl Strategy<Value = (String, String)> {
     let string = vec(
         prop_oneof![
             4 => r"[ !#-\[\]-~é🐦\u{7f}]{1,6}",
             1 => r#"\\["\\/bfnrt]"#,
             1 => r"\\u0[0-9a-fA-F]{3}",
-            // What HTML or old JavaScript reads otherwise, and its neighbours.
+            // Text that HTML or old JavaScript reads differently, and its neighbours.
             1 => r"</?script>|<!--|[\u{2027}-\u{202a}€]",
         ],
         0..6,

@@ -1,4 +1,4 @@
-//! Frames as clients send them, masked (RFC 6455 §5.2).
+//! Frames of clients, masked (RFC 6455 §5.2).
 
 pub(crate) const FIN: u8 = 0x80;
 pub(crate) const RSV1: u8 = 0x40;
@@ -14,7 +14,6 @@ pub(crate) const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 /// A frame: its first byte and its payload.
 pub(crate) type Frame<'a> = (u8, &'a [u8]);
 
-/// As it is sent.
 pub(crate) fn frame((first, payload): Frame<'_>) -> Vec<u8> {
     let mut frame = vec![first];
     match payload.len() {

@@ -1,5 +1,5 @@
-//! Compressed frames, read by another implementation of deflate than the one
-//! that writes them, and compressed messages of clients.
+//! Compressed frames, read by another deflate implementation than the one that writes them, and compressed messages of
+//! clients.
 
 mod clients;
 mod reader;
@@ -10,15 +10,14 @@ use thalweg_wire::{Before, Close, Envelope, Format, Gap};
 
 use crate::arbitrary::{Batch, Missing, batch, closes, config, missing};
 
-/// What there is compressed and plain.
+/// Formats that exist both plain and compressed.
 const FORMATS: [Format; 3] = [Format::WEBSOCKET, Format::SSE, Format::NDJSON];
 
-/// The format compressed.
 fn compressed(format: Format) -> Format {
     format.compressed().expect("one that can be")
 }
 
-/// Anything that has a frame.
+/// Any message with a frame.
 #[derive(Debug, Clone)]
 enum Message {
     Batch(Batch),
@@ -49,7 +48,7 @@ fn message() -> impl Strategy<Value = Message> {
     ]
 }
 
-/// A server's frame: its first byte and its payload.
+/// Returns the first byte and the payload of a server's frame.
 fn opened(frame: &[u8]) -> (u8, &[u8]) {
     let (len, payload) = match frame[1] {
         126 => (usize::from(u16::from_be_bytes([frame[2], frame[3]])), &frame[4..]),
@@ -62,7 +61,7 @@ fn opened(frame: &[u8]) -> (u8, &[u8]) {
     (frame[0], payload)
 }
 
-/// That `deflated` is `plain` compressed by itself, or `plain`.
+/// Checks that `deflated` is `plain`, compressed alone or unchanged.
 fn check_websocket(deflated: &[u8], plain: &[u8]) -> Result<(), TestCaseError> {
     if deflated == plain {
         return Ok(());
@@ -97,9 +96,9 @@ proptest! {
             for message in &messages {
                 let frame = message.frame(compressed(*plain));
                 let expected = message.frame(*plain);
-                // All of it, as soon as the frame's last byte is there.
+                // The frame's last byte completes the text.
                 prop_assert_eq!(&reader.read(&frame), &expected);
-                // Whoever comes in here reads the same.
+                // A reader that joins at this frame reads the same.
                 prop_assert_eq!(&Reader::raw().read(&frame), &expected);
                 prop_assert!(frame.len() <= expected.len() + 5);
             }
@@ -159,7 +158,7 @@ fn large_frames_are_read_as_well() {
         )
     };
     for len in [1000, 65_000, 70_000, 1_000_000] {
-        // Hardly compressible, repetitive, and the one after the other.
+        // Hardly compressible text, repetitive text, and both in a row.
         let noise: String = (0..len).map(|_| random()).collect();
         let rows: String = (0..len / 10).map(|row| format!("{row:09},")).collect();
         check_large(&noise);

@@ -1,4 +1,4 @@
-//! A forever frame as a browser reads it: scripts in HTML, strings in scripts, JSON in strings.
+//! Reads a forever frame like a browser: scripts in HTML, strings in scripts, JSON in strings.
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_wire::{
@@ -9,15 +9,14 @@ use thalweg_wire::{
 
 use crate::arbitrary::{batch, closes, config, missing};
 
-/// What stands in the quotes of the call in `script`, which stands behind an opening tag.
+/// Returns the text within the quotes of the call in `script`, which follows an opening tag.
 fn quoted(script: &[u8]) -> &str {
     let script = std::str::from_utf8(script).expect("UTF-8");
     let call = script.strip_suffix("</script>\n").expect("the script's end");
     call.strip_prefix("receive('").and_then(|rest| rest.strip_suffix("')")).expect("a call")
 }
 
-/// The string, as JavaScript reads it (ECMA-262 §12.9.4); `None` if it ends before its
-/// last quote.
+/// Reads the string like JavaScript (ECMA-262 §12.9.4); `None` if it ends before its last quote.
 fn string(quoted: &str) -> Option<String> {
     let mut string = String::new();
     let mut rest = quoted.chars();
@@ -38,7 +37,7 @@ fn string(quoted: &str) -> Option<String> {
     Some(string)
 }
 
-/// That the page is handed `json`, and that nothing in it can be read otherwise.
+/// Checks that the page gets `json`, and that the script has a single reading.
 fn check(script: &[u8], json: &[u8]) -> Result<(), TestCaseError> {
     let quoted = quoted(script);
     prop_assert!(!quoted.contains(['<', '\u{2028}', '\u{2029}', '\n', '\r']), "{}", quoted);
@@ -81,7 +80,7 @@ proptest! {
             forever_frame_opening(&nonce, &mut document);
         }
         let document = String::from_utf8(document).expect("UTF-8");
-        // Up to its end a script is no markup at all, if it has no `<`.
+        // A script without `<` has no markup before its end tag.
         let tag = format!("<script nonce=\"{nonce}\">");
         let mut scripts = document.split(&tag).skip(1);
         let function = scripts.next().expect("the function");

@@ -1,5 +1,4 @@
-//! The wire against other implementations of it, its golden vectors, and
-//! itself.
+//! Tests the wire against other implementations, its golden vectors, and itself.
 
 mod arbitrary;
 mod client;

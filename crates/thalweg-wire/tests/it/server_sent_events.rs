@@ -1,4 +1,4 @@
-//! Our event streams, read by a parser made after the standard alone.
+//! Event streams, read by a parser that follows the standard alone.
 
 mod parser;
 
@@ -13,7 +13,7 @@ fn event(kind: &str, data: &str, last_event_id: &str) -> Event {
     Event { kind, data, last_event_id }
 }
 
-/// The parser: `stream` is these events, as (type, data, id).
+/// Checks that the parser reads `stream` as these events: (type, data, id).
 #[track_caller]
 fn check(stream: &str, expected: &[(&str, &str, &str)]) -> Read {
     let expected: Vec<_> = expected.iter().map(|(kind, data, id)| event(kind, data, id)).collect();
@@ -161,7 +161,7 @@ proptest! {
                     sse_ids(cursors, &mut stream);
                     id = next_id;
                     expected.push(event("message", &batch.json(), &id));
-                    // Without an id, it has that of the one before.
+                    // An event without an id has the id of the event before.
                     Format::SSE_MANY.batch(&batch.envelope(), &mut stream);
                     stream.push(b'\n');
                     expected.push(event("message", &batch.json(), &id));

@@ -1,4 +1,4 @@
-//! The golden vectors in `vectors/`, whose README says what each case means.
+//! The golden vectors in `vectors/`, whose README explains each case.
 
 mod commands;
 mod messages;
@@ -13,7 +13,7 @@ use thalweg_wire::{
     topic::TopicError,
 };
 
-/// A file of vectors; a member that no test knows is an error.
+/// Parses a file of vectors; an unknown member is an error.
 fn read<T: DeserializeOwned>(json: &str) -> T {
     serde_json::from_str(json).expect("vectors as README says")
 }
@@ -59,7 +59,7 @@ struct InvalidTopic {
 struct TopicPath {
     path: String,
     topic: String,
-    /// Whether clients write it so.
+    /// Whether clients write the text in this form.
     is_written: bool,
 }
 
@@ -292,7 +292,7 @@ struct Error {
 fn errors() {
     let Errors { errors } = read(include_str!("../../../../vectors/errors.json"));
     let codes: Vec<_> = errors.iter().map(|error| error.code).collect();
-    assert_eq!(codes, ErrorCode::ALL, "every code, in the order of docs/wire.md");
+    assert_eq!(codes, ErrorCode::ALL, "every code, in the order of docs/reference/errors.md");
     for (index, Error { code, status }) in errors.into_iter().enumerate() {
         assert_eq!(code as usize, index);
         assert_eq!(code.status(), status);

@@ -1,15 +1,15 @@
-//! Our codec case by case, and against tungstenite and tokio-websockets.
+//! Tests the codec case by case, and against tungstenite and tokio-websockets.
 
 mod clients;
 mod conformance;
 mod garbage;
-mod heard;
+mod received;
 
 use ::tungstenite::{handshake::derive_accept_key, protocol::Role};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clients::{conversation, message};
-use heard::{Heard, Said, agree, ours, tokio_websockets, tungstenite};
 use proptest::{collection::vec, prelude::*};
+use received::{Received, Said, agree, ours, tokio_websockets, tungstenite};
 use thalweg_wire::websocket::{accept_key, close, ping, pong, text_header};
 
 use crate::arbitrary::config;
@@ -28,19 +28,19 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_a_client_says_is_heard(
+    fn what_a_client_says_is_received(
         said in conversation(),
         frame_len in 1..2000_usize,
         piece_lens in piece_lens(),
     ) {
-        let expected = Heard { messages: said.messages(), refusal: None };
+        let expected = Received { messages: said.messages(), refusal: None };
         for input in [said.by_tungstenite(), said.by_tokio_websockets(frame_len)] {
             prop_assert_eq!(&ours(&input, &piece_lens), &expected);
         }
     }
 
     #[test]
-    fn what_the_server_says_is_heard(
+    fn what_the_server_says_is_received(
         texts in vec(message(), 0..4),
         payload in vec(any::<u8>(), 0..200),
         code in 3000..5000_u16,
@@ -60,16 +60,16 @@ proptest! {
 
         let sent = payload[..payload.len().min(125)].to_vec();
         expected.extend([Said::Ping(sent.clone()), Said::Pong(sent)]);
-        for mut heard in [tungstenite(&frames, Role::Client), tokio_websockets(&frames, Role::Client)] {
-            prop_assert_eq!(heard.refusal, None);
-            let last = heard.messages.pop();
-            prop_assert_eq!(&heard.messages, &expected);
-            let Some(Said::Close(Some(heard_code), heard_reason)) = last else {
+        for mut received in [tungstenite(&frames, Role::Client), tokio_websockets(&frames, Role::Client)] {
+            prop_assert_eq!(received.refusal, None);
+            let last = received.messages.pop();
+            prop_assert_eq!(&received.messages, &expected);
+            let Some(Said::Close(Some(received_code), received_reason)) = last else {
                 return Err(TestCaseError::fail(format!("{last:?} is no close")));
             };
-            prop_assert_eq!(heard_code, code);
-            prop_assert!(reason.starts_with(&heard_reason));
-            prop_assert!(heard_reason.len() >= reason.len().min(120));
+            prop_assert_eq!(received_code, code);
+            prop_assert!(reason.starts_with(&received_reason));
+            prop_assert!(received_reason.len() >= reason.len().min(120));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What holds for everything the wire can say.
+//! Properties of all messages of the wire.
 
 use proptest::{collection::vec, prelude::*};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use thalweg_wire::{
 
 use crate::arbitrary::{batch, config, epoch, json, missing, offset, topic};
 
-/// What looks like JSON and mostly is none.
+/// Texts that look like JSON and mostly are not.
 fn nearly_json() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         "[\\[\\]{}:,\" \n\r\t]",
@@ -135,7 +135,7 @@ proptest! {
                 prop_assert!(is_accepted);
                 prop_assert_eq!(serde_json::from_slice::<Value>(&event).expect("JSON"), value);
             }
-            // A number may be too large for others, never for us.
+            // A number may be too large for serde_json's value, never for the wire.
             Err(error) if error.to_string().contains("out of range") => {}
             Err(_) => prop_assert!(!is_accepted && event.is_empty()),
         }

@@ -1,4 +1,4 @@
-//! Requests, and subscribers that are read when it suits.
+//! Requests, and subscribers that are read on demand.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -10,7 +10,7 @@ use crate::PATIENCE;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// Asks once: status and body.
+/// Sends a request. Returns status and body.
 pub(crate) fn get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     let mut socket = TcpStream::connect_timeout(&address, ANSWER_WITHIN)?;
     socket.set_read_timeout(Some(ANSWER_WITHIN))?;
@@ -38,7 +38,7 @@ impl Publisher {
         Ok(Publisher { socket: BufReader::new(socket), topic: topic.to_owned() })
     }
 
-    /// Publishes these lines; says the status once they are stored.
+    /// Publishes these lines. Returns the status after they are stored.
     pub(crate) fn post(&mut self, lines: &str) -> io::Result<u16> {
         let head = format!(
             "POST /v1/topics/{} HTTP/1.1\r\nHost: localhost\r\n\
@@ -73,7 +73,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Asks, and does not wait for the answer.
+    /// Sends the request without waiting for the response.
     pub(crate) fn open(address: SocketAddr, target: &str) -> io::Result<Subscriber> {
         let mut socket = TcpStream::connect(address)?;
         socket.set_read_timeout(Some(PATIENCE))?;
@@ -87,28 +87,28 @@ impl Subscriber {
         Ok(Subscriber { socket: BufReader::new(socket), line: String::new() })
     }
 
-    /// The next envelope, heartbeats left out.
+    /// Returns the next envelope. It skips heartbeats.
     pub(crate) fn envelope(&mut self) -> io::Result<&str> {
         loop {
             self.line.clear();
             if self.socket.read_line(&mut self.line)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            // Chunks end where envelopes do: what else there is are the head and sizes.
+            // Chunks end with envelopes: all other lines are the head and sizes.
             if self.line.starts_with('{') && !self.line.starts_with("{\"heartbeat\"") {
                 return Ok(self.line.trim_end());
             }
         }
     }
 
-    /// The first envelope with events.
+    /// Returns the first envelope with events.
     pub(crate) fn events(&mut self) -> io::Result<&str> {
         while !self.envelope()?.contains("\"events\":[{") {}
         Ok(self.line.trim_end())
     }
 }
 
-/// An envelope's position.
+/// Returns the position of an envelope.
 pub(crate) fn position(envelope: &str) -> Option<&str> {
     envelope.split_once("\"position\":\"")?.1.split_once('"').map(|(position, _)| position)
 }

@@ -1,5 +1,5 @@
-//! A node that gets a two-hundredth of the CPU while its stream goes on: what it holds, what it says of
-//! itself, and whether its subscriber has everything in the end, or was told of a gap.
+//! A node that gets a two-hundredth of the CPU while its stream continues: its memory, its metrics, and
+//! whether its subscriber has all events in the end, or a gap.
 
 use std::{
     sync::{
@@ -18,15 +18,15 @@ const MAX_HISTORY_BYTES: u64 = 64 << 20;
 const EVENTS_PER_MESSAGE: u64 = 100;
 const MESSAGES_PER_S: u64 = 2000;
 const EVENT_BYTES: usize = 128;
-/// It runs for so long, and stands still for so long.
+/// The node runs for this time, and then stops for the other.
 const RUNS: Duration = Duration::from_millis(5);
 const STANDS: Duration = Duration::from_millis(995);
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(seconds: u64) -> Option<Value> {
     let servers = Servers::start(1)?;
-    let history = MAX_HISTORY_BYTES.to_string();
-    let node = Node::start(&servers, &["--max-history", &history]);
+    let history = format!("limits.history-bytes={MAX_HISTORY_BYTES}");
+    let node = Node::start(&servers, &["--set", &history]);
     let mut subscriber = Subscriber::open(node.address, "/cars").expect("a node");
     subscriber.envelope().expect("a confirmation");
     let (is_over, published) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -56,7 +56,7 @@ pub(crate) fn run(seconds: u64) -> Option<Value> {
         thread::sleep(RUNS);
         take("free", &mut sampled);
     }
-    // What is asked of it while it is throttled takes its own CPU: so it is asked by others.
+    // Requests to the throttled node take its CPU, so other threads send them.
     let throttle = Arc::new(AtomicBool::new(true));
     let mut was_unready = false;
     thread::scope(|scope| {
@@ -121,7 +121,7 @@ fn publish(url: &str, is_over: &AtomicBool, published: &AtomicU64) {
             (sent, number) = (sent + 1, number + EVENTS_PER_MESSAGE);
         }
         if is_last {
-            // Whoever has this has all.
+            // A subscriber with this event has all.
             nats.publish("cars", "{\"n\":0}").expect("NATS");
             nats.settle(0).expect("NATS");
             published.store(number, Relaxed);
@@ -133,7 +133,7 @@ fn publish(url: &str, is_over: &AtomicBool, published: &AtomicU64) {
     }
 }
 
-/// Events, those missing that no gap announced, and gaps.
+/// Returns the number of events, of events that are missing without a gap, and of gaps.
 fn read(subscriber: &mut Subscriber) -> (u64, u64, u64) {
     let (mut received, mut missing, mut gaps, mut last, mut may_jump) = (0, 0, 0, 0, false);
     loop {

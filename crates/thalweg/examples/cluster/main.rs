@@ -1,5 +1,5 @@
-//! What is to be known of several nodes, and is no drive of the lab: who publishes, subscribes and
-//! is disturbed changes while it is measured, and processes are ended in the middle of it.
+//! Measurements of several nodes that no drive of the lab covers: publishers, subscribers and faults change
+//! during a measurement, and processes are killed.
 //!
 //! ```sh
 //! cargo run --release -p thalweg --example cluster -- order    # three nodes, one topic, R3, on disk
@@ -8,11 +8,11 @@
 //! cargo run --release -p thalweg --example cluster -- resume   # the subscribers of a dead node
 //! ```
 //!
-//! Each prints one JSON object with all samples. `THALWEG_BIN` names the binary, if it does not lie
-//! beside `examples`; `THALWEG_NATS_SERVER` the NATS server, if `make nats` has not installed it.
-//! A second word makes it smaller, for a look at whether it works: `order 2`, `topics 10000`.
+//! Each prints one JSON object with all samples. `THALWEG_BIN` names the binary, unless it is beside
+//! `examples`; `THALWEG_NATS_SERVER` the NATS server, unless `make nats` has installed it. A second word
+//! makes the measurement smaller, for a quick check: `order 2`, `topics 10000`.
 //!
-//! - `nodes`: servers of NATS and nodes, which end with this process
+//! - `nodes`: NATS servers and nodes, which end with this process
 //! - `http`: a request, and a subscriber
 //! - `nats`: messages published to NATS, in the form that nodes store
 
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Without a NATS server there is nothing to be measured.
+/// Without a NATS server nothing can be measured.
 fn skipped(why: &str) {
     eprintln!("{why}");
 }

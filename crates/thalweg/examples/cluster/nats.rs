@@ -1,15 +1,15 @@
-//! Messages published to NATS, in the form that nodes store (docs/cluster.md).
+//! Messages published to NATS, in the form that nodes store (docs/how-to/cluster.md).
 
 use std::{
     io::{self, BufRead, BufReader, Write},
     net::TcpStream,
 };
 
-/// Messages without an acknowledgement.
+/// The maximum of messages without an acknowledgement.
 const WINDOW: u64 = 1000;
 const HEADERS: &str = "NATS/1.0\r\nThalweg: 1\r\n\r\n";
 
-/// A connection that publishes, and waits when too much is not acknowledged.
+/// A connection that publishes. It waits if too many messages are not acknowledged.
 pub(crate) struct Nats {
     socket: BufReader<TcpStream>,
     pending: Vec<u8>,
@@ -26,7 +26,8 @@ impl Nats {
         Ok(Nats { socket: BufReader::new(socket), pending: pending.to_vec(), sent: 0, acked: 0 })
     }
 
-    /// Publishes a message of events, a line each without an end, to the subject of a topic.
+    /// Publishes a message of events, one per line without a line break at the end, to the subject of a
+    /// topic.
     pub(crate) fn publish(&mut self, subject: &str, lines: &str) -> io::Result<()> {
         let (head, all) = (HEADERS.len(), HEADERS.len() + lines.len());
         write!(self.pending, "HPUB thalweg.{subject} i {head} {all}\r\n{HEADERS}{lines}\r\n")?;
@@ -34,7 +35,7 @@ impl Nats {
         if self.sent - self.acked >= WINDOW { self.settle(WINDOW / 2) } else { Ok(()) }
     }
 
-    /// Sends all, and waits until at most so many are not acknowledged.
+    /// Sends all, and waits until at most this many messages are not acknowledged.
     pub(crate) fn settle(&mut self, left: u64) -> io::Result<()> {
         self.socket.get_mut().write_all(&self.pending)?;
         self.pending.clear();

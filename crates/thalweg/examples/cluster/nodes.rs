@@ -1,4 +1,4 @@
-//! Nodes on this machine, which end with the value that stands for them.
+//! Nodes on this machine, which end when their value is dropped.
 
 use std::{
     fs,
@@ -14,14 +14,14 @@ use crate::{http, servers::Servers, wait_for};
 /// The stream of all topics.
 const STREAM: &str = "all";
 
-/// A node that runs.
+/// A running node.
 pub(crate) struct Node {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Node {
-    /// Starts one with further arguments, and waits until it is ready.
+    /// Starts a node with further arguments, and waits until it is ready.
     pub(crate) fn start(servers: &Servers, arguments: &[&str]) -> Node {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("a port");
@@ -36,12 +36,12 @@ impl Node {
         node
     }
 
-    /// What `/readyz` answers; 0 is nothing.
+    /// Returns the status of `/readyz`, or 0 without a response.
     pub(crate) fn readiness(&self) -> u16 {
         http::get(self.address, "/readyz").map_or(0, |(status, _)| status)
     }
 
-    /// A number of `/metrics`; `None` if the node does not answer in time.
+    /// Returns a number of `/metrics`, or `None` if the node does not answer in time.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let (_, text) = http::get(self.address, "/metrics").ok()?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -56,7 +56,7 @@ impl Node {
         pages * rustix::param::page_size() as u64
     }
 
-    /// It stands still, or goes on.
+    /// Stops the node, or lets it continue.
     pub(crate) fn freeze(&self, is_frozen: bool) {
         let signal = if is_frozen { Signal::STOP } else { Signal::CONT };
         kill_process(Pid::from_child(&self.child), signal).expect("signal a node");
@@ -65,7 +65,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Both fail only if it has ended already.
+        // Both fail only if the node has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

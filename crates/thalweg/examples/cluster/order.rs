@@ -1,5 +1,5 @@
-//! Three nodes publish to one topic, R3, on disk before it is answered: how fast, and whether all
-//! nodes have all of it, each publisher's in its order, and the same.
+//! Three nodes publish to one topic, R3, on disk before the confirmation: the rate, and whether all nodes
+//! have all events in the same order, and each publisher's in its order.
 
 use std::{
     collections::HashMap,
@@ -16,20 +16,20 @@ use crate::{
     servers::Servers,
 };
 
-/// On each node.
+/// The number of publishers on each node.
 const PUBLISHERS: usize = 4;
-/// In a request.
+/// The number of events in a request.
 const EVENTS: u64 = 256;
 const EVENT_BYTES: usize = 128;
 const TOPIC: &str = "cars";
 
-/// What a subscriber has got.
+/// The events that a subscriber has received.
 #[derive(Debug, Default)]
 struct Got {
     events: u64,
-    /// FNV-1a over publishers and numbers: the same only in the same order.
+    /// FNV-1a over publishers and numbers: it is the same only for the same order.
     order: u64,
-    /// Events that came before one with a smaller number of their publisher, or twice.
+    /// Events that arrived before one with a smaller number of their publisher, or twice.
     out_of_order: u64,
     gaps: u64,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(seconds: u64) -> Option<Value> {
                 assert_eq!(status, 200, "publisher {publisher}");
                 requests.push(begun.elapsed().as_micros() as u64);
             }
-            // The last: its number is told by this.
+            // This is the last event, with a special number.
             let end = format!("{{\"p\":{publisher},\"n\":0}}\n");
             assert_eq!(publishing.post(&end).expect("an answer"), 200);
             requests
@@ -73,7 +73,7 @@ pub(crate) fn run(seconds: u64) -> Option<Value> {
     let is_whole = |got: &Got| got.events == events && got.out_of_order == 0 && got.gaps == 0;
     let is_same = got.iter().all(|it| it.order == got[0].order);
     drop(nodes);
-    // It is needed no more.
+    // The file is not needed any more.
     let _ = fs::remove_file(&conf);
     Some(json!({
         "what": "three nodes publish to one topic, three replicas, sync_interval: always",

@@ -1,5 +1,5 @@
-//! A node dies, and its subscribers resume at the two others: what these read back from the stream,
-//! if they have the history (warm), and if they have just started and have none of it (cold).
+//! A node dies, and its subscribers resume at the two others: the number of backfilled events, if these nodes
+//! have the history (warm), and if they have just started without it (cold).
 
 use std::{
     thread,
@@ -18,12 +18,12 @@ use crate::{
 };
 
 const TOPICS: usize = 45;
-/// What a node that starts cold remembers.
-const COLD_HISTORY: &str = "1s";
+/// The history of a node that starts cold.
+const COLD_HISTORY: &str = "**,history-age=1s";
 
 pub(crate) fn run(subscribers: u64) -> Option<Value> {
     let limit = getrlimit(Resource::Nofile);
-    // The nodes inherit it. If it is not enough, a connection fails and says so.
+    // The nodes inherit the limit. If it is too low, a connection fails with an error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let warm = resume(subscribers as usize, false)?;
     let cold = resume(subscribers as usize, true)?;
@@ -57,9 +57,9 @@ fn resume(count: usize, is_cold: bool) -> Option<Value> {
     drop(dying);
     drop(subscribers);
     if is_cold {
-        // Longer than they remember.
+        // This is longer than their history.
         thread::sleep(Duration::from_secs(3));
-        nodes = (0..2).map(|_| Node::start(&servers, &["--history-age", COLD_HISTORY])).collect();
+        nodes = (0..2).map(|_| Node::start(&servers, &["--topic", COLD_HISTORY])).collect();
     }
     let messages = nodes.iter().map(|it| it.metric("thalweg_nats_messages_total"));
     let messages: Vec<_> = messages.collect();

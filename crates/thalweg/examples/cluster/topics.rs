@@ -1,5 +1,5 @@
-//! A million topics in a stream, of which each of two nodes has a thousand with subscribers: what
-//! the nodes hold, beside their bound.
+//! A million topics in a stream. Each of two nodes has a thousand of them with subscribers: the memory of the
+//! nodes, compared with their bound.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,16 @@ use crate::{http::Subscriber, nats::Nats, nodes::Node, servers::Servers, wait_fo
 
 const MAX_HISTORY_BYTES: u64 = 256 << 20;
 const NODES: usize = 2;
-/// Topics with subscribers, on each node; they come in turn with the others.
+/// The number of topics with subscribers on each node, distributed among the others.
 const SUBSCRIBED: usize = 1000;
 const TOPICS_PER_CONNECTION: usize = 10;
 const EVENT_BYTES: usize = 128;
 
 pub(crate) fn run(topics: u64) -> Option<Value> {
     let servers = Servers::start(1)?;
-    let history = MAX_HISTORY_BYTES.to_string();
+    let history = format!("limits.history-bytes={MAX_HISTORY_BYTES}");
     let nodes: Vec<Node> =
-        (0..NODES).map(|_| Node::start(&servers, &["--max-history", &history])).collect();
+        (0..NODES).map(|_| Node::start(&servers, &["--set", &history])).collect();
     let step = (topics / (NODES * SUBSCRIBED) as u64).max(1);
     let mut subscribers = Vec::new();
     let mut first = 0;
@@ -69,7 +69,7 @@ pub(crate) fn run(topics: u64) -> Option<Value> {
             .then_some(())
     });
     sample(topics, &mut samples);
-    // Each topic with a subscriber has had its event.
+    // Each topic with a subscriber has received its event.
     let mut received = 0;
     for subscriber in &mut subscribers {
         for _ in 0..TOPICS_PER_CONNECTION {

@@ -1,6 +1,6 @@
-//! What measures: a scenario, `continue`, `rerun`.
+//! Commands that measure: a scenario, `continue`, `rerun`.
 
-use super::{OutputArgs, StoreArgs};
+use super::{OUTPUT, OutputArgs, StoreArgs};
 use anyhow::Context;
 use clap::Args;
 use std::net::IpAddr;
@@ -11,142 +11,148 @@ use thalweg_lab::scenario::{Changes, Control, Endpoint, LoadIn, Typed};
 use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
 
-/// What is about programs that the lab starts, and not about an endpoint that runs.
+/// Options that need programs which the lab starts, and have no meaning for a running endpoint.
 const NOT_OF_URL: [&str; 9] =
     ["scenario", "quick", "subject", "against", "no_control", "under", "at", "thalweg", "peers"];
 
-/// A scenario, and what is different about it.
+/// Headings of the help.
+const ENDPOINT: &str = "Endpoint";
+const LOAD: &str = "Load";
+const TIME: &str = "Time";
+const SUBJECTS: &str = "Subjects";
+
+/// A scenario, and changes to it.
 #[derive(Args, Debug)]
 pub(super) struct ScenarioArgs {
-    /// A scenario by name, or a file ending in .toml.
+    /// Name of a scenario, or a file that ends in .toml.
     #[arg(default_value = "quick")]
     scenario: String,
-    /// Measure an endpoint that somebody runs instead of a scenario: ws, wss, http or
-    /// https. Several are compared with the first. Values in its query are not kept.
-    #[arg(long, value_name = "URL", conflicts_with_all = NOT_OF_URL)]
-    url: Vec<String>,
-    /// Send this header to it, as "Name: value"; its value is not kept.
-    #[arg(long, value_name = "HEADER", requires = "url")]
-    header: Vec<String>,
-    /// Offer this WebSocket subprotocol.
-    #[arg(long, value_name = "NAME", requires = "url")]
-    subprotocol: Option<String>,
-    /// Send this text on each WebSocket once it stands, e.g. to subscribe; not kept.
-    #[arg(long, value_name = "TEXT", requires = "url")]
-    send_on_open: Vec<String>,
-    /// Send the lines of this file in turn as messages, at --rate; not kept. {id} in a line
-    /// is filled in and makes it want an answer, {connection} is the connection's number.
-    #[arg(long, value_name = "FILE", requires = "url")]
-    data: Option<PathBuf>,
-    /// A line for each connection, for {token} in URL, headers and messages; not kept.
-    #[arg(long, value_name = "FILE", requires = "url")]
-    tokens: Option<PathBuf>,
-    /// Send messages as binary ones.
-    #[arg(long, requires = "url")]
-    binary: bool,
-    /// Offer compression: permessage-deflate without context takeover, or gzip.
-    #[arg(long, requires = "url")]
-    compress: bool,
-    /// Where an event says when it was made, e.g. data.ts, $.items[0].time or /data/ts:
-    /// seconds to nanoseconds since 1970, or RFC 3339.
-    #[arg(long, value_name = "PATH", requires = "url")]
-    timestamp: Option<String>,
-    /// Trust these authorities besides the machine's (PEM).
-    #[arg(long, value_name = "FILE", requires = "url")]
-    cacert: Option<PathBuf>,
-    /// Take any certificate.
-    #[arg(long, requires = "url")]
-    insecure: bool,
-    /// Have tabs of a browser be the load: of a1 to a5, b, decode, and scenarios like these.
-    /// The system's Chromium, or the one that THALWEG_CHROMIUM names.
-    #[arg(long, value_name = "NAME", conflicts_with = "url")]
-    browser: Option<Browser>,
-    /// Take the scenario's quick form: fewer cells, shorter spans.
+    /// Run the short form of the scenario: fewer cells and shorter spans.
     #[arg(long)]
     quick: bool,
-    /// Time for all cells together, e.g. 10m: each is measured until it is decided, or its
-    /// share is over. A suite shares it out among its scenarios.
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["repeats", "url"])]
-    budget: Option<Duration>,
-    /// Start the subjects of each cell so often instead, whatever they find.
-    #[arg(long, value_name = "N")]
-    repeats: Option<u32>,
-    /// Time measured per sample, e.g. 500ms, 10s or 1m; a number alone is seconds.
-    #[arg(long, alias = "seconds", value_name = "TIME", value_parser = duration)]
-    duration: Option<Duration>,
-    /// Connections in every cell; of several numbers, cells for each.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    connections: Vec<u32>,
-    /// Connections arrive at this rate, in stages, e.g. 100/s or "50/s 10s, 200/s 1m":
-    /// measured is how long each takes from when it was due.
-    #[arg(long, value_name = "RATE", conflicts_with_all = ["stay", "stampede"])]
-    arrivals: Option<String>,
-    /// Connections come and go: each stays about so long, and another comes as it leaves.
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "stampede")]
-    stay: Option<Duration>,
-    /// All connections are lost at once, and come again.
-    #[arg(long, requires = "url")]
-    stampede: bool,
-    /// Events per second and topic, on a schedule set in advance; 0 is as fast as the
-    /// window allows. With --url messages per second on each WebSocket; what comes back with
-    /// a message's id is its answer.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    rate: Vec<u32>,
-    /// Bytes of an event, or of a message that is sent, e.g. 100 or 16KiB.
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_bytes)]
-    size: Vec<usize>,
-    /// Only these transports, e.g. websocket,sse.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    transports: Vec<String>,
-    /// Only these subjects, as the scenario names them.
-    #[arg(long, alias = "subjects", value_name = "LIST", value_delimiter = ',')]
-    subject: Vec<String>,
-    /// Beside each Thalweg measure this other build of it, e.g. target/before/thalweg, and
-    /// compare with that.
-    #[arg(long, value_name = "OLD-BINARY")]
-    against: Option<PathBuf>,
-    /// Without the A/A control: the baseline once more, which shows the noise.
-    #[arg(long, alias = "no-again")]
-    no_control: bool,
-    /// Override any setting in every cell, e.g. topics=10 or window=[1,4].
+    /// Set a value of the scenario in every cell, e.g. topics=10 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Install these peers, or `all`, and measure nothing.
-    #[arg(long, value_name = "PEER", value_delimiter = ',', conflicts_with = "url")]
+    /// Measure this running endpoint (ws, wss, http or https) instead of a scenario. Repeat the flag to
+    /// compare others with the first. Values in the query string are not stored.
+    #[arg(long, value_name = "URL", conflicts_with_all = NOT_OF_URL, help_heading = ENDPOINT)]
+    url: Vec<String>,
+    /// Send this header to the endpoint, as "Name: value". The value is not stored.
+    #[arg(long, value_name = "HEADER", requires = "url", help_heading = ENDPOINT)]
+    header: Vec<String>,
+    /// Offer this WebSocket subprotocol.
+    #[arg(long, value_name = "NAME", requires = "url", help_heading = ENDPOINT)]
+    subprotocol: Option<String>,
+    /// Send this text on each WebSocket after it opens, e.g. to subscribe. It is not stored.
+    #[arg(long, value_name = "TEXT", requires = "url", help_heading = ENDPOINT)]
+    send_on_open: Vec<String>,
+    /// Send the lines of this file as messages, one after the other, at --rate. They are not stored. A line
+    /// with {id} gets an id and expects a reply with it; {connection} is the number of the connection.
+    #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
+    data: Option<PathBuf>,
+    /// Use a line of this file for each connection as {token} in URL, headers and messages. The lines are not
+    /// stored.
+    #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
+    tokens: Option<PathBuf>,
+    /// Send binary WebSocket messages.
+    #[arg(long, requires = "url", help_heading = ENDPOINT)]
+    binary: bool,
+    /// Offer compression: permessage-deflate without context takeover, or gzip.
+    #[arg(long, requires = "url", help_heading = ENDPOINT)]
+    compress: bool,
+    /// Read the creation time of each event from this path, e.g. data.ts, $.items[0].time or /data/ts. The
+    /// time is RFC 3339, or a number of seconds, milli-, micro- or nanoseconds since 1970.
+    #[arg(long, value_name = "PATH", requires = "url", help_heading = ENDPOINT)]
+    timestamp: Option<String>,
+    /// Trust the certificates in this file (PEM), in addition to those of the system.
+    #[arg(long, value_name = "FILE", requires = "url", help_heading = ENDPOINT)]
+    cacert: Option<PathBuf>,
+    /// Accept any certificate.
+    #[arg(long, requires = "url", help_heading = ENDPOINT)]
+    insecure: bool,
+    /// Break all connections at once, and measure how clients reconnect.
+    #[arg(long, requires = "url", help_heading = ENDPOINT)]
+    stampede: bool,
+    /// Open this many connections in every cell. Several numbers, e.g. 100,1000, make a cell for each.
+    #[arg(long, value_name = "N", value_delimiter = ',', help_heading = LOAD)]
+    connections: Vec<u32>,
+    /// Open connections at this rate, in stages, e.g. 100/s or "50/s 10s, 200/s 1m", and measure how long
+    /// each takes, from the time at which it is due.
+    #[arg(long, value_name = "RATE", conflicts_with_all = ["stay", "stampede"], help_heading = LOAD)]
+    arrivals: Option<String>,
+    /// Close each connection after about this time, e.g. 10s, and open another one.
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "stampede", help_heading = LOAD)]
+    stay: Option<Duration>,
+    /// Publish this many events per second and topic, on a fixed schedule; 0 is as fast as the window allows.
+    /// With --url: send this many messages per second on each WebSocket, and measure replies by their id.
+    #[arg(long, value_name = "N", value_delimiter = ',', help_heading = LOAD)]
+    rate: Vec<u32>,
+    /// Publish events, or send messages, of this size, e.g. 100 or 16KiB.
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_bytes, help_heading = LOAD)]
+    size: Vec<usize>,
+    /// Measure only these transports, e.g. websocket,sse.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = LOAD)]
+    transports: Vec<String>,
+    /// Use the tabs of a browser as load generator, in a1 to a5, b, decode and similar scenarios: the system's
+    /// Chromium, or the one that THALWEG_CHROMIUM names.
+    #[arg(long, value_name = "NAME", conflicts_with = "url", help_heading = LOAD)]
+    browser: Option<Browser>,
+    /// Measure each sample for this time, e.g. 500ms, 10s or 1m. A number without unit is in seconds.
+    #[arg(long, alias = "seconds", value_name = "TIME", value_parser = duration, help_heading = TIME)]
+    duration: Option<Duration>,
+    /// Measure all cells in this time, e.g. 10m. Each cell is measured until it is decided, or its share of
+    /// the time is over. A suite divides the time among its scenarios.
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["repeats", "url"])]
+    #[arg(help_heading = TIME)]
+    budget: Option<Duration>,
+    /// Start the subjects of each cell this many times, whether it is decided or not.
+    #[arg(long, value_name = "N", help_heading = TIME)]
+    repeats: Option<u32>,
+    /// Measure only these subjects of the scenario, e.g. limit,thalweg.
+    #[arg(long, alias = "subjects", value_name = "LIST", value_delimiter = ',', help_heading = SUBJECTS)]
+    subject: Vec<String>,
+    /// Compare each Thalweg with this other build, e.g. target/before/thalweg.
+    #[arg(long, value_name = "OLD-BINARY", help_heading = SUBJECTS)]
+    against: Option<PathBuf>,
+    /// Skip the A/A control, which measures the baseline twice to show the noise.
+    #[arg(long, alias = "no-again", help_heading = SUBJECTS)]
+    no_control: bool,
+    /// Install these peers, or `all`, and exit.
+    #[arg(long, value_name = "PEER", value_delimiter = ',', conflicts_with = "url", help_heading = SUBJECTS)]
     install: Vec<String>,
-    /// Run the subjects under a command, e.g. "ip netns exec far".
-    #[arg(long, value_name = "COMMAND", default_value = "")]
+    /// Run the subjects under this command, e.g. "ip netns exec far".
+    #[arg(long, value_name = "COMMAND", default_value = "", hide_default_value = true, help_heading = SUBJECTS)]
     under: String,
-    /// Where the subjects listen; anywhere but on loopback they are told to be open.
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    /// Let the subjects listen on this address. Outside of loopback they accept clients without a token.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", help_heading = SUBJECTS)]
     at: IpAddr,
-    /// Where to leave everything [default: a new folder in the store].
-    #[arg(long, value_name = "DIR")]
+    /// Write the run to this folder [default: a new folder in the store].
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     out: Option<PathBuf>,
     #[command(flatten)]
     context: ContextArgs,
 }
 
-/// A browser that can be the load.
+/// A browser that can generate the load.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Browser {
     Chromium,
 }
 
-/// What every way to measure has.
+/// Options of all commands that measure.
 #[derive(Args, Debug)]
 struct ContextArgs {
-    /// Folders of peers, each with its subject.toml.
-    #[arg(long, value_name = "DIR", default_value = "lab/subjects")]
+    /// Read peers from this folder. Each has a subject.toml.
+    #[arg(long, value_name = "DIR", default_value = "lab/subjects", help_heading = SUBJECTS)]
     peers: Vec<PathBuf>,
-    /// The thalweg binary to measure [default: this one].
-    #[arg(long, value_name = "PATH")]
+    /// Measure this thalweg binary [default: this one].
+    #[arg(long, value_name = "PATH", help_heading = SUBJECTS)]
     thalweg: Option<PathBuf>,
-    /// Count the subjects' system calls behind every measured span; needs perf.
-    #[arg(long)]
+    /// Count the system calls of subjects, in a span after each measured one. This needs perf.
+    #[arg(long, help_heading = SUBJECTS)]
     system_calls: bool,
-    /// Print nothing but errors and the path of the run's folder.
-    #[arg(long, short)]
+    /// Print only errors and the path of the run's folder.
+    #[arg(long, short, help_heading = OUTPUT)]
     quiet: bool,
     #[command(flatten)]
     output: OutputArgs,
@@ -154,23 +160,23 @@ struct ContextArgs {
     store: StoreArgs,
 }
 
-/// A run to repeat.
+/// Run the same plan again, in a new folder.
 #[derive(Args, Debug)]
 pub(super) struct RerunArgs {
-    /// By name, a part of it that no other has, a path, or `last`.
+    /// Name of the run, a unique part of it, a path, or `last`.
     #[arg(default_value = "last")]
     run: String,
-    /// Where to leave everything [default: a new folder in the store].
-    #[arg(long, value_name = "DIR")]
+    /// Write the run to this folder [default: a new folder in the store].
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     out: Option<PathBuf>,
     #[command(flatten)]
     context: ContextArgs,
 }
 
-/// A run to go on with.
+/// Continue an interrupted run, with the same binary on the same machine.
 #[derive(Args, Debug)]
 pub(super) struct ContinueArgs {
-    /// By name, a part of it that no other has, a path, or `last`.
+    /// Name of the run, a unique part of it, a path, or `last`.
     #[arg(default_value = "last")]
     run: String,
     #[command(flatten)]
@@ -181,7 +187,8 @@ impl ContextArgs {
     fn context(self) -> anyhow::Result<RunContext> {
         let program = match self.thalweg {
             Some(program) => program,
-            None => std::env::current_exe().context("this binary's own path is not known")?,
+            None => std::env::current_exe()
+                .context("cannot find the path of this binary; name a binary with --thalweg")?,
         };
         Ok(RunContext {
             program,
@@ -201,7 +208,10 @@ impl ScenarioArgs {
             return Ok(PlanSource::Scenario(self.scenario.clone()));
         }
         if self.transports.len() > 1 {
-            return Err(Misuse("an endpoint is asked for one of --transports".to_owned()).into());
+            return Err(Misuse(
+                "name one transport with --transports when you measure an endpoint".to_owned(),
+            )
+            .into());
         }
         let (data, tokens) = (lines("--data", &self.data)?, lines("--tokens", &self.tokens)?);
         let read = |url: &String| {
@@ -223,7 +233,7 @@ impl ScenarioArgs {
         Ok(PlanSource::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
     }
 
-    /// What `--set` says, and the options that stand for one of its keys.
+    /// Returns the values of `--set`, and those of options for one of its keys.
     fn settings(&self) -> Vec<String> {
         let mut set = self.set.clone();
         let mut add = |key: &str, values: String| {
@@ -244,7 +254,7 @@ impl ScenarioArgs {
     }
 }
 
-/// The lines of a file, without those that are empty.
+/// Reads the lines of a file, without empty ones.
 fn lines(option: &str, path: &Option<PathBuf>) -> anyhow::Result<Option<Vec<String>>> {
     let Some(path) = path else { return Ok(None) };
     let text = std::fs::read_to_string(path)
@@ -252,7 +262,7 @@ fn lines(option: &str, path: &Option<PathBuf>) -> anyhow::Result<Option<Vec<Stri
     Ok(Some(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()))
 }
 
-/// Reads `10s`, and `10` as well.
+/// Parses `10s`, and `10` as seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
@@ -267,7 +277,7 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
     }
     let plan = args.plan()?;
     let set = args.settings();
-    // Of an endpoint, --transports has said what is spoken there.
+    // For an endpoint, the plan has the transport already.
     let transports = if args.url.is_empty() { args.transports } else { Vec::new() };
     let request = RunRequest {
         plan,
@@ -296,13 +306,13 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
     run::run(&request, &args.context.context()?)
 }
 
-/// Goes on with a run that was interrupted.
-pub(super) fn go_on(args: ContinueArgs) -> anyhow::Result<Ended> {
+/// Continues an interrupted run.
+pub(super) fn continue_run(args: ContinueArgs) -> anyhow::Result<Ended> {
     let ContinueArgs { run, context } = args;
     run::go_on(&run, &context.context()?)
 }
 
-/// Runs a plan again.
+/// Runs the plan of a run again.
 pub(super) fn rerun(args: RerunArgs) -> anyhow::Result<Ended> {
     let RerunArgs { run, out, context } = args;
     run::rerun(&run, out.as_deref(), &context.context()?)

@@ -1,4 +1,4 @@
-//! What asks runs that are over.
+//! Commands that read finished runs.
 
 use super::{OutputArgs, StoreArgs};
 use anyhow::Context;
@@ -8,28 +8,30 @@ use std::path::PathBuf;
 use thalweg_lab::report;
 use thalweg_lab::run::{self, Ended, StoredRun};
 
+/// List runs with time, scenario, completeness and one figure.
 #[derive(Args, Debug)]
 pub(super) struct ListArgs {
-    /// Print it as JSON.
+    /// Print the list as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// Which run, and how it is looked at.
+/// A run, and its baseline.
 #[derive(Args, Debug)]
 struct ReadArgs {
-    /// By name, a part of it that no other has, a path, or `last`.
+    /// Name of the run, a unique part of it, a path, or `last`.
     #[arg(default_value = "last")]
     run: String,
-    /// Compare the others with this subject, in every cell that has it.
+    /// Compare other subjects with this one, in every cell that has it.
     #[arg(long, value_name = "SUBJECT")]
     baseline: Option<String>,
     #[command(flatten)]
     store: StoreArgs,
 }
 
+/// Show the table and the settings of a run, and check its conditions.
 #[derive(Args, Debug)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
@@ -38,23 +40,25 @@ pub(super) struct ShowArgs {
     output: OutputArgs,
 }
 
+/// Export a run as HTML, Markdown, CSV, JSON, JUnit XML or costs.
 #[derive(Args, Debug)]
 pub(super) struct ExportArgs {
     #[command(flatten)]
     read: ReadArgs,
-    /// What it shall be.
+    /// Write this format.
     #[arg(long, value_enum)]
     format: Format,
-    /// Where to; `-` is stdout.
+    /// Write to this file; `-` is stdout.
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
 }
 
+/// Copy manifest, plan, summary and samples of a run to another folder, compressed.
 #[derive(Args, Debug)]
 pub(super) struct ArchiveArgs {
-    /// By name, a part of it that no other has, a path, or `last`.
+    /// Name of the run, a unique part of it, a path, or `last`.
     run: String,
-    /// The folder to write to; it holds no run yet.
+    /// Folder to write to. It must not contain a run.
     #[arg(value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
@@ -63,17 +67,17 @@ pub(super) struct ArchiveArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// One self-contained page with charts.
+    /// A self-contained page with charts.
     Html,
     /// The findings and a table for each scenario.
     Markdown,
-    /// A line for each subject of each cell, figures unrounded.
+    /// A line for each subject and cell, with exact figures.
     Csv,
-    /// The whole summary.
+    /// The summary.
     Json,
-    /// For what shows tests.
+    /// JUnit XML, for tools that show test results.
     Junit,
-    /// What connections, messages and bytes cost, as `thalweg plan` counts with it.
+    /// Costs of connections, messages and bytes, for `thalweg plan`.
     Cost,
 }
 
@@ -84,18 +88,20 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
         let readable: Vec<_> = entries.iter().filter_map(|entry| entry.as_ref().ok()).collect();
         return print(&json(&readable)?);
     }
-    let texts: Vec<String> =
-        entries.into_iter().map(|it| it.map_or_else(|it| it, |it| it.text())).collect();
+    let texts: Vec<String> = entries
+        .into_iter()
+        .map(|entry| entry.map_or_else(|error| error, |run| run.text()))
+        .collect();
     if texts.is_empty() {
         run::say(format_args!(
-            "There is no run in {}: `thalweg bench` makes one, --store names another folder.",
+            "There is no run in {}; make one with `thalweg bench`, or name another folder with --store.",
             args.store.store.display()
         ));
     }
     print(&texts.join("\n"))
 }
 
-/// Prints a run's table, and what it was made with.
+/// Prints the table of a run, and its settings.
 pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     let run = read(&args.read)?;
     let output = args.output.options(false);
@@ -110,7 +116,7 @@ pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     Ok(Ended::Complete)
 }
 
-/// Writes a run in another form.
+/// Exports a run.
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
     let run = read(&args.read)?;
     let summary = run.summary();
@@ -126,11 +132,11 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
         return print(&text);
     }
     std::fs::write(&args.out, text)
-        .with_context(|| format!("{} cannot be written", args.out.display()))?;
+        .with_context(|| format!("cannot write {}", args.out.display()))?;
     Ok(Ended::Complete)
 }
 
-/// Keeps a run as the repository does.
+/// Archives a run.
 pub(super) fn archive(args: &ArchiveArgs) -> anyhow::Result<Ended> {
     let run = stored(&args.store, &args.run)?;
     run::archive(&run, &args.to)?;
@@ -145,7 +151,7 @@ fn read(args: &ReadArgs) -> anyhow::Result<StoredRun> {
     Ok(run)
 }
 
-/// Remarks about the files go to stderr: stdout may be read by a program.
+/// Reads a run, and prints remarks about its files to stderr: a program may read stdout.
 fn stored(store: &StoreArgs, run: &str) -> anyhow::Result<StoredRun> {
     let run = StoredRun::read(&store.store().find(run)?)?;
     for remark in &run.remarks {

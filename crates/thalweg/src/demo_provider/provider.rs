@@ -1,4 +1,4 @@
-//! What the provider answers. Pure, but for the date.
+//! Answers the requests of the provider. Pure, except for the date.
 
 use std::{
     collections::BTreeMap,
@@ -13,13 +13,13 @@ use http::{
 use http_body_util::Full;
 use thalweg_match_feed::{Match, Size};
 
-/// The matches, and what was asked for.
+/// The matches, and the counts of requests.
 pub(super) struct Provider {
     seed: u64,
     every: Duration,
     begun: SystemTime,
     games: Vec<Game>,
-    /// The list of all, of a version.
+    /// The newest list of matches, and its version.
     list: Option<(u32, Bytes)>,
     requests: Requests,
 }
@@ -35,16 +35,16 @@ struct Requests {
     all: u64,
     not_modified: u64,
     refused: u64,
-    /// Of matches and the list alone: there are so many.
+    /// Has matches and their list only, whose number is bounded.
     by_path: BTreeMap<String, u64>,
 }
 
-/// What a path names.
+/// A path of the API.
 enum Key {
-    /// A match, from 0.
+    /// The index of a match.
     Match(usize),
     All,
-    /// A match that is not there.
+    /// A match with an id above the number of matches.
     Unknown,
     Bad,
 }
@@ -61,7 +61,7 @@ impl Provider {
         }
     }
 
-    /// The answer to a request that came so long after the start.
+    /// Answers a request that arrives this long after the start.
     pub(super) fn answer<B>(
         &mut self,
         request: &Request<B>,
@@ -69,23 +69,26 @@ impl Provider {
     ) -> Response<Full<Bytes>> {
         let path = request.uri().path();
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return refused(StatusCode::METHOD_NOT_ALLOWED, "there is but GET, and HEAD");
+            return refused(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD");
         }
         if path == "/requests" {
             return json(self.requests.json().into());
         }
         self.requests.all += 1;
         let version = (elapsed.as_nanos() / self.every.as_nanos().max(1)) as u32;
-        let body = match Key::of(path, self.games.len()) {
+        let body = match Key::parse(path, self.games.len()) {
             Key::Match(index) => self.games[index].at(version),
             Key::All => self.list_at(version),
             Key::Unknown => {
                 self.requests.refused += 1;
-                return refused(StatusCode::NOT_IMPLEMENTED, "there is no such match");
+                return refused(
+                    StatusCode::NOT_IMPLEMENTED,
+                    "unknown match; /matchesfeed/all lists the matches",
+                );
             }
             Key::Bad => {
                 self.requests.refused += 1;
-                let message = "a key is matchesfeed/ID/matchcentre, ID being a number";
+                let message = "invalid path; write /matchesfeed/ID/matchcentre with a number as ID";
                 return refused(StatusCode::BAD_REQUEST, message);
             }
         };
@@ -101,7 +104,7 @@ impl Provider {
         let max_age = format!("max-age={}", self.every.as_secs());
         let modified = httpdate::fmt_http_date(made);
         for (name, text) in [(ETAG, tag), (CACHE_CONTROL, max_age), (LAST_MODIFIED, modified)] {
-            // Digits and letters of our own.
+            // These texts are always valid header values.
             response.headers_mut().extend(text.parse().ok().map(|value| (name, value)));
         }
         response
@@ -126,7 +129,7 @@ impl Game {
         Self { game, version: 0, body }
     }
 
-    /// Its document as of a version: nobody may have asked for those in between.
+    /// Returns the document of a version. It skips versions that were not requested.
     fn at(&mut self, version: u32) -> Bytes {
         if version > self.version {
             self.game.advance_by(version - self.version);
@@ -148,13 +151,13 @@ impl Requests {
 }
 
 impl Key {
-    fn of(path: &str, matches: usize) -> Self {
+    fn parse(path: &str, matches: usize) -> Self {
         let Some(key) = path.strip_prefix("/matchesfeed/") else { return Self::Bad };
         if key == "all" {
             return Self::All;
         }
         let id = key.strip_suffix("/matchcentre").filter(|id| {
-            // One way to write each.
+            // Each match has exactly one path.
             !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) && !id.starts_with('0')
         });
         match id.map(|id| id.parse::<usize>()) {
@@ -165,7 +168,7 @@ impl Key {
     }
 }
 
-/// Whether the client has this version (RFC 9110 §13.1): by its tag, or else by its date.
+/// Whether the client has this version (RFC 9110 §13.1), by its tag or otherwise by its date.
 fn is_known(headers: &HeaderMap, tag: &str, made: SystemTime) -> bool {
     if headers.contains_key(IF_NONE_MATCH) {
         let lines = headers.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_version_is_not_sent_it_again() {
+    fn a_known_version_is_answered_304() {
         let mut provider = provider();
         let path = "/matchesfeed/1/matchcentre";
         let (_, headers, _) = ask(&mut provider, path, None, SECOND);

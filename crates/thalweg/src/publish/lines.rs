@@ -6,11 +6,11 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use thalweg_client::text_event;
 
-/// Longest line. Larger than any event that a server is likely to take; without a
-/// limit a file without line breaks would fill the memory.
+/// The longest line. It is larger than any event that a server is likely to accept. Without a limit a file
+/// without line breaks would fill the memory.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// So much goes out together if it is there already.
+/// The size at which a piece is sent, even if more lines are available.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Reads lines.
@@ -20,17 +20,17 @@ pub(super) struct Lines<R> {
 }
 
 impl Lines<Stdin> {
-    pub(super) fn of_stdin() -> Self {
-        Self::of(stdin())
+    pub(super) fn from_stdin() -> Self {
+        Self::new(stdin())
     }
 }
 
 impl<R: Read> Lines<R> {
-    fn of(input: R) -> Self {
+    fn new(input: R) -> Self {
         Self { input: BufReader::with_capacity(PIECE_BYTES, input), number: 0 }
     }
 
-    /// The next line without its end, and its number from 1.
+    /// Returns the next line without its line break, and its number from 1.
     pub(super) fn next(&mut self) -> Option<anyhow::Result<(u64, Bytes)>> {
         self.number += 1;
         let mut line = Vec::new();
@@ -48,7 +48,7 @@ impl<R: Read> Lines<R> {
         Some(Ok((self.number, line.into())))
     }
 
-    /// Whole lines, as NDJSON: all that are there already, or the next one.
+    /// Returns whole lines as NDJSON: all that have been read already, or the next one.
     pub(super) fn piece(&mut self, is_text: bool) -> Option<anyhow::Result<Bytes>> {
         let mut piece = Vec::new();
         loop {
@@ -71,7 +71,7 @@ impl<R: Read> Lines<R> {
 
     fn too_long<T>(&self) -> anyhow::Result<T> {
         let mib = LINE_BYTES_MAX >> 20;
-        bail!("line {} has over {mib} MiB: an event is one line", self.number)
+        bail!("line {} is longer than {mib} MiB; write each event on its own line", self.number)
     }
 }
 
@@ -81,16 +81,16 @@ mod tests {
 
     #[test]
     fn lines_have_numbers_and_no_ends() {
-        let mut lines = Lines::of(&b"1\r\n\n three \nlast"[..]);
+        let mut lines = Lines::new(&b"1\r\n\n three \nlast"[..]);
         let lines: Vec<_> = std::iter::from_fn(|| lines.next()).map(Result::unwrap).collect();
         let expected = [(1, "1"), (2, ""), (3, " three "), (4, "last")];
         assert_eq!(lines, expected.map(|(number, line)| (number, Bytes::from(line))));
     }
 
     #[test]
-    fn a_piece_is_what_is_there() {
+    fn a_piece_has_the_lines_that_are_available() {
         let check = |input: &str, is_text, expected: &[&str]| {
-            let mut lines = Lines::of(input.as_bytes());
+            let mut lines = Lines::new(input.as_bytes());
             let pieces = std::iter::from_fn(|| lines.piece(is_text));
             let pieces: Vec<_> = pieces.map(|piece| piece.unwrap()).collect();
             assert_eq!(
@@ -105,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_none_is_named() {
-        let mut lines = Lines::of(&b"good\n\xff\n"[..]);
-        let said = lines.piece(true).map(|piece| piece.unwrap_err().to_string());
-        assert_eq!(said.as_deref(), Some("line 2 is not UTF-8"));
+    fn an_error_names_the_line_that_is_not_utf_8() {
+        let mut lines = Lines::new(&b"good\n\xff\n"[..]);
+        let error = lines.piece(true).map(|piece| piece.unwrap_err().to_string());
+        assert_eq!(error.as_deref(), Some("line 2 is not UTF-8"));
     }
 }

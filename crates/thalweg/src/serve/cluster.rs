@@ -1,36 +1,34 @@
-//! Servers that share topics through NATS JetStream: what of the settings is about that.
+//! The settings of a cluster: servers that share topics through NATS JetStream.
 
 use std::path::PathBuf;
 
 #[cfg(feature = "nats")]
-use thalweg_core::stream::FeedKind;
-#[cfg(feature = "nats")]
 use thalweg_server::config::StreamConfig;
-use thalweg_server::{backend::Backend, config::Config};
+use thalweg_server::{broker::BrokerService, config::Config};
 
 use super::settings::Settings;
 
-/// Where the streams are that this server shares.
-// Without NATS they are only checked.
+/// The NATS servers of a cluster, and the names of its Thalweg servers.
+// A build without NATS only checks them.
 #[cfg_attr(not(feature = "nats"), expect(dead_code))]
 #[derive(Debug)]
 pub(super) struct Cluster {
-    /// Of NATS, as URLs.
+    /// URLs of the NATS servers.
     servers: Vec<String>,
     credentials: Option<PathBuf>,
     ca_file: Option<PathBuf>,
-    /// This server's name, and those of the ones that run sources and tell the time.
+    /// The names of this server, of the one that runs sources, and of the one that closes windows.
     node: Option<String>,
     source_node: Option<String>,
     time_node: Option<String>,
 }
 
 impl Cluster {
-    /// Those of the settings; `None` if there is no NATS.
+    /// The cluster of the settings; `None` without NATS.
     ///
     /// # Errors
-    /// One sentence about what does not go together.
-    pub(super) fn of(settings: &Settings) -> Result<Option<Self>, String> {
+    /// One sentence about settings that contradict each other.
+    pub(super) fn new(settings: &Settings) -> Result<Option<Self>, String> {
         let Settings {
             nats, nats_credentials, nats_ca, stream, node, source_node, time_node, ..
         } = settings;
@@ -43,12 +41,14 @@ impl Cluster {
                 ("time-node", time_node.is_some()),
             ];
             return match given.into_iter().find(|(_, is_given)| *is_given) {
-                Some((name, _)) => Err(format!("{name} needs nats, the servers of NATS")),
+                Some((name, _)) => Err(format!("{name} needs nats, the URLs of the NATS servers")),
                 None => Ok(None),
             };
         }
         if stream.is_empty() {
-            return Err("nats needs a stream: stream=live=**, for instance, has all topics".into());
+            return Err(
+                "nats needs a stream: --stream live=**, for instance, stores all topics".into()
+            );
         }
         for (name, is_given) in
             [("source-node", source_node.is_some()), ("time-node", time_node.is_some())]
@@ -67,20 +67,20 @@ impl Cluster {
         }))
     }
 
-    /// Leaves the sources to the one server that is named for them: on several each would make its
-    /// own events. And telling the time to the one that is named for that.
+    /// Runs the sources on the server that `source-node` names only, for each server would generate its own events.
+    /// Closes windows on the server that `time-node` names.
     ///
     /// # Errors
-    /// When there are sources and none is named.
+    /// There are sources, and no `source-node`.
     pub(super) fn settle(&self, config: &mut Config) -> Result<(), String> {
         config.tells_time = self.time_node.is_some() && self.time_node == self.node;
         match &self.source_node {
             None if config.sources.is_empty() => Ok(()),
-            None => {
-                Err("with nats every server would run the sources: name the one that does with \
-                         source-node, and each with node"
-                    .into())
-            }
+            None => Err(
+                "with nats, every server would run the sources: choose one with source-node, and \
+                     name each server with node"
+                    .into(),
+            ),
             Some(source_node) => {
                 config.runs_sources = self.node.as_ref() == Some(source_node);
                 Ok(())
@@ -93,22 +93,22 @@ impl Cluster {
     /// # Errors
     /// One sentence with the remedy.
     #[cfg(feature = "nats")]
-    pub(super) fn open(self, config: &Config) -> Result<Box<dyn Backend>, String> {
+    pub(super) fn open(self, config: &Config) -> Result<BrokerService, String> {
         let warm = std::time::Duration::from_micros(config.topic_defaults.history.age_us_max);
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
             pattern: stream.pattern.clone(),
-            has_values: stream.kind == FeedKind::Value,
+            has_values: stream.kind.is_state(),
             replicas: stream.replicas,
             age: stream.age,
             bytes: stream.bytes,
             warm,
         };
-        // Tickets are as safe as the safest stream.
+        // Tickets have as many replicas as the safest stream.
         let replicas = config.streams.iter().map(|stream| stream.replicas).max().unwrap_or(1);
         let tickets = config.access.has_tokens().then_some(thalweg_nats::TicketSettings {
             replicas,
-            life: thalweg_server::backend::TICKET_LIFE,
+            life: thalweg_server::broker::TICKET_LIFE,
         });
         let settings = thalweg_nats::Settings {
             servers: self.servers,
@@ -117,15 +117,15 @@ impl Cluster {
             streams: config.streams.iter().map(stream).collect(),
             tickets,
         };
-        Ok(Box::new(thalweg_nats::open(&settings)?))
+        BrokerService::open(thalweg_nats::open(&settings))
     }
 
-    /// Refuses: what it needs is not in this build.
+    /// Fails, because this build has no NATS.
     ///
     /// # Errors
     /// Always.
     #[cfg(not(feature = "nats"))]
-    pub(super) fn open(self, _: &Config) -> Result<Box<dyn Backend>, String> {
+    pub(super) fn open(self, _: &Config) -> Result<BrokerService, String> {
         Err("this build has no NATS: build it with --features nats".into())
     }
 }

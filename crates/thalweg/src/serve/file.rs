@@ -1,12 +1,16 @@
-//! The settings file: TOML, with the flags' names as keys.
+//! The settings file, and `--set`, which sets keys of it that have no flag.
 
-use std::{fs, ops::Range, path::Path};
+use std::{fs, path::Path};
 
 use clap::Args;
-use thalweg_server::config::closest;
-use toml::de::DeTable;
 
-use super::settings::Settings;
+use super::{
+    document::{self, Mistake, Section, keys_of},
+    limits::{LimitTable, RateTable, TuningTable},
+    settings::Settings,
+    tables::{QueryTable, SourceTable, StreamTable, TopicTable, UpstreamTable},
+    tokens::token_keys,
+};
 
 /// Reads the file.
 ///
@@ -21,45 +25,65 @@ pub(super) fn read(path: &Path) -> Result<Settings, String> {
 /// Reads the text of a file.
 ///
 /// # Errors
-/// One sentence that names the file and the line to blame.
+/// One sentence that names the file, the line and the key.
 pub(super) fn parse(file: &str, text: &str) -> Result<Settings, String> {
-    let at = |span: Option<Range<usize>>, message: &str| {
-        let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
-        let line = 1 + before.matches('\n').count();
+    document::read(text, &sections()).map_err(|Mistake { at, message }| {
+        let line = 1 + text.get(..at).unwrap_or_default().matches('\n').count();
         format!("{file}:{line}: {message}")
-    };
-    let table = DeTable::parse(text).map_err(|error| at(error.span(), error.message()))?;
-    let table = table.get_ref();
-    // Here rather than from serde's words, which would have to be taken apart again.
-    let names = names();
-    let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    if let Some(key) = table.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
-        let name = key.get_ref();
-        // All there are would be no sentence.
-        let meant = if name == "port" { Some("listen") } else { closest(name, &known) };
-        let remedy = match meant {
-            Some(meant) => format!("did you mean {meant:?}?"),
-            None => "thalweg serve --help names those there are".to_owned(),
-        };
-        let message = format!("unknown key {name:?}, {remedy}");
-        return Err(at(Some(key.span()), &message));
-    }
-    toml::from_str(text).map_err(|error| {
-        let span = error.span().unwrap_or_default();
-        let is_in = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
-        let key = table.iter().find(|(_, value)| is_in(value.span()));
-        let message = match key {
-            Some((key, _)) => format!("{}: {}", key.get_ref(), error.message()),
-            None => error.message().to_owned(),
-        };
-        at(error.span(), &message)
     })
 }
 
-/// The keys: all flags that are not hidden, and the tables of topics.
-pub(super) fn names() -> Vec<String> {
+/// Reads what `--set` has: `KEY=VALUE`, the key with the tables that it is in.
+///
+/// # Errors
+/// One sentence that names the key.
+pub(super) fn parse_set(set: &[String]) -> Result<Settings, String> {
+    let flags = flags();
+    let mut text = String::new();
+    for assignment in set {
+        let (key, value) = assignment
+            .split_once('=')
+            .ok_or("--set: write KEY=VALUE, for instance limits.event-bytes=4MiB")?;
+        let key = key.trim();
+        let is_key = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if key.is_empty() || !key.chars().all(is_key) {
+            return Err("--set: write KEY=VALUE, for instance limits.event-bytes=4MiB".to_owned());
+        }
+        let top = key.split('.').next().unwrap_or(key);
+        if flags.iter().any(|flag| flag == top) {
+            return Err(format!("--set: {top} has a flag: write --{top}"));
+        }
+        let line = format!("{key} = {value}\n");
+        let is_toml = !value.contains('\n') && line.parse::<toml::Table>().is_ok();
+        let quoted = toml::Value::String(value.to_owned());
+        text += &if is_toml { line } else { format!("{key} = {quoted}\n") };
+    }
+    document::read(&text, &sections()).map_err(|mistake| format!("--set: {}", mistake.message))
+}
+
+/// The flags that are keys of the file, too.
+fn flags() -> Vec<String> {
     let flags = Settings::augment_args(clap::Command::new("serve"));
     let shown = flags.get_arguments().filter(|flag| !flag.is_hide_set());
-    let names = shown.filter_map(|flag| flag.get_long());
-    names.chain(["topics"]).map(str::to_owned).collect()
+    shown.filter_map(|flag| flag.get_long()).map(str::to_owned).collect()
+}
+
+/// All tables of the file.
+pub(super) fn sections() -> Vec<Section> {
+    let one = |path, keys| Section { path, keys, required: &[], is_list: false };
+    let list = |path, keys, required| Section { path, keys, required, is_list: true };
+    vec![
+        one("", keys_of::<Settings>()),
+        one("limits", keys_of::<LimitTable>()),
+        one("limits.connection-rates", keys_of::<RateTable>()),
+        one("limits.subject-rates", keys_of::<RateTable>()),
+        one("limits.address-rates", keys_of::<RateTable>()),
+        one("tuning", keys_of::<TuningTable>()),
+        list("topic", keys_of::<TopicTable>(), &["pattern"]),
+        list("source", keys_of::<SourceTable>(), &["topic", "kind"]),
+        list("query", keys_of::<QueryTable>(), &["topic", "sql"]),
+        list("upstream", keys_of::<UpstreamTable>(), &["pattern", "url"]),
+        list("stream", keys_of::<StreamTable>(), &["name", "pattern"]),
+        list("token", token_keys(), &["name"]),
+    ]
 }

@@ -1,5 +1,5 @@
-//! Logs on stderr. A line that cannot be written is lost, and nothing else is: not with
-//! stderr closed, not on a full disk, and nobody waits for a pipe that is not read.
+//! Logs on stderr. A line that cannot be written at once is lost: the server neither waits for a slow reader nor fails
+//! if stderr is closed or the disk is full.
 
 use std::io::{self, IsTerminal, Stderr, Write, stderr};
 
@@ -10,7 +10,7 @@ use rustix::{
 
 use super::values::{Level, LogFormat};
 
-/// Logs from now on.
+/// Starts logging.
 pub(super) fn begin(level: Level, format: LogFormat) {
     let level = match level {
         Level::Error => tracing::Level::ERROR,
@@ -25,19 +25,19 @@ pub(super) fn begin(level: Level, format: LogFormat) {
     }
 }
 
-/// Whether stderr is a terminal whose user has not asked for text without colours (<https://no-color.org>).
+/// Whether stderr is a terminal with colours, and `NO_COLOR` is not set (<https://no-color.org>).
 fn is_coloured() -> bool {
     let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let is_capable = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     stderr().is_terminal() && is_wanted && is_capable
 }
 
-/// Takes everything, and writes what can be written at once.
+/// A writer that accepts everything, and writes as much as it can without waiting.
 struct Lossy(Stderr);
 
 impl Write for Lossy {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // So much does not wait where anything can be written (pipe(7)).
+        // A write of this size does not block if the pipe has any room (pipe(7)).
         for piece in bytes.chunks(PIPE_BUF) {
             let mut stderr = self.0.lock();
             let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];

@@ -1,4 +1,4 @@
-//! The pages that were built when this binary was: none, if they were not (`build.rs`).
+//! The pages of this build; none, if they were not built before the binary (`build.rs`).
 
 use bytes::Bytes;
 use thalweg_server::pages::{Page, Pages};

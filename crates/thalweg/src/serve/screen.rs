@@ -1,4 +1,4 @@
-//! What the server says of itself: at start, and to `--check`.
+//! The screens at start and of `--check`.
 
 use std::{
     fmt::Write as _,
@@ -10,8 +10,8 @@ use thalweg_server::config::{Access, Config, SignedBy, SourceConfig, Tls};
 
 use super::values::{bytes_text, time_text};
 
-/// Lines to paste, and who may use them. `address` is where it listens, `admin` where it
-/// does for whoever looks after it.
+/// The first screen: commands to copy, and the rights of clients. `address` is where the server listens, `admin` where
+/// it listens for administrators.
 pub(super) fn first_screen(
     config: &Config,
     address: SocketAddr,
@@ -21,15 +21,10 @@ pub(super) fn first_screen(
     let demo = ["car_live_data", "ticker"].map(|topic| has_source(&config.sources, topic));
     let topic = if demo[0] { "car_live_data" } else { "greetings" };
     let curl = if config.tls == Some(Tls::SelfSigned) { "curl -k" } else { "curl" };
-    let Access { publish_token, subscribe_token, .. } = &config.access;
-    let bearer = |name: &str| format!(" -H \"Authorization: Bearer ${name}\"");
-    let access = &config.access;
-    // Who has tokens with rights of their own has one that will do.
-    let any = access.has_own_rights().then(|| bearer("TOKEN"));
-    let publisher = publish_token.as_ref().map(|_| bearer("THALWEG_PUBLISH_TOKEN"));
-    let publisher = publisher.or(any.clone()).unwrap_or_default();
-    let subscriber = subscribe_token.as_ref().map(|_| bearer("THALWEG_SUBSCRIBE_TOKEN"));
-    let subscriber = subscriber.or(any).unwrap_or_default();
+    let all = config.access.rights_of_all(config.listen);
+    let bearer = |is_open: bool| if is_open { "" } else { " -H \"Authorization: Bearer $TOKEN\"" };
+    let publisher = bearer(all.publish.are_all());
+    let subscriber = bearer(all.subscribe.are_all());
     let subscribe =
         |with: &str, topic: &str| format!("{curl} -N{subscriber} {with} {url}/v1/topics/{topic}");
 
@@ -47,20 +42,28 @@ pub(super) fn first_screen(
             format!("{curl}{publisher} -d '{{\"hello\":\"world\"}}' {url}/v1/topics/greetings"),
         ),
     ]);
-    format!("\n{}\nCtrl-C ends it.\n", aligned(&rows))
+    format!("\n{}\nCtrl-C stops the server.\n", aligned(&rows))
 }
 
-/// Sources that are named; the rest is counted.
+/// Sources that the screen names; it counts the others.
 const SOURCES_SHOWN: usize = 4;
 
-/// A handshake, and a key as good as any (RFC 6455 §4.1).
+/// A handshake with some key (RFC 6455 §4.1).
 const WEBSOCKET: &str = "--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
      -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhhbHdlZyBzYXlzIGhpIQ==' --output -";
 
-/// What would be served.
+/// The screen of `--check`: what the server would do.
 pub(super) fn check_screen(config: &Config) -> String {
-    let Config { shards, topic_defaults, topics, limits, heartbeat, drain_delay, drain, .. } =
-        config;
+    let Config {
+        shards,
+        topic_defaults,
+        topics,
+        limits,
+        heartbeat,
+        shutdown_delay,
+        shutdown_timeout,
+        ..
+    } = config;
     let history = topic_defaults.history;
     let batch = topic_defaults.batch;
     let url = url(config, config.listen);
@@ -72,7 +75,7 @@ pub(super) fn check_screen(config: &Config) -> String {
         (
             "history",
             format!(
-                "of each topic {}, {} events, {}; of all {}; other bounds for {} topics",
+                "{}, {} events and {} per topic; {} in all; {} patterns with other settings",
                 bytes_text(history.bytes_max),
                 history.events_max,
                 time_text(Duration::from_micros(history.age_us_max)),
@@ -102,21 +105,24 @@ pub(super) fn check_screen(config: &Config) -> String {
         (
             "times",
             format!(
-                "heartbeat {}, stall {}, drain-delay {}, drain {}",
+                "heartbeat {}, write-timeout {}, shutdown-delay {}, shutdown-timeout {}",
                 time_text(*heartbeat),
-                time_text(limits.stall),
-                time_text(*drain_delay),
-                time_text(*drain),
+                time_text(limits.write_timeout),
+                time_text(*shutdown_delay),
+                time_text(*shutdown_timeout),
             ),
         ),
-        ("compression", if config.compression { "for whoever asks" } else { "none" }.into()),
+        (
+            "compression",
+            if config.compression { "for clients that support it" } else { "none" }.into(),
+        ),
     ]);
     aligned(&rows)
 }
 
 type Rows = Vec<(&'static str, String)>;
 
-/// Where a browser finds what.
+/// The URLs of the pages.
 fn pages(config: &Config, url: &str) -> String {
     match config.pages.is_empty() {
         true => "none in this build: make run builds them".into(),
@@ -124,18 +130,14 @@ fn pages(config: &Config, url: &str) -> String {
     }
 }
 
-/// Where metrics are, and for whom.
+/// The URL of the metrics, and who may see them.
 fn metrics(config: &Config, url: &str, admin: Option<SocketAddr>) -> String {
     let access = &config.access;
-    let has_token = access.has_tokens();
     match admin {
         Some(admin) => format!("http://{admin}/metrics"),
-        None if access.lets_everybody_inspect(config.listen) => format!("{url}/metrics"),
-        None if access.has_own_rights() => {
-            format!("{url}/metrics, with a token that may inspect **")
-        }
-        None if has_token => format!("{url}/metrics, with the inspect or the publish token"),
-        None => "for nobody: see --inspect-token and --admin-listen".into(),
+        None if access.rights_of_all(config.listen).inspect.are_all() => format!("{url}/metrics"),
+        None if access.has_tokens() => format!("{url}/metrics, with a token that has inspect=**"),
+        None => "for nobody: see --admin-listen, and inspect of --token".into(),
     }
 }
 
@@ -155,17 +157,19 @@ fn about(config: &Config) -> Rows {
     }
     if !config.upstreams.is_empty() {
         let shown = config.upstreams.iter().take(SOURCES_SHOWN);
-        let upstreams: Vec<_> = shown.map(|it| format!("{} ({})", it.pattern, it.url)).collect();
+        let upstreams: Vec<_> =
+            shown.map(|upstream| format!("{} ({})", upstream.pattern, upstream.url)).collect();
         rows.push(("upstreams", upstreams.join(", ")));
     }
     if !config.streams.is_empty() {
         let shown = config.streams.iter().take(SOURCES_SHOWN);
-        let streams: Vec<_> = shown.map(|it| format!("{} ({})", it.name, it.pattern)).collect();
+        let streams: Vec<_> =
+            shown.map(|stream| format!("{} ({})", stream.name, stream.pattern)).collect();
         rows.push(("streams", format!("{}, shared through NATS", streams.join(", "))));
     }
     if let Some(runs) = &config.runs {
-        let yet = if runs.exists() { "" } else { ", which is not there yet" };
-        rows.push(("runs", format!("of {}{yet}, at /runs", runs.display())));
+        let missing = if runs.exists() { "" } else { ", which does not exist yet" };
+        rows.push(("runs", format!("{}{missing}, at /runs", runs.display())));
     }
     rows.push(("access", access(config)));
     let origins = &config.access.origins;
@@ -175,34 +179,42 @@ fn about(config: &Config) -> Rows {
     }
     match &config.tls {
         Some(Tls::SelfSigned) => {
-            rows.push(("TLS", "a certificate made at start: browsers warn of it".into()));
+            rows.push(("TLS", "a certificate made at start: browsers show a warning".into()));
         }
         Some(Tls::Files { cert, .. }) => {
-            rows.push(("TLS", format!("{}: ask by a name that it holds", cert.display())));
+            rows.push(("TLS", format!("{}: connect with one of its names", cert.display())));
         }
         None => {}
     }
     rows
 }
 
+/// The rights of clients.
 fn access(config: &Config) -> String {
-    let Access { publish_token, subscribe_token, .. } = &config.access;
-    let everybody = match config.listen.ip().to_canonical().is_loopback() {
+    let access = &config.access;
+    let is_loopback = config.listen.ip().to_canonical().is_loopback();
+    let everybody = match is_loopback && !access.is_behind_proxy() {
         true => "everybody on this machine",
-        false => "everybody who reaches it",
+        false => "everybody",
     };
-    if config.access.has_own_rights() {
-        return own_rights(&config.access);
-    }
-    match (publish_token, subscribe_token) {
-        (Some(_), Some(_)) => "publishing needs the publish token, subscribing either one".into(),
-        (Some(_), None) => format!("publishing needs the token; {everybody} may subscribe"),
-        _ => format!("{everybody} may publish and subscribe"),
-    }
+    let all = access.rights_of_all(config.listen);
+    let rights = [
+        ("subscribe", "subscribe to some topics", &all.subscribe),
+        ("publish", "publish to some topics", &all.publish),
+        ("inspect", "inspect some topics", &all.inspect),
+    ];
+    // Without the token everybody, the row of the metrics says it.
+    let shown = if access.everybody.is_some() { 3 } else { 2 };
+    let shown = rights.into_iter().take(shown).filter(|(.., topics)| !topics.are_none());
+    let may = shown.map(|(all, some, topics)| if topics.are_all() { all } else { some });
+    let may: Vec<&str> = may.chain(all.admin.then_some("end connections")).collect();
+    let open = (!may.is_empty()).then(|| format!("{everybody} may {}", may.join(" and ")));
+    let parts: Vec<String> = open.into_iter().chain(tokens(access)).collect();
+    if parts.is_empty() { "nobody: see --token".into() } else { parts.join("; ") }
 }
 
-/// Which tokens have rights of their own.
-fn own_rights(access: &Access) -> String {
+/// The tokens that clients may present.
+fn tokens(access: &Access) -> Vec<String> {
     let mut tokens: Vec<String> =
         access.tokens.iter().map(|token| format!("token {}", token.name)).collect();
     if let Some(SignedBy { keys, url, expected }) = &access.signed {
@@ -221,14 +233,14 @@ fn own_rights(access: &Access) -> String {
         }
         tokens.push(signed);
     }
-    format!("by rights of {}", tokens.join("; "))
+    tokens
 }
 
 fn has_source(sources: &[SourceConfig], topic: &str) -> bool {
     sources.iter().any(|source| source.topic.as_str() == topic)
 }
 
-/// Where it is asked from this machine.
+/// The URL of the server on this machine.
 fn url(config: &Config, mut address: SocketAddr) -> String {
     match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
@@ -238,7 +250,7 @@ fn url(config: &Config, mut address: SocketAddr) -> String {
     format!("{}://{address}", scheme(config))
 }
 
-/// How it is asked.
+/// The scheme of the server's URL.
 pub(super) fn scheme(config: &Config) -> &'static str {
     if config.tls.is_some() { "https" } else { "http" }
 }
@@ -246,9 +258,9 @@ pub(super) fn scheme(config: &Config) -> &'static str {
 fn aligned(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 2;
     let mut text = String::new();
-    for (name, what) in rows {
+    for (name, value) in rows {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{}", format!("{name:width$}{what}").trim_end());
+        let _ = writeln!(text, "{}", format!("{name:width$}{value}").trim_end());
     }
     text
 }

@@ -1,4 +1,4 @@
-//! What a user sees who sets something, rightly or wrongly.
+//! Settings that a user writes, and the answers to mistakes.
 
 use std::time::Duration;
 
@@ -10,7 +10,10 @@ use thalweg_server::{
     pages::{Page, Pages},
 };
 
-use super::{ServeArgs, cluster::Cluster, config::config, file, screen, settings::Settings};
+use super::{
+    ServeArgs, cluster::Cluster, config::config, explain, file, merge::Over as _, renamed, screen,
+    settings::Settings,
+};
 
 #[derive(Debug, Parser)]
 #[command(name = "thalweg serve", term_width = 100)]
@@ -21,7 +24,10 @@ struct Line {
 
 fn line(text: &str) -> Result<Settings, clap::Error> {
     let words = ["serve"].into_iter().chain(text.split_whitespace());
-    Line::try_parse_from(words).map(|line| line.args.settings)
+    let settings = Line::try_parse_from(words).map(|line| line.args.settings).map_err(explain)?;
+    let error = |error| clap::Error::raw(clap::error::ErrorKind::ValueValidation, error);
+    let set = file::parse_set(&settings.set).map_err(error)?;
+    Ok(settings.over(set))
 }
 
 fn read(text: &str) -> Result<Settings, String> {
@@ -34,17 +40,13 @@ fn clash(flags: &str) -> String {
 }
 
 #[test]
-fn help_is_short_or_long() {
-    insta::assert_snapshot!("short_help", Line::command().render_help());
-    insta::assert_snapshot!("long_help", Line::command().render_long_help());
-}
-
-#[test]
-fn help_shows_no_token() {
-    let command = Line::command();
-    for token in ["publish_token", "subscribe_token", "inspect_token"] {
-        let flag = command.get_arguments().find(|flag| flag.get_id() == token).unwrap();
-        assert!(flag.is_hide_env_values_set(), "{token}");
+fn a_mount_hides_no_path_of_the_server() {
+    for path in ["", "/", "/v1", "/v1/topics", "echo", "/echo/"] {
+        let refused = clash(&format!("--echo-path={path}"));
+        assert!(refused.starts_with("echo-path: ") && refused.ends_with("use one like /echo"));
+    }
+    for path in ["/echo", "/v1x"] {
+        assert!(config(line(&format!("--echo-path={path}")).unwrap()).is_ok());
     }
 }
 
@@ -52,42 +54,198 @@ fn help_shows_no_token() {
 fn mistakes_in_a_file_are_answered_with_the_line_and_the_nearest_name() {
     let refusal = |text: &str| read(&format!("# mine\n\n{text}\n")).unwrap_err();
     let refusals = [
-        refusal("histroy-bytes = \"8MiB\""),
-        refusal("history_bytes = \"8MiB\""),
+        refusal("heartbaet = \"8s\""),
+        refusal("tls_cert = \"a.pem\""),
         refusal("[access]\nopen = true"),
         refusal("echo-path = \"/echo\""),
-        refusal("history-bytes = \"8MB\""),
+        refusal("set = [\"a=b\"]"),
         refusal("heartbeat = 25"),
         refusal("heartbeat = 2.5"),
         refusal("heartbeat = \"5ms\""),
         refusal("heartbeat = true"),
         refusal("shards = 0"),
         refusal("shards = -1"),
-        refusal("max-event = \"1GiB\""),
         refusal("listen = \"server:8080\""),
         refusal("log = \"inform\""),
-        refusal("open = \"yes\""),
-        refusal("source = [\n  \"cars=cars\",\n  \"cars\",\n]"),
+        refusal("demo = \"yes\""),
+        refusal("[limits]\nevent-byte = \"1MiB\""),
+        refusal("[limits]\nevent-bytes = \"8MB\""),
+        refusal("[limits]\nevent-bytes = \"1GiB\""),
+        refusal("[limits]\nconnection-rates = \"commands=1\""),
+        refusal("[limits.connection-rates]\ncommand = 1"),
+        refusal("[limits.address-rates]\nbytes = 0"),
+        refusal("limits.topics = 0"),
+        refusal("tuning = true"),
+        refusal("source = [\n  \"cars=cars\",\n]"),
         refusal("source = \"cars=cars\""),
         refusal("topic = [\"orders,flsh=5ms\"]"),
-        refusal("topic = [\"a//b\"]"),
-        refusal("topic = [\"a/**/b\"]"),
-        refusal("topic = [\"a/*,kind=valu\"]"),
-        refusal("open = true\nopen = true"),
-        refusal("open = "),
-        refusal("open"),
+        refusal("[[topic]]\npattern = \"a\"\nflsh = \"5ms\""),
+        refusal("[[topic]]\npattern = \"a\"\nflush = 5"),
+        refusal("[[topic]]\nflush = \"5ms\""),
+        refusal("[[topic]]\npattern = \"a//b\""),
+        refusal("[[topic]]\npattern = \"a/**/b\""),
+        refusal("[[topic]]\npattern = \"a\"\n[[topic]]\npattern = \"a/*\"\nkind = \"valu\""),
+        refusal("[topic]\npattern = \"a\""),
+        refusal("[[upstream]]\npattern = \"a\"\nurl = \"ftp://h/\""),
+        refusal("[[upstream]]\npattern = \"a\"\nurl = \"http://h/\"\nleast = \"1s\""),
+        refusal("[[token]]\nname = \"a\"\nsecret = 1234"),
+        refusal("[[token]]\nname = \"a\"\nsecret = [\"s3cret\"]"),
+        refusal("token = [\"a=s3cret,subscribe=b\"]"),
+        refusal("jwt-secret = 1234"),
+        refusal("jwt-key = \"s3cret\""),
+        refusal("nats = \"nats://u:s3cret@h\""),
+        refusal("[[upstream]]\npattern = \"a\"\nurl = \"http://u:s3cret@h/\""),
+        refusal("tls-cert = 1"),
+        refusal("demo = true\ndemo = true"),
+        refusal("demo = "),
+        refusal("demo"),
     ];
+    let refusals = refusals.join("\n");
+    assert!(!refusals.contains("s3cret") && !refusals.contains("1234"), "{refusals}");
+    insta::assert_snapshot!(refusals);
+}
+
+/// Each old name, as a flag and as a key of the file.
+#[test]
+fn old_names_are_refused_with_the_new_one() {
+    let mut refusals = Vec::new();
+    for name in renamed::old_names() {
+        let value = if name == "topics" { "{ }" } else { "\"x\"" };
+        let in_file = match file::sections()[0].keys.contains(&name) {
+            // It has lost its flag only.
+            true => "(the same)".to_owned(),
+            false => read(&format!("{name} = {value}")).unwrap_err(),
+        };
+        let by_flag = line(&format!("--{name} x")).unwrap_err().to_string();
+        refusals.push(format!("{}\n  {in_file}", by_flag.trim_end()));
+    }
+    refusals.push(clash_of_variables("THALWEG_PUBLISH_TOKEN"));
+    insta::assert_snapshot!(refusals.join("\n"));
+    assert!(renamed::check_variables(|_| false).is_ok());
+}
+
+fn clash_of_variables(set: &str) -> String {
+    renamed::check_variables(|name| name == set).unwrap_err()
+}
+
+#[test]
+fn keys_without_a_flag_are_set_one_by_one() {
+    let file = "[limits]\nconnections = 5\nevent-bytes = \"2MiB\"\n[tuning]\nread-slice = \"2ms\"";
+    let flags = "--set limits.event-bytes=3MiB --set limits.address-rates.commands=7 --set existing-topics-only=true \
+                 --set websocket-protocols=[\"a\",\"b\"] --set jwt-leeway=0";
+    let merged = config(line(flags).unwrap().over(read(file).unwrap())).unwrap();
+    let limits = &merged.limits;
+    assert_eq!((limits.connections, limits.event_bytes), (5, 3 << 20));
+    assert_eq!(limits.rates_of_address.commands.per_s, 7);
+    assert_eq!(limits.read_slice, Duration::from_millis(2));
+    assert_eq!(merged.websocket_protocols, ["a", "b"]);
+    assert_eq!(merged.subscribe, thalweg_server::config::Subscribing::Existing);
+    let refusals = [
+        "--set limits.event-bytes",
+        "--set limits.event-byts=1MiB",
+        "--set limits.event-bytes=1GiB",
+        "--set limits.topics=many",
+        "--set limits.topics=1 --set limits.topics=2",
+        "--set listen=:80",
+        "--set token=x",
+        "--set =1",
+        "--set limits=1",
+        "--set max-event=1MiB",
+    ];
+    let refusals = refusals.map(|flags| line(flags).unwrap_err().to_string().trim_end().to_owned());
+    insta::assert_snapshot!(refusals.join("\n"));
+}
+
+#[test]
+fn the_short_form_of_a_table_is_the_table() {
+    let text = |settings: Settings| format!("{:#?}", config(settings).unwrap());
+    for (flag, file) in [
+        (
+            "--topic orders/*,kind=log,flush=5ms,columns=a:int,batch-events=7,batch-bytes=1KiB,history-bytes=1MiB,\
+             history-events=9,history-age=1h",
+            "[[topic]]\npattern = \"orders/*\"\nkind = \"log\"\nflush = \"5ms\"\ncolumns = [\"a:int\"]\n\
+             batch-events = 7\nbatch-bytes = 1024\nhistory-bytes = \"1MiB\"\nhistory-events = 9\n\
+             history-age = \"1h\"",
+        ),
+        (
+            "--source a%3Db=cars,cars=7,interval=50ms,when=subscribed,seed=3",
+            "[[source]]\ntopic = \"a=b\"\nkind = \"cars\"\ncars = 7\ninterval = \"50ms\"\n\
+             when = \"subscribed\"\nseed = 3",
+        ),
+        (
+            "--source a=constant,batch=2,shape=columns,start=18446744073709551615 --source b=dummy,size=1KiB \
+             --source c=runner,ack=d",
+            "[[source]]\ntopic = \"a\"\nkind = \"constant\"\nbatch = 2\nshape = \"columns\"\n\
+             start = \"18446744073709551615\"\n[[source]]\ntopic = \"b\"\nkind = \"dummy\"\n\
+             size = \"1KiB\"\n[[source]]\ntopic = \"c\"\nkind = \"runner\"\nack = \"d\"",
+        ),
+        ("--query a%3Db=SELECT", "[[query]]\ntopic = \"a=b\"\nsql = \"SELECT\""),
+        (
+            "--upstream a=b/*=http://h/{topic}?x=http://y,max-age=2s,min-interval=1s,max-interval=1m,timeout=3s,\
+             in-flight=3,max-body=2KiB,linger=0,remember=4s",
+            "[[upstream]]\npattern = \"a=b/*\"\nurl = \"http://h/{topic}?x=http://y\"\nmax-age = \"2s\"\n\
+             min-interval = \"1s\"\nmax-interval = \"1m\"\ntimeout = \"3s\"\nin-flight = 3\n\
+             max-body = \"2KiB\"\nlinger = \"0\"\nremember = \"4s\"",
+        ),
+        (
+            "--stream live=live/**,replicas=1,age=10m,bytes=1GiB --stream scores=scores/**,kind=value",
+            "[[stream]]\nname = \"live\"\npattern = \"live/**\"\nreplicas = 1\nage = \"10m\"\n\
+             bytes = \"1GiB\"\n[[stream]]\nname = \"scores\"\npattern = \"scores/**\"\nkind = \"value\"",
+        ),
+        (
+            "--token dash=s3cret,subscribe=cars,inspect=**,admin=true --token everybody,publish=in",
+            "[[token]]\nname = \"dash\"\nsecret = \"s3cret\"\nsubscribe = [\"cars\"]\ninspect = [\"**\"]\n\
+             admin = true\n[[token]]\nname = \"everybody\"\npublish = [\"in\"]",
+        ),
+    ] {
+        assert_eq!(text(line(flag).unwrap()), text(read(file).unwrap()), "{flag}");
+    }
+}
+
+#[test]
+fn mistakes_in_a_short_form_are_answered_with_the_nearest_name() {
+    let refusals = [
+        "--topic a,flsh=5ms",
+        "--topic a,flush",
+        "--topic a,history-bytes=8MB",
+        "--topic a//b",
+        "--topic a,kind=valu",
+        "--topic a,kind=value,columns=b:int",
+        "--topic a,pattern=b",
+        "--source cars",
+        "--source cars=cars,cars=many",
+        "--source cars=cars,intervall=1s",
+        "--source cars=cars,interval=0",
+        "--query SELECT",
+        "--query a%2Fb=SELECT",
+        "--upstream a/**",
+        "--upstream a/**x=http://h/{topic}",
+        "--upstream a/**=http://h/",
+        "--upstream a/**=http://h/{topic},max-ages=1s",
+        "--upstream a/**=http://h/{topic},least=1s",
+        "--upstream a/**=http://h/{topic},min-interval=9s,max-interval=1s",
+        "--upstream a/**=http://h/{topic},timeout=0",
+        "--stream live",
+        "--stream live=a//b",
+        "--stream live=**,replicas=2",
+        "--stream live=**,kind=value,age=1h",
+        "--stream live=**,kind=other",
+        "--stream live=**,replica=3",
+    ];
+    let refusals = refusals.map(|flags| {
+        let refusal = line(flags).unwrap_err().to_string();
+        refusal.lines().next().unwrap_or_default().to_owned()
+    });
     insta::assert_snapshot!(refusals.join("\n"));
 }
 
 #[test]
 fn a_file_refuses_a_value_with_the_words_of_the_flag() {
     for (name, value) in [
-        ("history-bytes", "8MB"),
         ("heartbeat", "5ms"),
+        ("write-timeout", "1d"),
         ("shards", "0"),
         ("shards", "257"),
-        ("max-head", "1KiB"),
         ("listen", "8080"),
         ("log", "inform"),
         ("log-format", "xml"),
@@ -101,24 +259,28 @@ fn a_file_refuses_a_value_with_the_words_of_the_flag() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn settings_that_contradict_each_other_are_refused() {
     let refusals = [
         clash("--tls-cert a.pem"),
         clash("--tls-key a.pem"),
         clash("--tls-self-signed --tls-cert a.pem --tls-key b.pem"),
-        clash("--max-event 2MiB --max-history 1MiB"),
-        clash("--max-event 2MiB --max-unfinished 2MiB"),
-        clash("--publish-token @/no/such/file"),
-        clash("--connection-rates handshakes=1"),
+        clash("--set limits.event-bytes=2MiB --set limits.history-bytes=1MiB"),
+        clash("--set limits.event-bytes=2MiB --set limits.unfinished-bytes=2MiB"),
+        clash("--set limits.connection-rates.handshakes=1"),
+        clash("--token a=@/no/such/file,subscribe=b"),
+        clash("--token everybody,subscribe=a --token everybody,publish=b"),
+        clash("--topic **,flush=1s --topic **,history-events=5"),
+        clash("--upstream a=http://h/ --upstream a=http://i/"),
+        clash("--stream a=b --stream a=c"),
     ];
     insta::assert_snapshot!(refusals.join("\n"));
 }
 
 #[test]
-fn what_of_a_cluster_does_not_go_together_is_refused() {
+fn settings_of_a_cluster_that_contradict_each_other_are_refused() {
     let cluster = |flags: &str| {
         let settings = line(flags).unwrap();
-        let cluster = Cluster::of(&settings)?;
+        let cluster = Cluster::new(&settings)?;
         let mut made = config(settings)?;
         cluster.map_or(Ok(()), |cluster| cluster.settle(&mut made))?;
         Ok::<_, String>(made)
@@ -133,6 +295,8 @@ fn what_of_a_cluster_does_not_go_together_is_refused() {
         "--nats nats://a --stream live=** --time-node a",
         "--nats nats://a --stream live=** --source cars=cars",
         "--nats nats://a --stream live=a/** --topic */b,kind=value",
+        "--nats nats://a --stream live=a/** --topic **,kind=value",
+        "--set nats-ca=ca.pem",
     ];
     insta::assert_snapshot!(refusals.map(|flags| cluster(flags).unwrap_err()).join("\n"));
     let sources = |node: &str| {
@@ -146,29 +310,33 @@ fn what_of_a_cluster_does_not_go_together_is_refused() {
 
 #[test]
 fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
-    let file = "heartbeat = \"7s\"\nflush = \"3ms\"\nopen = true\nmax-connections = 50\n\
-                source = [\"a=cars\", \"b=dummy\"]\ntopic = [\"t,flush=9ms\"]\n\
-                publish-token = \"of the file\"";
+    let file = "heartbeat = \"7s\"\nwrite-timeout = \"3s\"\ndemo = true\n[limits]\nconnections = 50\n\
+                [[source]]\ntopic = \"a\"\nkind = \"cars\"\n\
+                [[topic]]\npattern = \"t\"\nflush = \"9ms\"\n\
+                [[token]]\nname = \"a\"\nsecret = \"of the file\"\npublish = [\"**\"]";
     let flags = line("--heartbeat 9s --source c=cars --compression").unwrap();
     let merged = config(flags.over(read(file).unwrap())).unwrap();
     assert_eq!(merged.heartbeat, Duration::from_secs(9));
-    assert_eq!(merged.topic_defaults.batch.flush_us, 3_000);
-    assert_eq!(merged.drain, Config::default().drain);
-    assert!(merged.access.open && merged.compression);
+    assert_eq!(merged.limits.write_timeout, Duration::from_secs(3));
+    assert_eq!(merged.shutdown_timeout, Config::default().shutdown_timeout);
+    assert!(merged.compression && !merged.queries.is_empty());
     let sources: Vec<_> = merged.sources.iter().map(|source| source.topic.as_str()).collect();
-    assert_eq!(sources, ["c"]);
+    assert!(sources.contains(&"c") && !sources.contains(&"a"), "{sources:?}");
     assert_eq!(merged.topics[0].1.batch.flush_us, 9_000);
-    assert_eq!(merged.access.publish_token.unwrap().as_bytes(), b"of the file");
+    assert_eq!(merged.access.tokens[0].secret.as_bytes(), b"of the file");
     let limits = merged.limits;
     assert_eq!((limits.connections, limits.of_one_address()), (50, 100));
 }
 
+/// The order of the flags does not matter.
 #[test]
-fn a_topics_bounds_are_those_of_all_topics_where_it_has_none() {
-    // In whatever order.
-    let made = config(line("--topic t,flush=9ms --history-events 7").unwrap()).unwrap();
-    assert_eq!(made.topics[0].1.history.events_max, 7);
-    assert_eq!(made.topics[0].1.batch.flush_us, 9_000);
+fn a_topic_has_the_bounds_of_all_topics_where_it_has_none() {
+    let flags = "--topic **,history-events=7,kind=value --topic t,flush=9ms";
+    let made = config(line(flags).unwrap()).unwrap();
+    let (pattern, topic) = &made.topics[0];
+    assert_eq!((pattern.as_str(), made.topics.len()), ("t", 1));
+    assert_eq!((topic.history.events_max, topic.batch.flush_us), (7, 9_000));
+    assert!(!topic.kind.is_state() && made.topic_defaults.kind.is_state());
 }
 
 /// A JWK (RFC 8037, appendix A.2).
@@ -177,8 +345,7 @@ const PUBLIC_KEY: &str =
 
 #[test]
 fn tokens_have_rights_of_their_own() {
-    let flags =
-        "--token dash=s3cret,subscribe=cars/**,inspect=**,admin=true --everybody publish=in/*";
+    let flags = "--token dash=s3cret,subscribe=cars/**,inspect=**,admin=true --token everybody,publish=in/*";
     let made = config(line(flags).unwrap()).unwrap().access;
     let token = &made.tokens[0];
     assert_eq!((&*token.name, token.secret.as_bytes()), ("dash", &b"s3cret"[..]));
@@ -187,13 +354,18 @@ fn tokens_have_rights_of_their_own() {
     assert!(token.rights.publish.are_none() && token.rights.admin);
     assert!(made.everybody.unwrap().publish.contain(&topic("in/1")));
     for (wrong, words) in [
-        ("--token x", "NAME=TOKEN"),
+        ("--token x", "NAME=@FILE"),
+        ("--token s3cret,subscribe=a", "NAME=@FILE"),
         ("--token =s3cret,subscribe=a", "name"),
-        ("--token t=s3cret", "gives no right"),
+        ("--token t=s3cret", "set subscribe"),
         ("--token t=s3cret,subscribe=a*", "whole segment"),
-        ("--token t=s3cret,subscribes=a", "subscribe"),
-        ("--token t=s3cret,admin=yes", "neither true nor false"),
+        ("--token t=s3cret,subscribes=a", "subscribe="),
+        ("--token t=a,s3cret,subscribe=a", "comma"),
+        ("--token t=a,s3cret=b,subscribe=a", "comma"),
+        ("--token t=s3cret,admin=yes", "true or false"),
         ("--token t=@/nowhere,subscribe=a", "/nowhere"),
+        ("--token everybody=s3cret,subscribe=a", "remove its secret"),
+        ("--token everybody,subscribe=//", "everybody"),
         ("--jwt-key nonsense", "PEM or a JWK"),
         ("--jwt-secret s3cret", "32 bytes"),
         ("--jwt-issuer me", "needs a key"),
@@ -201,12 +373,7 @@ fn tokens_have_rights_of_their_own() {
         let said = clash(wrong);
         assert!(said.contains(words) && !said.contains("s3cret"), "{wrong}: {said}");
     }
-    for wrong in [
-        "--everybody subscribe=//",
-        "--everybody all",
-        "--jwks-url ftp://h/",
-        "--jwks-url http://h/{topic}",
-    ] {
+    for wrong in ["--jwks-url ftp://h/", "--jwks-url http://h/{topic}"] {
         assert!(line(wrong).is_err(), "{wrong}");
     }
 }
@@ -217,21 +384,52 @@ fn every_setting_reaches_the_configuration() {
     // The lines that a setting changes, and no other may.
     let mut taken = std::collections::HashMap::new();
     let command = Line::command();
-    let own = ["config", "check", "port", "log", "log-format", "help"];
-    for flag in command.get_arguments() {
-        let name = flag.get_long().unwrap();
+    let own = ["config", "check", "port", "set", "log", "log-format", "help"];
+    // Values for the keys of the file that have no flag.
+    let shown = |flag: &str| command.get_arguments().any(|arg| arg.get_long() == Some(flag));
+    let keys = file::sections();
+    let keys = keys.iter().filter(|section| !section.is_list).flat_map(|section| {
+        let dot = if section.path.is_empty() { "" } else { "." };
+        section.keys.iter().map(move |key| format!("{}{dot}{key}", section.path))
+    });
+    let is_table = |key: &String| file::sections().iter().any(|section| section.path == key);
+    let only_in_file = keys.filter(|key| !is_table(key) && !shown(key));
+    let only_in_file = only_in_file.map(|key| {
+        let value = match &*key {
+            "existing-topics-only" => "true",
+            "nats-credentials" | "nats-ca" => return String::new(),
+            "websocket-protocols" => "[\"x\"]",
+            "jwt-claim" => "x --jwt-secret 0123456789abcdef0123456789abcdef",
+            "jwt-leeway" => "7s --jwt-secret 0123456789abcdef0123456789abcdef",
+            // Refused, so it is read.
+            "limits.connection-rates.handshakes" => return String::new(),
+            "limits.peer-timeout" => "77s",
+            "limits.header-bytes" | "tuning.control-buffer-bytes" | "tuning.unsent-bytes" => "9KiB",
+            key if key.ends_with("-bytes") || key.ends_with(".bytes") => "7MiB",
+            key if key.ends_with("-timeout")
+                || key.ends_with("-window")
+                || key.ends_with("-lead") =>
+            {
+                "77ms"
+            }
+            key if key.ends_with("-slice") => "3us",
+            _ => "77",
+        };
+        format!("--set {key}={value}")
+    });
+    let flags = command.get_arguments().filter_map(|flag| {
+        let name = flag.get_long()?;
         let value = match name {
-            _ if own.contains(&name) => continue,
-            "demo" | "open" | "compression" | "tls-self-signed" => "",
-            // Without its other half refused, which shows that it is looked at.
+            "echo-path" => "/echo",
+            _ if own.contains(&name) => return None,
+            "demo" | "compression" | "tls-self-signed" => "",
+            // Refused without the other one, so it is read.
             "tls-cert" | "tls-key" => {
                 assert!(clash(&format!("--{name} x")).contains(name));
-                continue;
+                return None;
             }
-            // Of the cluster, which is made of the settings beside the configuration.
-            "nats" | "nats-credentials" | "nats-ca" | "node" | "source-node" | "time-node" => {
-                continue;
-            }
+            // The cluster is made of these, not the configuration.
+            "nats" | "node" | "source-node" | "time-node" => return None,
             "stream" => "s=t",
             "listen" | "admin-listen" => "127.0.0.1:9",
             "trusted-proxy" => "10.0.0.1/8",
@@ -240,40 +438,30 @@ fn every_setting_reaches_the_configuration() {
             "upstream" => "t=http://h/",
             "topic" => "t",
             "query" => "q=SELECT",
-            "subscribe" => "existing",
-            "walk-slice" => "3us",
-            "peer-timeout" => "77s",
-            "connection-rates" | "subject-rates" | "address-rates" => "commands=7",
             "token" => "t=x,subscribe=a",
-            "everybody" => "subscribe=a",
             "jwks-url" => "http://h/keys",
             "jwt-key" => PUBLIC_KEY,
             "jwt-secret" => "0123456789abcdef0123456789abcdef",
-            // What is said of tokens needs a key.
-            "jwt-issuer" | "jwt-audience" | "jwt-claim" => {
-                "x --jwt-secret 0123456789abcdef0123456789abcdef"
-            }
-            "jwt-leeway" => "7s --jwt-secret 0123456789abcdef0123456789abcdef",
-            _ => match flag.get_value_names().map(|names| names[0].as_str()) {
-                Some("SIZE") if name.starts_with("max-") && name != "max-head" => "7MiB",
-                Some("SIZE") => "9KiB",
-                Some("TIME") => "77ms",
-                Some("N") => "77",
-                _ => "x",
-            },
+            // Expectations about tokens need a key.
+            "jwt-issuer" | "jwt-audience" => "x --jwt-secret 0123456789abcdef0123456789abcdef",
+            _ if flag.get_value_names().is_some_and(|names| names[0] == "TIME") => "77ms",
+            _ => "x",
         };
-        let settings = line(&format!("--{name} {value}")).unwrap();
+        Some(format!("--{name} {value}"))
+    });
+    for flags in flags.chain(only_in_file).filter(|flags| !flags.is_empty()) {
+        let settings = line(&flags).unwrap();
         let made = format!("{:#?}", config(settings).unwrap());
-        assert_ne!(made, untouched, "--{name} {value} changes nothing");
-        // One becomes several where there was none; and one for all is one for each, too.
+        assert_ne!(made, untouched, "{flags} changes nothing");
+        // A list or a table adds lines; the limit of all connections sets the one of an address, too.
         let is_longer = made.lines().count() != untouched.lines().count();
-        if is_longer || name == "max-connections" {
+        if is_longer || flags.contains("limits.connections=") {
             continue;
         }
         let pairs = (1..).zip(made.lines().zip(untouched.lines()));
         for (line, _) in pairs.filter(|(_, (now, before))| now != before) {
-            let other = taken.insert(line, name);
-            assert_eq!(other, None, "--{name} changes the same: line {line} of {made}");
+            let other = taken.insert(line, flags.clone());
+            assert_eq!(other, None, "{flags} changes the same: line {line} of {made}");
         }
     }
 }
@@ -282,28 +470,31 @@ fn every_setting_reaches_the_configuration() {
 fn a_token_is_read_from_a_file_and_never_shown() {
     let path = std::env::temp_dir().join(format!("thalweg-token-{}", std::process::id()));
     std::fs::write(&path, "s3cret\n").unwrap();
-    let settings = line(&format!("--publish-token @{}", path.display())).unwrap();
+    let flags = format!("--token a=@{},publish=**", path.display());
+    let settings = line(&flags).unwrap();
     let shown = format!("{settings:?}");
     let made = config(settings).unwrap();
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(made.access.publish_token.as_ref().unwrap().as_bytes(), b"s3cret");
+    assert_eq!(made.access.tokens[0].secret.as_bytes(), b"s3cret");
     let shown = format!("{shown}{made:?}");
     assert!(!shown.contains("s3cret"), "{shown}");
-    let shown = format!("{:?}", line("--subscribe-token s3cret").unwrap());
+    let shown = format!("{:?}", line("--token a=s3cret,subscribe=b").unwrap());
     assert!(!shown.contains("s3cret"), "{shown}");
 }
 
 #[test]
-fn the_first_screen_says_how_and_for_whom() {
+fn the_first_screen_says_how_and_who_may() {
     let address = "127.0.0.1:8080".parse().unwrap();
     let screens = [
         "",
         "--demo",
-        "--listen 0.0.0.0:1 --publish-token p --subscribe-token s --tls-self-signed",
-        "--listen 0.0.0.0:1 --open --allow-origin https://a.example",
+        "--listen 0.0.0.0:1 --token p=p,publish=** --token s=s,subscribe=** --tls-self-signed",
+        "--listen 0.0.0.0:1 --token everybody,subscribe=**,publish=** --allow-origin https://a.example",
+        "--listen 0.0.0.0:1 --token p=p,publish=** --token everybody,subscribe=public/**",
         "--runs thalweg-runs",
         "--admin-listen 127.0.0.1:9090 --allow-host push.example",
         "--token dash=s3cret,subscribe=** --jwks-url http://issuer.example/keys --jwt-audience push",
+        "--token everybody,subscribe=a,inspect=a,admin=true",
     ]
     .map(|flags| {
         let mut made = config(line(flags).unwrap()).unwrap();
@@ -326,11 +517,22 @@ fn the_demo_is_made_of_what_can_be() {
 
 #[test]
 fn a_check_says_what_would_be_served() {
-    let flags = "--listen [::]:8443 --shards 2 --demo --topic orders,flush=5ms --max-history 64MiB \
-                 --tls-cert cert.pem --tls-key key.pem --publish-token p --allow-origin *";
+    let flags = "--listen [::]:8443 --shards 2 --demo --topic orders,flush=5ms \
+                 --set limits.history-bytes=64MiB --tls-cert cert.pem --tls-key key.pem \
+                 --token p=s3cret,publish=** --token everybody,subscribe=** --allow-origin *";
     let made = config(line(flags).unwrap()).unwrap();
     assert!(matches!(made.tls, Some(Tls::Files { .. })));
     insta::assert_snapshot!(screen::check_screen(&made));
+}
+
+/// All keys of the file, with their tables.
+fn names() -> Vec<String> {
+    let sections = file::sections();
+    let names = sections.iter().flat_map(|section| {
+        let dot = if section.path.is_empty() { "" } else { "." };
+        section.keys.iter().map(move |key| format!("{}{dot}{key}", section.path))
+    });
+    names.collect()
 }
 
 proptest! {
@@ -339,7 +541,7 @@ proptest! {
     // The fuzz target `settings_file` asks for more; this is what every run of the tests can.
     #[test]
     fn any_file_is_read_or_refused_in_one_line(
-        lines in vec((select(file::names()), "[ -~é\\n]{0,12}", 0..4_u8), 0..4),
+        lines in vec((select(names()), "[ -~é\\n]{0,12}", 0..4_u8), 0..4),
         rest in "[ -~é\\n]{0,8}",
     ) {
         let line = |(name, value, form): &(String, String, u8)| match form {

@@ -1,8 +1,8 @@
-//! Who is served: hosts and origins, on loopback.
+//! Access by host and origin, on loopback.
 
 use crate::harness::{Response, Server, Transport, request};
 
-/// A request's answer, of a stream only the head.
+/// Sends a request. Returns the response, or only the head of a stream.
 fn ask(
     server: &Server,
     method: &str,
@@ -19,7 +19,7 @@ fn ask(
     head
 }
 
-/// One of each kind of request: method, target, body, status when served.
+/// One request of each kind: method, target, body, and the status when it is accepted.
 const REQUESTS: [(&str, &str, &str, u16); 10] = [
     ("POST", "/v1/topics/t", "1", 200),
     ("POST", "/v1/commands", r#"{"command":"echo","data":1}"#, 200),
@@ -33,7 +33,7 @@ const REQUESTS: [(&str, &str, &str, u16); 10] = [
     ("POST", "/v1/tickets", "", 200),
 ];
 
-/// The same as a WebSocket's handshake.
+/// Sends the request as a WebSocket handshake.
 fn handshake<'a>(headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     [&Transport::WebSocket.headers(), headers].concat()
 }
@@ -143,7 +143,7 @@ fn it_is_ready_until_it_drains() {
     let mut server = Server::start(&[]);
     assert_eq!(server.get("/readyz").status, 200);
     assert_eq!(server.get("/healthz").status, 200);
-    // Does not answer its close, so that the server drains for a while.
+    // This client does not answer its close, so that the server drains for a while.
     let mut mute = server.subscribe(Transport::WebSocket, "/t");
     mute.confirmed();
     let mut alive = server.connect();
@@ -153,7 +153,7 @@ fn it_is_ready_until_it_drains() {
     assert_eq!(client.ask("GET", "/readyz", &[], "").status, 200);
     server.terminate();
     mute.next();
-    // A connection that is there may be answered once more, or be hung up on.
+    // An existing connection may get one more response, or be closed.
     alive.send_if_open(request("GET", "/readyz", &[], b""));
     if let Some(answer) = alive.response_if_open() {
         answer.refused(503, "draining");
@@ -163,7 +163,7 @@ fn it_is_ready_until_it_drains() {
 }
 
 #[test]
-fn what_is_answered_is_not_cached_sniffed_or_taken_for_something_else() {
+fn responses_forbid_caching_and_sniffing() {
     let server = Server::start(&[]);
     for (method, target, body, _) in REQUESTS {
         let answer = ask(&server, method, target, &[], body);
@@ -172,7 +172,7 @@ fn what_is_answered_is_not_cached_sniffed_or_taken_for_something_else() {
             continue;
         }
         let cache = answer.header("cache-control");
-        // What is streamed is no answer that a cache could use again.
+        // A cache cannot reuse a stream.
         let rule = if target.contains("transport=") || target.contains("wait=") {
             "no-cache"
         } else {

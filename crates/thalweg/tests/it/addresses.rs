@@ -1,16 +1,16 @@
-//! Whose address is counted: a connection's, or the one that a trusted proxy names. What
-//! else its word is good for, and the names and origins of a server off loopback.
+//! Client addresses: the address of a connection, or the one that a trusted proxy names. Also other headers
+//! of a trusted proxy, and names and origins of a server outside of loopback.
 
-use crate::harness::{Line, Raw, Response, Server, TRUSTED, TlsClient, Transport, wait_for};
+use crate::harness::{Line, OPEN, Raw, Response, Server, TRUSTED, TlsClient, Transport, wait_for};
 
 const SUBSCRIBE: &str = "/v1/topics/t?transport=sse";
 
-/// A server that lets each address have three.
+/// Starts a server that allows three connections per address.
 fn of_three() -> Server {
-    Server::start(&[&TRUSTED[..], &["--max-connections-per-address", "3"]].concat())
+    Server::start(&[&TRUSTED[..], &OPEN, &["--set", "limits.connections-per-address=3"]].concat())
 }
 
-/// The status of a subscription for a client, and its connection.
+/// Subscribes as a client with these headers. Returns the status and the connection.
 fn subscribe(server: &Server, headers: &[(&str, &str)]) -> (u16, Raw) {
     let mut raw = Raw::connect(server.address);
     raw.ask("GET", SUBSCRIBE, headers, "");
@@ -19,8 +19,8 @@ fn subscribe(server: &Server, headers: &[(&str, &str)]) -> (u16, Raw) {
     (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), raw)
 }
 
-/// Three subscriptions are the client's; a fourth is refused, whichever of these ways the
-/// proxy names it, and another client's is not.
+/// A client may have three subscriptions. The fourth is refused, whichever of these ways the proxy uses to
+/// name the client, and another client's is accepted.
 fn check(ways: &[&[(&str, &str)]], other: &[(&str, &str)]) {
     let server = of_three();
     let first: Vec<_> = (0..3).map(|_| subscribe(&server, ways[0])).collect();
@@ -37,7 +37,7 @@ fn check(ways: &[&[(&str, &str)]], other: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_client_of_a_trusted_proxy_is_counted_by_what_it_writes_last() {
+fn a_client_of_a_trusted_proxy_is_counted_by_the_last_address() {
     let x = "X-Forwarded-For";
     check(
         &[
@@ -70,7 +70,7 @@ fn of_ipv6_the_first_64_bits_are_counted() {
 }
 
 #[test]
-fn who_names_nobody_is_the_proxy_itself() {
+fn a_request_without_a_named_client_counts_for_the_proxy() {
     let x = "X-Forwarded-For";
     check(
         &[
@@ -80,7 +80,7 @@ fn who_names_nobody_is_the_proxy_itself() {
             &[("Forwarded", "for=_hidden")],
             &[("Forwarded", "for=unknown;proto=https")],
             &[("Forwarded", "by=192.0.2.1")],
-            // The other header is the client's own word.
+            // The client itself writes the other header.
             &[(x, "unknown"), ("Forwarded", "for=192.0.2.7")],
             &[(x, "unix:"), ("Forwarded", "for=192.0.2.8")],
             &[(x, "192.0.2.9"), ("Forwarded", "for=_x")],
@@ -89,7 +89,7 @@ fn who_names_nobody_is_the_proxy_itself() {
     );
 }
 
-/// A client can add the header that its proxy does not write, and wins nothing.
+/// A client may add the header that its proxy does not write. That has no effect.
 #[test]
 fn two_headers_that_name_different_clients_are_refused() {
     let server = of_three();
@@ -99,10 +99,10 @@ fn two_headers_that_name_different_clients_are_refused() {
     assert_eq!(server.ask("GET", "/healthz", &headers[..1], "").status, 200);
 }
 
-/// Without a trusted proxy the headers mean nothing, and loopback is not counted.
+/// Without a trusted proxy the headers have no effect, and loopback is not counted.
 #[test]
 fn others_headers_mean_nothing() {
-    let server = Server::start(&["--max-connections-per-address", "3"]);
+    let server = Server::start(&["--set", "limits.connections-per-address=3"]);
     let forged = [("X-Forwarded-For", "192.0.2.1"), ("Forwarded", "for=198.51.100.7")];
     let all: Vec<_> = (0..8).map(|_| subscribe(&server, &forged)).collect();
     assert!(all.iter().all(|(status, _)| *status == 200));
@@ -114,7 +114,7 @@ fn is_refused(server: &Server) -> bool {
     server.ask("GET", "/v1/topics/t?limit=1", &CLIENT, "").status == 429
 }
 
-/// Over every transport; and it is given back.
+/// The limit holds over every transport, and a closed connection frees its place.
 #[test]
 fn a_subscription_through_a_proxy_has_a_place_of_its_client() {
     for transport in Transport::ALL {
@@ -129,7 +129,7 @@ fn has_a_place(transport: Transport, line: impl Fn(&Server) -> Line) {
     let server = of_three();
     let (line, position) = (line(&server), server.publish("t", 0..1).position);
     let query = match transport {
-        // Nothing comes after it.
+        // The poll waits, because nothing follows this position.
         Transport::LongPolling => format!("wait=20s&cursor={position}"),
         _ => transport.query().unwrap_or_default().to_owned(),
     };
@@ -148,24 +148,25 @@ fn has_a_place(transport: Transport, line: impl Fn(&Server) -> Line) {
     wait_for("their places", || (!is_refused(&server)).then_some(()));
 }
 
-/// A request that is being answered has one too: a body that is slow to come.
+/// A request with a slow body counts as well.
 #[test]
 fn a_request_through_a_proxy_has_a_place_of_its_client() {
     let server = of_three();
     let client = server.http2();
     let slow: Vec<_> = (0..3).map(|_| client.start_open("POST", "/v1/topics/t", &CLIENT)).collect();
-    // A look before all of them are there would take the place of one.
+    // A request for metrics before all of them are connected would take the place of one.
     server.await_metric("thalweg_requests", |requests| requests == 3.0);
     assert!(is_refused(&server));
     drop(slow);
     wait_for("their places", || (!is_refused(&server)).then_some(()));
 }
 
-/// A tenth of all, and at least a hundred.
+/// The default is a tenth of all connections, and at least a hundred.
 #[test]
 fn one_address_has_a_tenth_of_all_places_by_default() {
     for (all, of_one) in [("300", 100), ("1500", 150)] {
-        let server = Server::start(&[&TRUSTED[..], &["--max-connections", all]].concat());
+        let all_places = format!("limits.connections={all}");
+        let server = Server::start(&[&TRUSTED[..], &OPEN, &["--set", &all_places]].concat());
         let client = server.http2();
         let mut streams: Vec<_> =
             (0..=of_one).map(|_| client.start("GET", SUBSCRIBE, &CLIENT, b"")).collect();
@@ -179,7 +180,8 @@ fn one_address_has_a_tenth_of_all_places_by_default() {
 #[test]
 fn a_network_of_proxies_may_be_trusted() {
     let trusted = ["--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "127.0.0.0/8"];
-    let server = Server::start(&[&trusted[..], &["--max-connections-per-address", "1"]].concat());
+    let server =
+        Server::start(&[&trusted[..], &["--set", "limits.connections-per-address=1"]].concat());
     let headers = [("X-Forwarded-For", "192.0.2.1, 10.1.2.3, 10.200.0.1")];
     let (status, _subscriber) = subscribe(&server, &headers);
     assert_eq!(status, 200);
@@ -190,7 +192,11 @@ fn a_network_of_proxies_may_be_trusted() {
 fn ask(mut raw: Raw, headers: &[(&str, &str)]) -> u16 {
     raw.ask("GET", "/v1/topics/t?wait=0", headers, "");
     let head = raw.until(b"\r\n\r\n", "a response head").expect("a response head");
-    String::from_utf8_lossy(&head).split(' ').nth(1).and_then(|it| it.parse().ok()).expect("one")
+    String::from_utf8_lossy(&head)
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .expect("one")
 }
 
 #[test]
@@ -205,10 +211,10 @@ fn a_page_without_tls_is_none_of_a_server_with_it() {
     }
 }
 
-/// A proxy that ends TLS says so; one that does not leaves both right.
+/// A proxy that ends TLS says so. Without such a header both schemes are accepted.
 #[test]
 fn a_trusted_proxys_word_on_tls_holds() {
-    let trusting = Server::start(&TRUSTED);
+    let trusting = Server::start(&[&TRUSTED[..], &OPEN].concat());
     let other = Server::start(&[]);
     let http = ("Origin", "http://localhost");
     let https = ("Origin", "https://localhost");
@@ -226,7 +232,7 @@ fn a_trusted_proxys_word_on_tls_holds() {
 
 #[test]
 fn names_that_are_given_hold_off_loopback_as_well() {
-    let anywhere = ["--listen", "0.0.0.0:0", "--open"];
+    let anywhere = ["--listen", "0.0.0.0:0", "--token", "everybody,subscribe=**,publish=**"];
     let named = Server::start(&[&anywhere[..], &["--allow-host", "push.example"]].concat());
     let any = Server::start(&anywhere);
     let ask = |server: &Server, host: &str| -> Response {

@@ -1,21 +1,21 @@
-//! When commands are answered: which, and in what order.
+//! Replies to commands, and their order.
 
 use serde_json::json;
 
-use crate::harness::{Heard, Server, Subscriber, Transport};
+use crate::harness::{Received, Server, Subscriber, Transport};
 
-/// A WebSocket without topics.
+/// Opens a WebSocket without topics.
 fn connect(server: &Server) -> Subscriber {
     server.subscribe(Transport::WebSocket, "")
 }
 
-/// The id of the next answer.
+/// Returns the id of the next reply.
 fn next_id(socket: &mut Subscriber) -> Option<u64> {
-    let Heard::Answer(answer) = socket.next() else { panic!("no answer") };
+    let Received::Answer(answer) = socket.next() else { panic!("no answer") };
     answer.get("answer").or(answer.get("error")).expect("one of both")["id"].as_u64()
 }
 
-/// Asks for a mixture of commands at once; the ids of their answers as they come.
+/// Sends many different commands at once. Returns the ids of their replies in order of arrival.
 fn ids_of_answers(shards: &str) -> Vec<Option<u64>> {
     let server = Server::start(&["--shards", shards]);
     let mut socket = connect(&server);
@@ -40,7 +40,7 @@ fn answers_come_in_the_order_of_the_commands_on_one_shard() {
 }
 
 #[test]
-fn each_command_is_answered_by_its_id_whatever_the_topics_shards() {
+fn each_command_is_answered_with_its_id_on_every_shard() {
     let mut ids = ids_of_answers("2");
     ids.sort_unstable();
     assert_eq!(ids, (0..200).map(Some).collect::<Vec<_>>());
@@ -50,15 +50,15 @@ fn each_command_is_answered_by_its_id_whatever_the_topics_shards() {
 fn publishes_of_a_connection_to_a_topic_are_appended_in_order() {
     let server = Server::start(&["--shards", "4"]);
     let mut socket = connect(&server);
-    // With four homes, most of them elsewhere.
+    // With four shards, most topics belong to other shards.
     for topic in ["a", "b", "c", "d", "e"] {
         for id in 1..=1_000 {
             let publish = json!({"command": "publish", "id": id, "topic": topic, "event": id});
             socket.say(&publish.to_string());
         }
         for _ in 1..=1_000 {
-            let Heard::Answer(answer) = socket.next() else { panic!("no answer") };
-            // Its place in the stream is its place among the commands.
+            let Received::Answer(answer) = socket.next() else { panic!("no answer") };
+            // The position in the stream is the position among the commands.
             assert_eq!(answer["answer"]["first"], answer["answer"]["id"]);
         }
         let events = server.get(&format!("/v1/topics/{topic}?limit=1000")).json();
@@ -67,7 +67,7 @@ fn publishes_of_a_connection_to_a_topic_are_appended_in_order() {
 }
 
 #[test]
-fn a_websocket_hears_what_it_published_before_it_subscribed_only_if_it_asks() {
+fn a_websocket_receives_its_earlier_events_only_with_a_cursor() {
     let server = Server::start(&["--shards", "4"]);
     for topic in ["a", "b", "c", "d", "e"] {
         let mut socket = connect(&server);
@@ -77,13 +77,13 @@ fn a_websocket_hears_what_it_published_before_it_subscribed_only_if_it_asks() {
             assert!(socket.command(&publish(event)).get("answer").is_some());
         }
         socket.say(&json!({"command": "subscribe", "topic": topic}).to_string());
-        assert_eq!(socket.next(), Heard::Answer(json!({"answer": {"topic": topic}})));
+        assert_eq!(socket.next(), Received::Answer(json!({"answer": {"topic": topic}})));
         assert_eq!(crate::harness::offset(&socket.confirmed()), 20);
         socket.say(&publish(20));
         loop {
             match socket.next() {
-                Heard::Answer(_) => {}
-                Heard::Envelope(envelope) => {
+                Received::Answer(_) => {}
+                Received::Envelope(envelope) => {
                     assert_eq!((envelope.first, envelope.events), (21, vec![json!(20)]));
                     break;
                 }
@@ -97,7 +97,7 @@ fn a_websocket_hears_what_it_published_before_it_subscribed_only_if_it_asks() {
 fn every_command_is_answered_however_many_there_are() {
     let server = Server::start(&["--shards", "2"]);
     let mut socket = connect(&server);
-    // More than may wait unread: the server reads on when it has answered.
+    // These are more commands than may wait unread: the server continues to read after its replies.
     let padding = "x".repeat(500);
     std::thread::scope(|scope| {
         let mut writer = connect(&server);
@@ -132,7 +132,7 @@ fn an_ack_is_answered_only_if_it_has_an_id() {
     let ack = |id: &str| format!(r#"{{"command":"ack"{id},"topic":"t","position":"{head}"}}"#);
     socket.say(&ack(""));
     socket.say(&ack(r#","id":5"#));
-    let Heard::Answer(answer) = socket.next() else { panic!("no answer") };
+    let Received::Answer(answer) = socket.next() else { panic!("no answer") };
     assert_eq!(answer["answer"]["id"], json!(5), "{answer}");
     assert_eq!(answer["answer"]["topic"], json!("t"));
     let over_post = server.ask("POST", "/v1/commands", &[], ack(r#","id":5"#));

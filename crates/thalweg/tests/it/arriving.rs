@@ -1,4 +1,4 @@
-//! Events that have arrived share a batch and its sends, whichever way they came in.
+//! Events that arrive together share a batch and its sends, whichever way they arrive.
 
 use crate::harness::{
     Frame, H2, Raw, Server, Subscriber, Transport, chunk, flag, frame, hpack, kind, opcode, request,
@@ -10,9 +10,10 @@ const EVENTS: u64 = 64;
 const TOPIC: &str = "/v1/topics/t";
 const NDJSON: (&str, &str) = ("Content-Type", "application/x-ndjson");
 
-/// A server that sends no heartbeats meanwhile, and what subscribes to a topic of it.
+/// Starts a server without heartbeats and timeouts, and subscribers to a topic.
 fn subscribed(arguments: &[&str], topic: &str) -> (Server, Vec<Subscriber>) {
-    let server = Server::start(&[&["--heartbeat", "10m"], arguments].concat());
+    let server =
+        Server::start(&[&["--heartbeat", "10m", "--header-timeout", "10m"], arguments].concat());
     let subscribers = subscribe(&server, topic);
     (server, subscribers)
 }
@@ -26,8 +27,8 @@ fn subscribe(server: &Server, topic: &str) -> Vec<Subscriber> {
     subscribers
 }
 
-/// Publishes `events` numbers by what each connection sends, all of it before the server reads any.
-/// At most `batches_max` batches are made of them, and one send for each subscriber and batch.
+/// Publishes `events` numbers through what each connection sends. All of it is sent before the server reads.
+/// The events make at most `batches_max` batches, and one send for each subscriber and batch.
 fn published_at_once(
     (server, subscribers): &mut (Server, Vec<Subscriber>),
     mut connections: Vec<Raw>,
@@ -48,14 +49,14 @@ fn published_at_once(
     });
     for subscriber in subscribers {
         let (mut numbers, _) = subscriber.numbers(events as usize);
-        // Those of several connections come in any order.
+        // The order across connections is not defined.
         numbers.sort_unstable();
         assert!(numbers.into_iter().eq(0..events));
     }
     let after = counted();
     let [batches, sends] = [after[0] - before[0], after[1] - before[1]];
     assert!(batches <= batches_max, "{events} events were {batches} batches");
-    // Publishers over WebSocket are sent answers.
+    // Publishers over WebSocket get replies.
     let sends_max = batches * (SUBSCRIBERS + connections.len()) as u64;
     assert!(sends <= sends_max, "{events} events were {batches} batches and {sends} sends");
 }
@@ -68,7 +69,7 @@ fn posted(number: u64) -> Vec<u8> {
     request("POST", TOPIC, &[], number.to_string().as_bytes())
 }
 
-/// A request that publishes lines, each in a chunk of its own.
+/// A request that publishes lines, each in its own chunk.
 fn chunks(topic: &str) -> Vec<u8> {
     let head = format!(
         "POST /v1/topics/{topic} HTTP/1.1\r\nHost: localhost\r\n\
@@ -85,7 +86,7 @@ fn lines_in_a_chunk_each() {
     published_at_once(&mut there, connection, |_| chunks("t"), EVENTS, 2);
 }
 
-/// Chunks are not passed on one at a time either, each when the one before is answered.
+/// A publisher that sends a chunk after each reply shares batches, too.
 #[test]
 fn lines_in_a_chunk_each_for_another_shard() {
     let topics = ["a", "b", "c", "d", "e", "f"];
@@ -132,7 +133,7 @@ fn a_request_each_on_streams() {
 
 #[test]
 fn pipelined_requests() {
-    // hyper answers sixteen, then lets others run.
+    // hyper answers sixteen requests before it yields.
     const REQUESTS: u64 = 256;
     let mut there = subscribed(&[], "t");
     let connection = raw(&there.0);
@@ -152,7 +153,7 @@ fn command(number: u64) -> Vec<u8> {
     Frame::new(opcode::TEXT, &command).bytes()
 }
 
-/// A connection for commands.
+/// Opens a connection for commands.
 fn commanding(server: &Server) -> Raw {
     let mut connection = Raw::connect(server.address);
     let headers = Transport::WebSocket.headers();

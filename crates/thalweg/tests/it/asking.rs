@@ -1,5 +1,4 @@
-//! What a Rust program asks for with `thalweg-client` besides a subscription, of the
-//! real server.
+//! Requests of a Rust program other than subscriptions, with `thalweg-client` and the real server.
 
 use serde_json::value::RawValue;
 use thalweg_client::{Client, Error, Http, Options, StartAt, Topic};

@@ -1,7 +1,7 @@
-//! Streams over HTTP/1.1 are in chunks (RFC 9112 §7.1): every client has an event before the
-//! next one is published, and knows an end from a cut.
+//! Streams over HTTP/1.1 are chunked (RFC 9112 §7.1): every client receives an event before the next one is
+//! published, and can tell an end from a broken connection.
 //!
-//! - `clients`: programs that somebody else wrote
+//! - `clients`: clients of other projects
 
 mod clients;
 
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 
 use clients::{Client, Reads};
 
-use crate::harness::{Heard, Proxy, Server, Socket, Transport, request};
-use crate::proxies::{Behind, Kind};
+use crate::harness::{Proxy, Received, Server, Socket, Transport, request};
+use crate::proxies::{Behind, ProxyKind};
 
-/// Events, each published when the one before has come.
+/// The number of events. Each is published after the previous one has arrived.
 const EVENTS: u64 = 30;
 
-/// The code of a close because the server stops.
+/// The close code of a server that shuts down.
 const DRAINING: u16 = 1001;
 
-/// Streams that HTTP/1.1 carries.
+/// The streams of HTTP/1.1.
 const STREAMS: [Transport; 3] = [Transport::Sse, Transport::HttpStreaming, Transport::ForeverFrame];
 
-/// Publishes one event after the other, to each topic in turn, and waits for each. Says how
-/// long the slowest was under way.
+/// Publishes one event after the other, to each topic in turn, and waits for each. Returns the longest
+/// latency.
 fn exchange(server: &Server, topics: &[&str], client: &mut Client) -> Duration {
     for topic in topics {
         let confirmation = client.message();
@@ -40,8 +40,8 @@ fn exchange(server: &Server, topics: &[&str], client: &mut Client) -> Duration {
     slowest
 }
 
-/// Each event has come before the next is published, for every client and stream, whatever
-/// the server compresses.
+/// Each event arrives before the next one is published, for every client and stream, with and without
+/// compression.
 #[test]
 fn an_event_does_not_wait_for_the_next() {
     for flags in [&[][..], &["--compression"]] {
@@ -56,11 +56,11 @@ fn an_event_does_not_wait_for_the_next() {
     }
 }
 
-/// It goes on at once, as does what confirms a subscription to which nothing is published.
+/// A frame leaves at once, and so does the confirmation of a subscription without events.
 #[test]
 fn varnish_holds_nothing_back() {
     let server = Server::start(&[]);
-    let Some(behind) = Behind::start(Kind::Varnish, server.address) else { return };
+    let Some(behind) = Behind::start(ProxyKind::Varnish, server.address) else { return };
     for reads in Reads::ALL {
         let mut client = reads.follow(behind.address, &["a"]);
         let slowest = exchange(&server, &["a"], &mut client);
@@ -87,7 +87,7 @@ fn an_end_is_told_from_a_cut() {
     }
 }
 
-/// A chunk's data; `None` for the last.
+/// Returns the data of a chunk, `None` for the last one.
 fn chunk(socket: &mut Socket) -> Option<String> {
     let size = socket.until(b"\r\n", "the size of a chunk").expect("a size");
     let digits = std::str::from_utf8(&size).expect("text").trim_end();
@@ -106,7 +106,7 @@ fn begin(server: &Server, target: &str, version: &str, headers: &[(&str, &str)])
     socket
 }
 
-/// The head, as lowercase lines.
+/// Returns the head as lowercase lines.
 fn head(socket: &mut Socket) -> Vec<String> {
     let head = socket.until(b"\r\n\r\n", "a head").expect("a head");
     let head = String::from_utf8(head).expect("text").to_ascii_lowercase();
@@ -149,7 +149,7 @@ fn a_frame_is_a_chunk_and_the_last_chunk_comes_after_the_close() {
     }
 }
 
-/// HTTP/1.0 knows no chunks (RFC 9112 §6.1): the end of the connection is the end.
+/// HTTP/1.0 has no chunks (RFC 9112 §6.1): the end of the connection ends the stream.
 #[test]
 fn over_http_1_0_there_are_no_chunks() {
     let server = Server::start(&[]);
@@ -165,9 +165,9 @@ fn over_http_1_0_there_are_no_chunks() {
     }
 }
 
-/// Heartbeats and gaps are chunks as well, and a frame that waits in the middle goes on.
+/// Heartbeats and gaps are chunks as well, and a partly sent frame continues.
 #[test]
-fn whatever_is_said_is_in_chunks() {
+fn every_message_is_chunked() {
     let flags = ["--heartbeat", "1s", "--topic", "a,history-events=1"];
     let server = Server::start(&flags);
     let before = server.publish("a", 0..1).position;
@@ -181,8 +181,8 @@ fn whatever_is_said_is_in_chunks() {
         let mut said = [false; 2];
         while said != [true; 2] {
             match subscriber.next() {
-                Heard::Envelope(_) => said[0] = true,
-                Heard::Heartbeat => said[1] = true,
+                Received::Envelope(_) => said[0] = true,
+                Received::Heartbeat => said[1] = true,
                 other => panic!("{transport:?}: {other:?}"),
             }
         }
@@ -190,7 +190,7 @@ fn whatever_is_said_is_in_chunks() {
     let mut subscriber = server.subscribe(Transport::Sse, "/a");
     subscriber.confirmed();
     server.terminate();
-    assert!(matches!(subscriber.next(), Heard::Close(code, _, _) if code == DRAINING));
-    assert!(matches!(subscriber.next(), Heard::End));
+    assert!(matches!(subscriber.next(), Received::Close(code, _, _) if code == DRAINING));
+    assert!(matches!(subscriber.next(), Received::End));
     assert!(subscriber.socket.has_ended_well());
 }

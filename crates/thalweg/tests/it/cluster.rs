@@ -1,22 +1,22 @@
-//! Several servers as one, by NATS JetStream, while nodes and servers of NATS are ended without a
-//! word: nothing that was answered is lost, and nothing comes twice or out of order.
+//! Several servers that share topics through NATS JetStream, while nodes and NATS servers are killed: no
+//! confirmed event is lost, repeated or out of order.
 //!
 //! - `servers`: NATS servers on this machine
-//! - `nodes`: servers of Thalweg that share a stream
-//! - `fault`: the kinds of faults, and what they may cost
-//! - `driver`: strikes a cluster with them, under load
-//! - `load`: who publishes and subscribes
-//! - `ledger`: what they were told and got, and whether it fits
-//! - `pulse`: how long nothing came
-//! - `report`: what a run came to
-//! - `queries`: rows that each node makes for itself
-//! - `outage`: what is told while NATS is away
-//! - `tickets`: tickets, which any node takes
-//! - `values`: value topics, which may be fetched
-//! - `balanced`: behind HAProxy, without stickiness
+//! - `nodes`: Thalweg servers that share a stream
+//! - `fault`: kinds of faults, and bounds for their cost
+//! - `driver`: injects faults into a cluster under load
+//! - `load`: publishers and subscribers
+//! - `ledger`: checks what they received against what was published
+//! - `pulse`: measures interruptions
+//! - `report`: the result of a run
+//! - `queries`: rows that each node computes itself
+//! - `outage`: replies while NATS is unavailable
+//! - `tickets`: tickets, which any node accepts
+//! - `values`: value topics, also fetched ones
+//! - `balanced`: behind HAProxy, without sticky sessions
 //!
-//! `THALWEG_FAULTS=50` has each test strike so often, `THALWEG_FAULT_SEED` makes the same choices
-//! again, and `THALWEG_LEDGERS` names a folder for the ledgers.
+//! `THALWEG_FAULTS=50` injects this many faults per test, `THALWEG_FAULT_SEED` repeats the choices of a run,
+//! and `THALWEG_LEDGERS` names a folder for the ledgers.
 
 mod balanced;
 mod driver;
@@ -42,7 +42,7 @@ use crate::{
     operations::{has_metrics, metrics_asked_for},
 };
 
-/// What JetStream calls the stream.
+/// The stream's name in JetStream.
 const STREAM: &str = "thalweg-all";
 
 #[test]
@@ -60,7 +60,7 @@ fn every_node_has_the_same_events_at_the_same_positions() {
     };
     let pages = [read(0), read(1), read(2)];
     assert!(pages[0] == pages[1] && pages[1] == pages[2], "{pages:#?}");
-    // A position of one is good at any other, over every transport, also within a message.
+    // A position of one node is valid at every other, over every transport, also within a message.
     let page: serde_json::Value = serde_json::from_str(&pages[0]).expect("JSON");
     let first = page["first"].as_u64().expect("an offset");
     for (nth, transport) in Transport::ALL.into_iter().enumerate() {
@@ -77,12 +77,12 @@ fn every_node_has_the_same_events_at_the_same_positions() {
     }
 }
 
-/// Characters that mean something in URLs, in forms or in subjects of NATS.
+/// Some characters have a meaning in URLs, in forms or in subjects of NATS.
 #[test]
 fn a_topic_with_special_characters_is_the_same_at_every_node() {
     let Some(servers) = Servers::start(1) else { return };
     let nodes = Nodes::start(&servers, 2);
-    // A name, how a publisher may write it in a path, and a subscriber in a query.
+    // A name, its spelling in the path of a publisher, and its spelling in the query of a subscriber.
     for (topic, path, query) in [
         ("a@b:c|d+e=f", "a@b:c%7Cd+e=f", "a%40b%3Ac%7Cd%2Be%3Df"),
         ("a@b:c|d+e=f/1.2", "a%40b%3Ac%7Cd%2Be%3Df/1%2E2", "a@b:c|d%2Be=f%2F1.2"),
@@ -182,7 +182,7 @@ fn nodes_that_are_restarted_one_by_one_leave_no_publish_unknown() {
     endure(&fault::DRAIN_NODES);
 }
 
-/// What an environment variable says, if it is set.
+/// Returns the number in an environment variable, if it is set.
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))

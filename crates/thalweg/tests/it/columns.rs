@@ -1,13 +1,13 @@
-//! Columns: a topic's events as an Arrow IPC stream (`docs/wire.md`, "Columns"), read by Arrow's own
-//! reader.
+//! Columns: the events of a topic as an Arrow IPC stream (`docs/reference/columns.md`), read by the `arrow`
+//! crate.
 //!
 //! - `reading`: a whole stream as JSON
-//! - `stream`: one that is read frame by frame, and comes again where it ended
-//! - `asking`: over each protocol, by each request; and what is refused
+//! - `stream`: a stream that is read frame by frame, and resumed
+//! - `asking`: each protocol and request; refusals
 //! - `schemas`: inferred, declared, of sources
-//! - `resuming`: what a stream is told that comes again
-//! - `ending`: why a stream ends
-//! - `attacks`: publishers and readers that mean harm
+//! - `resuming`: a stream that resumes
+//! - `ending`: reasons for the end of a stream
+//! - `attacks`: malicious publishers and readers
 
 mod asking;
 mod attacks;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Heard, Response, Server, Subscriber, Transport, at, offset};
+use crate::harness::{Received, Response, Server, Subscriber, Transport, at, offset};
 
-/// A WebSocket without topics.
+/// Opens a WebSocket without topics.
 fn connect(server: &Server) -> Subscriber {
     server.subscribe(Transport::WebSocket, "")
 }
@@ -15,7 +15,7 @@ fn post(server: &Server, command: &str) -> Response {
     server.ask("POST", "/v1/commands", &[("Content-Type", "application/json")], command)
 }
 
-/// What a command is answered over both ways; it must be the same.
+/// Sends a command both ways, and returns the reply, which must be the same.
 fn both(server: &Server, socket: &mut Subscriber, command: &str) -> Value {
     let over_websocket = socket.command(command);
     let response = post(server, command);
@@ -63,7 +63,7 @@ fn an_id_of_any_kind_comes_back_as_it_was() {
 }
 
 #[test]
-fn what_is_asked_without_an_id_is_answered_without_one() {
+fn a_command_without_an_id_gets_a_reply_without_one() {
     let server = Server::start(&[]);
     let mut socket = connect(&server);
     for command in [
@@ -188,7 +188,7 @@ fn a_subscribes_mistakes_have_their_codes() {
 }
 
 #[test]
-fn what_a_one_way_transport_cannot_do_is_refused() {
+fn commands_for_a_connection_are_refused_over_http() {
     let server = Server::start(&[]);
     for command in ["subscribe", "unsubscribe"] {
         let text = format!(r#"{{"command":"{command}","id":1,"topic":"t"}}"#);
@@ -219,15 +219,18 @@ fn a_subscription_is_answered_then_confirmed_and_nothing_follows_its_end() {
             socket.say(&format!(
                 r#"{{"command":"subscribe","id":9,"topic":"{topic}","cursor":"{after}"}}"#
             ));
-            let answer = Heard::Answer(json!({"answer": {"id": 9, "topic": topic}}));
+            let answer = Received::Answer(json!({"answer": {"id": 9, "topic": topic}}));
             assert_eq!(socket.next(), answer);
             assert_eq!(socket.confirmed(), after);
             assert_eq!(socket.numbers(2), (vec![1, 2], head));
             socket.say(&format!(r#"{{"command":"unsubscribe","id":10,"topic":"{topic}"}}"#));
-            assert_eq!(socket.next(), Heard::Answer(json!({"answer": {"id": 10, "topic": topic}})));
+            assert_eq!(
+                socket.next(),
+                Received::Answer(json!({"answer": {"id": 10, "topic": topic}}))
+            );
             server.publish(topic, 3..4);
             socket.say(r#"{"command":"echo","data":1}"#);
-            assert_eq!(socket.next(), Heard::Answer(json!({"answer": {"data": 1}})));
+            assert_eq!(socket.next(), Received::Answer(json!({"answer": {"data": 1}})));
         }
     }
 }
@@ -245,7 +248,7 @@ fn a_subscribe_with_a_gap_is_answered_then_told_of_it() {
     assert_eq!(socket.numbers(3).0, [0, 1, 2]);
 }
 
-/// Topics come and go on one connection while all of them are published to.
+/// Topics come and go on one connection while all of them have new events.
 #[test]
 fn subscribing_again_at_a_cursor_in_mid_stream_loses_and_repeats_nothing() {
     const TOTAL: u64 = 4_000;
@@ -277,20 +280,20 @@ fn subscribing_again_at_a_cursor_in_mid_stream_loses_and_repeats_nothing() {
                     let mut is_leaving = false;
                     loop {
                         match socket.next() {
-                            Heard::Answer(answer) if answer["answer"]["id"] == json!("out") => {
+                            Received::Answer(answer) if answer["answer"]["id"] == json!("out") => {
                                 break;
                             }
-                            Heard::Answer(answer) => {
+                            Received::Answer(answer) => {
                                 assert_eq!(answer, json!({"answer": {"id": "in", "topic": topic}}));
                                 is_answered = true;
                             }
-                            Heard::Envelope(envelope) if envelope.topic == "keep" => {
+                            Received::Envelope(envelope) if envelope.topic == "keep" => {
                                 for event in &envelope.events {
                                     assert_eq!(event.as_u64(), Some(kept));
                                     kept += 1;
                                 }
                             }
-                            Heard::Envelope(envelope) => {
+                            Received::Envelope(envelope) => {
                                 assert_eq!(envelope.topic, topic, "others were left");
                                 assert!(is_answered, "the answer comes before the confirmation");
                                 for event in &envelope.events {
@@ -319,7 +322,7 @@ fn subscribing_again_at_a_cursor_in_mid_stream_loses_and_repeats_nothing() {
 }
 
 #[test]
-fn a_connection_has_so_many_subscriptions_and_no_more() {
+fn subscriptions_of_a_connection_are_limited() {
     let server = Server::start(&[]);
     let mut socket = connect(&server);
     let mut count = 0;

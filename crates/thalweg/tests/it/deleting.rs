@@ -1,8 +1,8 @@
-//! Topics that end: whoever reads one is told so, after everything that it had.
+//! Topics that end: each subscriber receives the end after all its events.
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Heard, Server, Transport, close, offset, request};
+use crate::harness::{PUBLISHER, Received, Server, Transport, close, offset, request};
 
 const TOPIC: &str = "deleting/it";
 
@@ -11,13 +11,13 @@ fn delete(server: &Server, topic: &str) {
     assert_eq!((answer.status, answer.text().as_str()), (204, ""));
 }
 
-fn end_of(topic: &str, position: &str) -> Heard {
-    Heard::TopicEnd(topic.to_owned(), position.to_owned(), "deleted".to_owned())
+fn end_of(topic: &str, position: &str) -> Received {
+    Received::TopicEnd(topic.to_owned(), position.to_owned(), "deleted".to_owned())
 }
 
 #[test]
 fn its_subscribers_are_told_after_its_last_event() {
-    // A batch that is still open would wait for an hour.
+    // An open batch would wait for an hour.
     let settings = ["--topic", "deleting/**,flush=1h"];
     for shards in ["1", "2"] {
         let server = Server::start(&[&settings[..], &["--shards", shards]].concat());
@@ -55,12 +55,12 @@ fn its_name_is_free_at_once() {
         let after = server.publish(TOPIC, 10..11);
         assert_eq!((offset(&before.position), offset(&after.position)), (3, 1));
         assert_ne!(before.position.split('.').next(), after.position.split('.').next());
-        // Who was away when it ended learns it from the epoch.
+        // A client that was disconnected at the end learns of it from the epoch.
         let mut late =
             server.subscribe(Transport::Sse, &format!("/{TOPIC}?cursor={}", before.position));
         assert_eq!(late.gap().reason, "epoch");
         assert_eq!(late.numbers(1), (vec![10], after.position.clone()));
-        // Who was there hears the end, and may subscribe again.
+        // A connected client receives the end, and may subscribe again.
         assert_eq!(subscriber.numbers(3).0, [0, 1, 2]);
         assert_eq!(subscriber.news(), end_of(TOPIC, &before.position));
         let command = format!(r#"{{"command":"subscribe","topic":"{TOPIC}","cursor":"earliest"}}"#);
@@ -83,8 +83,8 @@ fn the_other_topics_of_a_connection_go_on() {
         }
         server.await_connections(1);
         delete(&server, a);
-        let heard = subscriber.news();
-        assert!(matches!(&heard, Heard::TopicEnd(topic, ..) if topic == a), "{heard:?}");
+        let received = subscriber.news();
+        assert!(matches!(&received, Received::TopicEnd(topic, ..) if topic == a), "{received:?}");
         let position = server.publish(c, 7..8).position;
         let envelope = subscriber.envelope();
         assert_eq!((&envelope.topic, &envelope.position), (c, &position), "{}", envelope.text);
@@ -95,22 +95,22 @@ fn the_other_topics_of_a_connection_go_on() {
         delete(&server, c);
         assert_eq!(subscriber.news(), end_of(c, &position));
         if transport == Transport::LongPolling {
-            // Who is between two polls misses an end.
+            // A client between two polls misses an end.
             continue;
         }
         delete(&server, b);
-        let heard = subscriber.news();
-        assert!(matches!(&heard, Heard::TopicEnd(topic, ..) if topic == b), "{heard:?}");
+        let received = subscriber.news();
+        assert!(matches!(&received, Received::TopicEnd(topic, ..) if topic == b), "{received:?}");
         if transport != Transport::WebSocket {
             assert_eq!(subscriber.news(), close(transport, 4500, "ended", false));
         }
     }
 }
 
-/// It ends for whoever never acks, and then its place among the topics is free.
+/// A topic ends also for a client that never acks, and then no longer counts as a topic.
 #[test]
-fn who_never_acks_does_not_hold_it() {
-    let server = Server::start(&["--shards", "2", "--max-topics", "1"]);
+fn a_subscriber_without_acks_does_not_delay_the_end() {
+    let server = Server::start(&["--shards", "2", "--set", "limits.topics=1"]);
     let target = format!("/{TOPIC}?cursor=earliest&window=1KiB&interval=5m");
     let text = format!("\"{}\"", "x".repeat(900));
     let mut subscriber = server.subscribe(Transport::WebSocket, &target);
@@ -119,15 +119,15 @@ fn who_never_acks_does_not_hold_it() {
         server.post(TOPIC, "application/json", &text).published();
     }
     delete(&server, TOPIC);
-    let mut heard = 0;
-    while heard < 5 {
-        heard += subscriber.envelope().events.len();
+    let mut received = 0;
+    while received < 5 {
+        received += subscriber.envelope().events.len();
     }
-    assert!(matches!(subscriber.news(), Heard::TopicEnd(..)));
+    assert!(matches!(subscriber.news(), Received::TopicEnd(..)));
     server.publish("another", 0..1);
 }
 
-/// A topic that is made in the place of a deleted one has nothing of it.
+/// A new topic of the same name has no event of the deleted one.
 #[test]
 fn a_topic_that_is_made_at_the_same_time_lives_on() {
     let server = Server::start(&["--shards", "1"]);
@@ -143,16 +143,16 @@ fn a_topic_that_is_made_at_the_same_time_lives_on() {
         assert_eq!(socket.response().status, 204);
         assert_eq!(socket.response_head().status, 200);
         let position = server.publish(&new, 7..8).position;
-        let mut heard = String::new();
-        while !heard.contains(&position) {
+        let mut received = String::new();
+        while !received.contains(&position) {
             let frame = socket.until(b"\n\n", "an event").expect("an event");
-            heard.push_str(&String::from_utf8_lossy(&frame));
+            received.push_str(&String::from_utf8_lossy(&frame));
         }
-        assert!(!heard.contains("event:end"), "{heard}");
+        assert!(!received.contains("event:end"), "{received}");
     }
 }
 
-/// Whatever comes first: a connection has one topic of a name.
+/// A connection subscribes to one topic of a name, in every order of events.
 #[test]
 fn commands_and_an_end_may_come_at_once() {
     let server = Server::start(&["--shards", "2"]);
@@ -171,20 +171,20 @@ fn commands_and_an_end_may_come_at_once() {
         let mut ends = 0;
         loop {
             match subscriber.news() {
-                Heard::Answer(answer) => refused += usize::from(answer.get("error").is_some()),
-                Heard::TopicEnd(..) => ends += 1,
-                // The confirmation of the second subscription.
-                Heard::Envelope(_) => break,
-                heard => panic!("{heard:?}"),
+                Received::Answer(answer) => refused += usize::from(answer.get("error").is_some()),
+                Received::TopicEnd(..) => ends += 1,
+                // This confirms the second subscription.
+                Received::Envelope(_) => break,
+                received => panic!("{received:?}"),
             }
         }
-        // Who has heard the end has nothing to leave.
+        // A client that has received the end cannot unsubscribe.
         assert_eq!(refused, ends);
-        // It is the old topic, which ends, or the new one, which has this event.
+        // This is the old topic, which ends, or the new one, which has this event.
         let published = server.publish(TOPIC, 5..6);
         match subscriber.news() {
-            Heard::Envelope(envelope) => assert_eq!(envelope.position, published.position),
-            heard => assert!(matches!(heard, Heard::TopicEnd(..)), "{heard:?}"),
+            Received::Envelope(envelope) => assert_eq!(envelope.position, published.position),
+            received => assert!(matches!(received, Received::TopicEnd(..)), "{received:?}"),
         }
         delete(&server, TOPIC);
     }
@@ -206,7 +206,7 @@ fn a_value_topic_ends_after_its_newest_version() {
 }
 
 #[test]
-fn what_cannot_be_deleted_is_refused() {
+fn deleting_unknown_and_busy_topics_is_refused() {
     let server = Server::start(&["--source", "cars=dummy,interval=1ms", "--shards", "2"]);
     let refused = |target: &str, status, code| {
         server.ask("DELETE", target, &[], "").refused(status, code);
@@ -215,6 +215,6 @@ fn what_cannot_be_deleted_is_refused() {
     refused("/v1/topics/cars", 409, "in_use");
     refused("/v1/topics/a//b", 400, "bad_topic");
     refused("/v1/topics", 405, "method_not_allowed");
-    let server = Server::start(&["--publish-token", "publish-secret-1234567890"]);
+    let server = Server::start(&PUBLISHER);
     server.ask("DELETE", "/v1/topics/cars", &[], "").refused(401, "unauthorized");
 }

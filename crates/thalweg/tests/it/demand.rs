@@ -1,5 +1,5 @@
-//! Sources that tick only while somebody subscribes to their topics, or a query reads them; and
-//! the demo's topics.
+//! Sources that run only while their topics have subscribers or a query reads them, and the topics of the
+//! demo.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::harness::{Server, Subscriber, Transport, at, metric, offset};
 
-/// The clock of intended times, which is that of every process.
+/// The clock of intended times. All processes share it.
 fn monotonic_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
-/// Some topics, so that with several shards each is the home of one.
+/// Several topics, so that with several shards each shard owns one.
 const TOPICS: [&str; 4] = ["a", "b", "c", "d"];
 
 fn with_sources(shards: &str, source: &str) -> Server {
@@ -23,7 +23,7 @@ fn with_sources(shards: &str, source: &str) -> Server {
     Server::start(&[&["--shards", shards], &flags.collect::<Vec<_>>()[..]].concat())
 }
 
-/// The number and the intended time of the first row that comes.
+/// Returns the number and the intended time of the first row.
 fn first_row(subscriber: &mut Subscriber) -> (u64, u64) {
     loop {
         if let Some(row) = subscriber.envelope().events.first() {
@@ -32,11 +32,11 @@ fn first_row(subscriber: &mut Subscriber) -> (u64, u64) {
     }
 }
 
-/// Of the newest event of a topic.
+/// Returns the offset of the newest event of a topic.
 fn head(server: &Server, topic: &str) -> u64 {
     let topics = server.get("/v1/topics").json();
     let mut topics = topics["topics"].as_array().expect("topics").iter();
-    let found = topics.find(|it| it["topic"] == topic).expect("the topic");
+    let found = topics.find(|listed| listed["topic"] == topic).expect("the topic");
     offset(found["position"].as_str().expect("a position"))
 }
 
@@ -58,7 +58,7 @@ fn it_ticks_from_the_first_subscriber_to_the_last() {
             drop(subscriber);
             await_idle(&server, TOPICS.len());
         }
-        // They are idle: whatever was asked for meanwhile.
+        // The sources stay idle, whatever is requested meanwhile.
         let ticks = || metric(&server.get("/metrics").text(), "thalweg_source_ticks_total");
         let before = ticks();
         server.get("/v1/topics/a?limit=10");
@@ -85,7 +85,7 @@ fn the_last_of_several_ends_it_and_commands_count() {
 }
 
 #[test]
-fn its_schedule_begins_anew_and_what_nobody_heard_is_not_made_up_for() {
+fn its_schedule_restarts_without_rows_of_the_pause() {
     for shards in ["1", "2"] {
         let server = with_sources(shards, "constant,interval=1ms,when=subscribed");
         for topic in TOPICS {
@@ -100,7 +100,8 @@ fn its_schedule_begins_anew_and_what_nobody_heard_is_not_made_up_for() {
             let again_us = monotonic_us();
             let topics = server.get("/v1/topics").json();
             let mut all = topics["topics"].as_array().expect("topics").iter();
-            let position = all.find(|it| it["topic"] == topic).expect("it")["position"].clone();
+            let position =
+                all.find(|listed| listed["topic"] == topic).expect("the topic")["position"].clone();
             let cursor = at(position.as_str().expect("a position"), before);
             let mut subscriber =
                 server.subscribe(Transport::HttpStreaming, &format!("/{topic}?cursor={cursor}"));
@@ -122,7 +123,7 @@ fn polls_keep_it_awake_between_them() {
     for _ in 0..200 {
         last = first_row(&mut poller);
     }
-    // One millisecond each, without a break where nobody was there.
+    // The rows are one millisecond apart, without a break during the pause.
     assert_eq!(last.1 - first_due_us, (last.0 - first) * 1_000, "{begun}");
 }
 
@@ -138,7 +139,7 @@ fn a_query_wants_the_topic_that_it_reads() {
         let mut subscriber = server.subscribe(Transport::Sse, "/count");
         subscriber.confirmed();
         assert_eq!(subscriber.envelope().events[0][0].as_u64().map(|rows| rows % 5), Some(0));
-        // One that a client asks for wants it as long as the client is there.
+        // A source that a client requests runs while the client is connected.
         let server = Server::start(&source);
         await_idle(&server, 1);
         let asked = format!("?query={}", count.replace(' ', "%20"));
@@ -150,7 +151,7 @@ fn a_query_wants_the_topic_that_it_reads() {
     }
 }
 
-/// The queries of the published experiments as they are there.
+/// The queries of the published experiments.
 #[test]
 fn the_published_queries_run_over_the_demo() {
     for shards in ["1", "2", "4"] {
@@ -181,12 +182,12 @@ fn the_published_queries_run_over_the_demo() {
 }
 
 #[test]
-fn the_demo_has_what_the_pages_ask_for() {
+fn the_demo_has_the_topics_of_the_pages() {
     let server = Server::start(&["--demo", "--shards", "2"]);
     let lab = ["1", "10", "100", "1000"].map(|rows| format!("lab/rows/{rows}"));
     let listed = server.get("/v1/topics?prefix=lab/runner/").json();
     let runners = listed["topics"].as_array().expect("topics").iter();
-    let runners: Vec<&str> = runners.filter_map(|it| it["topic"].as_str()).collect();
+    let runners: Vec<&str> = runners.filter_map(|source| source["topic"].as_str()).collect();
     assert_eq!(runners, ["lab/runner/0", "lab/runner/1", "lab/runner/2", "lab/runner/3"]);
     await_idle(&server, lab.len());
     for (topic, rows) in lab.iter().zip([1, 10, 100, 1000]) {

@@ -1,4 +1,4 @@
-//! `thalweg demo-provider`, as a client of HTTP sees it.
+//! `thalweg demo-provider`, as an HTTP client sees it.
 
 use std::net::SocketAddr;
 

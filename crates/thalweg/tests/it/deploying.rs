@@ -1,4 +1,4 @@
-//! The files in `deploy/` that other programs read: those programs say whether they are right.
+//! The files in `deploy/` for other programs. These programs check them.
 
 use std::{
     env,
@@ -28,7 +28,7 @@ fn said_by(command: &mut Command) -> Option<Output> {
     }
 }
 
-/// Runs Helm: the one of `make helm`, if it is there.
+/// Runs Helm, if `make helm` has installed it.
 fn helm(words: &[&str]) -> Option<String> {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/helm/helm");
     let found = if installed.is_file() { installed } else { "helm".into() };
@@ -64,7 +64,7 @@ const EVERYTHING: [&str; 20] = [
 ];
 
 #[test]
-fn the_chart_makes_what_kubernetes_reads() {
+fn the_chart_creates_valid_kubernetes_objects() {
     if helm(&["lint", "--strict"]).is_none() {
         return;
     }
@@ -130,7 +130,7 @@ fn systemd_is_told_when_it_serves_and_when_it_ends() {
     };
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.arg("serve").env("NOTIFY_SOCKET", &path);
-    let mut server = Server::start_by(&mut command, &["--drain-delay", "50ms"], Stdio::piped());
+    let mut server = Server::start_by(&mut command, &["--shutdown-delay", "50ms"], Stdio::piped());
     assert_eq!(next(), "READY=1\n");
     kill_process(server.pid(), Signal::HUP).expect("signal the server");
     let reloading = next();

@@ -1,4 +1,4 @@
-//! The columns of topics, as a client asks for them that is going to show their rows.
+//! The columns of topics, as requested by a client that will show their rows.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn columns_are_told_as_they_are_declared_or_follow_from_a_query_or_from_events()
             "--topic",
             "value,kind=value",
         ]);
-        // Declared, whether there are events or not.
+        // The columns are declared, with and without events.
         let cars = named(&[("speed", "double"), ("car", "string"), ("time", "time")]);
         assert_eq!(columns(&server, "cars"), cars);
         let max = named(&[("window_start", "time"), ("speed", "double")]);
@@ -47,7 +47,7 @@ fn columns_are_told_as_they_are_declared_or_follow_from_a_query_or_from_events()
         let topic = asked["topic"].as_str().expect("a topic");
         assert_eq!(columns(&server, topic), asked["columns"]);
         assert_eq!(asked["columns"], named(&[("car", "string"), ("half", "double")]));
-        // Of the events that there are.
+        // The columns come from existing events.
         assert_eq!(columns(&server, "slow"), json!([]), "its source has no events");
         for (topic, event) in [
             ("objects", r#"{"car":"a","speed":7}"#),
@@ -70,7 +70,12 @@ fn columns_are_told_as_they_are_declared_or_follow_from_a_query_or_from_events()
 
 #[test]
 fn columns_that_cannot_be_told_are_refused() {
-    let server = Server::start(&["--subscribe-token", "s", "--publish-token", "p"]);
+    let server = Server::start(&[
+        "--token",
+        "subscriber=s,subscribe=**",
+        "--token",
+        "publisher=p,subscribe=**,publish=**,inspect=**,admin=true",
+    ]);
     let ask = |method: &str, path: &str, token: &str| {
         let token = format!("Bearer {token}");
         server.ask(method, &format!("/v1/columns/{path}"), &[("Authorization", &token)], "")

@@ -1,16 +1,17 @@
-//! SIGTERM: everyone is told, then the server goes.
+//! SIGTERM: the server tells every client, and then exits.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use crate::harness::{Heard, Raw, Server, TlsClient, Transport, chunk, close, ticking, wait_for};
+use crate::harness::{
+    Raw, Received, Server, TlsClient, Transport, chunk, close, ticking, wait_for,
+};
 
-/// Far longer than the patience of a test: a client that is cut off only at the end of a drain is
-/// found out.
-const PATIENT: [&str; 2] = ["--drain", "1h"];
+/// This is much longer than a test waits. It reveals a client that is cut off only at the end of a drain.
+const PATIENT: [&str; 2] = ["--shutdown-timeout", "1h"];
 
-fn draining(transport: Transport) -> Heard {
+fn draining(transport: Transport) -> Received {
     close(transport, 1001, "draining", true)
 }
 
@@ -30,7 +31,7 @@ fn every_subscriber_hears_a_close_and_the_server_exits_cleanly() {
         for (transport, subscriber) in &mut subscribers {
             assert_eq!(subscriber.next(), draining(*transport));
             if *transport != Transport::WebSocket {
-                assert_eq!(subscriber.next(), Heard::End);
+                assert_eq!(subscriber.next(), Received::End);
             }
         }
         drop(subscribers);
@@ -38,7 +39,7 @@ fn every_subscriber_hears_a_close_and_the_server_exits_cleanly() {
     }
 }
 
-/// Otherwise all of them would come back in the same instant.
+/// Otherwise all clients would reconnect at the same instant.
 #[test]
 fn subscribers_are_told_one_after_the_other() {
     const COUNT: u32 = 300;
@@ -52,7 +53,7 @@ fn subscribers_are_told_one_after_the_other() {
     for subscriber in &mut subscribers {
         assert_eq!(subscriber.next(), draining(Transport::Sse));
     }
-    // 2 ms apart, or more on a busy machine.
+    // The closes are 2 ms apart, or more on a busy machine.
     let span = begun.elapsed();
     assert!(span >= Duration::from_millis(2) * (COUNT - 1), "{span:?}");
     drop(subscribers);
@@ -69,8 +70,9 @@ fn a_server_asked_to_stop_as_soon_as_it_listens_exits_cleanly() {
 }
 
 #[test]
-fn what_was_published_before_the_end_is_delivered() {
-    for more in [&[][..], &["--flush", "1m"], &["--flush", "1m", "--shards", "2"]] {
+fn events_before_the_end_are_delivered() {
+    for more in [&[][..], &["--topic", "**,flush=1m"], &["--topic", "**,flush=1m", "--shards", "2"]]
+    {
         is_delivered_before_the_end(&[&PATIENT[..], more].concat());
     }
 }
@@ -86,14 +88,14 @@ fn is_delivered_before_the_end(arguments: &[&str]) {
     server.terminate();
     for (subscriber, transport) in subscribers.iter_mut().zip(Transport::ALL) {
         assert_eq!(subscriber.numbers(1_000).0.last(), Some(&999));
-        let heard = subscriber.next();
+        let received = subscriber.next();
         if transport == Transport::LongPolling {
-            // Its next poll comes to a server that takes no more.
-            let is_turned_away =
-                matches!(&heard, Heard::End) || heard == Heard::Refused(503, "draining".into());
-            assert!(is_turned_away || heard == draining(transport), "{heard:?}");
+            // Its next poll reaches a server that accepts no more requests.
+            let is_turned_away = matches!(&received, Received::End)
+                || received == Received::Refused(503, "draining".into());
+            assert!(is_turned_away || received == draining(transport), "{received:?}");
         } else {
-            assert_eq!(heard, draining(transport));
+            assert_eq!(received, draining(transport));
         }
     }
     drop(subscribers);
@@ -118,7 +120,7 @@ fn idle_connections_do_not_hold_the_server() {
 
 #[test]
 fn a_subscriber_that_answers_nothing_does_not_hold_the_server() {
-    let mut server = Server::start(&["--drain", "1s"]);
+    let mut server = Server::start(&["--shutdown-timeout", "1s"]);
     let mut mute = server.subscribe(Transport::WebSocket, "/t");
     mute.confirmed();
     let mut deaf = Transport::ALL.map(|transport| server.subscribe(transport, "/big"));
@@ -152,12 +154,11 @@ fn a_publish_connection_is_answered_or_cut_but_does_not_hold_the_server() {
     assert!(rest.is_empty() || rest.contains("503") || rest.contains("\"count\":1"), "{rest}");
 }
 
-/// A load balancer sees that it is not ready, and clients that it sends meanwhile are
-/// served.
+/// A load balancer sees that the server is not ready. Clients that it still sends are served.
 #[test]
-fn a_server_that_is_to_end_says_so_before_it_drains() {
+fn a_stopping_server_is_not_ready_before_it_drains() {
     for signal in [Signal::TERM, Signal::INT] {
-        let mut server = Server::start(&[&PATIENT[..], &["--drain-delay", "10m"]].concat());
+        let mut server = Server::start(&[&PATIENT[..], &["--shutdown-delay", "10m"]].concat());
         let mut subscriber = server.subscribe(Transport::Sse, "/t");
         subscriber.confirmed();
         assert_eq!(server.get("/readyz").status, 200);
@@ -169,7 +170,7 @@ fn a_server_that_is_to_end_says_so_before_it_drains() {
         assert_eq!(subscriber.numbers(2).0, [0, 1]);
         let mut late = server.subscribe(Transport::WebSocket, "/t");
         late.confirmed();
-        // A second signal ends the delay, whichever.
+        // A second signal of either kind ends the delay.
         kill_process(server.pid(), signal).expect("signal the server");
         assert_eq!(subscriber.next(), draining(Transport::Sse));
         assert_eq!(late.next(), draining(Transport::WebSocket));
@@ -180,14 +181,14 @@ fn a_server_that_is_to_end_says_so_before_it_drains() {
 
 #[test]
 fn the_delay_of_a_drain_ends_by_itself() {
-    let mut server = Server::start(&[&PATIENT[..], &["--drain-delay", "100ms"]].concat());
+    let mut server = Server::start(&[&PATIENT[..], &["--shutdown-delay", "100ms"]].concat());
     server.terminate();
     assert_eq!(server.exit().code(), Some(0));
 }
 
-/// A new connection is told, whatever it speaks, and not just closed.
+/// A new connection is refused in its own protocol, and not just closed.
 #[test]
-fn who_connects_while_it_drains_is_told_so() {
+fn connections_during_a_drain_are_refused_in_their_protocol() {
     for (tls, shards) in [(false, "1"), (false, "2"), (true, "1")] {
         let more: &[&str] = if tls { &["--tls-self-signed"] } else { &[] };
         let arguments = [&PATIENT[..], &["--shards", shards], more].concat();
@@ -196,11 +197,11 @@ fn who_connects_while_it_drains_is_told_so() {
             false => Raw::connect(server.address),
             true => Raw::over(TlsClient::connect(server.address, &[protocol])),
         };
-        // Has the next one be of the last shard.
+        // This makes the next connection one of the last shard.
         let mut first = connect("http/1.1");
         first.ask("GET", "/healthz", &[], "");
         assert_eq!(first.answer().status, 200);
-        // Takes nothing of what is due to it, and so holds the drain.
+        // This client reads none of its data, and so delays the end of the drain.
         let mut deaf = connect("http/1.1");
         deaf.ask("GET", "/v1/topics/big?transport=http-streaming", &[], "");
         deaf.until(b"\r\n\r\n", "a head").expect("a subscription");
@@ -229,15 +230,15 @@ fn who_connects_while_it_drains_is_told_so() {
             assert_eq!(said.get(12), Some(&7), "{said:?}");
         }
         drop(deaf);
-        // Also who came last, when nobody else is there any more.
+        // The last connection is told as well, when no other is left.
         silent.expect("a connection").answer().refused(503, "draining");
     }
 }
 
 #[test]
-fn who_comes_while_it_drains_is_not_served() {
+fn requests_during_a_drain_are_refused() {
     let mut server = Server::start(&PATIENT);
-    // Does not answer its close, so that the server drains for a while.
+    // This client does not answer its close, so that the server drains for a while.
     let mut mute = server.subscribe(Transport::WebSocket, "/t");
     mute.confirmed();
     let mut alive = server.connect();

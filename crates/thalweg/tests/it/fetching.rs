@@ -1,4 +1,4 @@
-//! Topics that are fetched from an HTTP server while somebody subscribes to them.
+//! Topics that the server fetches from an HTTP server while they have subscribers.
 
 mod bounds;
 mod gone;
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 
 use crate::harness::{Reply, Server, Subscriber, Transport, Upstream, response};
 
-/// Comes soon again, and does not wait long for anything.
-const SOON: &str = ",least=20ms,max-age=20ms,linger=0,timeout=2s";
+/// Fetches soon again, with short waits.
+const SOON: &str = ",min-interval=20ms,max-age=20ms,linger=0,timeout=2s";
 
 fn serve(upstream: &Upstream, settings: &str, flags: &[&str]) -> Server {
     let flag = upstream.flag("f/**", settings);
     Server::start(&[&["--upstream", &flag], flags].concat())
 }
 
-/// Reads on until this version is there.
+/// Reads until this version arrives.
 fn until(subscriber: &mut Subscriber, expected: &Value) {
     loop {
         let envelope = subscriber.envelope();
@@ -32,7 +32,7 @@ fn until(subscriber: &mut Subscriber, expected: &Value) {
     }
 }
 
-/// An upstream whose document is a number that a test sets.
+/// Starts an upstream whose document is a number that the test sets.
 fn numbers() -> (Upstream, Arc<AtomicU64>) {
     let number = Arc::new(AtomicU64::new(1));
     let current = Arc::clone(&number);
@@ -72,7 +72,7 @@ fn the_first_subscriber_starts_it_and_the_last_one_ends_it() {
             server.await_metric("thalweg_upstream_in_flight", |fetches| fetches == 0.0);
         }
         let count = upstream.count();
-        // Whoever comes later gets what is there then, not what was there before.
+        // A later subscriber receives the current version, not an older one.
         number.store(100, SeqCst);
         let mut subscriber = server.subscribe(Transport::Sse, "/f/Sse/x");
         subscriber.confirmed();
@@ -81,7 +81,7 @@ fn the_first_subscriber_starts_it_and_the_last_one_ends_it() {
             upstream
                 .asked("/f/Sse/x")
                 .iter()
-                .filter(|it| it.header("if-none-match").is_none())
+                .filter(|request| request.header("if-none-match").is_none())
                 .count(),
             2
         );
@@ -91,7 +91,7 @@ fn the_first_subscriber_starts_it_and_the_last_one_ends_it() {
 
 #[test]
 fn however_many_subscribe_each_version_is_fetched_once() {
-    // Fresh for as long as the test takes, after the second one.
+    // The second document stays fresh for the duration of the test.
     let upstream = Upstream::start(|asked| match asked.before {
         0 => Reply::json("Cache-Control: max-age=1\r\n", &"[0]"),
         version => Reply::json("Cache-Control: max-age=250\r\n", &format!("[{version}]")),
@@ -110,7 +110,7 @@ fn however_many_subscribe_each_version_is_fetched_once() {
 #[test]
 fn a_body_that_did_not_change_is_no_version() {
     let upstream = Upstream::start(|asked| {
-        // Written otherwise, it is the same; the last one is not.
+        // The texts are the same document, except for the last one.
         let texts = ["{\"a\": 1}", "{\"a\":1}", " {\"a\":1} ", "{\"a\":2}"];
         Reply::json("", &texts[asked.before.min(3)])
     });
@@ -124,7 +124,7 @@ fn a_body_that_did_not_change_is_no_version() {
 }
 
 #[test]
-fn a_date_alone_says_what_is_known() {
+fn a_date_alone_identifies_a_version() {
     let date = "Sun, 22 Nov 2026 12:00:00 GMT";
     let upstream =
         Upstream::start(move |asked| match asked.header("if-modified-since") == Some(date) {
@@ -166,7 +166,7 @@ fn a_compressed_document_is_read() {
 }
 
 #[test]
-fn nobody_publishes_to_a_fetched_topic() {
+fn publishing_to_a_fetched_topic_is_refused() {
     let (upstream, _) = numbers();
     let server = serve(&upstream, "", &["--shards", "2"]);
     for topic in ["f/a", "f/b"] {
@@ -185,7 +185,7 @@ fn nobody_publishes_to_a_fetched_topic() {
 }
 
 #[test]
-fn only_what_a_topic_may_be_reaches_the_upstream() {
+fn only_valid_topics_reach_the_upstream() {
     let (upstream, _) = numbers();
     let server = serve(&upstream, SOON, &[]);
     let sse = [("Accept", "text/event-stream")];
@@ -210,8 +210,7 @@ fn only_what_a_topic_may_be_reaches_the_upstream() {
     assert_eq!(upstream.asked("/f/a").len(), upstream.count());
 }
 
-/// Subjects of identity providers and e-mail addresses are segments, and upstreams read them as they are
-/// meant.
+/// Subjects of identity providers and email addresses are valid segments. Upstreams receive them unchanged.
 #[test]
 fn a_topic_with_special_characters_reaches_the_upstream_as_it_is_meant() {
     let (upstream, _) = numbers();
@@ -229,9 +228,9 @@ fn a_topic_with_special_characters_reaches_the_upstream_as_it_is_meant() {
 }
 
 #[test]
-fn whoever_may_make_no_topics_may_have_those_that_are_fetched() {
+fn subscribers_without_the_right_to_create_topics_may_have_fetched_ones() {
     let (upstream, _) = numbers();
-    let server = serve(&upstream, "", &["--shards", "2", "--subscribe", "existing"]);
+    let server = serve(&upstream, "", &["--shards", "2", "--set", "existing-topics-only=true"]);
     for topic in ["f/a", "f/b"] {
         until(&mut server.subscribe(Transport::Sse, &format!("/{topic}")), &json!(1));
     }
@@ -239,10 +238,10 @@ fn whoever_may_make_no_topics_may_have_those_that_are_fetched() {
     server.ask("GET", "/v1/topics/g", &sse, "").refused(404, "no_such_topic");
 }
 
-/// A fetch under way, what was wanted then is not, and then is again: the home has forgotten the
-/// topic meanwhile, so it must get the document, and not only that it did not change.
+/// Demand ends and returns while a fetch is running. The owner shard has removed the topic meanwhile, so it
+/// must receive the document, not only the result that it has not changed.
 #[test]
-fn who_comes_back_during_a_fetch_gets_the_document() {
+fn a_client_that_reconnects_during_a_fetch_gets_the_document() {
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
     let closed = Arc::clone(&gate);
     let upstream = Upstream::start(move |asked| {

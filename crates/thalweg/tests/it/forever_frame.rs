@@ -1,12 +1,12 @@
-//! Documents that never end.
+//! Forever frames: documents that never end.
 
 use std::collections::HashSet;
 
 use serde_json::json;
 
-use crate::harness::{Heard, Response, Server, Socket, Transport, offset};
+use crate::harness::{Received, Response, Server, Socket, Transport, offset};
 
-/// Asks for a document; its head and what follows.
+/// Requests a document. Returns its head and the beginning of the body.
 fn load(server: &Server, target: &str, headers: &str) -> (Response, Socket) {
     let separator = if target.contains('?') { '&' } else { '?' };
     let mut socket = server.connect();
@@ -17,14 +17,14 @@ fn load(server: &Server, target: &str, headers: &str) -> (Response, Socket) {
     (socket.response_head(), socket)
 }
 
-/// A directive of the document's policy.
+/// Returns a directive of the document's content security policy.
 fn directive(head: &Response, name: &str) -> String {
     let policy = head.header("content-security-policy").expect("a policy");
     let found = policy.split(';').map(str::trim).find_map(|each| each.strip_prefix(name));
     found.unwrap_or_else(|| panic!("no {name} in {policy}")).trim().to_owned()
 }
 
-/// The next script: its attributes and its text.
+/// Reads the next script: its attributes and its text.
 fn script(socket: &mut Socket) -> (String, String) {
     let piece = socket.until(b"</script>", "a script").expect("a script");
     let piece = String::from_utf8(piece).expect("UTF-8");
@@ -51,7 +51,7 @@ fn the_head_lets_only_its_own_scripts_run_and_only_its_own_pages_frame_it() {
     assert_eq!(directive(&head, "frame-ancestors"), "'self'");
     let (attributes, text) = script(&mut socket);
     assert_eq!(attributes, format!("nonce=\"{nonce}\""));
-    // The page around it defines `thalweg` and tells its frames apart.
+    // The surrounding page defines `thalweg`, and tells its frames apart.
     assert!(text.contains("parent.thalweg(") && text.contains("window"), "{text}");
     for _ in 0..3 {
         let (attributes, text) = script(&mut socket);
@@ -70,7 +70,7 @@ fn each_document_has_another_nonce() {
 }
 
 #[test]
-fn what_could_end_a_script_is_escaped_in_strings_and_arrives_as_it_was() {
+fn text_that_could_end_a_script_is_escaped_and_arrives_unchanged() {
     let server = Server::start(&[]);
     let mut subscriber = server.subscribe(Transport::ForeverFrame, "/t");
     subscriber.confirmed();
@@ -87,7 +87,7 @@ fn what_could_end_a_script_is_escaped_in_strings_and_arrives_as_it_was() {
         let envelope = subscriber.envelope();
         assert_eq!(envelope.events, [event]);
     }
-    // The other framings leave it as it is.
+    // Other framings do not change this event.
     let event = "\"</script>\u{2028}\"";
     let mut line = server.subscribe(Transport::HttpStreaming, "/t");
     line.confirmed();
@@ -96,10 +96,10 @@ fn what_could_end_a_script_is_escaped_in_strings_and_arrives_as_it_was() {
 }
 
 #[test]
-fn a_document_that_has_grown_large_says_so_and_its_end_is_where_the_next_begins() {
+fn a_large_document_asks_for_a_reload_that_resumes_at_its_end() {
     const LIMIT: usize = 4 << 20;
     const EVENTS: u64 = 1_000;
-    let server = Server::start(&["--history-bytes", "64MiB"]);
+    let server = Server::start(&["--topic", "**,history-bytes=64MiB"]);
     let line = format!("\"{}\"\n", "x".repeat(9_990));
     for _ in 0..EVENTS / 10 {
         server.post("t", "application/x-ndjson", line.repeat(10)).published();
@@ -115,18 +115,18 @@ fn a_document_that_has_grown_large_says_so_and_its_end_is_where_the_next_begins(
         loop {
             let (_, text) = script(&mut socket);
             let Some(call) = text.strip_prefix("receive('") else { continue };
-            // Of what it holds, nothing is escaped.
+            // Inside the string there is nothing to unescape.
             let json = call.strip_suffix("')").expect("the call's end");
-            match Heard::parse(json.as_bytes(), None, "the document") {
-                Heard::Envelope(envelope) => {
+            match Received::parse(json.as_bytes(), None, "the document") {
+                Received::Envelope(envelope) => {
                     assert_eq!(envelope.first, seen + 1);
                     seen = offset(&envelope.position);
                     cursor = envelope.position;
                 }
-                Heard::Close(code, reason, reconnect) => {
+                Received::Close(code, reason, reconnect) => {
                     assert_eq!((code, reason.as_str(), reconnect), (4003, "reload", Some(true)));
                     let size = socket.used() - begin;
-                    // And the frame that it had begun.
+                    // The limit, and the frame that was begun before it.
                     assert!((LIMIT..LIMIT + (256 << 10)).contains(&size), "{size} B");
                     let rest = socket.rest("the document's end");
                     assert!(!String::from_utf8_lossy(&rest).contains("receive("));
@@ -145,7 +145,7 @@ fn a_document_that_has_grown_large_says_so_and_its_end_is_where_the_next_begins(
 #[test]
 fn documents_loaded_again_under_a_firehose_lose_and_repeat_nothing() {
     const TOTAL: u64 = 1_500;
-    let server = Server::start(&["--history-bytes", "64MiB"]);
+    let server = Server::start(&["--topic", "**,history-bytes=64MiB"]);
     let mut subscriber = server.subscribe(Transport::ForeverFrame, "?topic=a&topic=b");
     subscriber.confirmed();
     subscriber.confirmed();

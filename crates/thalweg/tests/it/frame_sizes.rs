@@ -1,11 +1,12 @@
-//! How large messages are: clients that others wrote have limits of their own.
+//! Sizes of messages, for clients with limits.
 
 use crate::harness::{Server, Transport};
 
-/// Go's `bufio.Scanner` takes shorter lines; Python's `websockets` and coder/websocket have limits, too.
+/// Go's `bufio.Scanner` limits lines to less than this; Python's `websockets` and coder/websocket have
+/// limits, too.
 const MESSAGE_BYTES: usize = 64 << 10;
 
-/// The sizes of messages until `total` events have come.
+/// Returns the sizes of messages until `total` events have arrived.
 fn sizes(server: &Server, transport: Transport, target: &str, total: usize) -> Vec<usize> {
     let mut stream = server.subscribe(transport, target);
     let (mut events, mut sizes) = (0, Vec::new());
@@ -18,8 +19,8 @@ fn sizes(server: &Server, transport: Transport, target: &str, total: usize) -> V
     sizes
 }
 
-/// The most bytes around the events of a message: names, two positions, two offsets, the frame of
-/// its transport.
+/// The maximum of bytes around the events of a message: names, two positions, two offsets, the frame of the
+/// transport.
 fn around(topic: &str) -> usize {
     topic.len() + 256
 }
@@ -28,7 +29,7 @@ fn around(topic: &str) -> usize {
 fn messages_of_many_events_are_below_64_kib() {
     let server = Server::start(&["--shards", "2"]);
     let topic = format!("{}/t", "long".repeat(49));
-    // More than one read of a socket, in one body, and many small ones.
+    // One body with more than one read of a socket, and many small bodies.
     let lines: String = (0..2_000).map(|n| format!("\"{n:01000}\"\n")).collect();
     server.post(&topic, "application/x-ndjson", &lines).published();
     let small: String = (0..30_000).map(|n| format!("{n}\n")).collect();
@@ -41,7 +42,7 @@ fn messages_of_many_events_are_below_64_kib() {
             largest.is_some_and(|largest| *largest < MESSAGE_BYTES),
             "{transport:?}: {sizes:?}"
         );
-        // They are not cut more often than that asks for.
+        // Messages are not smaller than necessary.
         assert!(sizes.len() < 100, "{transport:?}: {sizes:?}");
     }
 }

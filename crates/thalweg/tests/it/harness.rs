@@ -1,25 +1,24 @@
-//! What the tests stand on: the real binary, and clients small enough to send
-//! it anything.
+//! The harness: runs the real binary, with clients that can send anything.
 //!
 //! - `raw`: a connection that may misbehave, in cleartext or over TLS
 //! - `tls`: the client's side of TLS
-//! - `frames`: frames of HTTP/2, wrong ones too
-//! - `bystander`: someone who is to notice nothing of it
-//! - `signs`: what shows how a server is
-//! - `server`: starts `thalweg serve`, stops it
-//! - `program`: runs the binary's other commands
+//! - `frames`: HTTP/2 frames, also invalid ones
+//! - `bystander`: a subscriber that must not notice an attack
+//! - `signs`: metrics and memory of a server
+//! - `server`: starts and stops `thalweg serve`
+//! - `program`: runs other commands of the binary
 //! - `terminal`: a terminal for a program
-//! - `proxy`: stands between, and cuts connections
-//! - `upstream`: what is fetched from, which may answer wrongly
-//! - `socket`: bytes, awaited with patience
-//! - `chunks`: a body in chunks
+//! - `proxy`: a proxy that breaks connections
+//! - `upstream`: an HTTP server to fetch from, which may send invalid responses
+//! - `socket`: reads bytes with patience
+//! - `chunks`: a chunked body
 //! - `http`: requests and responses on a socket
-//! - `http2`: a connection of many streams, each as a socket
-//! - `websocket`: frames on a socket, wrong ones too
-//! - `transport`: what is asked for, over which protocol
-//! - `message`: what the server says
-//! - `reader`: a transport's bytes as messages, one reader for each
-//! - `subscriber`: what a subscriber hears, whatever the transport
+//! - `http2`: a connection with many streams, each like a socket
+//! - `websocket`: frames on a socket, also invalid ones
+//! - `transport`: requests of each transport and protocol
+//! - `message`: messages of the server
+//! - `reader`: parses the bytes of each transport
+//! - `subscriber`: receives messages over any transport
 
 mod bystander;
 mod chunks;
@@ -45,11 +44,11 @@ pub(crate) use bystander::{ticking, unharmed, unharmed_over};
 pub(crate) use frames::{H2, H2Frame, flag, frame, hpack, kind};
 pub(crate) use http::{Published, Response, at, chunk, offset, request};
 pub(crate) use http2::Http2;
-pub(crate) use message::{Gap, Heard, close};
+pub(crate) use message::{Gap, Received, close};
 pub(crate) use program::Program;
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{Answer, Duplex, Raw};
-pub(crate) use server::{Server, TRUSTED, metric, outside};
+pub(crate) use server::{OPEN, PUBLISHER, STALLS_SOON, Server, TRUSTED, metric, outside};
 pub(crate) use socket::Socket;
 pub(crate) use subscriber::Subscriber;
 pub(crate) use terminal::Terminal;

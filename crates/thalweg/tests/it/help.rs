@@ -1,56 +1,105 @@
-//! Every `--help`, as it is printed.
+//! Snapshots of every `--help` and `-h`.
 
 use std::process::Command;
 
-/// The help of a command; with its commands, those of each.
-fn helps(command: &[&str], found: &mut Vec<(String, String)>) {
-    let output = Command::new(env!("CARGO_BIN_EXE_thalweg"))
-        .args(command)
-        .arg("--help")
-        .output()
-        .expect("run the binary");
-    assert!(output.status.success(), "{command:?}");
-    let help = String::from_utf8(output.stdout).expect("text");
-    let commands = help.split("\nCommands:\n").nth(1).unwrap_or_default();
-    let names = commands.lines().take_while(|line| line.starts_with("  "));
-    let names: Vec<String> =
-        names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
-    found.push(([&["thalweg"], command].concat().join("-"), help));
-    for name in names.iter().filter(|name| *name != "help") {
-        helps(&[command, &[name.as_str()]].concat(), found);
+/// The help of a command.
+struct Help {
+    /// As in `bench export`.
+    command: Vec<String>,
+    text: String,
+}
+
+impl Help {
+    /// Runs the command with this flag, as in a terminal of this width.
+    fn run(command: &[&str], flag: &str, columns: u32) -> Self {
+        let output = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+            .args(command)
+            .arg(flag)
+            .env("COLUMNS", columns.to_string())
+            .output()
+            .expect("run the binary");
+        assert!(output.status.success(), "{command:?}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        Self { command: command.iter().map(ToString::to_string).collect(), text }
+    }
+
+    fn name(&self) -> String {
+        [&["thalweg".to_owned()], &self.command[..]].concat().join("-")
+    }
+
+    /// Returns the lines of the section with this heading.
+    fn section(&self, heading: &str) -> Vec<&str> {
+        let (_, section) = self.text.split_once(&format!("\n{heading}:\n")).unwrap_or_default();
+        section.lines().take_while(|line| line.starts_with("  ")).collect()
     }
 }
 
+/// Adds the help of a command, and that of its subcommands.
+fn add_helps(command: &[&str], flag: &str, columns: u32, helps: &mut Vec<Help>) {
+    let help = Help::run(command, flag, columns);
+    let lines = help.section("Commands").into_iter();
+    let names = lines.filter(|line| !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    let names: Vec<String> = names.filter(|name| *name != "help").map(str::to_owned).collect();
+    helps.push(help);
+    for name in names {
+        add_helps(&[command, &[&*name]].concat(), flag, columns, helps);
+    }
+}
+
+/// Returns the help of every command, hidden ones included.
+fn helps(flag: &str, columns: u32) -> Vec<Help> {
+    let mut helps = Vec::new();
+    add_helps(&[], flag, columns, &mut helps);
+    add_helps(&["limit"], flag, columns, &mut helps);
+    helps
+}
+
 #[test]
-fn every_help_is_as_it_was_looked_at() {
-    let mut found = Vec::new();
-    helps(&[], &mut found);
-    // One that the list of commands does not show.
-    helps(&["limit"], &mut found);
-    let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+fn every_help_matches_its_snapshot() {
+    let (long, short) = (helps("--help", 100), helps("-h", 100));
+    let names: Vec<String> = long.iter().map(Help::name).collect();
     for known in ["thalweg", "thalweg-serve", "thalweg-bench-export", "thalweg-token-explain"] {
-        assert!(names.contains(&known), "{names:?}");
+        assert!(names.contains(&known.to_owned()), "{names:?}");
     }
-    for (name, help) in &found {
-        insta::assert_snapshot!(name.as_str(), help);
+    for (long, short) in long.iter().zip(&short) {
+        insta::assert_snapshot!(long.name(), long.text);
+        if short.text != long.text {
+            insta::assert_snapshot!(format!("{}-short", short.name()), short.text);
+        }
     }
 }
 
-/// Each scenario of `bench --help` stands in a column of its own.
 #[test]
-fn no_name_runs_into_its_title() {
-    let mut found = Vec::new();
-    helps(&["bench"], &mut found);
-    let scenarios = found[0].1.split("\nScenarios:\n").nth(1).expect("scenarios");
-    let lines: Vec<&str> = scenarios.lines().filter(|line| !line.trim().is_empty()).collect();
-    // Where its title begins; a longer title goes on there.
-    let start = |line: &str| {
+fn examples_fit_into_80_columns() {
+    for help in ["--help", "-h"].into_iter().flat_map(|flag| helps(flag, 100)) {
+        for line in help.section("Examples") {
+            assert!(line.chars().count() <= 80, "{}: {line}", help.name());
+        }
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for help in ["--help", "-h"].into_iter().flat_map(|flag| helps(flag, 80)) {
+        for line in help.text.lines() {
+            assert!(line.chars().count() <= 80, "{}: {line}", help.name());
+        }
+    }
+}
+
+/// `bench --help` aligns the titles of scenarios.
+#[test]
+fn titles_of_scenarios_are_one_column() {
+    let help = Help::run(&["bench"], "--help", 80);
+    let lines = help.section("Scenarios");
+    // A title that is longer than its line continues in the column where it begins.
+    let column = |line: &str| {
         let named =
             line.trim_start().find("  ").map(|end| line.len() - line.trim_start().len() + end);
         let rest = &line[named.filter(|_| !line.starts_with("   ")).unwrap_or_default()..];
         line.len() - rest.trim_start().len()
     };
-    let starts: Vec<usize> = lines.iter().map(|line| start(line)).collect();
-    assert!(starts.len() > 20 && starts.iter().all(|at| *at == starts[0]), "{scenarios}");
-    assert!(lines.iter().all(|line| line.len() <= 100), "{scenarios}");
+    let columns: Vec<usize> = lines.iter().map(|line| column(line)).collect();
+    assert!(columns.len() > 20 && columns.iter().all(|at| *at == columns[0]), "{lines:?}");
 }

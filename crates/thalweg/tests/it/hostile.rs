@@ -1,9 +1,8 @@
-//! What no client should send. The server answers or hangs up, and goes on
-//! serving the others.
+//! Invalid input of clients. The server answers or closes the connection, and continues to serve others.
 
 use crate::harness::{Frame, Server, Socket, Transport, chunk, opcode, request};
 
-/// Sends `bytes` on a connection of its own; what came back by its end.
+/// Sends `bytes` on a new connection. Returns the response until its end.
 fn answer_to(server: &Server, bytes: &[u8]) -> String {
     let mut socket = server.connect();
     socket.send_if_open(bytes);
@@ -49,7 +48,7 @@ fn a_head_without_end_is_refused() {
 
 #[test]
 fn a_head_that_comes_too_slowly_is_hung_up_on() {
-    let server = Server::start(&["--head-wait", "300ms"]);
+    let server = Server::start(&["--header-timeout", "300ms"]);
     let mut sockets: Vec<Socket> = ["", "GET /v1/topics/t HTT", "GET / HTTP/1.1\r\nHost: x\r\n"]
         .iter()
         .map(|start| {
@@ -96,19 +95,19 @@ fn a_subscription_may_follow_a_request_in_one_packet() {
 }
 
 #[test]
-fn what_a_one_way_subscriber_still_sends_does_no_harm() {
+fn data_from_a_one_way_subscriber_does_no_harm() {
     let server = Server::start(&[]);
     for transport in [Transport::Sse, Transport::HttpStreaming] {
         let mut subscriber = server.subscribe(transport, "/t");
         subscriber.confirmed();
         subscriber.socket.send_if_open("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
         subscriber.socket.send_if_open([b'x'; 100_000]);
-        // It may be hung up on, but nothing may be mixed into its stream.
+        // The connection may be closed, but its stream contains nothing else.
         server.publish("t", 0..1);
-        use crate::harness::Heard;
+        use crate::harness::Received;
         match subscriber.next() {
-            Heard::Envelope(envelope) => assert_eq!(envelope.events.len(), 1),
-            heard => assert_eq!(heard, Heard::End),
+            Received::Envelope(envelope) => assert_eq!(envelope.events.len(), 1),
+            received => assert_eq!(received, Received::End),
         }
     }
     assert_serving(&server);
@@ -188,8 +187,8 @@ fn a_peer_that_speaks_and_leaves_at_once_is_let_go() {
     for transport in Transport::ALL.into_iter().cycle().take(60) {
         let mut subscriber = server.subscribe(transport, "/quiet");
         subscriber.confirmed();
-        // The last words and the end arrive together, and nothing is ever
-        // published that would show that nobody is there.
+        // The last message and the end arrive together, and no later event would reveal that the client is
+        // gone.
         subscriber.send(&Frame::new(opcode::PONG, "bye"));
     }
     server.await_connections(0);

@@ -1,8 +1,8 @@
-//! HTTP/2 in cleartext, by prior knowledge (RFC 9113 §3.3).
+//! HTTP/2 in cleartext, with prior knowledge (RFC 9113 §3.3).
 
 use serde_json::json;
 
-use crate::harness::{Heard, Server, Socket, Transport, at, close, metric, offset};
+use crate::harness::{Received, Server, Socket, Transport, at, close, metric, offset};
 
 const NDJSON: (&str, &str) = ("content-type", "application/x-ndjson");
 
@@ -54,7 +54,7 @@ fn several_topics_share_a_stream() {
 }
 
 #[test]
-fn a_head_says_what_it_is_and_nothing_of_http_1() {
+fn a_response_head_has_no_header_of_http_1() {
     let server = Server::start(&[]);
     let client = server.http2();
     for transport in Transport::ONE_WAY {
@@ -129,7 +129,7 @@ fn many_streams_share_a_connection() {
     }
     server.await_connections(STREAMS);
     for topic in 0..5 {
-        // Published over the same connection too.
+        // The events are published over the same connection.
         let lines: String = (0..100).map(|number| format!("{number}\n")).collect();
         client.ask("POST", &format!("/v1/topics/t{topic}"), &[NDJSON], lines).published();
     }
@@ -141,7 +141,7 @@ fn many_streams_share_a_connection() {
 #[test]
 fn a_stream_that_is_not_read_holds_up_no_other() {
     const EVENTS: u64 = 40;
-    let server = Server::start(&["--history-bytes", "64MiB"]);
+    let server = Server::start(&["--topic", "**,history-bytes=64MiB"]);
     let client = server.http2();
     for transport in Transport::ONE_WAY {
         let topic = format!("{transport:?}");
@@ -165,7 +165,7 @@ fn a_stream_that_is_not_read_holds_up_no_other() {
 
 #[test]
 fn a_stream_that_falls_off_the_history_is_told_of_its_gap() {
-    let server = Server::start(&["--history-bytes", "256KiB"]);
+    let server = Server::start(&["--topic", "**,history-bytes=256KiB"]);
     let client = server.http2();
     for transport in Transport::ONE_WAY {
         let topic = format!("{transport:?}");
@@ -178,11 +178,11 @@ fn a_stream_that_falls_off_the_history_is_told_of_its_gap() {
         let (mut seen, mut missed) = (0, 0);
         while seen < 4_000 {
             match slow.next() {
-                Heard::Envelope(envelope) => {
+                Received::Envelope(envelope) => {
                     assert_eq!(envelope.first, seen + 1);
                     seen = offset(&envelope.position);
                 }
-                Heard::Gap(gap) => {
+                Received::Gap(gap) => {
                     assert_eq!(gap.missed, Some(offset(&gap.position) - seen));
                     seen = offset(&gap.position);
                     missed += gap.missed.unwrap_or_default();
@@ -235,7 +235,7 @@ fn a_drain_tells_every_stream() {
         server.terminate();
         for (transport, subscriber) in &mut subscribers {
             assert_eq!(subscriber.next(), close(*transport, 1001, "draining", true));
-            assert_eq!(subscriber.next(), Heard::End);
+            assert_eq!(subscriber.next(), Received::End);
         }
         drop((subscribers, client));
         assert_eq!(server.exit().code(), Some(0));
@@ -250,7 +250,7 @@ mod frame {
     pub(super) const GOAWAY: u8 = 7;
 }
 
-/// A frame of a client.
+/// Encodes a frame of a client.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
@@ -262,7 +262,7 @@ fn literal(name: &str, value: &str) -> Vec<u8> {
     [&[0, name_bytes], name.as_bytes(), &[value_bytes], value.as_bytes()].concat()
 }
 
-/// A subscription by hand: its frames can be looked at.
+/// Subscribes without the HTTP/2 harness, so that the test can read frames.
 fn by_hand(server: &Server) -> Socket {
     let mut socket = server.connect();
     let headers = [
@@ -279,7 +279,7 @@ fn by_hand(server: &Server) -> Socket {
     socket
 }
 
-/// The server's next frame: kind, flags, stream, payload.
+/// Returns the next frame of the server: kind, flags, stream, payload.
 fn next_frame(socket: &mut Socket) -> Option<(u8, u8, u32, Vec<u8>)> {
     let head = socket.exact(9, "a frame's head")?;
     let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);

@@ -1,9 +1,8 @@
-//! HTTP/2 as no library speaks it: what is answered, counted and ended, and that a
-//! bystander notices nothing.
+//! Invalid and abusive HTTP/2: the server answers, counts or closes it, and a bystander does not notice.
 //!
-//! - `floods`: too much of what is allowed
-//! - `breaches`: what RFC 9113 forbids
-//! - `windows`: streams that are not read
+//! - `floods`: too many valid frames
+//! - `breaches`: violations of RFC 9113
+//! - `windows`: streams that the client does not read
 
 mod breaches;
 mod floods;

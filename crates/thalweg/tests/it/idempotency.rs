@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a publish of one event that is safe to repeat.
+//! `Idempotency-Key`: publishing an event so that a repetition is safe.
 
 use serde_json::json;
 
@@ -14,13 +14,13 @@ fn post_with(server: &Server, topic: &str, headers: &[(&str, &str)], body: &str)
     server.ask("POST", &format!("/v1/topics/{topic}"), headers, body)
 }
 
-/// Events in the topic.
+/// Returns the number of events in the topic.
 fn head(server: &Server, topic: &str) -> u64 {
     let answer = server.get(&format!("/v1/topics/{topic}?limit=1")).json();
     offset(answer["head"].as_str().expect("a position"))
 }
 
-/// On both a topic at home on the shard that is asked and one that is not.
+/// Topics of the shard that receives the request, and of others.
 const TOPICS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 #[test]
@@ -32,7 +32,7 @@ fn a_repetition_is_appended_once_and_answered_alike() {
             assert_eq!(first.header("idempotency-replayed"), None);
             let published = first.published();
             for other in 0..3 {
-                // Others publish meanwhile.
+                // Other clients publish meanwhile.
                 server.publish(topic, 0..1);
                 let again = post(&server, topic, "key-1", r#"{"id":7}"#);
                 assert_eq!(again.header("idempotency-replayed"), Some("true"));
@@ -166,7 +166,7 @@ fn a_refused_event_does_not_use_up_its_key() {
 }
 
 #[test]
-fn an_event_is_the_same_whatever_its_head_or_connection() {
+fn an_event_does_not_depend_on_head_or_connection() {
     let server = Server::start(&["--shards", "2"]);
     let first = post(&server, "t", "key", "[1]").published();
     let mut socket = server.connect();

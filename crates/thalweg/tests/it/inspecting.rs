@@ -1,4 +1,4 @@
-//! Who may see the metrics and the list of topics: a right of its own, and a listener.
+//! The rights to see metrics and the list of topics, and their separate listener.
 
 use crate::harness::{Answer, Raw, Server, TlsClient, Transport};
 
@@ -6,16 +6,19 @@ const PUBLISH: (&str, &str) = ("Authorization", "Bearer publish-secret");
 const SUBSCRIBE: (&str, &str) = ("Authorization", "Bearer subscribe-secret");
 const INSPECT: (&str, &str) = ("Authorization", "Bearer inspect-secret");
 
-const PUBLISH_TOKEN: [&str; 2] = ["--publish-token", "publish-secret"];
-const SUBSCRIBE_TOKEN: [&str; 2] = ["--subscribe-token", "subscribe-secret"];
-const INSPECT_TOKEN: [&str; 2] = ["--inspect-token", "inspect-secret"];
+const PUBLISH_TOKEN: [&str; 2] =
+    ["--token", "publisher=publish-secret,subscribe=**,publish=**,inspect=**,admin=true"];
+const SUBSCRIBE_TOKEN: [&str; 2] = ["--token", "subscriber=subscribe-secret,subscribe=**"];
+const INSPECT_TOKEN: [&str; 2] = ["--token", "inspector=inspect-secret,inspect=**"];
 
-const ANYWHERE: [&str; 3] = ["--listen", "0.0.0.0:0", "--open"];
+const ANYWHERE: [&str; 4] =
+    ["--listen", "0.0.0.0:0", "--token", "everybody,subscribe=**,publish=**"];
 const ADMIN: [&str; 2] = ["--admin-listen", "127.0.0.1:0"];
 
 const INSPECTED: [&str; 3] = ["/metrics", "/v1/topics", "/v1/topics?limit=1&prefix=a"];
 
-/// Both are shown to who presents one of `right`, and not to who presents one of `wrong`.
+/// Metrics and the list are available to clients with a header of `right`, and not to clients with one of
+/// `wrong`.
 fn check(flags: &[&[&str]], right: &[(&str, &str)], wrong: &[(&str, &str)], says: &str) {
     let server = Server::start(&flags.concat());
     for target in INSPECTED {
@@ -42,15 +45,15 @@ const NONE: (&str, &str) = ("X-Nothing", "");
 #[test]
 fn on_loopback_everybody_may_inspect_until_others_are_told_apart() {
     check(&[], &[NONE, INSPECT], &[], "");
-    check(&[&PUBLISH_TOKEN], &[NONE, PUBLISH], &[], "");
-    check(&[&["--allow-host", "push.example"]], &[], &[NONE], "--inspect-token");
-    check(&[&["--trusted-proxy", "127.0.0.1"]], &[], &[NONE], "--inspect-token");
+    check(&[&PUBLISH_TOKEN], &[PUBLISH], &[NONE], "needs a token");
+    check(&[&["--allow-host", "push.example"]], &[], &[NONE], "--admin-listen");
+    check(&[&["--trusted-proxy", "127.0.0.1"]], &[], &[NONE], "--admin-listen");
     let tokens: [&[&str]; 2] = [&PUBLISH_TOKEN, &SUBSCRIBE_TOKEN];
     check(&tokens, &[PUBLISH], &[NONE, SUBSCRIBE], "needs a token");
     check(&[&INSPECT_TOKEN], &[INSPECT], &[NONE], "needs a token");
 }
 
-/// It asks for no token, and a name may be that of a page whose owner makes it resolve to this machine.
+/// This listener requires no token. A web page may resolve its own name to this machine.
 #[test]
 fn an_admin_listener_elsewhere_has_no_name_that_is_not_allowed() {
     let server = Server::start(&[
@@ -106,7 +109,7 @@ fn the_inspect_token_is_for_nothing_else() {
     let ticket = ticket["ticket"].as_str().expect("a ticket");
     let with_it = |target: &str| server.get(&format!("{target}ticket={ticket}"));
     with_it("/v1/topics/t?transport=sse&").refused(403, "forbidden");
-    // It was used up.
+    // The ticket is used up.
     with_it("/v1/topics?").refused(401, "unauthorized");
     let wrong = [("Authorization", "Bearer inspect-secre")];
     server.ask("GET", "/metrics", &wrong, "").refused(401, "unauthorized");
@@ -119,14 +122,14 @@ fn ask(server: &Server, method: &str, target: &str, headers: &[(&str, &str)]) ->
 }
 
 #[test]
-fn a_listener_of_its_own_shows_it_to_whoever_reaches_that() {
+fn a_separate_listener_shows_metrics_without_a_token() {
     for more in [&["--tls-self-signed"][..], &PUBLISH_TOKEN, &INSPECT_TOKEN] {
         let server = Server::start(&[&ANYWHERE[..], &ADMIN, more].concat());
         for target in ["/metrics", "/v1/topics", "/healthz", "/readyz"] {
             assert_eq!(ask(&server, "GET", target, &[]).status, 200, "{more:?} {target}");
             ask(&server, "POST", target, &[]).refused(405, "method_not_allowed");
         }
-        // And at the other one nothing has changed.
+        // The other listener has not changed.
         if more != ["--tls-self-signed"] {
             server.get("/metrics").refused(401, "unauthorized");
         } else {
@@ -161,15 +164,15 @@ fn a_listener_of_its_own_shows_nothing_else() {
     let mut raw = Raw::connect(server.admin_address());
     raw.ask("GET", "/metrics", &[("Content-Length", "6")], "a body");
     raw.answer().refused(400, "bad_parameter");
-    // No page may read it: not of another origin, nor of a name that was made its own.
+    // No page may read the metrics: neither from another origin, nor through its own name for this machine.
     ask(&server, "GET", "/metrics", &[("Origin", "https://a.example")]).refused(403, "bad_origin");
     ask(&server, "GET", "/metrics", &[("Host", "evil.example")]).refused(421, "bad_host");
 }
 
-/// When all places are taken there it is needed most; and it has few of its own.
+/// When all connections are in use, metrics are needed most. The listener has a few connections of its own.
 #[test]
 fn a_listener_of_its_own_has_places_of_its_own() {
-    let server = Server::start(&[&ADMIN[..], &["--max-connections", "1"]].concat());
+    let server = Server::start(&[&ADMIN[..], &["--set", "limits.connections=1"]].concat());
     let mut taken = Raw::connect(server.address);
     taken.ask("GET", "/healthz", &[], "");
     assert_eq!(taken.answer().status, 200);

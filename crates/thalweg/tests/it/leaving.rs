@@ -1,5 +1,4 @@
-//! Subscribers leave a topic: who stays misses nothing, and it costs the same however many
-//! there are.
+//! Unsubscribing: other subscribers miss no event, and the cost does not depend on their number.
 
 use std::{fs, time::Instant};
 
@@ -14,7 +13,7 @@ fn command(subscriber: &mut Subscriber, command: &str, topic: &str) {
 }
 
 #[test]
-fn who_stays_is_sent_everything_whoever_leaves() {
+fn remaining_subscribers_receive_everything() {
     let server = Server::start(&[]);
     let all = "?topic=a&topic=b&topic=c";
     let mut subscribers: Vec<_> =
@@ -48,16 +47,16 @@ fn who_stays_is_sent_everything_whoever_leaves() {
         server.await_connections(subscribers.len());
         TOPICS.iter().for_each(|topic| _ = server.publish(topic, number..number + 1));
         for (subscriber, reads) in &mut subscribers {
-            let mut heard: Vec<String> =
+            let mut received: Vec<String> =
                 reads.iter().map(|_| subscriber.envelope().topic).collect();
-            heard.sort_unstable();
+            received.sort_unstable();
             reads.sort_unstable();
-            assert_eq!(heard, *reads);
+            assert_eq!(received, *reads);
         }
     }
 }
 
-/// The server's CPU time so far, in ns.
+/// The CPU time of the server so far, in ns.
 fn cpu_ns(server: &Server) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid().as_raw_pid()));
     let of_task = |task: fs::DirEntry| -> Option<u64> {
@@ -67,8 +66,8 @@ fn cpu_ns(server: &Server) -> u64 {
     tasks.expect("its threads").flatten().filter_map(of_task).sum()
 }
 
-/// A measurement, run alone: `cargo test -p thalweg --test it leaving:: -- --ignored --nocapture`.
-/// The last that came goes first, which a search from the front would feel most.
+/// A measurement, run alone: `cargo test -p thalweg --test it leaving:: -- --ignored --nocapture`. The newest
+/// subscriber leaves first, the worst case of a linear search.
 #[test]
 #[ignore = "measures; needs 10,000 descriptors and the machine for itself"]
 fn ten_thousand_leave_a_topic_in_linear_time() {
@@ -92,6 +91,6 @@ fn ten_thousand_leave_a_topic_in_linear_time() {
             spent_ns / count as u64,
         );
     }
-    // Four times as many take four times as long; sixteen times, if each is searched for.
+    // Four times as many subscribers take four times as long, or sixteen times with a linear search for each.
     assert!(each_ns[2] < 2 * each_ns[0], "{each_ns:?}");
 }

@@ -1,16 +1,15 @@
-//! Each limit from outside: how whoever goes beyond it is refused, where that is
-//! counted, and that a bystander notices nothing.
+//! Each limit from outside: the refusal, its metric, and a bystander that does not notice.
 //!
-//! - `connections`: connections in all and from one address
-//! - `heads`: requests' heads that are too slow, too large, or none
-//! - `bodies`: what is published, too slow, too large, broken, or too much at a time
-//! - `messages`: what a WebSocket is told
-//! - `inflating`: the same, compressed
+//! - `connections`: connections in total and per address
+//! - `heads`: request heads that are too slow, too large or incomplete
+//! - `bodies`: published bodies that are too slow, too large, broken or too many
+//! - `messages`: messages on a WebSocket
+//! - `inflating`: compressed messages
 //! - `keeping`: subscriptions, histories, idempotency keys
-//! - `topics`: those that have events, and those that have only subscribers
-//! - `words`: what is said back, how deep it nests, what was meant by it
-//! - `queries`: what queries of clients cost
-//! - `readers`: those who do not read what they asked for
+//! - `topics`: topics with events, and topics with subscribers only
+//! - `words`: error texts, nesting depth, unknown names
+//! - `queries`: the cost of queries
+//! - `readers`: clients that do not read
 
 mod bodies;
 mod connections;

@@ -1,4 +1,4 @@
-//! What is said and cannot be written ends nothing.
+//! Failing log and output streams do not end the program.
 
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Write, pipe};
@@ -11,9 +11,9 @@ use crate::harness::{Server, Terminal, Transport, close};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_thalweg");
 
-/// Goes on after a line could not be written, and says good-bye.
+/// The server continues after a failed write to its log, and exits cleanly.
 fn serves_to_the_end(mut command: Command, stderr: impl Into<Stdio>) {
-    // Lines are more than one, before and after the first that is lost.
+    // The log has several lines, before and after the first one that is lost.
     let mut server = Server::start_by(command.arg("serve"), &["--log", "debug"], stderr.into());
     let mut subscriber = server.subscribe(Transport::Sse, "/t");
     subscriber.confirmed();
@@ -41,7 +41,7 @@ fn logs_on_a_closed_stderr_end_nothing() {
 }
 
 #[test]
-fn logs_that_nobody_reads_any_more_end_nothing() {
+fn a_closed_log_does_not_end_the_server() {
     serves_to_the_end(Command::new(BINARY), unread());
 }
 
@@ -53,7 +53,7 @@ fn logs_that_wait_to_be_read_hold_nothing_up() {
 
 /// <https://no-color.org>
 #[test]
-fn a_terminal_has_colours_unless_its_user_wants_none() {
+fn a_terminal_has_colours_unless_no_color_is_set() {
     let logged = |environment: (&str, &str)| {
         let terminal = Terminal::open();
         {
@@ -75,12 +75,12 @@ fn a_terminal_has_colours_unless_its_user_wants_none() {
     }
 }
 
-/// A pipe whose other end is gone.
+/// A pipe without a reader.
 fn unread() -> PipeWriter {
     pipe().expect("a pipe").1
 }
 
-/// A pipe that takes no more, and somebody who might read it.
+/// A full pipe, and its reader.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     let flags = fcntl_getfl(&writer).expect("its flags");
@@ -90,7 +90,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// As with `2>&1 | head -1`, once head has gone.
+/// As with `2>&1 | head -1`, after head has exited.
 fn success_without_readers(arguments: &[&str], lines: &str) {
     let mut command = Command::new(BINARY);
     command.args(arguments).stdin(Stdio::piped()).stdout(unread()).stderr(unread());
@@ -102,14 +102,14 @@ fn success_without_readers(arguments: &[&str], lines: &str) {
 }
 
 #[test]
-fn commands_whose_words_nobody_reads_do_their_work() {
+fn commands_work_without_a_reader_of_their_output() {
     let server = Server::start(&[]);
     let url = format!("http://{}/v1/topics/lines", server.address);
     success_without_readers(&["pub", &url], "1\n2\n3\n");
     success_without_readers(&["pub", "--fast", &url], "4\n5\n");
     let read = server.get("/v1/topics/lines?limit=10").text();
     assert!(read.contains("\"events\":[1,2,3,4,5]"), "{read}");
-    // Whoever follows without a reader has nobody to follow for.
+    // Without a reader `tail` ends.
     success_without_readers(&["tail", &url, "--from", "earliest"], "");
     success_without_readers(&["serve", "--check"], "");
     success_without_readers(&["bench", "list", "--store", "/nonexistent"], "");

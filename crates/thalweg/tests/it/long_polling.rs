@@ -1,4 +1,4 @@
-//! `wait=`: an answer as soon as there is something to say.
+//! `wait=`: a long poll, which is answered as soon as there is something to send.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 
 use crate::harness::{Response, Server, Socket, Transport, at, offset, request};
 
-/// Longer than any test: who gets an answer was not given it by the clock.
+/// This is longer than any test, so that no answer comes from the timeout.
 const LONG: &str = "wait=2m";
 
-/// Sends a poll on a connection that is there.
+/// Sends a poll on an existing connection.
 fn poll(socket: &mut Socket, target: &str) {
     socket.send(request("GET", &format!("/v1/topics{target}"), &[], b""));
 }
 
-/// A poll under way on a connection of its own.
+/// Sends a poll on a new connection.
 fn polling(server: &Server, target: &str) -> Socket {
     let mut socket = server.connect();
     poll(&mut socket, target);
     socket
 }
 
-/// The lines of an answer.
+/// Returns the lines of a response.
 fn lines(response: &Response) -> Vec<Value> {
     assert_eq!(response.status, 200, "{}", response.text());
     assert_eq!(response.header("content-type"), Some("application/x-ndjson"));
@@ -29,7 +29,7 @@ fn lines(response: &Response) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
-/// All events of an answer.
+/// Returns all events of a response.
 fn events(response: &Response) -> Vec<Value> {
     let lines = lines(response);
     let events = lines.iter().filter_map(|line| line["events"].as_array());
@@ -37,7 +37,7 @@ fn events(response: &Response) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_due_is_answered_at_once() {
+fn a_poll_with_new_events_is_answered_at_once() {
     let server = Server::start(&[]);
     let head = server.publish("t", 0..3).position;
     let answer = polling(&server, &format!("/t?{LONG}&cursor=earliest")).response();
@@ -146,7 +146,7 @@ fn a_gap_is_answered_at_once_and_names_where_to_go_on() {
     let gap = json!({"topic": "t", "position": at(&head, 0),
         "gap": {"missed": null, "reason": "epoch"}});
     assert_eq!(lines[0], gap);
-    // Whether or not the events came in the same answer, none is lost.
+    // In one response or two, no event is lost.
     let last = lines.last().expect("a line")["position"].as_str().expect("a position");
     let mut all = events(&answer);
     if last != head {
@@ -265,7 +265,7 @@ fn a_client_that_goes_away_frees_its_place() {
 fn a_drain_ends_a_waiting_poll() {
     for shards in ["1", "2"] {
         let mut server = Server::start(&["--shards", shards]);
-        // One on each shard: from here on a poll is confirmed as soon as it is there.
+        // One reader per shard: from now on a poll is confirmed when it arrives.
         let mut readers = [Transport::Sse; 2].map(|transport| server.subscribe(transport, "/t"));
         for reader in &mut readers {
             reader.confirmed();

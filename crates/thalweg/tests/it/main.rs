@@ -1,5 +1,4 @@
-//! The server as a stranger sees it: the real binary, its wire
-//! (`docs/wire.md`), nothing else.
+//! The server as a client sees it: the real binary and its wire format (`docs/reference/messages.md`).
 
 mod access;
 mod addresses;
@@ -38,6 +37,7 @@ mod match_documents;
 mod minting;
 mod negotiating;
 mod newest;
+mod openapi;
 mod operations;
 mod overtaking;
 mod pacing;
@@ -64,6 +64,7 @@ mod slow;
 mod sources;
 mod sse;
 mod subscribing;
+mod tables;
 mod tail_foreign;
 mod tickets;
 mod timestamps;

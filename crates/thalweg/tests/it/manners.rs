@@ -1,11 +1,11 @@
-//! Manners towards clients and tools that nobody here wrote.
+//! Compatibility with clients and tools of other projects.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Raw, Server, TlsClient, Transport, skipped};
 
-/// What HEAD and GET say of the same; `Date` may differ.
+/// Returns what HEAD and GET answer. `Date` may differ.
 fn heads(raw: &mut Raw, method: &str, target: &str) -> (u16, Vec<String>) {
     let authorization = "Authorization: Bearer may-listen";
     let request =
@@ -23,13 +23,13 @@ fn head_is_get_without_the_body() {
     let server = Server::start(&[]);
     server.publish("t", 0..3);
     let targets = ["/", "/healthz", "/readyz", "/v1/topics", "/v1/topics/t?limit=2"];
-    // On one connection: a body would be taken for the next head.
+    // All requests use one connection: a body would be read as the next head.
     let mut asking_heads = Raw::connect(server.address);
     for target in targets.iter().chain(&["/metrics", "/v1/topics/none?limit=1", "/nowhere"]) {
         let head = heads(&mut asking_heads, "HEAD", target);
         let get = heads(&mut Raw::connect(server.address), "GET", target);
         if *target == "/metrics" {
-            // It grows from one to the next.
+            // The length grows from one request to the next.
             assert_eq!(head.0, 200);
             continue;
         }
@@ -45,11 +45,15 @@ fn head_is_get_without_the_body() {
     }
 }
 
-/// Of a subscription it is told how it would begin; nothing is opened.
+/// HEAD shows how a subscription would begin, without opening it.
 #[test]
 fn head_subscribes_to_nothing() {
-    let server =
-        Server::start(&["--publish-token", "may-publish", "--subscribe-token", "may-listen"]);
+    let server = Server::start(&[
+        "--token",
+        "publisher=may-publish,subscribe=**,publish=**,inspect=**,admin=true",
+        "--token",
+        "subscriber=may-listen,subscribe=**",
+    ]);
     let http2 = server.http2();
     let token = [("Authorization", "Bearer may-listen")];
     for (query, content_type) in [
@@ -97,7 +101,7 @@ fn http1_1_without_host_is_refused() {
     server.has_refused("bad_parameter", 4);
 }
 
-/// As nginx passes it on unless it is told otherwise: in HTTP/1.0, hop-by-hop headers gone.
+/// nginx sends this by default: HTTP/1.0 without hop-by-hop headers.
 #[test]
 fn a_handshake_without_upgrade_is_told_of_the_proxy() {
     let server = Server::start(&[]);
@@ -111,7 +115,7 @@ fn a_handshake_without_upgrade_is_told_of_the_proxy() {
             assert!(sentence.contains("proxy") && sentence.contains("Upgrade"), "{sentence}");
         }
     }
-    // Whoever names no transport is told of all of them, as ever.
+    // A refusal without a named transport lists all of them.
     server.get("/v1/topics/t").refused(406, "not_acceptable");
 }
 
@@ -139,7 +143,7 @@ fn metrics_come_in_the_form_that_is_asked_for() {
     }
 }
 
-/// Prometheus' own judgement of names, types and help texts.
+/// Prometheus checks names, types and help texts.
 #[test]
 fn promtool_finds_nothing_wrong_with_the_metrics() {
     let server = Server::start(&[]);
@@ -159,7 +163,7 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
     assert!(said.is_empty(), "{}", String::from_utf8_lossy(&said));
 }
 
-/// Whoever forgets the s.
+/// A duration without a unit is refused.
 #[test]
 fn plain_http_on_the_port_of_tls_is_pointed_to_https() {
     let server = Server::start(&["--tls-self-signed"]);

@@ -1,5 +1,5 @@
-//! The load that broke others: large documents, many versions, clients that never read, a server
-//! that is killed.
+//! The load that broke other servers: large documents, many versions, clients that never read, a killed
+//! server.
 
 use serde_json::Value;
 use thalweg_match_feed::{Match, Size};
@@ -14,13 +14,13 @@ const JSON: [(&str, &str); 1] = [("Content-Type", "application/json")];
 
 const MIB: usize = 1 << 20;
 
-/// What a server may hold that has nobody, and what it may pin by default.
+/// The memory of a server without clients, and the default for pinned batches.
 const RESIDENT_BYTES_MAX: usize = 64 * MIB;
 const PINNED_BYTES_MAX: usize = 8 * MIB;
 
 const BYTES_FOR_EACH: usize = 2 << 10;
 
-/// Publishes the next version; the epoch that it is in.
+/// Publishes the next version. Returns its epoch.
 fn publish(server: &Server, game: &mut Match) -> String {
     game.advance();
     let position = server.post(TOPIC, "application/json", game.json()).published().position;
@@ -31,8 +31,8 @@ fn parse(json: impl AsRef<[u8]>) -> Value {
     serde_json::from_slice(json.as_ref()).expect("JSON")
 }
 
-/// Connections that ask for the topic and never read: over each transport, with patches and without.
-fn who_never_read(server: &Server, count: usize) -> Vec<Socket> {
+/// Opens connections that request the topic and never read, over each transport, with and without patches.
+fn open_silent_connections(server: &Server, count: usize) -> Vec<Socket> {
     let websocket = [
         ("Connection", "Upgrade"),
         ("Upgrade", "websocket"),
@@ -58,7 +58,7 @@ fn clients_that_never_read_cost_their_cursors() {
     let server = Server::start(&VALUES);
     let mut game = Match::new(1, "8", Size::Large);
     publish(&server, &mut game);
-    let never = who_never_read(&server, CLIENTS);
+    let never = open_silent_connections(&server, CLIENTS);
     server.await_connections(CLIENTS);
     let mut reader = server.subscribe(Transport::WebSocket, &format!("/{TOPIC}"));
     assert!(reader.envelope().events.is_empty());
@@ -73,7 +73,7 @@ fn clients_that_never_read_cost_their_cursors() {
         newest(&mut reader, &game);
         memory.push(server.memory());
     }
-    // They do not read, but most are there: what they hold is within its budget.
+    // Most of these clients are connected but do not read: their memory stays within the budget.
     let bound = RESIDENT_BYTES_MAX + CLIENTS * BYTES_FOR_EACH + PINNED_BYTES_MAX;
     assert!(memory.iter().all(|bytes| *bytes <= bound), "{memory:?}, of {bound}");
     let grown = memory[3].saturating_sub(memory[1]);
@@ -82,10 +82,10 @@ fn clients_that_never_read_cost_their_cursors() {
     drop(never);
 }
 
-/// Each client comes back, is told of another epoch, and ends with the published document: also when
-/// the server is killed while versions arrive.
+/// Each client reconnects, receives another epoch, and ends with the published document, also if the server
+/// is killed while versions arrive.
 #[test]
-fn whoever_follows_a_server_that_was_killed_ends_equal() {
+fn clients_of_a_killed_server_end_with_the_published_document() {
     let transports = ["websocket", "sse", "http-streaming", "long-polling", "forever-frame"];
     let server = Server::start(&VALUES);
     let address = server.address.to_string();
@@ -102,7 +102,7 @@ fn whoever_follows_a_server_that_was_killed_ends_equal() {
     };
     equal(&mut tails, &game);
     let before = publish(&server, &mut game);
-    // A whole body is there before the kill, and half of the next one.
+    // Before the kill one whole body has arrived, and half of the next one.
     let mut publisher = server.connect();
     let mut begun = 0;
     while server.metric("thalweg_patches_made_total") < 10.0 {
@@ -121,7 +121,7 @@ fn whoever_follows_a_server_that_was_killed_ends_equal() {
     equal(&mut tails, &game);
 }
 
-/// However many take it, over whatever, on however many shards.
+/// The cost does not depend on the number of clients, transports and shards.
 #[test]
 fn a_patch_is_made_once_for_all() {
     let server = Server::start(&[&VALUES[..], &["--shards", "2"]].concat());

@@ -1,4 +1,4 @@
-//! The examples of docs/rights.md that make tokens, each with a library that applications use.
+//! The examples of docs/how-to/tokens.md that create tokens, each with a common library.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a command prints: a token for alice.
+/// Returns the output of a command: a token for alice.
 fn minted(command: &mut Command) -> String {
     let made = command.arg(format!("{KEYS}/ec.pem")).arg("alice").output().expect("it runs");
     let failed = String::from_utf8_lossy(&made.stderr).into_owned();
@@ -55,7 +55,7 @@ fn a_token_made_with_golang_jwt_is_taken() {
     is_taken(&minted(&mut Command::new(program)));
 }
 
-/// And by the program itself.
+/// The program itself creates one, too.
 #[test]
 fn a_token_made_on_the_command_line_is_taken_and_explained() {
     let thalweg = |arguments: &[&str]| {
@@ -63,7 +63,7 @@ fn a_token_made_on_the_command_line_is_taken_and_explained() {
             Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("token").args(arguments).output();
         let made = made.expect("it runs");
         let [said, failed] =
-            [&made.stdout, &made.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
+            [&made.stdout, &made.stderr].map(|output| String::from_utf8_lossy(output).into_owned());
         (made.status.success(), said, failed)
     };
     let [private, public] = ["ec.pem", "ec.public.pem"].map(|name| format!("{KEYS}/{name}"));
@@ -82,7 +82,7 @@ fn a_token_made_on_the_command_line_is_taken_and_explained() {
     {
         assert!(said.contains(words), "{words} in {said}");
     }
-    // For another audience: what it grants, and why a server does not take it.
+    // A token for another audience: its rights, and why a server rejects it.
     let (is_right, said, failed) = thalweg(&["explain", "--key", &public, token]);
     assert!(!is_right && failed.contains("audience"), "{said}{failed}");
     for words in [
@@ -91,15 +91,15 @@ fn a_token_made_on_the_command_line_is_taken_and_explained() {
         "valid for",
         "subscribe  users/alice/**",
         "publish    users/alice/out",
-        "does not take it",
-        "another audience (aud); a server with --jwt-audience \"push\" takes it",
+        "A server rejects it",
+        "another audience (aud); a server with --jwt-audience \"push\" accepts it",
     ] {
         assert!(said.contains(words), "{words} in {said}");
     }
     let wrong = ["explain", "--audience", "pull", "--issuer", "me", token];
     let (is_right, said, _) = thalweg(&wrong);
     assert!(!is_right && said.contains("subscribe  users/alice/**"), "{said}");
-    assert!(said.contains("it names \"push\", the server \"pull\""), "{said}");
+    assert!(said.contains("the token has \"push\", the server expects \"pull\""), "{said}");
     assert!(said.contains("no claim iss"), "{said}");
     let (is_right, _, failed) = thalweg(&["explain", "--key", &format!("@{public}"), token]);
     assert!(!is_right && failed.contains("without @"), "{failed}");
@@ -112,7 +112,7 @@ fn a_token_made_on_the_command_line_is_taken_and_explained() {
     );
     let (is_right, said, _) = thalweg(&["explain", "--audience", "push", token]);
     assert!(is_right && said.contains("--key"), "{said}");
-    // What no server takes is not made.
+    // A token that every server would reject is not created.
     let wrong = ["mint", "--key", &*private, "--subject", "*", "--subscribe", "users/{sub}/**"];
     let (is_right, _, failed) = thalweg(&wrong);
     assert!(!is_right && failed.contains("subject"), "{failed}");

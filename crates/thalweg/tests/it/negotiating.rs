@@ -1,9 +1,8 @@
-//! What clients that others wrote ask for, and how they ask for it.
+//! Content negotiation, as clients of other projects use it.
 
-use crate::harness::{Frame, Heard, Line, Server, Subscriber, Transport, at, opcode, request};
+use crate::harness::{Frame, Line, Received, Server, Subscriber, Transport, at, opcode, request};
 
-/// The media type with which a subscription to a topic with one event is answered; the status if that
-/// is not 200.
+/// Returns the media type of the response to a subscription with one event, or the status if it is not 200.
 fn answered(server: &Server, accept: &str) -> Result<String, u16> {
     // HEAD shows how the subscription would begin.
     let mut socket = server.connect();
@@ -92,7 +91,7 @@ fn the_last_event_id_may_be_a_parameter() {
     let mut stream = server.subscribe(Transport::Sse, &format!("/t?lastEventId={from}"));
     assert_eq!(stream.confirmed(), from);
     assert_eq!(stream.numbers(2).0, [3, 4]);
-    // The header wins, as it wins over `cursor`; an empty one is none.
+    // The header has precedence, also over `cursor`. An empty one counts as missing.
     let query = format!("/t?cursor=earliest&lastEventId={from}");
     let headers = [("Last-Event-ID", head.as_str())];
     assert_eq!(server.subscribe_with(Transport::Sse, &query, &headers).confirmed(), head);
@@ -102,7 +101,7 @@ fn the_last_event_id_may_be_a_parameter() {
     assert_eq!(earliest.confirmed(), at(&head, 0));
 }
 
-/// A client repeats the id that it was sent, also by another server behind the same name.
+/// A client repeats the last id, which another server behind the same name may have sent.
 #[test]
 fn an_id_of_another_server_is_an_announced_gap() {
     let server = Server::start(&["--shards", "2", "--topic", "v,kind=value"]);
@@ -119,20 +118,20 @@ fn an_id_of_another_server_is_an_announced_gap() {
         let id = id.replace(' ', "%20").replace('ü', "%C3%BC");
         let mut stream = server.subscribe(Transport::Sse, &format!("/t?lastEventId={id}"));
         assert_eq!(stream.gap().reason, "epoch", "{id}");
-        // What a value topic has replaces what the client has.
+        // The current version replaces the client's.
         let mut value = server.subscribe(Transport::Sse, &format!("/v?lastEventId={id}"));
         while value.envelope().events != [7] {}
     }
     // A cursor that a program wrote is checked.
     let sse = [("Accept", "text/event-stream")];
     server.ask("GET", "/v1/topics/t?cursor=x", &sse, "").refused(400, "bad_cursor");
-    // An EventSource would not come back after any status but 200.
+    // An EventSource would not reconnect after any status but 200.
     let returns = [sse[0], ("Last-Event-ID", "x")];
     let answer = server.ask("HEAD", "/v1/topics/t?policy=close", &returns, "");
     assert_eq!(answer.status, 200);
 }
 
-/// `new WebSocket(url, "thalweg.v1")` fails in browsers if the offer is not answered.
+/// `new WebSocket(url, "thalweg.v1")` fails in browsers if the server does not accept the offer.
 #[test]
 fn an_offered_subprotocol_is_answered() {
     let granted = |server: &Server, offered: &[&str]| {
@@ -140,7 +139,7 @@ fn an_offered_subprotocol_is_answered() {
             offered.iter().map(|offered| ("Sec-WebSocket-Protocol", *offered)).collect();
         let mut socket = server.subscribe_with(Transport::WebSocket, "/t", &headers);
         socket.send(&Frame::new(opcode::TEXT, r#"{"command":"echo","id":1,"data":1}"#));
-        while !matches!(socket.next(), Heard::Answer(_)) {}
+        while !matches!(socket.next(), Received::Answer(_)) {}
         socket.head.header("sec-websocket-protocol").map(str::to_owned)
     };
     let server = Server::start(&[]);
@@ -150,7 +149,7 @@ fn an_offered_subprotocol_is_answered() {
     assert_eq!(granted(&server, &["mqtt", "thalweg.v1"]), Some("thalweg.v1".into()));
     assert_eq!(granted(&server, &["mqtt"]), None);
     assert_eq!(granted(&server, &["THALWEG.V1"]), None);
-    let protocols = ["--websocket-protocol", "x.v2", "--websocket-protocol", "x.v1"];
+    let protocols = ["--set", "websocket-protocols=[\"x.v2\",\"x.v1\"]"];
     let server = Server::start(&protocols);
     assert_eq!(granted(&server, &["x.v1, x.v2"]), Some("x.v2".into()));
     assert_eq!(granted(&server, &["thalweg.v1, x.v1"]), Some("x.v1".into()));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::{Line, Server, Subscriber, Transport, at};
 
-/// A topic of batches of several sizes; its last position.
+/// Fills a topic with batches of several sizes. Returns its last position.
 fn filled(server: &Server, topic: &str) -> String {
     let mut position = String::new();
     let mut from = 0;
@@ -80,7 +80,7 @@ fn topics_of_a_connection_have_counts_of_their_own() {
         "?topic=a&topic=b&topic=v&topic=new&cursor=newest.2&cursor={}&cursor=newest.1&cursor=newest.3",
         at(&b, 49)
     );
-    // A poll ends with the first events, which may be of one topic alone.
+    // A poll ends with the first events, which may be of one topic only.
     for transport in Transport::STREAMING {
         let mut stream = server.subscribe(transport, &query);
         let mut numbers = std::collections::BTreeMap::<String, Vec<u64>>::new();
@@ -101,9 +101,9 @@ fn topics_of_a_connection_have_counts_of_their_own() {
     assert_eq!(socket.numbers(4).0, [46, 47, 48, 49]);
 }
 
-/// An EventSource comes back with the URL it had and its last id.
+/// An EventSource reconnects with the same URL and its last id.
 #[test]
-fn whoever_comes_back_goes_on_where_it_was() {
+fn a_reconnecting_client_resumes_at_its_position() {
     let server = Server::start(&[]);
     let head = filled(&server, "t");
     let id = at(&head, 30);
@@ -114,7 +114,7 @@ fn whoever_comes_back_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_the_remedy() {
+fn contradictory_options_are_refused_with_the_remedy() {
     let server = Server::start(&[]);
     filled(&server, "t");
     let refused = |target: &str, headers: &[(&str, &str)], says: &str| {

@@ -1,4 +1,4 @@
-//! `/healthz`, `/metrics`, and paths that are not there.
+//! `/healthz`, `/metrics`, and unknown paths.
 
 pub(crate) use crate::harness::metric;
 use crate::harness::{Server, Transport};
@@ -10,7 +10,7 @@ fn healthz_says_ok() {
 }
 
 #[test]
-fn metrics_are_prometheus_text_and_count_what_happens() {
+fn metrics_are_prometheus_text_and_count_events() {
     for shards in ["1", "2"] {
         let server = Server::start(&["--shards", shards]);
         let mut subscribers = Transport::ALL.map(|transport| server.subscribe(transport, "/t"));
@@ -19,7 +19,7 @@ fn metrics_are_prometheus_text_and_count_what_happens() {
             subscriber.confirmed();
             subscriber.numbers(7);
         }
-        // The poll is waiting again.
+        // The poll waits again.
         server.await_connections(5);
         let response = server.get("/metrics");
         assert_eq!(response.status, 200);
@@ -50,7 +50,7 @@ fn metrics_are_prometheus_text_and_count_what_happens() {
     }
 }
 
-/// All samples of one family with this label.
+/// Returns the sum of all samples of a family with this label.
 fn labelled(text: &str, name: &str, label: &str) -> f64 {
     let of_it = |line: &&str| line.starts_with(name) && line.contains(label);
     let values = text.lines().filter(of_it).filter_map(|line| line.rsplit_once(' '));
@@ -58,7 +58,7 @@ fn labelled(text: &str, name: &str, label: &str) -> f64 {
 }
 
 #[test]
-fn it_is_told_how_long_events_took_to_who_waited_for_them() {
+fn metrics_have_the_time_from_publish_to_send() {
     let server = Server::start(&["--topic", "slow/**,flush=300ms"]);
     let took = |text: &str, bound: &str| {
         labelled(text, "thalweg_delivery_seconds_bucket", &format!("le=\"{bound}\""))
@@ -72,11 +72,11 @@ fn it_is_told_how_long_events_took_to_who_waited_for_them() {
         waiting.numbers(1);
         let text = told();
         assert_eq!(took(&text, "+Inf"), before + 1.0, "{text}");
-        // It waited for more events of its batch.
+        // The event waited for more events of its batch.
         assert_eq!(took(&text, "0.262144"), 0.0, "{text}");
         assert!(labelled(&text, "thalweg_delivery_seconds_sum", "") >= 0.3 * (before + 1.0));
     }
-    // Who comes later has not waited.
+    // A later subscriber has not waited.
     let before = took(&told(), "+Inf");
     let mut later = server.subscribe(Transport::WebSocket, "/slow/t?cursor=earliest");
     later.confirmed();
@@ -108,13 +108,13 @@ fn topics_are_counted_by_the_patterns_of_the_configuration() {
     is("thalweg_pattern_subscriptions", 0.0, 0.0);
 }
 
-/// The metrics that the board and the alerts ask for: where, and which.
+/// Returns the metrics that the board and the alerts query: where, and which.
 pub(crate) fn metrics_asked_for() -> Vec<(&'static str, String)> {
     let mut names = Vec::new();
     for file in ["grafana.json", "alerts.yaml"] {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/").to_owned() + file;
         let text = std::fs::read_to_string(path).expect("a file");
-        let words = text.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let is_name = |word: &&str| word.starts_with("thalweg_") || word.starts_with("process_");
         let found: Vec<_> = words.filter(is_name).map(|name| (file, name.to_owned())).collect();
         assert!(found.len() >= 10, "{file}: {found:?}");
@@ -123,8 +123,8 @@ pub(crate) fn metrics_asked_for() -> Vec<(&'static str, String)> {
     names
 }
 
-/// Fails for the first of these metrics that a server does not have: a panel that asks for it shows
-/// nothing, an alert never comes, and nobody is told.
+/// Fails for the first of these metrics that a server does not have. A panel for such a metric would be
+/// empty, and an alert would never fire.
 pub(crate) fn has_metrics<'a>(
     server: &Server,
     names: impl IntoIterator<Item = &'a (&'static str, String)>,
@@ -144,7 +144,7 @@ fn the_board_and_the_alerts_ask_for_metrics_that_there_are() {
     has_metrics(&server, names.iter().filter(|(_, name)| !name.starts_with("thalweg_nats_")));
 }
 
-/// The codes that alerts name.
+/// The codes in alerts exist.
 #[test]
 fn the_alerts_name_codes_that_there_are() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/alerts.yaml");

@@ -1,17 +1,17 @@
-//! Answers overtake data, on a connection whose reader is slow.
+//! Replies overtake data on a connection with a slow reader.
 
 use serde_json::json;
 
-use crate::harness::{Heard, Line, Server, Socket, Subscriber, Transport};
+use crate::harness::{Line, Received, Server, Socket, Subscriber, Transport};
 
-/// The kernel holds less than one of them of a connection that is not read.
+/// The kernel buffers less than one such event for a connection that is not read.
 const EVENT_BYTES: usize = 1 << 20;
 
 #[test]
 fn an_answer_overtakes_all_but_the_frame_under_way() {
     const EVENTS: u64 = 40;
     for shards in ["1", "2"] {
-        let server = Server::start(&["--history-bytes", "128MiB", "--shards", shards]);
+        let server = Server::start(&["--topic", "**,history-bytes=128MiB", "--shards", shards]);
         let narrow = Socket::connect_narrow(server.address);
         let line = Line::Http1(server.address);
         let mut socket = Subscriber::on(narrow, line, Transport::WebSocket, "/v1/topics/t", &[]);
@@ -23,22 +23,22 @@ fn an_answer_overtakes_all_but_the_frame_under_way() {
         let mut seen = 0;
         for id in 0..10 {
             socket.say(&format!(r#"{{"command":"echo","id":{id},"data":1}}"#));
-            socket.say(&format!(r#"{{"command":"publish","topic":"heard/{id}","event":1}}"#));
-            // Until the commands have been taken nothing more is read.
-            let target = format!("/heard/{id}?cursor=earliest");
-            let mut heard = server.subscribe(Transport::Sse, &target);
-            heard.confirmed();
-            heard.numbers(1);
+            socket.say(&format!(r#"{{"command":"publish","topic":"received/{id}","event":1}}"#));
+            // The client reads nothing before the server has taken the commands.
+            let target = format!("/received/{id}?cursor=earliest");
+            let mut received = server.subscribe(Transport::Sse, &target);
+            received.confirmed();
+            received.numbers(1);
             let mut overtaken = 0;
             let mut answers = Vec::new();
             while answers.len() < 2 {
                 match socket.next() {
-                    Heard::Envelope(envelope) => {
+                    Received::Envelope(envelope) => {
                         overtaken += 1;
                         seen += 1;
                         assert_eq!(envelope.first, seen);
                     }
-                    Heard::Answer(answer) => answers.push(answer["answer"].get("id").cloned()),
+                    Received::Answer(answer) => answers.push(answer["answer"].get("id").cloned()),
                     other => panic!("{other:?}"),
                 }
             }

@@ -1,8 +1,8 @@
-//! Heartbeats and intervals: what a subscriber hears when.
+//! Heartbeats and intervals: the times at which a subscriber receives them.
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Heard, Server, Transport};
+use crate::harness::{Received, Server, Transport};
 
 #[test]
 fn an_idle_subscriber_hears_a_heartbeat() {
@@ -12,12 +12,12 @@ fn an_idle_subscriber_hears_a_heartbeat() {
         Transport::STREAMING.map(|transport| server.subscribe(transport, "/idle"));
     for subscriber in &mut subscribers {
         subscriber.confirmed();
-        assert_eq!(subscriber.next(), Heard::Heartbeat);
-        // After between half an interval and a whole one of silence.
+        assert_eq!(subscriber.next(), Received::Heartbeat);
+        // A heartbeat follows after half an interval to a whole one without data.
         assert!(begin.elapsed() > Duration::from_millis(80), "{:?}", begin.elapsed());
     }
     for subscriber in &mut subscribers {
-        assert_eq!(subscriber.next(), Heard::Heartbeat);
+        assert_eq!(subscriber.next(), Received::Heartbeat);
     }
     server.publish("idle", 0..1);
     for subscriber in &mut subscribers {
@@ -28,7 +28,7 @@ fn an_idle_subscriber_hears_a_heartbeat() {
 #[test]
 fn a_websocket_without_topics_hears_heartbeats_too() {
     let server = Server::start(&["--heartbeat", "200ms"]);
-    assert_eq!(server.subscribe(Transport::WebSocket, "").next(), Heard::Heartbeat);
+    assert_eq!(server.subscribe(Transport::WebSocket, "").next(), Received::Heartbeat);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn an_interval_delays_and_loses_nothing() {
         let mut fast = server.subscribe(transport, &format!("/{topic}"));
         slow.confirmed();
         fast.confirmed();
-        // The first is sent later than this.
+        // The first event is sent after this time.
         let first_at = Instant::now();
         server.publish(&topic, 0..1);
         assert_eq!(slow.numbers(1).0, [0]);
@@ -59,7 +59,7 @@ fn an_interval_delays_and_loses_nothing() {
 
 #[test]
 fn a_flush_interval_of_the_topic_gathers_events_into_one_envelope() {
-    let server = Server::start(&["--flush", "300ms"]);
+    let server = Server::start(&["--topic", "**,flush=300ms"]);
     let mut subscriber = server.subscribe(Transport::HttpStreaming, "/t");
     subscriber.confirmed();
     for number in 0..5 {

@@ -1,18 +1,23 @@
-//! The pages in the binary, if they were built when it was; and that there is a server
-//! without them. How pages are served is tested where they can be given (server crate).
+//! The pages in the binary, if it was built with them, and a server without pages. The server crate tests how
+//! pages are served.
 
 use std::io::Read;
 
 use flate2::read::GzDecoder;
 
-use crate::harness::{Response, Server};
+use crate::harness::{Response, Server, skipped};
 
 const HTML: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
 const GZIP: (&str, &str) = ("Accept-Encoding", "gzip, deflate, br");
 
-/// How many files of pages the binary has.
+/// Returns the number of files of pages in the binary.
 fn embedded() -> usize {
     env!("THALWEG_PAGES").parse().expect("a number")
+}
+
+/// How many files of the documentation the binary has.
+fn embedded_book() -> usize {
+    env!("THALWEG_BOOK").parse().expect("a number")
 }
 
 fn is_html(response: &Response) -> bool {
@@ -20,12 +25,12 @@ fn is_html(response: &Response) -> bool {
 }
 
 #[test]
-fn a_browser_is_shown_what_was_built() {
+fn a_browser_gets_the_built_pages() {
     let server = Server::start(&[]);
     let root = server.ask("GET", "/", &[HTML], "");
     assert_eq!(root.status, 200);
     assert_eq!(is_html(&root), embedded() > 0, "{}", root.text());
-    // Whoever is no browser is told of the API either way.
+    // A client that is not a browser gets a description of the API in both cases.
     assert!(server.get("/").text().contains("POST /v1/topics/{topic}"));
 }
 
@@ -42,10 +47,10 @@ fn a_server_without_pages_says_how_to_have_them() {
     assert!(server.ask("GET", "/", &[HTML], "").text().contains("/v1/topics"));
 }
 
-/// What a document in the server's root asks for of it: by relative paths alone, because a
-/// proxy may show that root below a path of its own.
+/// Returns the files that a document in the server's root loads. They must have relative paths, because a
+/// proxy may serve the root below a path.
 pub(crate) fn references(document: &str) -> Vec<String> {
-    let after = |mark| document.split(mark).skip(1).filter_map(|it: &str| it.split('"').next());
+    let after = |mark| document.split(mark).skip(1).filter_map(|text: &str| text.split('"').next());
     let all = after("src=\"").chain(after("href=\""));
     all.map(|path| path.strip_prefix('.').expect("a relative path").to_owned()).collect()
 }
@@ -96,7 +101,7 @@ fn the_sdk_is_there_for_everybodys_pages() {
         let sdk = server.get(&format!("/sdk/{name}.js"));
         assert_eq!(sdk.status, 200, "{name}");
         assert_eq!(sdk.header("content-type"), Some("text/javascript; charset=utf-8"), "{name}");
-        // It has no hash in its name: a new server has a new one.
+        // The name has no hash, and a new server has a new version.
         assert_eq!(sdk.header("cache-control"), Some("no-cache"), "{name}");
         assert!(sdk.text().contains("export{") || name == "worker-host", "{name}");
         assert!(!sdk.text().contains("sourceMappingURL"), "{name}");
@@ -104,8 +109,13 @@ fn the_sdk_is_there_for_everybodys_pages() {
 }
 
 #[test]
-fn pages_need_no_token_and_what_they_fetch_does() {
-    let tokens = ["--publish-token", "p-secret-1234567890", "--subscribe-token", "s-secret-12345"];
+fn pages_need_no_token_but_their_requests_do() {
+    let tokens = [
+        "--token",
+        "publisher=p-secret-1234567890,subscribe=**,publish=**,inspect=**,admin=true",
+        "--token",
+        "subscriber=s-secret-12345,subscribe=**",
+    ];
     let server = Server::start(&tokens);
     assert_eq!(server.ask("GET", "/", &[HTML], "").status, 200);
     if embedded() > 0 {
@@ -138,4 +148,37 @@ fn the_first_screen_says_where_the_pages_are() {
         0 => server.has_said("make run builds them"),
         _ => server.has_said(&format!("http://{}/ (live)", server.address)),
     }
+}
+
+#[test]
+fn the_documentation_is_served_or_the_answer_says_how_to_build_it() {
+    let server = Server::start(&[]);
+    // Relative, so that it also works below a proxy's path.
+    let redirect = server.ask("GET", "/docs", &[HTML], "");
+    assert_eq!((redirect.status, redirect.header("location")), (308, Some("docs/")));
+    let index = server.ask("GET", "/docs/", &[HTML], "");
+    if embedded_book() == 0 {
+        let message = index.refused(404, "not_found");
+        assert!(message.contains("make docs"), "{message}");
+        skipped("the book: this build has none (make docs installs mdBook and builds it)");
+        return;
+    }
+    assert!(index.status == 200 && is_html(&index), "{}", index.text());
+    let policy = index.header("content-security-policy").expect("a policy");
+    assert!(policy.contains("script-src 'self'"), "{policy}");
+    let index = index.text();
+    // The policy forbids inline scripts, so the book must have none.
+    assert!(!index.contains("<script>"), "{index}");
+    let paths: Vec<String> = ["src=\"", "href=\""]
+        .iter()
+        .flat_map(|mark| index.split(mark).skip(1))
+        .filter_map(|rest| rest.split('"').next())
+        .filter(|path| !path.starts_with(['#', '/']) && !path.contains(':'))
+        .map(|path| path.split('#').next().unwrap_or_default().to_owned())
+        .collect();
+    assert!(paths.iter().any(|path| path.contains("searcher")), "{paths:?}");
+    for path in paths {
+        assert_eq!(server.get(&format!("/docs/{path}")).status, 200, "{path}");
+    }
+    server.get("/docs/no-such-page.html").refused(404, "not_found");
 }

@@ -9,7 +9,7 @@ fn publish(server: &Server, topic: &str, more: &[&str]) -> Program {
     Program::thalweg(&[&["pub", &url], more].concat())
 }
 
-/// All that a topic's history holds.
+/// Returns the whole history of a topic.
 fn history(server: &Server, topic: &str) -> Vec<Value> {
     let target = format!("/v1/topics/{topic}?limit=10000");
     server.get(&target).json()["events"].as_array().expect("events").clone()
@@ -42,8 +42,8 @@ fn lines_become_events_in_their_order() {
     check("many", &["--fast"], &lines(0..5000), many.into(), "5,000 events");
 }
 
-/// Killed in mid-stream: what was answered is not published again, what was not is,
-/// and each server has each line at most once.
+/// The server is killed in the middle of the stream. Confirmed lines are not published again, others are, and
+/// each server has each line at most once.
 #[test]
 fn a_restart_is_published_through() {
     let server = Server::start(&[]);
@@ -58,7 +58,7 @@ fn a_restart_is_published_through() {
     program.give(&lines(2000..3000));
     let (status, said) = program.end();
     assert!(status.success() && said.contains("3,000 events published"), "{said}");
-    assert!(said.contains(" again in "), "the restart came too late: {said}");
+    assert!(said.contains("retrying line "), "the restart came too late: {said}");
     let numbers = |events: &[Value]| -> Vec<u64> {
         events.iter().map(|event| event.as_u64().expect("a number")).collect()
     };

@@ -1,4 +1,4 @@
-//! Behind proxies that somebody else wrote, with the lines of `docs/proxies.md`.
+//! Behind common proxies, with the lines of `docs/how-to/proxies.md`.
 
 mod behind;
 
@@ -7,43 +7,43 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use behind::PATIENCE_S;
-pub(crate) use behind::{Behind, Kind};
+pub(crate) use behind::{Behind, ProxyKind};
 
 use crate::harness::{
-    Heard, Line, Program, Response, Server, Socket, Subscriber, Transport, request,
+    Line, Program, Received, Response, Server, Socket, Subscriber, Transport, request,
 };
 
-/// Where the server is, as its clients see it.
+/// The path of the server for its clients.
 const ROOTS: [&str; 2] = ["", "/live"];
 
 const NAMES: [&str; 5] = ["websocket", "sse", "http-streaming", "forever-frame", "long-polling"];
 
 #[test]
 fn nginx_carries_everything() {
-    carries_everything(Kind::Nginx);
+    carries_everything(ProxyKind::Nginx);
 }
 
 #[test]
 fn haproxy_carries_everything() {
-    carries_everything(Kind::HAProxy);
+    carries_everything(ProxyKind::HAProxy);
 }
 
 #[test]
 fn caddy_carries_everything() {
-    carries_everything(Kind::Caddy);
+    carries_everything(ProxyKind::Caddy);
 }
 
 #[test]
 fn apache_carries_everything() {
-    carries_everything(Kind::Apache);
+    carries_everything(ProxyKind::Apache);
 }
 
 #[test]
 fn varnish_carries_everything() {
-    carries_everything(Kind::Varnish);
+    carries_everything(ProxyKind::Varnish);
 }
 
-/// A subscriber with `thalweg tail`, and what has been published for it.
+/// A subscriber with `thalweg tail`, and the events published for it.
 struct Tail {
     program: Program,
     name: &'static str,
@@ -52,18 +52,18 @@ struct Tail {
 }
 
 impl Tail {
-    /// The next event comes through the proxy before another is published: so nothing waits
-    /// for more.
+    /// The next event arrives through the proxy before another is published: no part of the path waits for
+    /// more data.
     fn exchange(&mut self, behind: &Behind) {
         self.last += 1;
         let event = self.last.to_string();
         ask(behind, "POST", &self.path, &event).published();
-        let heard = self.program.line();
-        assert_eq!(heard, Some(event), "{}: {}", self.path, self.program.said());
+        let received = self.program.line();
+        assert_eq!(received, Some(event), "{}: {}", self.path, self.program.said());
     }
 }
 
-fn carries_everything(kind: Kind) {
+fn carries_everything(kind: ProxyKind) {
     let server = Server::start(&["--heartbeat", "1s"]);
     let Some(behind) = Behind::start(kind, server.address) else { return };
     let mut tails = Vec::new();
@@ -76,7 +76,7 @@ fn carries_everything(kind: Kind) {
     for tail in &mut tails {
         (0..3).for_each(|_| tail.exchange(&behind));
     }
-    // A poll says nothing while it waits: it must be shorter than the proxy's patience.
+    // A waiting poll sends no data, so it must be shorter than the timeout of the proxy.
     tails.retain(|tail| tail.name != "long-polling");
     endures_silence(&behind);
     for tail in &mut tails {
@@ -84,15 +84,15 @@ fn carries_everything(kind: Kind) {
         let said = tail.program.said();
         assert!(!said.contains("reconnecting"), "{}: {said}", tail.path);
     }
-    if kind != Kind::Apache {
+    if kind != ProxyKind::Apache {
         takes_a_request_without_an_end(&behind, &server);
     }
-    redirects_what_lacks_its_slash(&behind);
+    redirects_a_path_without_slash(&behind);
     shows_the_pages(&behind);
     names_the_client(kind);
-    // Caddy believes nobody on this machine: all would be one client.
-    if kind != Kind::Caddy {
-        is_believed(kind);
+    // Caddy trusts no client on this machine: all would be one client.
+    if kind != ProxyKind::Caddy {
+        is_trusted(kind);
     }
 }
 
@@ -103,7 +103,7 @@ fn ask(behind: &Behind, method: &str, target: &str, body: &str) -> Response {
     socket.response()
 }
 
-/// Hears nothing but heartbeats for twice as long as the proxy bears nothing at all.
+/// Receives only heartbeats for twice the idle timeout of the proxy.
 fn endures_silence(behind: &Behind) {
     let line = Line::Http1(behind.address);
     let mut subscriber =
@@ -111,11 +111,11 @@ fn endures_silence(behind: &Behind) {
     subscriber.confirmed();
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(2 * PATIENCE_S) {
-        assert!(matches!(subscriber.next(), Heard::Heartbeat));
+        assert!(matches!(subscriber.next(), Received::Heartbeat));
     }
 }
 
-/// Each line is appended when it is given, and not when the request ends.
+/// Each line is appended when it is sent, and not when the request ends.
 fn takes_a_request_without_an_end(behind: &Behind, server: &Server) {
     let mut subscriber = server.subscribe(Transport::HttpStreaming, "/fast");
     subscriber.confirmed();
@@ -129,14 +129,14 @@ fn takes_a_request_without_an_end(behind: &Behind, server: &Server) {
     assert!(status.success(), "{said}");
 }
 
-fn redirects_what_lacks_its_slash(behind: &Behind) {
+fn redirects_a_path_without_slash(behind: &Behind) {
     let answer = ask(behind, "GET", "/live", "");
     assert!(matches!(answer.status, 301 | 302 | 307 | 308), "{answer:?}");
     let to = answer.header("location").expect("where it is");
     assert!(to.ends_with("/live/"), "{to}");
 }
 
-/// The document and all that it names, below a path.
+/// Requests the document and all its files, below a path.
 fn shows_the_pages(behind: &Behind) {
     let document = ask(behind, "GET", "/live/", "");
     assert_eq!(document.status, 200);
@@ -145,9 +145,9 @@ fn shows_the_pages(behind: &Behind) {
     }
 }
 
-/// The head that a server gets: with its own path, the client's `Host`, and what the proxy
-/// has seen of the client instead of what it claims, or behind it.
-fn names_the_client(kind: Kind) {
+/// Checks the head that a server receives: with its own path, the client's `Host`, and the client's address
+/// as the proxy sees it, in place of the client's claim or after it.
+fn names_the_client(kind: ProxyKind) {
     let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let Some(behind) = Behind::start(kind, server.local_addr().expect("its address")) else {
         return;
@@ -168,16 +168,22 @@ fn names_the_client(kind: Kind) {
     assert_eq!(values("X-Forwarded-For").last(), Some(&"127.0.0.1"), "{head:?}");
     assert_eq!(values("X-Forwarded-Proto"), ["http"], "{head:?}");
     assert_eq!(values("Host"), ["localhost"], "{head:?}");
-    assert!(values("Upgrade").iter().any(|it| it.eq_ignore_ascii_case("websocket")), "{head:?}");
-    assert!(values("Connection").iter().any(|it| it.eq_ignore_ascii_case("upgrade")), "{head:?}");
+    assert!(
+        values("Upgrade").iter().any(|value| value.eq_ignore_ascii_case("websocket")),
+        "{head:?}"
+    );
+    assert!(
+        values("Connection").iter().any(|value| value.eq_ignore_ascii_case("upgrade")),
+        "{head:?}"
+    );
 }
 
-/// A server that trusts the proxy counts each client by itself.
-fn is_believed(kind: Kind) {
-    let trust = ["--trusted-proxy", "127.0.0.1", "--max-connections-per-address", "1"];
+/// A server that trusts the proxy counts each client separately.
+fn is_trusted(kind: ProxyKind) {
+    let trust = ["--trusted-proxy", "127.0.0.1", "--set", "limits.connections-per-address=1"];
     let server = Server::start(&trust);
     let Some(behind) = Behind::start(kind, server.address) else { return };
-    // To the server what is before the proxy, on this machine, is a trusted proxy as well.
+    // On this machine the client of the proxy is a trusted proxy as well.
     let subscribe = |client: &str| {
         let mut socket = Socket::connect(behind.address);
         let asked = [Transport::Sse.headers(), vec![("X-Forwarded-For", client)]].concat();

@@ -7,7 +7,7 @@ use crate::harness::{Raw, Server, Transport, chunk, offset};
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
-/// Publishes `body` and returns the events as they stand in the envelopes.
+/// Publishes `body` and returns the events as they are in the envelopes.
 fn events_of(content_type: &str, body: &str) -> String {
     let server = Server::start(&[]);
     let mut subscriber = server.subscribe(Transport::HttpStreaming, "/t");
@@ -31,7 +31,7 @@ fn a_json_value_is_one_event_as_it_was_published() {
 }
 
 #[test]
-fn what_curl_sends_without_being_told_a_type_is_json() {
+fn curls_default_content_type_is_json() {
     assert_eq!(events_of("application/x-www-form-urlencoded", r#"{"id":7}"#), r#"{"id":7}"#);
 }
 
@@ -77,7 +77,7 @@ fn a_publish_connection_delivers_each_line_as_it_comes() {
         if number % 2 == 0 {
             publisher.send(chunk(&line));
         } else {
-            // A line may be cut anywhere.
+            // A line may arrive in any two parts.
             let (start, end) = line.split_at(1);
             publisher.send(chunk(start));
             publisher.send(chunk(end));
@@ -150,7 +150,7 @@ fn a_bad_line_ends_a_publish_connection_at_once() {
 }
 
 #[test]
-fn what_is_not_json_is_refused() {
+fn invalid_json_is_refused() {
     let server = Server::start(&[]);
     for bad in ["", "  ", "{", "nul", "1 2", "{'a':1}", "[1,]", "\"\u{1}\""] {
         server.post("t", JSON, bad).refused(400, "bad_event");
@@ -191,7 +191,7 @@ fn the_largest_event_arrives_on_every_transport() {
 }
 
 #[test]
-fn what_is_no_topic_cannot_be_published_to() {
+fn publishing_to_an_invalid_topic_is_refused() {
     let server = Server::start(&[]);
     let too_long = "x".repeat(201);
     for bad in ["", "/", "a//b", "a/", "a/./b", "..", "a%2Fb", "a%20b", "a*b", "a%3Eb", &too_long] {
@@ -226,7 +226,7 @@ fn many_events_in_one_request_all_arrive_in_order() {
     assert_eq!(subscriber.numbers(50_000).0, expected);
 }
 
-/// A timer that ends before all others of a runtime costs it a write, to interrupt its own wait.
+/// The first timer of a runtime costs a write that interrupts its own wait.
 #[test]
 fn a_request_costs_the_write_of_its_answer_and_no_other() {
     const REQUESTS: u64 = 200;

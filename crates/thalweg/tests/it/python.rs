@@ -1,4 +1,4 @@
-//! The Python example, as it stands in `examples/python`.
+//! The Python example in `examples/python`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,7 +55,7 @@ fn it_follows_and_resumes_over_each_transport() {
     });
 }
 
-/// The README's lines that read a live topic as columns, at another address.
+/// Returns the lines of the README that read a live topic as columns, with another address.
 fn columns_from_readme(url: &str) -> String {
     let readme = std::fs::read_to_string(repository().join("README.md")).expect("the README");
     let (_, from) = readme.split_once("```python\n").expect("lines of Python");
@@ -65,7 +65,7 @@ fn columns_from_readme(url: &str) -> String {
     lines.replace(example, url)
 }
 
-/// Each batch is there as soon as it is published, and the loop ends with the topic.
+/// Each batch arrives as soon as it is published, and the loop ends with the topic.
 #[test]
 fn three_lines_read_a_live_topic_as_columns() {
     let server = Server::start(&[]);
@@ -84,7 +84,7 @@ fn three_lines_read_a_live_topic_as_columns() {
     assert!(status.success(), "{said}");
 }
 
-/// Reads each stream of the golden vectors as pyarrow does, and compares.
+/// Reads each stream of the golden vectors with pyarrow, and compares.
 const VECTORS: &str = r#"
 import json, sys, pyarrow
 def cell(name, kind, value):

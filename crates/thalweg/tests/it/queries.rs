@@ -4,14 +4,14 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Heard, Server, Transport, wait_for};
+use crate::harness::{Received, Server, Transport, wait_for};
 
 const COLUMNS: &str = "cars,columns=speed:double car:string time:time";
 const MAX: &str = "max=SELECT window_start, max(speed) AS speed FROM tumble(cars, INTERVAL 1 s) GROUP BY window_start";
 const FAST: &str = "fast=SELECT window_start, speed FROM max WHERE speed > 50";
 const ALL: &str = "all=select * from cars";
 
-/// Rows of four seconds, of which the last closes the one before it.
+/// Rows of four seconds. The last row closes the second before it.
 fn rows() -> Vec<String> {
     let row = |index: usize| {
         let (second, ms) = (index / 10, index % 10 * 100);
@@ -24,7 +24,7 @@ fn rows() -> Vec<String> {
     (0..40).map(row).collect()
 }
 
-/// What the queries make of them, but for the first second, which may be partial, and the last.
+/// The rows of the queries, without those of the first second, which may be partial, and of the last one.
 fn expected() -> Vec<(u64, Value)> {
     let speed =
         |second: usize| (0..10).map(|at| (second * 10 + at) * 37 % 100).max().expect("rows");
@@ -39,7 +39,7 @@ fn publish(server: &Server, rows: &[String]) {
     server.post("cars", "application/x-ndjson", rows.join("\n")).published();
 }
 
-/// The events of a topic and their offsets, from the beginning on.
+/// Returns all events of a topic and their offsets.
 fn events(server: &Server, transport: Transport, topic: &str, count: usize) -> Vec<(u64, Value)> {
     let mut subscriber = server.subscribe(transport, &format!("/{topic}?cursor=earliest"));
     let mut events = Vec::new();
@@ -85,7 +85,7 @@ fn a_window_closes_when_nothing_comes_any_more() {
         publish(&server, &rows()[..25]);
         assert_eq!(subscriber.envelope().events, [json!([10])]);
         assert_eq!(subscriber.envelope().events, [json!([5])]);
-        // What comes for it now is late.
+        // Rows for this window are late now.
         publish(&server, &rows()[25..26]);
         server.has_counted("thalweg_query_late_total", 1);
     }
@@ -101,12 +101,13 @@ fn a_server_that_is_killed_in_the_middle_of_a_window_never_tells_of_it() {
         if round == 0 {
             server.kill();
         } else {
-            // Nothing but what came behind the window in whose middle it began.
+            // The query makes rows only of windows after the one in which it began.
             server.has_counted("thalweg_query_rows_total", 1);
         }
     }
     let start = |second: usize| json!(format!("2022-07-13T21:09:{second:02}Z"));
-    // The third second is of both: neither has all of its rows. The last one waits for its end.
+    // Both servers have the third second in part, so neither has all of its rows. The last one waits for its
+    // end.
     assert_eq!((&seen[0][0], &seen[1][0], seen.len()), (&start(1), &start(3), 2));
 }
 
@@ -130,7 +131,7 @@ fn columns_are_those_of_the_first_events_if_they_are_not_declared() {
 }
 
 #[test]
-fn what_anybody_publishes_to_a_source_does_no_harm() {
+fn events_published_to_the_topic_of_a_source_do_no_harm() {
     for shards in ["1", "2"] {
         let server = Server::start(&["--shards", shards, "--topic", COLUMNS, "--query", MAX]);
         let (soon, last) =
@@ -142,7 +143,7 @@ fn what_anybody_publishes_to_a_source_does_no_harm() {
 }
 
 #[test]
-fn nobody_publishes_rows_of_a_query_or_deletes_what_is_read() {
+fn publishing_to_a_query_and_deleting_its_source_are_refused() {
     let server = Server::start(&["--shards", "2", "--topic", COLUMNS, "--query", MAX]);
     let said = server.post("max", "application/json", "1").refused(409, "in_use");
     assert!(said.contains("has the rows of a query"), "{said}");
@@ -162,7 +163,7 @@ fn a_query_that_cannot_run_is_refused_at_the_start() {
             "max=SELECT * FROM cars ORDER BY speed",
             "query max: line 1, column 20: ORDER BY is not supported",
         ),
-        ("max", "a query is TOPIC=SELECT"),
+        ("max", "write TOPIC=SELECT"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.args(["serve", "--check", "--topic", COLUMNS, "--query", query]);
@@ -172,7 +173,7 @@ fn a_query_that_cannot_run_is_refused_at_the_start() {
     }
 }
 
-/// A query as a browser says it in a URL.
+/// Encodes a query as browsers do for a URL.
 fn encoded(query: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
@@ -192,7 +193,7 @@ fn a_query_can_be_asked_for_over_every_transport_and_equal_ones_share_a_topic() 
     for (shards, declared) in [("1", true), ("2", true), ("4", false)] {
         let columns = if declared { COLUMNS } else { "other,columns=a:int" };
         let server = Server::start(&["--shards", shards, "--topic", columns]);
-        // Where columns are not declared, they are the events'.
+        // Without declared columns, the events determine them.
         let rows: Vec<String> = match declared {
             true => rows(),
             false => rows().iter().map(|row| as_object(row)).collect(),
@@ -209,7 +210,7 @@ fn a_query_can_be_asked_for_over_every_transport_and_equal_ones_share_a_topic() 
                 let envelope = subscriber.envelope();
                 events.extend((envelope.first..).zip(envelope.events));
             }
-            // Of whole numbers the largest is one, too.
+            // The maximum of whole numbers is a whole number, too.
             events.iter_mut().for_each(|(_, row)| row[1] = json!(row[1].as_f64()));
             assert_eq!(events, expected(), "{shards} {transport:?}");
             subscribers.push(subscriber);
@@ -217,7 +218,7 @@ fn a_query_can_be_asked_for_over_every_transport_and_equal_ones_share_a_topic() 
         assert_eq!(server.count("thalweg_queries"), 1);
         drop(subscribers);
         wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
-        // Who comes again gets it again.
+        // A reconnecting client receives it again.
         let mut subscriber = server.subscribe(Transport::WebSocket, &asked(ASKED));
         while subscriber.envelope().events.is_empty() {}
     }
@@ -229,7 +230,7 @@ fn as_object(row: &str) -> String {
 }
 
 #[test]
-fn what_is_asked_for_goes_on_with_what_is_published() {
+fn requested_history_continues_with_new_events() {
     let server = Server::start(&["--shards", "2", "--topic", COLUMNS]);
     let query = "SELECT car, speed FROM cars WHERE speed >= 50";
     let mut subscriber = server.subscribe(Transport::Sse, &format!("?query={}", encoded(query)));
@@ -243,7 +244,7 @@ fn what_is_asked_for_goes_on_with_what_is_published() {
         last = Some(envelope.position);
     }
     assert_eq!(rows, [(1, json!(["c", 50.0])), (2, json!(["c", 51.0]))]);
-    // It is resumed as any other.
+    // The topic is resumed like any other.
     let position = crate::harness::at(&last.expect("a position"), 1);
     let again = format!("?query={}&cursor={position}", encoded(query));
     let mut resumed = server.subscribe(Transport::HttpStreaming, &again);
@@ -257,7 +258,7 @@ fn what_is_asked_for_goes_on_with_what_is_published() {
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_refused() {
+fn invalid_queries_are_refused() {
     let server = Server::start(&["--topic", COLUMNS, "--topic", "value,kind=value"]);
     let get = |query: &str| {
         server.ask(
@@ -285,7 +286,7 @@ fn what_cannot_be_asked_for_is_refused() {
     let twice = format!("/v1/topics?topic=cars&query={}", encoded(ASKED));
     server.ask("GET", &twice, &[("Accept", "text/event-stream")], "").refused(400, "bad_parameter");
     server.post("query/abc", "application/json", "1").refused(409, "in_use");
-    // What it would do is said in words.
+    // The explanation describes the query in words.
     let explained =
         server.get(&format!("/v1/topics?query={}", encoded(&format!("EXPLAIN {ASKED}"))));
     assert_eq!(explained.status, 200);
@@ -299,7 +300,7 @@ fn what_cannot_be_asked_for_is_refused() {
 }
 
 #[test]
-fn a_query_without_a_transport_is_named_and_who_comes_by_a_name_that_means_none_is_told() {
+fn a_query_without_a_transport_is_described_and_a_forgotten_name_ends() {
     for shards in ["1", "3"] {
         let server = Server::start(&["--shards", shards, "--topic", COLUMNS]);
         publish(&server, &rows());
@@ -312,11 +313,11 @@ fn a_query_without_a_transport_is_named_and_who_comes_by_a_name_that_means_none_
         let mut lost = server.subscribe(Transport::WebSocket, "/query/0123456789abcdef01234567");
         loop {
             match lost.next() {
-                Heard::TopicEnd(topic, _, code) => {
+                Received::TopicEnd(topic, _, code) => {
                     assert_eq!((&*topic, &*code), ("query/0123456789abcdef01234567", "gone"));
                     break;
                 }
-                Heard::Envelope(envelope) if envelope.events.is_empty() => {}
+                Received::Envelope(envelope) if envelope.events.is_empty() => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -325,7 +326,12 @@ fn a_query_without_a_transport_is_named_and_who_comes_by_a_name_that_means_none_
 
 #[test]
 fn a_query_needs_the_right_to_subscribe_to_its_source() {
-    let tokens = ["--publish-token", "p", "--subscribe-token", "s"];
+    let tokens = [
+        "--token",
+        "publisher=p,subscribe=**,publish=**,inspect=**,admin=true",
+        "--token",
+        "subscriber=s,subscribe=**",
+    ];
     let server = Server::start(&[&tokens[..], &["--topic", COLUMNS]].concat());
     let target = format!("/v1/topics{}", asked(ASKED));
     let get = |target: &str, token: &str| {
@@ -339,8 +345,8 @@ fn a_query_needs_the_right_to_subscribe_to_its_source() {
 }
 
 #[test]
-fn there_are_only_so_many_queries_and_those_that_run_go_on() {
-    let server = Server::start(&["--topic", COLUMNS, "--max-queries", "3"]);
+fn queries_are_limited_and_running_ones_continue() {
+    let server = Server::start(&["--topic", COLUMNS, "--set", "limits.queries=3"]);
     let query = |number: u32| asked(&format!("SELECT speed + {number} FROM cars"));
     let mut subscribers: Vec<_> =
         (0..3).map(|number| server.subscribe(Transport::WebSocket, &query(number))).collect();
@@ -365,20 +371,28 @@ fn a_file_has_a_table_for_each_topic() {
     let write = |text: &str| std::fs::write(&path, text).expect("the file");
     let file = path.to_str().expect("a name");
     write(&format!(
-        "shards = 2\n[topics.cars]\ncolumns = [\"speed:double\", \"car:string\", \"time:time\"]\n\
-         [topics.\"car/max\"]\nquery = \"\"\"{ASKED}\"\"\"\n"
+        "shards = 2\n[[topic]]\npattern = \"cars\"\n\
+         columns = [\"speed:double\", \"car:string\", \"time:time\"]\n\
+         [[query]]\ntopic = \"car/max\"\nsql = \"\"\"{ASKED}\"\"\"\n"
     ));
     let server = Server::start(&["--config", file]);
     publish(&server, &rows());
     assert_eq!(events(&server, Transport::WebSocket, "car/max", 2), expected());
     for (text, says) in [
         (
-            "[topics.a]\nquery = \"SELECT x FROM cars ORDER BY x\"",
+            "[[query]]\ntopic = \"a\"\nsql = \"SELECT x FROM cars ORDER BY x\"",
             "query a: line 1, column 20: ORDER BY is not supported",
         ),
-        ("[topics.a]\ncolums = []", "unknown field `colums`"),
-        ("[topics.a]\ncolumns = [\"x:float\"]", "topics: a: columns: float is no type"),
-        ("[topics.\"a//b\"]\ncolumns = []", "topics: \"a//b\""),
+        (
+            "[[topic]]\npattern = \"a\"\ncolums = []",
+            "unknown key \"colums\", did you mean \"columns\"?",
+        ),
+        (
+            "[[topic]]\npattern = \"a\"\ncolumns = [\"x:float\"]",
+            "topic a: columns: float is not a column type",
+        ),
+        ("[[query]]\ntopic = \"a//b\"\nsql = \"SELECT\"", "query.topic: \"a//b\""),
+        ("[topics.a]\ncolumns = []", "topics is now a [[topic]]"),
     ] {
         write(text);
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
@@ -406,7 +420,7 @@ fn a_query_ends_with_its_readers_also_if_it_has_no_rows_and_another_can_take_its
             let expected: Vec<Value> = expected().into_iter().map(|(_, row)| row).collect();
             assert_eq!(events, expected, "{shards} {round}");
         }
-        // Nothing reads the source any more: it can be deleted.
+        // No query reads the source any more, so it can be deleted.
         wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
         assert_eq!(server.ask("DELETE", "/v1/topics/cars", &[], "").status, 204);
     }
@@ -426,8 +440,8 @@ fn a_source_that_is_deleted_ends_the_queries_of_clients() {
             assert_eq!(server.ask("DELETE", "/v1/topics/cars", &[], "").status, 204);
             loop {
                 match subscriber.next() {
-                    Heard::TopicEnd(_, _, code) => break assert_eq!(code, "gone"),
-                    Heard::Envelope(_) | Heard::Heartbeat => {}
+                    Received::TopicEnd(_, _, code) => break assert_eq!(code, "gone"),
+                    Received::Envelope(_) | Received::Heartbeat => {}
                     other => panic!("{other:?}"),
                 }
             }

@@ -1,10 +1,10 @@
-//! What is missing from the rows of a query: subscribers are told of a gap, the log says why, and `/metrics` counts it.
+//! Missing rows of a query: subscribers receive a gap, the log has the reason, and `/metrics` counts it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Heard, Server, Subscriber, Transport};
+use crate::harness::{Received, Server, Subscriber, Transport};
 
 const COLUMNS: &str = "cars,columns=time:time car:string speed:int";
 const DAY_MS: u64 = 86_400_000;
@@ -27,20 +27,20 @@ fn at(second: u32, car: &str) -> String {
     row(format!("\"2022-07-13T21:00:{second:02}Z\""), car)
 }
 
-/// What comes after the confirmation, up to so many events: `None` is a gap.
-fn heard(subscriber: &mut Subscriber, events: usize) -> Vec<Option<Value>> {
-    let mut heard: Vec<Option<Value>> = Vec::new();
-    while heard.iter().flatten().count() < events {
+/// Receives this many events after the confirmation. `None` is a gap.
+fn received(subscriber: &mut Subscriber, events: usize) -> Vec<Option<Value>> {
+    let mut received: Vec<Option<Value>> = Vec::new();
+    while received.iter().flatten().count() < events {
         match subscriber.news() {
-            Heard::Envelope(envelope) => heard.extend(envelope.events.into_iter().map(Some)),
-            Heard::Gap(gap) => {
+            Received::Envelope(envelope) => received.extend(envelope.events.into_iter().map(Some)),
+            Received::Gap(gap) => {
                 assert_eq!((gap.missed, gap.reason.as_str()), (None, "trimmed"));
-                heard.push(None);
+                received.push(None);
             }
             other => panic!("an event or a gap was due, not {other:?}"),
         }
     }
-    heard
+    received
 }
 
 #[test]
@@ -52,25 +52,25 @@ fn a_topic_that_pauses_for_days_loses_nothing() {
     let now = now_ms();
     let rows: Vec<String> = (1..=40).rev().map(|days| row(now - 3 * days * DAY_MS, "a")).collect();
     publish(&server, &rows);
-    // But for the window of the first event, which may have had others before.
-    assert_eq!(heard(&mut subscriber, 39), vec![Some(json!([1])); 39]);
+    // The window of the first event is missing, because it may have had earlier events.
+    assert_eq!(received(&mut subscriber, 39), vec![Some(json!([1])); 39]);
     assert_eq!(server.count("thalweg_query_ahead_total"), 0);
 }
 
 #[test]
-fn a_wrong_clock_decides_for_nobody() {
+fn a_wrong_clock_decides_for_no_client() {
     const COUNT: &str =
         "count=SELECT window_start, count(*) FROM tumble(cars, 1s) GROUP BY window_start";
     for shards in ["1", "2"] {
         let server = Server::start(&["--shards", shards, "--topic", COLUMNS, "--query", COUNT]);
         let mut subscriber = server.subscribe(Transport::WebSocket, "/count");
         subscriber.confirmed();
-        // The first event of all, and many that agree.
+        // The very first event, and many consistent ones.
         publish(&server, &vec![row("\"2099-01-01T00:00:00Z\"", "wrong"); 20]);
         let rows: Vec<String> = (0..4).map(|second| at(second, "right")).collect();
         publish(&server, &rows);
         let window = |second: u32| Some(json!([format!("2022-07-13T21:00:{second:02}Z"), 1]));
-        assert_eq!(heard(&mut subscriber, 2), [None, window(1), window(2)]);
+        assert_eq!(received(&mut subscriber, 2), [None, window(1), window(2)]);
         server.has_counted("thalweg_query_ahead_total", 20);
         assert_eq!(server.count("thalweg_query_late_total"), 0);
         server.has_said("more than 3600 s ahead of when they were published");
@@ -82,11 +82,18 @@ fn a_wrong_clock_decides_for_nobody() {
 fn how_far_a_time_may_be_ahead_is_a_setting() {
     let query = "count=SELECT count(*) FROM tumble(cars, 1s) GROUP BY window_start EMIT AFTER WINDOW CLOSE AND TIMEOUT 300ms";
     for (lead, left_out) in [("1h", 1), ("48h", 0)] {
-        let server = Server::start(&["--query-lead", lead, "--topic", COLUMNS, "--query", query]);
+        let server = Server::start(&[
+            "--set",
+            &format!("limits.query-lead={lead}"),
+            "--topic",
+            COLUMNS,
+            "--query",
+            query,
+        ]);
         let now = now_ms();
         publish(&server, &[row(now, "a"), row(now + 5_000, "a"), row(now + DAY_MS, "a")]);
         let mut subscriber = server.subscribe(Transport::Sse, "/count?cursor=earliest");
-        assert!(!heard(&mut subscriber, 1).is_empty());
+        assert!(!received(&mut subscriber, 1).is_empty());
         server.has_counted("thalweg_query_events_total", 3);
         server.has_counted("thalweg_query_ahead_total", left_out);
     }
@@ -111,27 +118,28 @@ fn a_window_beyond_a_bound_is_a_gap_over_every_transport() {
         subscribers.iter_mut().for_each(|subscriber| drop(subscriber.confirmed()));
         publish(&server, &many(0, 1));
         publish(&server, &many(1, 2));
-        // 12,000 groups, and there may be 10,000. It is announced also while nothing else comes.
+        // There are 12,000 groups, and at most 10,000 are allowed. The gap is announced although no row
+        // follows.
         publish(&server, &many(2, 12_000));
         publish(&server, &many(3, 1));
         let expected = |second: u32, car: u32| {
             Some(json!([format!("2022-07-13T21:00:{second:02}Z"), format!("c{car}"), 1]))
         };
         for subscriber in &mut subscribers {
-            assert_eq!(heard(subscriber, 2), [expected(1, 0), expected(1, 1)]);
+            assert_eq!(received(subscriber, 2), [expected(1, 0), expected(1, 1)]);
             assert_eq!(subscriber.gap().reason, "trimmed");
         }
         publish(&server, &many(4, 1));
         for subscriber in &mut subscribers {
-            assert_eq!(heard(subscriber, 1), [expected(3, 0)]);
+            assert_eq!(received(subscriber, 1), [expected(3, 0)]);
         }
         server.has_counted("thalweg_query_windows_lost_total", 1);
         server.has_counted("thalweg_query_refused_total", 1);
         server.has_said("open windows have 10000 groups at most");
-        // Whoever comes back at a position before it is told as well, and goes on.
+        // A client that resumes at an earlier position receives the gap as well, and continues.
         let mut late = server.subscribe(Transport::Sse, "/by-car?cursor=earliest");
         let all = [expected(1, 0), expected(1, 1), None, expected(3, 0)];
-        assert_eq!(heard(&mut late, 3), all);
+        assert_eq!(received(&mut late, 3), all);
     }
 }
 
@@ -143,13 +151,16 @@ fn a_row_that_is_too_large_is_a_gap() {
     subscriber.confirmed();
     let large = "x".repeat(600_000);
     publish(&server, &[at(0, "a"), at(0, &large), at(0, "b")]);
-    assert_eq!(heard(&mut subscriber, 2), [Some(json!(["a", "a"])), None, Some(json!(["b", "b"]))]);
+    assert_eq!(
+        received(&mut subscriber, 2),
+        [Some(json!(["a", "a"])), None, Some(json!(["b", "b"]))]
+    );
     server.has_said("rows are lost, because they have 1048576 bytes at most");
     server.has_counted("thalweg_query_refused_total", 1);
 }
 
 #[test]
-fn what_is_late_or_without_a_time_is_logged_with_the_remedy() {
+fn late_events_and_those_without_a_time_are_logged_with_the_remedy() {
     let query = "count=SELECT count(*) FROM tumble(cars, 1s) GROUP BY window_start";
     let server = Server::start(&["--topic", COLUMNS, "--query", query]);
     publish(&server, &[at(5, "a"), at(1, "late"), row("null", "never"), row("\"soon\"", "soon")]);
@@ -172,7 +183,7 @@ fn a_cast_without_a_result_is_counted_and_logged_unless_it_is_tried() {
     for topic in ["cast", "tried"] {
         let mut subscriber = server.subscribe(Transport::Sse, &format!("/{topic}?cursor=earliest"));
         let rows = [json!([7]), json!([null]), json!([null])];
-        assert_eq!(heard(&mut subscriber, 3), rows.map(Some));
+        assert_eq!(received(&mut subscriber, 3), rows.map(Some));
     }
     server.has_said("has no result, as CAST('x' AS INT)");
     server.has_counted("thalweg_query_without_result_total", 2);

@@ -1,12 +1,16 @@
-//! How often clients may do something, and what the log says of those who are refused.
+//! Rate limits of clients, and the log of refusals.
+
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Response, Server, TRUSTED, Transport, wait_for};
+use crate::harness::{OPEN, Response, Server, TRUSTED, Transport, wait_for};
 
-/// A server that counts clients by what the test says of them as their proxy.
+/// Starts a server for which the test names the client's address, as its proxy.
 fn server(more: &[&str]) -> Server {
-    Server::start(&[&TRUSTED[..], more].concat())
+    // Tokens of a test's own say who may do what.
+    let open: &[&str] = if more.contains(&"--token") { &[] } else { &OPEN };
+    Server::start(&[&TRUSTED[..], open, more].concat())
 }
 
 fn ask(server: &Server, method: &str, target: &str, from: &str, body: &str) -> Response {
@@ -18,40 +22,66 @@ fn wait_s(refused: &Response) -> u64 {
     refused.header("retry-after").expect("a time").parse().expect("seconds")
 }
 
+/// How many tokens of a bucket come back while a test runs, at `rate` a second: the machine may be busy.
+struct Refill(Instant);
+
+impl Refill {
+    fn most(&self, rate: f64) -> usize {
+        (self.0.elapsed().as_secs_f64() * rate).ceil() as usize
+    }
+}
+
+/// Asks until an answer is 429, and returns it. The server answers `burst` requests before, and as many more as come back
+/// meanwhile, at one or two a second.
+fn exhaust(burst: usize, mut request: impl FnMut() -> Response) -> Response {
+    let refill = Refill(Instant::now());
+    for answered in 0.. {
+        let answer = request();
+        if answer.status == 429 {
+            let most = burst + refill.most(2.0);
+            assert!((burst..=most).contains(&answered), "{answered} of {burst} to {most}");
+            return answer;
+        }
+    }
+    unreachable!("a server that answers all requests")
+}
+
 #[test]
 fn an_address_makes_ten_seconds_worth_of_requests_at_once() {
-    let server = server(&["--address-rates", "handshakes=1"]);
+    let server = server(&["--set", "limits.address-rates.handshakes=1"]);
     let read = |from: &str| ask(&server, "GET", "/v1/topics/t?limit=1", from, "");
-    for _ in 0..10 {
-        read("192.0.2.1").refused(404, "no_such_topic");
-    }
-    let refused = read("192.0.2.1");
+    read("192.0.2.1").refused(404, "no_such_topic");
+    let refused = exhaust(9, || read("192.0.2.1"));
     let said = refused.refused(429, "too_many_requests");
     assert!(said.contains("requests of this address: try again in"), "{said}");
     assert!((1..=2).contains(&wait_s(&refused)), "{}", wait_s(&refused));
-    // Others, and what is no handshake, are not kept out.
+    // Other clients, and requests that are no handshake, are not limited.
     read("192.0.2.2").refused(404, "no_such_topic");
     assert_eq!(ask(&server, "POST", "/v1/topics/t", "192.0.2.1", "1").status, 200);
-    // Of IPv6 a network is one address.
-    for nth in 0..10 {
-        assert_eq!(read(&format!("2001:db8::{nth}")).status, 200);
-    }
-    read("2001:db8::ffff").refused(429, "too_many_requests");
+    // An IPv6 network counts as one address.
+    let mut hosts = 0..;
+    exhaust(10, || read(&format!("2001:db8::{:x}", hosts.next().expect("a host"))))
+        .refused(429, "too_many_requests");
     server.has_refused("too_many_requests", 2);
 }
 
-/// Verifying one costs more than most requests. Whoever has the same address, and no token or one that is
-/// known, is not kept out.
+/// Verifying a token costs more than most requests. Clients of the same address without a token, or with a
+/// known one, are not limited.
 #[test]
-fn wrong_tokens_are_few_and_keep_nobody_else_out() {
+fn wrong_tokens_are_limited_without_affecting_others() {
     let key = format!("@{}/../thalweg-token/tests/keys/ec.public.pem", env!("CARGO_MANIFEST_DIR"));
-    let settings =
-        ["--address-rates", "handshakes=20", "--token", "p=secret,publish=**,subscribe=**"];
+    let settings = [
+        "--set",
+        "limits.address-rates.handshakes=20",
+        "--token",
+        "p=secret,publish=**,subscribe=**",
+    ];
     let server = server(&[&settings[..], &["--jwt-key", &key]].concat());
     let from = ("X-Forwarded-For", "192.0.2.1");
     for (method, target) in
         [("POST", "/v1/tickets"), ("POST", "/v1/topics/t"), ("GET", "/v1/topics/t?limit=1")]
     {
+        let refill = Refill(Instant::now());
         let mut verified = 0;
         for _ in 0..20 {
             let headers = [from, ("Authorization", "Bearer eyJhbGciOiJFUzI1NiJ9.e30.AAAA")];
@@ -62,53 +92,49 @@ fn wrong_tokens_are_few_and_keep_nobody_else_out() {
                 other => panic!("{other} {method} {target}"),
             }
         }
-        // Of 200 each takes 101, and what is more has to come back.
-        assert!(verified <= 2, "{verified} {method} {target}");
+        // Each takes 101 of 200, and 20 come back each second.
+        let most = 2 + refill.most(20.0 / 101.0);
+        assert!(verified <= most, "{verified} of {most} {method} {target}");
         let known = [from, ("Authorization", "Bearer secret")];
         assert_eq!(server.ask("POST", "/v1/topics/t", &known, "1").status, 200);
         assert_eq!(server.ask("GET", "/healthz", &[from], "").status, 200);
     }
-    server
-        .ask("GET", "/v1/topics/t?limit=1&ticket=0", &[from], "")
+    exhaust(0, || server.ask("GET", "/v1/topics/t?limit=1&ticket=0", &[from], ""))
         .refused(429, "too_many_requests");
 }
 
 #[test]
 fn events_and_bytes_are_counted() {
     let check = |rates: &str, body: &str, times: usize| {
-        let server = server(&["--address-rates", rates]);
-        let publish = || ask(&server, "POST", "/v1/topics/t", "192.0.2.1", body);
-        for _ in 0..times {
-            assert_eq!(publish().status, 200);
-        }
-        publish().refused(429, "too_many_requests");
+        let server = server(&["--set", &format!("limits.address-rates.{rates}")]);
+        exhaust(times, || ask(&server, "POST", "/v1/topics/t", "192.0.2.1", body))
+            .refused(429, "too_many_requests");
     };
     check("publishes=1", "1", 10);
     check("bytes=10", "\"3456789\"", 11);
-    let server = server(&["--address-rates", "publishes=1"]);
+    let server = server(&["--set", "limits.address-rates.publishes=1"]);
     let headers = [("X-Forwarded-For", "192.0.2.1"), ("Content-Type", "application/x-ndjson")];
     let lines = "1\n".repeat(5);
     let publish = || server.ask("POST", "/v1/topics/t", &headers, &lines);
     assert_eq!(publish().published().count, 5);
-    assert_eq!(publish().published().count, 5);
-    publish().refused(429, "too_many_requests");
-    // So are those that publish nothing.
-    let server = self::server(&["--address-rates", "bytes=10"]);
+    exhaust(1, publish).refused(429, "too_many_requests");
+    // Publishes without events count as well.
+    let server = self::server(&["--set", "limits.address-rates.bytes=10"]);
     let post = |kind: &str, body: &str| {
         let headers = [headers[0], ("Content-Type", kind)];
         server.ask("POST", "/v1/topics/t", &headers, body)
     };
     assert_eq!(post("application/x-ndjson", &"\n".repeat(50)).status, 200);
     post("application/json", &"{".repeat(50)).refused(400, "bad_event");
-    post("application/json", "1").refused(429, "too_many_requests");
-    post("application/x-ndjson", "\n").refused(429, "too_many_requests");
+    exhaust(0, || post("application/json", "12345678")).refused(429, "too_many_requests");
+    exhaust(0, || post("application/x-ndjson", &"\n".repeat(8))).refused(429, "too_many_requests");
 }
 
-/// What it would publish is not counted, for nobody looks at it.
+/// Refused events are not counted, because the server does not parse them.
 #[test]
 fn publishes_that_are_refused_are_requests() {
     let tokens = ["--token", "p=secret,publish=**,subscribe=**", "--token", "q=other,subscribe=x"];
-    let server = server(&[&tokens[..], &["--address-rates", "handshakes=1"]].concat());
+    let server = server(&[&tokens[..], &["--set", "limits.address-rates.handshakes=1"]].concat());
     let publish = |from: &str, token: &str| {
         let headers = [("X-Forwarded-For", from), ("Authorization", token)];
         server.ask("POST", "/v1/topics/t", &headers, "1")
@@ -116,38 +142,51 @@ fn publishes_that_are_refused_are_requests() {
     for (from, token, code) in
         [("192.0.2.1", "", "unauthorized"), ("192.0.2.2", "Bearer other", "forbidden")]
     {
+        let refill = Refill(Instant::now());
         let refused: Vec<_> =
             (0..20).map(|_| publish(from, token).json()["error"]["code"].clone()).collect();
-        let of = |code: &str| refused.iter().filter(|it| *it == code).count();
-        assert!(of(code) <= 12 && of(code) + of("too_many_requests") == 20, "{refused:?}");
+        let of = |code: &str| refused.iter().filter(|refusal| *refusal == code).count();
+        let most = 10 + refill.most(1.0);
+        assert!(of(code) <= most && of(code) + of("too_many_requests") == 20, "{refused:?}");
         assert_eq!(publish(from, "Bearer secret").status, 200);
     }
     for target in ["/v1/admin/disconnect", "/nowhere"] {
-        ask(&server, "POST", target, "192.0.2.1", "1").refused(429, "too_many_requests");
+        exhaust(0, || ask(&server, "POST", target, "192.0.2.1", "1"))
+            .refused(429, "too_many_requests");
     }
 }
 
 #[test]
 fn a_connection_commands_ten_seconds_worth_at_once() {
-    let server = server(&["--connection-rates", "commands=1"]);
+    let server = server(&["--set", "limits.connection-rates.commands=1"]);
     let open = || {
         let headers = [("X-Forwarded-For", "192.0.2.1")];
         server.subscribe_with(Transport::WebSocket, "", &headers)
     };
     let echo = json!({ "command": "echo", "id": 1, "data": 1 }).to_string();
     let mut socket = open();
-    for _ in 0..10 {
-        assert_eq!(socket.command(&echo)["answer"]["data"], json!(1));
-    }
-    let refused = socket.command(&echo);
+    let refill = Refill(Instant::now());
+    let mut answered = 0;
+    let refused = loop {
+        let answer = socket.command(&echo);
+        if answer.get("answer").is_none_or(Value::is_null) {
+            break answer;
+        }
+        answered += 1;
+    };
+    assert!((10..=10 + refill.most(1.0)).contains(&answered), "{answered}");
     assert_eq!(refused["error"]["code"], json!("too_many_requests"));
-    assert!(refused["error"]["message"].as_str().is_some_and(|it| it.contains("this connection")));
-    // The connection stands, and goes on; and another one has its own.
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("this connection"))
+    );
+    // The connection stays open, and another connection has its own limit.
     assert_eq!(open().command(&echo)["answer"]["data"], json!(1));
     wait_for("an answer", || socket.command(&echo)["answer"].is_object().then_some(()));
 }
 
-/// The lines about refusals, as JSON.
+/// Returns the log lines about refusals, as JSON.
 fn audited(server: &Server) -> Vec<Value> {
     let lines = server.said();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -172,7 +211,7 @@ fn a_refusal_is_a_line_of_the_log() {
         "address": "2001:db8::/64", "what": "/v1/topics/bikes", "request": "abc-123", "left_out": 0,
     });
     assert_eq!(line, expected);
-    // A command says its id, and who gives no id gets one.
+    // A command has an id of its client, or gets one.
     let mut socket = server.subscribe_with(Transport::WebSocket, "", &headers[..2]);
     socket.command(r#"{"command":"subscribe","id":"x7","topic":"bikes"}"#);
     let line = wait_for("a line", || audited(&server).get(1).cloned());
@@ -182,9 +221,9 @@ fn a_refusal_is_a_line_of_the_log() {
     let id = refused.header("x-request-id").expect("an id").to_owned();
     let line = wait_for("a line", || audited(&server).get(2).cloned());
     assert_eq!((&line["request"], &line["token"]), (&json!(id), &json!("")));
-    // A client's mistake is none.
+    // A mistake of a client is not logged.
     server.get("/nowhere").refused(404, "not_found");
-    // What a client says of itself is not believed if it is too long.
+    // An id of a client that is too long is ignored.
     let long = "x".repeat(65);
     let refused = server.ask("GET", "/v1/topics/cars?limit=1", &[("X-Request-Id", &long)], "");
     assert_ne!(refused.header("x-request-id"), Some(&*long));
@@ -200,7 +239,7 @@ fn a_flood_of_refusals_is_few_lines() {
     let seconds = begun.elapsed().as_secs() as usize + 2;
     let lines = audited(&server);
     assert!(lines.len() <= 10 * seconds, "{} lines in {seconds} s", lines.len());
-    // Those that are left out are counted, there and in the next line.
+    // Lines that are left out are counted, in a metric and in the next line.
     let left_out: u64 = lines.iter().filter_map(|line| line["left_out"].as_u64()).sum();
     assert_eq!(lines.len() as u64 + server.count("thalweg_audit_left_out_total"), 300);
     assert!(left_out <= server.count("thalweg_audit_left_out_total"));

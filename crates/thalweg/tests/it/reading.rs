@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Server, Subscriber, Transport, at, offset};
 
-/// Reads page after page, as `limit` cuts them, up to the head.
+/// Reads page after page of at most `limit` events, up to the head.
 fn pages(server: &Server, topic: &str, limit: usize) -> (Vec<Value>, String) {
     let mut cursor = "earliest".to_owned();
     let mut events = Vec::new();
@@ -34,7 +34,7 @@ fn read(server: &Server, target: &str) -> Value {
 }
 
 #[test]
-fn pages_are_what_the_stream_is() {
+fn pages_have_the_events_of_the_stream() {
     for shards in ["1", "2"] {
         let server = Server::start(&["--shards", shards]);
         for topic in ["a", "b", "c/d"] {
@@ -67,7 +67,7 @@ fn a_page_is_an_envelope_with_a_head_and_a_gap() {
 }
 
 #[test]
-fn what_is_at_or_ahead_of_the_head_is_empty() {
+fn a_page_at_or_after_the_head_is_empty() {
     let server = Server::start(&[]);
     let head = server.publish("t", 0..3).position;
     for cursor in ["latest".to_owned(), head.clone()] {
@@ -78,14 +78,14 @@ fn what_is_at_or_ahead_of_the_head_is_empty() {
     let ahead = at(&head, 9);
     let page = read(&server, &format!("/t?limit=5&cursor={ahead}"));
     assert_eq!((&page["events"], &page["head"]), (&json!([]), &json!(head)));
-    // Or whoever reads on until it is at the head would never stop.
+    // Otherwise a client that reads up to the head would never stop.
     assert_eq!(page["position"], json!(head));
     assert_eq!(page["gap"], Value::Null);
 }
 
 #[test]
-fn what_is_missing_before_a_page_is_said() {
-    let server = Server::start(&["--history-bytes", "64KiB"]);
+fn a_page_announces_missing_events() {
+    let server = Server::start(&["--topic", "**,history-bytes=64KiB"]);
     let line = format!("\"{}\"\n", "x".repeat(1000));
     for _ in 0..20 {
         server.post("t", "application/x-ndjson", line.repeat(20)).published();
@@ -124,7 +124,7 @@ fn a_limit_has_bounds_and_large_events_fewer_to_a_page() {
 }
 
 #[test]
-fn a_topic_is_there_when_somebody_has_published_or_subscribed() {
+fn a_topic_exists_after_a_publish_or_a_subscription() {
     let server = Server::start(&["--shards", "2"]);
     for topic in ["a", "b", "c", "d"] {
         let target = format!("/v1/topics/{topic}?limit=1");
@@ -152,7 +152,7 @@ fn reading_does_not_subscribe_and_keeps_the_connection() {
     assert_eq!(server.metric("thalweg_connections"), 0.0);
 }
 
-/// The list, all of whose members are known.
+/// Returns the list, all of whose fields are known.
 fn list(server: &Server, query: &str) -> Vec<(String, u64, u64, u64)> {
     let answer = read(server, query);
     let topics = answer["topics"].as_array().expect("topics").clone();
@@ -227,7 +227,7 @@ fn a_list_of_many_topics_comes_in_pages() {
 
 #[test]
 fn the_trimmed_are_not_counted_as_retained() {
-    let server = Server::start(&["--history-events", "100"]);
+    let server = Server::start(&["--topic", "**,history-events=100"]);
     for start in 0..30 {
         server.publish("t", start * 10..start * 10 + 10);
     }
@@ -246,7 +246,7 @@ fn a_list_that_has_no_room_for_all_topics_says_so() {
         let check = |query: &str, expected: &[&str], more: bool| {
             let list = server.get(&format!("/v1/topics?{query}")).json();
             let topics = list["topics"].as_array().expect("topics").iter();
-            let names: Vec<&str> = topics.filter_map(|it| it["topic"].as_str()).collect();
+            let names: Vec<&str> = topics.filter_map(|topic| topic["topic"].as_str()).collect();
             assert_eq!(names, expected, "{query}");
             assert_eq!(list["more"].as_bool().unwrap_or(false), more, "{query}: {list}");
         };

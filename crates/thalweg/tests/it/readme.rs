@@ -1,14 +1,23 @@
-//! Every curl line of the README and of the pages it leads to works as it stands there, and so
-//! do its settings.
+//! The commands and examples of the README, and the commands of the quickstart, work as they stand there. With `THALWEG_DOCS=all`, as `make test-all` sets
+//! it, so do those of all pages of `docs`.
+//!
+//! Commands are lines of blocks marked `sh` or `console` that begin with one of `PROGRAMS`. A block marked
+//! `sh ignore` needs what a test does not have: other machines, files, or minutes.
+
+mod examples;
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::harness::Server;
 
-/// Where curl lines stand.
-const DOCUMENTS: [&str; 3] = ["README.md", "docs/clients.md", "docs/queries.md"];
+/// Pages whose commands every run tries.
+const DOCUMENTS: [&str; 2] = ["README.md", "docs/quickstart.md"];
+
+/// The beginnings of commands that are tried.
+const PROGRAMS: [&str; 5] =
+    ["curl ", "thalweg serve ", "thalweg tail ", "thalweg pub ", "thalweg token "];
 
 /// The address that the lines name.
 const ADDRESS: &str = ":8080";
@@ -17,61 +26,90 @@ const ADDRESS: &str = ":8080";
 const SECONDS_PER_LINE: &str = "3";
 
 /// `curl` ran into `--max-time`.
-const TIMED_OUT: i32 = 28;
+const CURL_TIMED_OUT: i32 = 28;
+
+/// `timeout` ended the command.
+const TIMED_OUT: i32 = 124;
 
 #[test]
-fn every_curl_line_works() {
+fn every_command_works() {
+    let mut documents: Vec<String> = DOCUMENTS.map(str::to_owned).into();
+    if std::env::var("THALWEG_DOCS").is_ok_and(|which| which == "all") {
+        pages(&root().join("docs"), &mut documents);
+    }
     let server = Server::start(&["--demo"]);
-    std::thread::scope(|scope| {
-        for document in DOCUMENTS {
-            let lines = curl_lines(&read(document));
-            assert!(!lines.is_empty(), "{document} shows no curl line in a sh or console block");
-            for line in lines {
-                let port = server.address.port();
+    let port = server.address.port();
+    for document in documents {
+        let lines = commands(&read(&document));
+        assert!(
+            !lines.is_empty() || !DOCUMENTS.contains(&&*document),
+            "{document} shows no command"
+        );
+        std::thread::scope(|scope| {
+            // The README also has commands for other addresses and for the reader's own files.
+            let tried = |line: &String| {
+                document != "README.md" || (line.starts_with("curl ") && line.contains(ADDRESS))
+            };
+            for line in lines.into_iter().filter(tried) {
                 scope.spawn(move || check(&line, port));
             }
-        }
-    });
+        });
+    }
 }
 
-/// What a newcomer copies into `thalweg.toml` is taken.
-#[test]
-fn the_settings_of_the_readme_are_served() {
-    let readme = read("README.md");
-    let (_, rest) = readme.split_once("```toml\n").expect("a block of TOML");
-    let (settings, _) = rest.split_once("```").expect("the end of the block");
-    let file = std::env::temp_dir().join(format!("thalweg-readme-{}.toml", std::process::id()));
-    fs::write(&file, settings).expect("write it");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    let output = command.args(["serve", "--check", "--config"]).arg(&file).output();
-    fs::remove_file(&file).expect("remove it");
-    let output = output.expect("run the binary");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("127.0.0.1:9000"));
+/// Adds the pages below a folder by their paths from the top of the repository. Decisions and the SDK's reference have
+/// no commands.
+fn pages(folder: &Path, documents: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("a folder of the repository") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && !path.ends_with("decisions") && !path.ends_with("sdk") {
+            pages(&path, documents);
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            let path = path.strip_prefix(root()).expect("a path below it");
+            documents.push(path.to_str().expect("UTF-8").to_owned());
+        }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// A document, by its path from the top of the repository.
 fn read(document: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
-    fs::read_to_string(path).expect("a document of the repository")
+    fs::read_to_string(root().join(document)).expect("a document of the repository")
 }
 
 fn check(line: &str, port: u16) {
+    let limit = format!("timeout {SECONDS_PER_LINE} thalweg");
+    // A server of its own would not end: `--check` reads the same command line.
+    let serve = "thalweg serve --check";
     let options = format!("curl --fail --silent --show-error --max-time {SECONDS_PER_LINE}");
-    let here = line.replace(ADDRESS, &format!(":{port}")).replacen("curl", &options, 1);
-    let output = Command::new("sh").args(["-c", &here]).output().expect("run sh");
+    let here = line.replace(ADDRESS, &format!(":{port}"));
+    let here = match here.strip_prefix("thalweg serve") {
+        Some(rest) => serve.to_owned() + rest,
+        None => here.replacen("curl", &options, 1).replacen("thalweg", &limit, 1),
+    };
+    let program = Path::new(env!("CARGO_BIN_EXE_thalweg"));
+    let folder = program.parent().expect("a folder").display();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let output =
+        Command::new("sh").args(["-c", &here]).env("PATH", path).stdin(Stdio::null()).output();
+    let output = output.expect("run sh");
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
         Some(0) => {}
-        Some(TIMED_OUT) => assert!(!said.is_empty(), "{line}: a stream without a byte"),
+        Some(CURL_TIMED_OUT) => assert!(!said.is_empty(), "{line}: a stream without a byte"),
+        // A topic without events: it is enough to be subscribed.
+        Some(TIMED_OUT) => assert!(complained.contains("subscribed"), "{line}: {said}{complained}"),
         code => panic!("{line}: exit code {code:?}: {said}{complained}"),
     }
 }
 
-/// The commands that begin with `curl`, of blocks marked `sh` or `console`; a
+/// The commands of blocks marked `sh` or `console`; a
 /// prompt before them and a backslash at a line's end are the shell's.
-fn curl_lines(document: &str) -> Vec<String> {
+fn commands(document: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut in_block = false;
     let mut command = String::new();
@@ -81,7 +119,9 @@ fn curl_lines(document: &str) -> Vec<String> {
             continue;
         }
         let line = line.trim().trim_start_matches("$ ");
-        if !in_block || (command.is_empty() && !line.starts_with("curl ")) {
+        if !in_block
+            || (command.is_empty() && !PROGRAMS.iter().any(|program| line.starts_with(program)))
+        {
             continue;
         }
         match line.strip_suffix('\\') {
@@ -93,8 +133,9 @@ fn curl_lines(document: &str) -> Vec<String> {
 }
 
 #[test]
-fn curl_lines_are_found_in_shell_blocks_only() {
+fn commands_are_found_in_shell_blocks_only() {
     let readme = "curl no\n```sh\nmake run\ncurl one\n$ curl two \\\n  three\n```\n\
-                  ```rust\ncurl no\n```\n```console\n$ curl four\nanswer\n```\n";
-    assert_eq!(curl_lines(readme), ["curl one", "curl two three", "curl four"]);
+                  ```rust\ncurl no\n```\n```console\n$ curl four\nanswer\n```\n\
+                  ```sh ignore\nthalweg no\n```\n```sh\nthalweg tail five\nthalweg bench\n```\n";
+    assert_eq!(commands(readme), ["curl one", "curl two three", "curl four", "thalweg tail five"]);
 }

@@ -1,19 +1,23 @@
-//! Refusals of requests with a body arrive, at whoever sends it before he listens.
+//! Refusals of requests with a body reach a client that sends the whole body before it reads.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::harness::{Raw, Server, TlsClient, chunk, ticking, unharmed};
 
-/// As many as the issue asks for.
 const TIMES: usize = 100;
 
-/// At a time: the machine has few cores.
+/// The number of parallel clients: the machine has few cores.
 const AT_A_TIME: usize = 4;
 
-const TOKEN: [&str; 2] = ["--publish-token", "the-right-one"];
+const TOKEN: [&str; 4] = [
+    "--token",
+    "publisher=the-right-one,subscribe=**,publish=**,inspect=**,admin=true",
+    "--token",
+    "everybody,subscribe=**",
+];
 
-/// Requests that their head is enough to refuse, and what with.
+/// Requests that the server refuses after the head, and the code of the refusal.
 const REFUSED: [(&str, &[&str], &str); 5] = [
     ("/v1/topics/t", &["--header", "Authorization: Bearer wrong"], "401"),
     ("/v1/topics/t", &["--header", "Origin: https://elsewhere.example"], "403"),
@@ -22,7 +26,7 @@ const REFUSED: [(&str, &[&str], &str); 5] = [
     ("/v1/topics/a//b", &[], "400"),
 ];
 
-/// What curl says the status is, and how it ended.
+/// Returns the status that curl prints, and how curl exited.
 fn curl(url: &str, arguments: &[&str], bytes: usize) -> (String, Option<i32>) {
     let mut command = Command::new("curl");
     command.args(["--silent", "--insecure", "--max-time", "20", "--output", "/dev/null"]);
@@ -39,7 +43,7 @@ fn all_arrive(server: &Server, scheme: &str, version: &str) {
             scope.spawn(|| {
                 while let number @ 0..TIMES = taken.fetch_add(1, Relaxed) {
                     let (path, headers, status) = REFUSED[number % REFUSED.len()];
-                    // From what one frame takes to all that is read away.
+                    // From a body of one frame to the largest one that the server discards.
                     let bytes = [100, 20_000, 40_000, 65_536][number % 4];
                     let url = format!("{scheme}://{}{path}", server.address);
                     let said = curl(&url, &[headers, &[version]].concat(), bytes);
@@ -67,8 +71,8 @@ fn curl_hears_a_hundred_of_a_hundred_refusals_over_http1() {
     all_arrive(&Server::start(&TOKEN), "http", "--http1.1");
 }
 
-/// A body that never comes is not waited for without end, a large one and one that is
-/// held back not at all.
+/// The server waits for a missing body for a limited time, and not at all for a large one or one that waits
+/// for `100 Continue`.
 #[test]
 fn a_refusal_does_not_wait_for_a_body_that_does_not_come() {
     let server = Server::start(&TOKEN);
@@ -82,14 +86,14 @@ fn a_refusal_does_not_wait_for_a_body_that_does_not_come() {
     check("Content-Length: 60000", "begun");
     check("Transfer-Encoding: chunked", &chunk("1"));
     check("Content-Length: 1000000", "");
-    // No `100 Continue` comes before it.
+    // No `100 Continue` precedes it.
     check("Content-Length: 60000\r\nExpect: 100-continue", "");
 }
 
-/// More of them than are read away at a time: the rest is answered at once, and nobody
-/// else waits.
+/// More bodies than the server discards at the same time: further ones are refused at once, and no other
+/// client waits.
 #[test]
-fn bodies_that_are_not_sent_are_in_nobodys_way() {
+fn bodies_that_never_arrive_block_no_client() {
     let server = ticking(&[]);
     let head = "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n";
     unharmed(&server, || {
@@ -103,7 +107,7 @@ fn bodies_that_are_not_sent_are_in_nobodys_way() {
     });
 }
 
-/// The connection is of use afterwards.
+/// The connection can be used afterwards.
 #[test]
 fn a_connection_goes_on_after_a_refusal() {
     let server = Server::start(&[&TOKEN[..], &["--tls-self-signed"]].concat());

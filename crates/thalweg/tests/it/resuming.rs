@@ -1,7 +1,7 @@
-//! Cursors: nothing is lost, nothing repeated, or a gap says so.
+//! Resuming at a cursor: no event is lost or repeated without a gap.
 
 use crate::harness::{
-    Gap, Heard, Server, Subscriber, Transport, at, chunk, close, offset, request,
+    Gap, Received, Server, Subscriber, Transport, at, chunk, close, offset, request,
 };
 
 const NUMBERS: u64 = 10;
@@ -55,14 +55,14 @@ fn the_position_of_the_first_envelope_is_enough_to_resume() {
     }
 }
 
-/// A topic that never had an event has nothing to lose, but positions that its clients resume from.
+/// A topic that never had an event has nothing to lose except the positions at which its clients resume.
 #[test]
 fn an_empty_topic_outlives_its_readers_for_a_while() {
     let server = Server::start(&[]);
     let position = server.subscribe(Transport::LongPolling, "/empty").confirmed();
     let mut other = server.subscribe(Transport::Sse, "/other");
     other.confirmed();
-    // The sweep that counts these has found that nobody reads the first.
+    // The sweep that counts topics has found that the first one has no subscriber.
     server.await_metric("thalweg_topics", |topics| topics == 2.0);
     server.publish("empty", 0..3);
     let target = format!("/empty?cursor={position}");
@@ -75,10 +75,10 @@ fn an_empty_topic_outlives_its_readers_for_a_while() {
     server.await_metric("thalweg_subscribed_topics", |topics| topics == 1.0);
 }
 
-/// Where clients have taken half of the places for topics without events, those that nobody reads go at once.
+/// If topics without events take half of their allowed number, those without subscribers are removed at once.
 #[test]
 fn an_empty_topic_gives_way_where_there_are_many() {
-    let server = Server::start(&["--max-subscribed-topics", "4"]);
+    let server = Server::start(&["--set", "limits.subscribed-topics=4"]);
     let position = server.subscribe(Transport::LongPolling, "/empty").confirmed();
     let mut other = server.subscribe(Transport::Sse, "/other");
     other.confirmed();
@@ -137,9 +137,9 @@ fn a_position_ahead_may_be_passed_within_a_batch() {
     }
 }
 
-/// A server that retains little, and the position before the first event.
+/// Returns a server with a short history, and the position before the first event.
 fn trimmed() -> (Server, String) {
-    let server = Server::start(&["--history-bytes", "64KiB"]);
+    let server = Server::start(&["--topic", "**,history-bytes=64KiB"]);
     let line = format!("\"{}\"\n", "x".repeat(1000));
     for _ in 0..20 {
         server.post("t", "application/x-ndjson", line.repeat(20)).published();
@@ -164,14 +164,14 @@ fn a_position_older_than_the_history_is_a_gap_of_known_size() {
     }
 }
 
-/// The same rule over every transport: the topic ends for a client that allows no gap, so that it
-/// does not ask for the same again and again.
+/// Over every transport the topic ends for a client that allows no gap, so that it does not request the same
+/// position again and again.
 #[test]
 fn policy_close_ends_a_topic_whose_events_are_gone() {
     let (server, start) = trimmed();
     let target = format!("/t?cursor={start}&policy=close");
     let check = |mut subscriber: Subscriber, transport: Transport| {
-        let end = Heard::TopicEnd("t".into(), start.clone(), "trimmed".into());
+        let end = Received::TopicEnd("t".into(), start.clone(), "trimmed".into());
         assert_eq!(subscriber.next(), end, "{transport:?}");
         if transport != Transport::WebSocket {
             assert_eq!(subscriber.next(), close(transport, 4500, "ended", false));
@@ -181,7 +181,9 @@ fn policy_close_ends_a_topic_whose_events_are_gone() {
         check(server.subscribe(transport, &target), transport);
     }
     let http2 = server.http2();
-    for transport in Transport::ALL.into_iter().filter(|it| *it != Transport::WebSocket) {
+    for transport in
+        Transport::ALL.into_iter().filter(|transport| *transport != Transport::WebSocket)
+    {
         check(http2.subscribe(transport, &target), transport);
     }
     let mut socket = server.subscribe(Transport::WebSocket, "");
@@ -189,8 +191,8 @@ fn policy_close_ends_a_topic_whose_events_are_gone() {
         r#"{{"command":"subscribe","id":1,"topic":"t","cursor":"{start}","policy":"close"}}"#
     );
     assert_eq!(socket.command(&asked)["answer"]["id"], 1);
-    assert_eq!(socket.next(), Heard::TopicEnd("t".into(), start.clone(), "trimmed".into()));
-    // The connection goes on, and the topic can be asked for again.
+    assert_eq!(socket.next(), Received::TopicEnd("t".into(), start.clone(), "trimmed".into()));
+    // The connection stays open, and the client can subscribe to the topic again.
     let again = r#"{"command":"subscribe","id":2,"topic":"t","policy":"close"}"#;
     assert_eq!(socket.command(again)["answer"]["id"], 2);
 }
@@ -205,12 +207,12 @@ fn policy_close_ends_one_topic_and_the_others_go_on() {
         let (mut ends, mut numbers) = (0, Vec::new());
         while ends == 0 || numbers.len() < 3 {
             match subscriber.next() {
-                Heard::TopicEnd(topic, position, code) => {
+                Received::TopicEnd(topic, position, code) => {
                     assert_eq!((topic.as_str(), code.as_str()), ("t", "trimmed"));
                     assert_eq!(position, start);
                     ends += 1;
                 }
-                Heard::Envelope(envelope) => {
+                Received::Envelope(envelope) => {
                     assert_eq!(envelope.topic, "u");
                     numbers.extend(envelope.events);
                 }
@@ -221,8 +223,8 @@ fn policy_close_ends_one_topic_and_the_others_go_on() {
     }
 }
 
-/// An EventSource asks again after each end of its stream, with the last id. Only another status than
-/// 200 keeps it from that.
+/// An EventSource reconnects after each end of its stream, with the last id. Only a status other than 200
+/// prevents that.
 #[test]
 fn an_event_source_that_returns_where_nothing_can_come_is_ended() {
     let (server, start) = trimmed();
@@ -244,7 +246,7 @@ fn an_event_source_that_returns_where_nothing_can_come_is_ended() {
     let both = "/v1/topics?topic=t&topic=u&policy=close";
     assert_eq!(status(both, &format!("{start},{start}")), 200, "the other one is not lost");
     assert_eq!(status(both, &format!("{start},earliest")), 200);
-    // The end has the position, so that what comes again is answered so.
+    // The end has the position, so that the same answer follows a reconnect.
     let target = format!("/t?cursor={start}&policy=close");
     let mut socket = server.connect();
     let accept = [("Accept", "text/event-stream")];
@@ -287,7 +289,7 @@ fn switching_the_transport_loses_and_repeats_nothing() {
         });
         let mut expected = 0;
         for transport in Transport::ALL.into_iter().cycle() {
-            // Two envelopes each, then away in the middle of the stream.
+            // Each client receives two envelopes, and disconnects in the middle of the stream.
             let mut subscriber = server.subscribe(transport, &format!("/hop?cursor={position}"));
             assert_eq!(subscriber.confirmed(), position);
             for _ in 0..2 {

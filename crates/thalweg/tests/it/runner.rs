@@ -1,5 +1,5 @@
-//! The `runner` source: the next event when the last is acked, over each
-//! transport, with acks as commands and as events of a topic.
+//! The `runner` source sends the next event after the ack of the previous one, over each transport, with acks
+//! as commands and as events of a topic.
 
 use serde_json::json;
 
@@ -20,17 +20,16 @@ fn by_post(server: &Server, _subscriber: &mut Subscriber, position: &str) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// An event of the topic for acks names the offset as its `id`.
+/// Acks with an event of another topic, which has the offset as its `id`.
 fn by_event(server: &Server, _subscriber: &mut Subscriber, position: &str) {
     server
         .post("acks", "application/json", json!({"id": offset(position)}).to_string())
         .published();
 }
 
-/// 50 round trips: each event comes with the ack of the one before it, and no
-/// sooner.
+/// Runs 50 round trips: each event arrives after the ack of the previous one, and not before.
 fn run(transport: Transport, ack: Ack, shards: &str) -> Server {
-    let arguments = ["--subscribe", "existing", "--source", "run=runner,ack=acks"];
+    let arguments = ["--set", "existing-topics-only=true", "--source", "run=runner,ack=acks"];
     let server = Server::start(&[&["--shards", shards], &arguments[..]].concat());
     let mut subscriber = server.subscribe(transport, "/run");
     let mut position = subscriber.confirmed();
@@ -70,7 +69,7 @@ fn acks_as_posted_commands() {
 #[test]
 fn acks_as_events_of_the_topic_for_acks() {
     for transport in Transport::ALL {
-        // With three, the topics of events and of acks are at home on different shards.
+        // With three shards, the topics of events and acks have different owner shards.
         for shards in ["1", "2", "3"] {
             run(transport, by_event, shards);
         }

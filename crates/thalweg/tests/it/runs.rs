@@ -1,5 +1,5 @@
-//! Runs as things that stay: listed, shown, run again, and held to conditions. Figures are
-//! looked at only for being there.
+//! Stored runs: listed, shown, repeated, and checked against conditions. The tests check only that figures
+//! exist.
 
 mod conditions;
 mod ending;
@@ -69,7 +69,7 @@ fn an_archived_run_is_light_and_says_the_same() {
     assert!(ask(&["show", "run-a"]).ends_with(&table), "{table}");
     assert_eq!(ask(&["export", "kept", "--format", "html"]), place.text("run-a", "report.html"));
     assert!(ask(&["list"]).contains("kept\n"));
-    // It is complete, and is never added to.
+    // An archive is complete, and nothing can be added to it.
     place.bench(&archive).ended_with(2);
     place.bench(&["continue", "kept", "--store", "store"]).ended_with(2);
 }
@@ -83,7 +83,7 @@ fn a_run_is_shown_beside_another_subject() {
     if !has_cores() {
         return;
     }
-    // A busy machine leaves no sample that counts.
+    // A busy machine may leave no valid sample.
     undisturbed(show_beside);
 }
 
@@ -103,7 +103,7 @@ fn show_beside() {
     let all = r#""limit" "limit again" "thalweg""#;
     assert_eq!(beside(&[]), ("limit".into(), all.to_owned()));
     assert_eq!(beside(&["--baseline", "limit"]), ("limit".into(), all.to_owned()));
-    // The copy of `limit` tells the noise of `limit`, and nothing of another baseline.
+    // The copy of `limit` shows the noise of `limit`, and of no other baseline.
     let both = r#""limit" "thalweg""#;
     assert_eq!(beside(&["--baseline", "thalweg"]), ("thalweg".into(), both.to_owned()));
 }
@@ -137,7 +137,7 @@ fn a_plan_is_run_again_in_a_new_folder() {
     assert_eq!(place.slots("run-b").len(), 1);
     assert_eq!(place.json("run-b", "manifest.json")["rerun_of"], "run-a");
     place.bench(&words).ended_with(2);
-    // Without a folder it gets one in the store.
+    // Without `--out` the run gets a folder in the store.
     let named = place.bench(&["rerun", "run-b", "--store", "store", "--quiet"]);
     let folder = named.stdout.trim_end();
     assert!(folder.starts_with("store/20") && folder.ends_with("-tiny"), "{folder}");
@@ -153,15 +153,15 @@ fn a_command_comes_first() {
     };
     let sentence = |word: &str, name: &str| {
         format!(
-            "thalweg: `{word}` stands before `{name}`: the command comes first and its options \
-             behind it, which `thalweg bench {name} --help` names\n"
+            "thalweg: `{word}` is before `{name}`; write options after the command (see `thalweg \
+             bench {name} --help`)\n"
         )
     };
     assert_eq!(refusal(&["--quick", "list"]), sentence("--quick", "list"));
     assert_eq!(refusal(&["--store", "store", "list"]), sentence("--store", "list"));
     assert_eq!(refusal(&["-q", "show", "last"]), sentence("-q", "show"));
     assert_eq!(refusal(&["tiny.toml", "rerun", "last"]), sentence("tiny.toml", "rerun"));
-    // What an option is given is no command.
+    // The value of an option is not a command.
     place.bench(&["list", "--store", "list"]).ended_with(0);
 }
 
@@ -177,7 +177,7 @@ fn a_list_has_the_figure_of_the_summary() {
 }
 
 #[test]
-fn what_is_asked_for_in_vain_is_refused_before_anything_is_measured() {
+fn invalid_arguments_are_refused_before_a_run_starts() {
     let place = Place::new("misuse");
     let refusal = |words: &[&str]| {
         let said = place.take("run-a", words);
@@ -209,7 +209,7 @@ fn what_is_asked_for_in_vain_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn quiet_and_json_say_what_they_promise() {
+fn quiet_and_json_print_only_their_output() {
     if !has_cores() {
         return;
     }
@@ -223,7 +223,7 @@ fn quiet_and_json_say_what_they_promise() {
 }
 
 #[test]
-fn a_peer_is_installed_quietly_if_so_asked() {
+fn a_peer_is_installed_quietly_with_quiet() {
     let scenario = format!("{TINY}[[subjects]]\nprogram = \"made\"\n");
     let place = Place::with("build", &scenario);
     let rogue = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subjects/rogue/rogue.py");
@@ -249,7 +249,7 @@ fn a_peer_is_installed_quietly_if_so_asked() {
     let said = failed.stderr.as_str();
     let sentence = "thalweg: no subject is left: `made` cannot be installed: ";
     assert!(said.starts_with(sentence) && said.ends_with(" failed\ncompiling\n"), "{said}");
-    // By hand it is told at once.
+    // With a terminal the message appears at once.
     let by_hand = place.bench(&["--peers", "peers", "--install", "made", "--quiet"]);
     by_hand.ended_with(1);
     assert!(by_hand.stdout.starts_with("made             not installed: "), "{}", by_hand.stdout);

@@ -4,11 +4,10 @@ use std::process::{Command, Output};
 
 use crate::harness::Server;
 
-fn check(arguments: &[&str], token: Option<&str>) -> Output {
+fn check(arguments: &[&str], tokens: Option<&str>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.args(["serve", "--check"]).args(arguments);
-    command.env_remove("THALWEG_PUBLISH_TOKEN").env_remove("THALWEG_SUBSCRIBE_TOKEN");
-    command.envs(token.map(|token| ("THALWEG_PUBLISH_TOKEN", token)));
+    command.envs(tokens.map(|tokens| ("THALWEG_TOKENS", tokens)));
     command.output().expect("run the binary")
 }
 
@@ -19,7 +18,7 @@ fn served(arguments: &[&str], token: Option<&str>) -> String {
     said
 }
 
-/// The one line that says what is wrong.
+/// Returns the error line.
 fn refused(arguments: &[&str], token: Option<&str>) -> String {
     let output = check(arguments, token);
     let complained = text(output.stderr);
@@ -42,37 +41,50 @@ fn the_example_is_served() {
 }
 
 #[test]
-fn a_server_that_others_reach_needs_a_token_or_to_be_open() {
+fn a_server_that_others_reach_needs_tokens_or_rights_of_everybody() {
     let anywhere = ["--listen", "0.0.0.0:8080"];
     let complained = refused(&anywhere, None);
-    for remedy in ["--publish-token", "--open"] {
+    for remedy in ["--token", "--jwt-key", "--token everybody,subscribe=**,publish=**"] {
         assert!(complained.contains(remedy), "{complained}");
     }
-    let said = served(&anywhere, Some("s3cret"));
-    assert!(said.contains("needs the token") && !said.contains("s3cret"), "{said}");
-    served(&["--listen", "0.0.0.0:8080", "--open"], None);
-    // One that is empty protects nothing.
-    assert!(refused(&anywhere, Some("")).contains("--publish-token"));
+    let said = served(&anywhere, Some("app=s3cret,publish=**"));
+    assert!(said.contains("token app") && !said.contains("s3cret"), "{said}");
+    served(&[&anywhere[..], &["--token", "everybody,subscribe=**,publish=**"]].concat(), None);
+    // An empty secret protects nothing, and an empty variable is no token.
+    assert!(refused(&anywhere, Some("app=,publish=**")).contains("token app"));
+    refused(&anywhere, Some(""));
+}
+
+/// Tokens of the file must not be ignored because a unit or a chart has some, too.
+#[test]
+fn tokens_are_in_one_place() {
+    let file = std::env::temp_dir().join(format!("thalweg-tokens-{}.toml", std::process::id()));
+    let table = "[[token]]\nname = \"a\"\nsecret = \"s3cret\"\npublish = [\"**\"]\n";
+    std::fs::write(&file, table).expect("write it");
+    let config = ["--config", file.to_str().expect("a path is text")];
+    let flags = [&config[..], &["--token", "everybody,subscribe=**"]].concat();
+    let complained = [refused(&flags, None), refused(&config, Some("everybody,subscribe=**"))];
+    std::fs::remove_file(&file).expect("remove it");
+    assert!(complained.iter().all(|words| words.contains("in one place")), "{complained:?}");
 }
 
 #[test]
 fn an_address_may_be_written_short() {
-    let at = |address: &str| served(&["--listen", address], Some("s3cret"));
+    let at = |address: &str| served(&["--listen", address], Some("app=s3cret,publish=**"));
     assert_eq!(at("localhost:8081"), at("127.0.0.1:8081"));
     assert_eq!(at(":8081"), at("0.0.0.0:8081"));
     let admin = |address: &str| served(&["--admin-listen", address], None);
     assert_eq!(admin("localhost:8081"), admin("127.0.0.1:8081"));
     // All addresses of the machine are reached by others.
-    assert!(refused(&["--listen", ":8081"], None).contains("--publish-token"));
+    assert!(refused(&["--listen", ":8081"], None).contains("--token"));
 }
 
-/// Whoever looks at the runs before the first has been taken sees none, and then it.
 #[test]
 fn a_folder_of_runs_may_come_later() {
     let folder = std::env::temp_dir().join(format!("thalweg-later-{}", std::process::id()));
     let folder = folder.to_str().expect("a path is text");
     let said = served(&["--runs", folder], None);
-    assert!(said.contains("not there yet"), "{said}");
+    assert!(said.contains("does not exist yet"), "{said}");
     let server = Server::start(&["--runs", folder]);
     assert_eq!(server.get("/runs").text(), "{\"runs\":[]}\n");
     server.get("/runs/first/report.html").refused(404, "not_found");
@@ -98,15 +110,60 @@ fn a_flag_of_other_servers_leads_to_ours() {
 }
 
 #[test]
-fn a_token_is_refused_by_the_name_that_it_was_given_by() {
-    let from_variable = refused(&[], Some("two words"));
-    assert!(from_variable.contains("THALWEG_PUBLISH_TOKEN"), "{from_variable}");
-    let from_flag = refused(&["--publish-token", "two words"], None);
-    assert!(from_flag.contains("--publish-token"), "{from_flag}");
+fn a_token_is_refused_by_its_name() {
+    let complained = refused(&[], Some("first=one,publish=**\nsecond=two words,publish=**"));
+    assert!(complained.contains("token second") && !complained.contains("two words"));
+    let complained = refused(&["--token", "dash=two words,publish=**"], None);
+    assert!(complained.contains("token dash"), "{complained}");
+}
+
+/// A flag wins over its variable, the variable over the file. A list in a variable has one value per line.
+#[test]
+fn each_flag_has_a_variable() {
+    let file = std::env::temp_dir().join(format!("thalweg-variables-{}.toml", std::process::id()));
+    std::fs::write(&file, "heartbeat = \"7s\"\nwrite-timeout = \"8s\"\n").expect("write it");
+    let served = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.args(["serve", "--check"]).args(arguments).env("THALWEG_CONFIG", &file);
+        command.env("THALWEG_HEARTBEAT", "9s").env("THALWEG_COMPRESSION", "true");
+        command.env("THALWEG_SOURCE", "a=cars,cars=1\nb=dummy").env("THALWEG_DEMO", "false");
+        command.env("THALWEG_SET", "limits.topics=55\nlimits.event-bytes=2MiB");
+        let output = command.output().expect("run the binary");
+        assert!(output.status.success(), "{}", text(output.stderr));
+        text(output.stdout)
+    };
+    let said = served(&[]);
+    for part in [
+        "heartbeat 9s, write-timeout 8s",
+        "a (cars), b (dummy)\n",
+        "for clients that support it",
+        "55 topics; 2MiB an event",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(served(&["--heartbeat", "3s"]).contains("heartbeat 3s"));
+    std::fs::remove_file(&file).expect("remove it");
+}
+
+/// An old token must not be ignored: without it everybody might publish.
+#[test]
+fn old_names_lead_to_the_new_ones() {
+    let output = check(&["--drain", "5s"], None);
+    let complained = text(output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complained}");
+    assert!(complained.contains("--drain is now --shutdown-timeout"), "{complained}");
+    for variable in ["THALWEG_PUBLISH_TOKEN", "THALWEG_SUBSCRIBE_TOKEN", "THALWEG_INSPECT_TOKEN"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        let output = command.args(["serve", "--check"]).env(variable, "s3cret").output();
+        let output = output.expect("run the binary");
+        let complained = text(output.stderr);
+        assert!(!output.status.success() && complained.contains("THALWEG_TOKENS"), "{complained}");
+        assert!(!complained.contains("s3cret"), "{complained}");
+    }
 }
 
 #[test]
-fn what_cannot_be_served_is_said_in_one_line() {
+fn an_invalid_configuration_is_an_error_of_one_line() {
     assert!(refused(&["--config", "/no/such/file"], None).contains("/no/such/file"));
     assert!(refused(&["--allow-origin", "app.example"], None).contains("app.example"));
     assert!(refused(&["--source", "a=carts"], None).contains("cars"));

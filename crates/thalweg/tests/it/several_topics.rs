@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::harness::{Server, Subscriber, Transport, offset};
 
-/// Reads until every topic has had its number of events; what came, by topic.
+/// Reads until every topic has had its number of events. Returns them by topic.
 fn numbers_by_topic(
     subscriber: &mut Subscriber,
     mut due: BTreeMap<&str, usize>,
@@ -23,7 +23,7 @@ fn numbers_by_topic(
     seen
 }
 
-/// The confirmations of `count` topics.
+/// Reads the confirmations of `count` topics.
 fn confirmed(subscriber: &mut Subscriber, count: usize) -> BTreeMap<String, String> {
     let envelopes = (0..count).map(|_| subscriber.envelope());
     envelopes

@@ -1,7 +1,6 @@
-//! Several shards: who publishes where and who listens where makes no
-//! difference.
+//! Several shards: the shards of publisher and subscriber make no difference.
 
-use crate::harness::{Raw, Server, TRUSTED, Transport, chunk, offset};
+use crate::harness::{OPEN, Raw, Server, TRUSTED, Transport, chunk, offset};
 
 const TWO: &[&str] = &["--shards", "2"];
 
@@ -9,7 +8,7 @@ const TWO: &[&str] = &["--shards", "2"];
 const CONNECTIONS: usize = 24;
 
 #[test]
-fn every_subscriber_hears_every_topic_whatever_its_shard() {
+fn subscribers_receive_topics_of_every_shard() {
     let server = Server::start(TWO);
     let topics: Vec<String> = (0..8).map(|index| format!("topic/{index}")).collect();
     let mut subscribers = Vec::new();
@@ -107,7 +106,7 @@ fn earliest_holds_on_any_shard_while_events_keep_coming() {
 }
 
 #[test]
-fn commands_are_answered_whatever_the_topics_shard() {
+fn commands_are_answered_on_every_shard() {
     let server = Server::start(TWO);
     let mut sockets: Vec<_> = (0..4).map(|_| server.subscribe(Transport::WebSocket, "")).collect();
     for index in 0..40_u64 {
@@ -120,16 +119,16 @@ fn commands_are_answered_whatever_the_topics_shard() {
     }
 }
 
-/// Each shard numbers its own attachments, so that those of several shards to
-/// one topic's home may well have the same number.
+/// Each shard numbers its own subscriptions, so that the owner shard of a topic may see the same number from
+/// several shards.
 #[test]
 fn a_shard_whose_subscribers_leave_does_not_cut_off_another() {
     let server = Server::start(&["--shards", "4"]);
     for survivor in 0..4 {
-        // The homes of the rounds before still hold their histories.
+        // The owner shards still hold the histories of earlier rounds.
         let before = survivor as f64;
         let topic = format!("t{survivor}");
-        // Each goes to the least-loaded shard: one to each.
+        // Each connection goes to the least-loaded shard: one to each.
         let mut subscribers: Vec<_> = (0..4)
             .map(|index| server.subscribe(Transport::STREAMING[index], &format!("/{topic}")))
             .collect();
@@ -139,7 +138,7 @@ fn a_shard_whose_subscribers_leave_does_not_cut_off_another() {
         await_topics(&server, |topics| topics >= before + 4.0);
         let mut survivor = subscribers.swap_remove(survivor);
         drop(subscribers);
-        // Its home, and at most one shard that reads along.
+        // The owner shard, and at most one follower.
         await_topics(&server, |topics| topics <= before + 2.0);
         server.publish(&topic, 0..3);
         assert_eq!(survivor.numbers(3).0, [0, 1, 2]);
@@ -148,24 +147,24 @@ fn a_shard_whose_subscribers_leave_does_not_cut_off_another() {
     }
 }
 
-/// Waits for the shards' sweeps, which count topics.
+/// Waits for the sweeps of the shards, which count topics.
 fn await_topics(server: &Server, is_met: impl FnMut(f64) -> bool) {
     server.await_metric("thalweg_topics", is_met);
 }
 
-/// With two shards a topic's home may be another shard than its subscriber's: its word
-/// counts wherever it is asked for.
+/// With two shards the owner shard of a topic may differ from the subscriber's. Its refusal counts in both
+/// cases.
 #[test]
 fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
     const CLIENT: (&str, &str) = ("X-Forwarded-For", "192.0.2.1");
-    let limits = ["--max-subscribed-topics-per-address", "1"];
-    let server = Server::start(&[TWO, &limits, &TRUSTED].concat());
+    let limits = ["--set", "limits.subscribed-topics-per-address=1"];
+    let server = Server::start(&[TWO, &limits, &TRUSTED, &OPEN].concat());
     let mut held = server.subscribe_with(Transport::Sse, "/held", &[CLIENT]);
     held.confirmed();
     server.publish("there", 0..1);
     let mut sockets = Vec::new();
     for topic in 0..8 {
-        // They stay, so that they are on both shards.
+        // These subscriptions exist on both shards.
         let mut socket = server.subscribe_with(Transport::WebSocket, "/there", &[CLIENT]);
         socket.confirmed();
         let subscribe = format!(r#"{{"command":"subscribe","id":1,"topic":"t{topic}"}}"#);
@@ -179,12 +178,12 @@ fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
     server.has_refused("too_many_topics", 16);
 }
 
-/// What a home finds out too late for an answer, its subscribers hear as a close.
+/// If an owner shard detects an error after the reply, subscribers receive a close.
 #[test]
 fn topics_that_their_home_has_no_room_for_any_more_end_the_connection() {
-    // Half of the topics are at home where they are asked for.
-    let limits = ["--max-subscribed-topics-per-address", "40"];
-    let server = Server::start(&[TWO, &limits, &TRUSTED].concat());
+    // The shard of the connection owns half of the topics.
+    let limits = ["--set", "limits.subscribed-topics-per-address=40"];
+    let server = Server::start(&[TWO, &limits, &TRUSTED, &OPEN].concat());
     let topics: Vec<String> = (0..64).map(|topic| format!("topic=t{topic}")).collect();
     let mut raw = Raw::connect(server.address);
     let headers = [("Accept", "application/x-ndjson"), ("X-Forwarded-For", "192.0.2.1")];

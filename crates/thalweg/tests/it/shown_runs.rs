@@ -1,4 +1,4 @@
-//! `thalweg serve --runs`: the lab's runs, as anybody may ask for them.
+//! `thalweg serve --runs`: publishes the runs of the lab.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,17 +7,17 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, request};
+use crate::harness::{PUBLISHER, Server, request};
 
 /// Runs that are archived in the repository.
 const ARCHIVE: &str = "../../lab/runs/2026-11-23-epyc-2";
 
-/// What a file of a run may have at most.
+/// The maximum size of a run's file.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
 const REPORT: &str = "<!doctype html><title>a report</title>";
 
-/// A folder of runs, one of them `run`, beside something that is nobody's business.
+/// A folder of runs with a run `run`, and with private files beside it.
 struct Place(PathBuf);
 
 impl Place {
@@ -138,7 +138,7 @@ fn a_report_is_shown_without_rights() {
 }
 
 #[test]
-fn what_is_written_while_it_serves_is_shown() {
+fn runs_that_are_written_later_are_shown() {
     let place = Place::new("later");
     let server = place.serve();
     assert_eq!(names(&server.get("/runs").json()), ["run"]);
@@ -234,13 +234,13 @@ fn a_run_whose_files_are_broken_is_listed_with_its_name() {
     let only = |name: &str, has_summary: bool| json!({"name": name, "has_report": false, "has_summary": has_summary});
     let broken = json!([only("folders", true), only("half", false), only("odd", false)]);
     assert_eq!(listed["runs"].as_array().expect("runs")[1..], broken.as_array().expect("runs")[..]);
-    // As they are: whoever asks may find out why.
+    // The files are served unchanged, so that a reader can find the problem.
     assert_eq!(server.get("/runs/odd/manifest.json").status, 200);
     server.get("/runs/folders/manifest.json").refused(404, "not_found");
 }
 
 #[test]
-fn what_is_no_file_or_too_large_keeps_nobody_waiting() {
+fn special_and_large_files_of_runs_block_no_client() {
     let place = Place::new("huge");
     let huge = fs::File::create(place.store().join("run/summary.json")).expect("make a file");
     huge.set_len(FILE_BYTES_MAX + 1).expect("a hole");
@@ -257,9 +257,9 @@ fn what_is_no_file_or_too_large_keeps_nobody_waiting() {
     assert_eq!(server.get("/runs/run/summary.json").body.len() as u64, FILE_BYTES_MAX);
 }
 
-/// A file is read as it is taken.
+/// A file is read while it is sent.
 #[test]
-fn answers_that_nobody_takes_cost_little() {
+fn unread_responses_cost_little() {
     let place = Place::new("bounded");
     let large = fs::File::create(place.store().join("run/summary.json")).expect("make a file");
     large.set_len(FILE_BYTES_MAX).expect("a hole");
@@ -283,7 +283,7 @@ fn answers_that_nobody_takes_cost_little() {
 }
 
 #[test]
-fn many_may_ask_at_once_and_nobody_else_waits_for_them() {
+fn many_parallel_requests_delay_no_other_client() {
     let place = Place::new("many");
     let server = place.serve_with(&["--shards", "2"]);
     std::thread::scope(|scope| {
@@ -305,12 +305,17 @@ fn many_may_ask_at_once_and_nobody_else_waits_for_them() {
 }
 
 #[test]
-fn whoever_may_subscribe_may_see_them() {
+fn subscribers_may_see_the_list() {
     let place = Place::new("tokens");
-    let (publish, subscribe) = ("publish-secret-1234567890", "subscribe-secret-1234567890");
-    let everybody = place.serve_with(&["--publish-token", publish]);
+    let subscribe = "subscribe-secret-1234567890";
+    let everybody = place.serve_with(&PUBLISHER);
     assert_eq!(everybody.get("/runs").status, 200);
-    let server = place.serve_with(&["--publish-token", publish, "--subscribe-token", subscribe]);
+    let server = place.serve_with(&[
+        "--token",
+        "publisher=publish-secret-1234567890,publish=**",
+        "--token",
+        &format!("subscriber={subscribe},subscribe=**"),
+    ]);
     let paths = ["/runs", "/runs/run/report.html", "/runs/none/report.html"];
     for path in paths {
         server.get(path).refused(401, "unauthorized");
@@ -330,7 +335,7 @@ fn whoever_may_subscribe_may_see_them() {
 }
 
 #[test]
-fn what_is_no_folder_keeps_the_server_from_starting() {
+fn runs_must_be_a_folder() {
     let place = Place::new("missing");
     let file = place.0.join("secret/report.html");
     for check in [&["--check"][..], &[]] {

@@ -1,4 +1,4 @@
-//! JSON Web Tokens: who may do what by them, for how long, and what is not believed.
+//! JSON Web Tokens: their rights and expiry, and tokens that are refused.
 
 mod disconnecting;
 mod keys;
@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 use thalweg_token::{Claims, SigningKey};
 
 use crate::harness::{
-    Heard, LOOK_AGAIN_AFTER, Reply, Server, Subscriber, Transport, Upstream, close, request,
+    LOOK_AGAIN_AFTER, Received, Reply, Server, Subscriber, Transport, Upstream, close, request,
     wait_for,
 };
 
 const EC: [&str; 2] = key("ec");
 const RSA: [&str; 2] = key("rsa");
 
-/// A pair of keys of the tests of tokens: private and public.
+/// Returns a key pair of the token crate's tests: private and public.
 const fn key(name: &str) -> [&str; 2] {
     match name.as_bytes() {
         b"ec" => [
@@ -42,7 +42,7 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs()
 }
 
-/// A token of alice's, with these claims in place of the usual ones.
+/// Returns a token of alice, with these claims in place of the usual ones.
 fn token(key: &str, id: Option<&str>, changes: Value) -> String {
     SigningKey::new(key).expect("a key").sign(&claims(changes), id).expect("a token")
 }
@@ -68,13 +68,13 @@ fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-/// A server that takes tokens of [`EC`], with clocks that may not be apart.
+/// Starts a server that accepts tokens signed with [`EC`], without clock tolerance.
 fn server(more: &[&str]) -> Server {
     let key = format!("@{}", EC[1]);
-    Server::start(&[&["--jwt-key", &key, "--jwt-leeway", "0"], more].concat())
+    Server::start(&[&["--jwt-key", &key, "--set", "jwt-leeway=0"], more].concat())
 }
 
-/// The right that a way in asks for; `None`: it needs none.
+/// The right that an entry point requires; `None` if it needs none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Right {
     Subscribe,
@@ -83,7 +83,7 @@ enum Right {
     Admin,
 }
 
-/// A way in: what docs/wire.md calls it, and as a request for a topic: method, target, body.
+/// An entry point: its name in docs/reference, and a request for a topic (method, target, body).
 struct Way {
     called: &'static str,
     right: Option<Right>,
@@ -92,7 +92,7 @@ struct Way {
     body: String,
 }
 
-/// All ways in by a request. Commands are those of `commands`.
+/// All entry points by request. Commands are in `commands`.
 fn ways(topic: &str) -> Vec<Way> {
     use Right::{Admin, Inspect, Publish, Subscribe};
     let way = |called, right, method, target: &str, body: &str| {
@@ -152,7 +152,7 @@ fn ways(topic: &str) -> Vec<Way> {
     ways
 }
 
-/// All commands, with the right that each asks for.
+/// All commands, with the right that each requires.
 fn commands(topic: &str) -> Vec<(Value, Option<Right>)> {
     use Right::{Publish, Subscribe};
     vec![
@@ -165,10 +165,15 @@ fn commands(topic: &str) -> Vec<(Value, Option<Right>)> {
     ]
 }
 
-/// So that a way in that is added needs a row.
+/// A new entry point needs a row.
 #[test]
 fn the_table_of_ways_in_is_complete() {
-    let wire = include_str!("../../../../docs/wire.md");
+    let wire = concat!(
+        include_str!("../../../../docs/reference/access.md"),
+        include_str!("../../../../docs/reference/columns.md"),
+        include_str!("../../../../docs/reference/http.md"),
+        include_str!("../../../../docs/reference/subscribing.md"),
+    );
     let ends = |c: char| !(c.is_ascii_alphanumeric() || "/{}_-".contains(c));
     let mut documented: Vec<&str> = wire
         .match_indices("/v1/")
@@ -179,7 +184,7 @@ fn the_table_of_ways_in_is_complete() {
     documented.extend(["/metrics", "/runs"]);
     let known: Vec<&str> = ways("t").iter().map(|way| way.called).collect();
     for path in documented {
-        assert!(known.contains(&path), "{path} is in docs/wire.md, and in no row of `ways`");
+        assert!(known.contains(&path), "{path} is in docs/reference, and in no row of `ways`");
     }
     let vectors: Value =
         serde_json::from_str(include_str!("../../../../vectors/commands.json")).expect("JSON");
@@ -192,7 +197,7 @@ fn the_table_of_ways_in_is_complete() {
     }
 }
 
-/// Each way in, with a token of all rights but the one that it asks for, with all, and with none.
+/// Each entry point, with a token of all rights but the required one, with all rights, and without a token.
 #[test]
 fn every_way_in_asks_for_its_right() {
     let server = server(&["--topic", "**,columns=a:int"]);
@@ -200,7 +205,7 @@ fn every_way_in_asks_for_its_right() {
     let with = |rights: &Value| bearer(&token(EC[0], None, json!({ "thalweg": rights })));
     let without = |right: Right| {
         let mut rights = all.clone();
-        // The others of this right do not help.
+        // Other patterns of this right do not help.
         let others = json!(["users/bob", "users/bob/in/*", "users/*/out", "users/alice/**"]);
         match right {
             Right::Subscribe => rights["subscribe"] = others,
@@ -243,7 +248,7 @@ fn every_way_in_asks_for_its_right() {
 }
 
 #[test]
-fn a_refusal_says_nothing_of_what_exists() {
+fn a_refusal_does_not_reveal_which_topics_exist() {
     let server = server(&["--topic", "**,columns=a:int"]);
     let alice = bearer(&token(EC[0], None, json!({})));
     let all = bearer(&token(EC[0], None, json!({ "thalweg": { "publish": ["**"] } })));
@@ -262,10 +267,10 @@ fn a_refusal_says_nothing_of_what_exists() {
     let nowhere = said("users/eve/in");
     assert_eq!(
         said("users/bob/in"),
-        nowhere.iter().map(|it| it.replace("users/eve", "users/bob")).collect::<Vec<_>>()
+        nowhere.iter().map(|pattern| pattern.replace("users/eve", "users/bob")).collect::<Vec<_>>()
     );
-    assert!(nowhere.iter().all(|it| it.contains("subscribe has patterns")), "{nowhere:?}");
-    // Encodings of a name are names that it is not, or none.
+    assert!(nowhere.iter().all(|error| error.contains("subscribe has patterns")), "{nowhere:?}");
+    // Encodings of a name are another name, or invalid.
     for trick in [
         "users/alice/../bob/in",
         "users%2Fbob/in",
@@ -280,7 +285,7 @@ fn a_refusal_says_nothing_of_what_exists() {
 }
 
 #[test]
-fn a_list_shows_what_its_reader_may_see() {
+fn a_list_shows_topics_that_its_reader_may_see() {
     let server = server(&["--token", "all=s3cret,publish=**,inspect=**"]);
     let all = [("Authorization", "Bearer s3cret")];
     for topic in ["news/a", "users/alice/in", "users/alice/out", "users/bob/in"] {
@@ -291,7 +296,10 @@ fn a_list_shows_what_its_reader_may_see() {
             server.ask("GET", &format!("/v1/topics{query}"), &[("Authorization", token)], "");
         let list = list.json();
         let topics = list["topics"].as_array().expect("a list").clone();
-        topics.iter().map(|it| it["topic"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+        topics
+            .iter()
+            .map(|topic| topic["topic"].as_str().expect("a name").to_owned())
+            .collect::<Vec<_>>()
     };
     let alice = bearer(&token(EC[0], None, json!({})));
     assert_eq!(listed(&alice, ""), ["users/alice/in", "users/alice/out"]);
@@ -305,7 +313,7 @@ fn a_list_shows_what_its_reader_may_see() {
 }
 
 #[test]
-fn what_is_made_of_a_topic_needs_the_right_to_that() {
+fn a_query_needs_the_right_to_its_source() {
     let query = "news/fast=SELECT speed FROM \"users/bob/cars\"";
     let server = server(&["--query", query, "--topic", "users/bob/cars,columns=speed:double"]);
     let get = |token: &str| {
@@ -320,16 +328,16 @@ fn what_is_made_of_a_topic_needs_the_right_to_that() {
 }
 
 #[test]
-fn what_is_wrong_with_a_token_is_said_and_counted() {
+fn a_token_error_is_named_and_counted() {
     let server = server(&[
         "--jwt-audience",
         "push",
         "--jwt-issuer",
         "app",
-        "--inspect-token",
-        "i",
-        "--publish-token",
-        "p",
+        "--token",
+        "inspector=i,inspect=**",
+        "--token",
+        "publisher=p,subscribe=**,publish=**,inspect=**,admin=true",
     ]);
     let right = json!({ "iss": "app", "aud": "push" });
     let with = |changes: Value| {
@@ -353,7 +361,7 @@ fn what_is_wrong_with_a_token_is_said_and_counted() {
         (unsigned, "algorithm"),
         (format!("{}.{}.AAAA", parts[0], parts[1]), "signature"),
         (format!("{good}x"), "signature"),
-        ("a.b.c".to_owned(), "cannot be read"),
+        ("a.b.c".to_owned(), "malformed"),
     ];
     let topic = "/v1/topics/users/alice/in?limit=1";
     for (times, (token, words)) in cases.iter().enumerate() {
@@ -366,7 +374,7 @@ fn what_is_wrong_with_a_token_is_said_and_counted() {
     opened.refused(404, "no_such_topic");
 }
 
-/// Alice's connection, with a token that lasts so long.
+/// Opens a connection for alice, with a token that expires after this time.
 fn short_lived(server: &Server, transport: Transport, lasts_s: u64) -> Subscriber {
     let token = token(EC[0], None, json!({ "exp": now_s() + lasts_s }));
     server.subscribe_with(transport, "/users/alice/in", &[("Authorization", &bearer(&token))])
@@ -400,20 +408,20 @@ fn a_connection_goes_on_with_another_token() {
     let refresh = |subscriber: &mut Subscriber, token: &str| {
         subscriber.command(&json!({ "command": "refresh", "id": 1, "token": token }).to_string())
     };
-    // What is no token, or another's, changes nothing.
+    // An invalid token, or one of another subject, changes nothing.
     let bobs = token(EC[0], None, json!({ "sub": "bob" }));
     assert_eq!(refresh(&mut subscriber, &bobs)["error"]["code"], json!("forbidden"));
     assert_eq!(refresh(&mut subscriber, "x")["error"]["code"], json!("unauthorized"));
     let answer = refresh(&mut subscriber, &token(EC[0], None, json!({})));
     assert!(answer["answer"]["expires_in_s"].as_u64().is_some_and(|left| left > 500), "{answer}");
-    // Of another connection the first token has ended.
+    // On the other connection the first token has expired.
     assert_eq!(other.next(), close(Transport::Sse, 4004, "expired", true));
     publish("users/alice/in");
     assert_eq!(subscriber.numbers(1).0, [7]);
-    // Rights are asked for anew.
+    // The new token determines the rights.
     let fewer = json!({ "thalweg": { "subscribe": ["news/*"] } });
     assert!(refresh(&mut subscriber, &token(EC[0], None, fewer))["answer"].is_object());
-    let Heard::TopicEnd(topic, _, code) = subscriber.next() else { panic!("an end") };
+    let Received::TopicEnd(topic, _, code) = subscriber.next() else { panic!("an end") };
     assert_eq!((&*topic, &*code), ("users/alice/in", "forbidden"));
     publish("users/alice/in");
     publish("news/a");
@@ -421,7 +429,34 @@ fn a_connection_goes_on_with_another_token() {
     assert_eq!(subscriber.numbers(1).0, [7]);
 }
 
-/// An issuer's keys, as it publishes them: the one with this id.
+#[test]
+fn the_limit_of_messages_follows_the_rights_of_another_token() {
+    let server = server(&[]);
+    let reader = json!({ "thalweg": { "subscribe": ["users/{sub}/**"] } });
+    let [reader, publisher] = [reader, json!({})].map(|changes| token(EC[0], None, changes));
+    let authorization = bearer(&reader);
+    let mut subscriber = server.subscribe_with(
+        Transport::WebSocket,
+        "/users/alice/in",
+        &[("Authorization", &authorization)],
+    );
+    subscriber.confirmed();
+    let refresh = |subscriber: &mut Subscriber, token: &str| {
+        let command = json!({ "command": "refresh", "id": 1, "token": token }).to_string();
+        assert!(subscriber.command(&command)["answer"].is_object());
+    };
+    // Longer than a command of a client without the right to publish.
+    let event = "x".repeat(40 << 10);
+    let publish =
+        json!({ "command": "publish", "id": 2, "topic": "users/alice/out", "event": event });
+    refresh(&mut subscriber, &publisher);
+    assert!(subscriber.command(&publish.to_string())["answer"].is_object());
+    refresh(&mut subscriber, &reader);
+    subscriber.say(&publish.to_string());
+    assert_eq!(subscriber.next(), close(Transport::WebSocket, 1009, "too big", false));
+}
+
+/// Returns the key set of an issuer, with one key of this id.
 fn key_set(id: &str) -> Value {
     let text = std::fs::read_to_string(EC[1]).expect("a key");
     let text: String = text.lines().filter(|line| !line.starts_with('-')).collect();
@@ -463,17 +498,23 @@ fn url_text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn keys_are_read_at_their_url_and_seldom() {
+fn keys_are_read_at_their_url_and_cached() {
     let issuer = Upstream::start(|_| Reply::json("", &key_set("one")));
     let url = issuer.url("/keys");
-    let server =
-        Server::start(&["--jwks-url", &url, "--inspect-token", "i", "--publish-token", "p"]);
+    let server = Server::start(&[
+        "--jwks-url",
+        &url,
+        "--token",
+        "inspector=i,inspect=**",
+        "--token",
+        "publisher=p,subscribe=**,publish=**,inspect=**,admin=true",
+    ]);
     let get = |token: &str| {
         let headers = [("Authorization", &*bearer(token))];
         server.ask("GET", "/v1/topics/users/alice/in?limit=1", &headers, "")
     };
     get(&token(EC[0], Some("one"), json!({}))).refused(404, "no_such_topic");
-    // Whatever keys are named, the issuer is asked once in ten seconds.
+    // The server requests the issuer's keys once in ten seconds, whatever key ids tokens name.
     for nth in 0..50 {
         let said =
             get(&token(EC[0], Some(&format!("k{nth}")), json!({}))).refused(401, "unauthorized");
@@ -504,7 +545,7 @@ fn keys_that_were_read_stay_while_their_url_does_not_answer() {
     get(&good).refused(404, "no_such_topic");
     answers.store(false, Relaxed);
     asked.store(false, Relaxed);
-    // A key that nobody knows is asked for, in vain, once the URL may be asked again.
+    // The server requests an unknown key again, without result, as soon as it may.
     wait_for("another request", || {
         get(&token(EC[0], Some("two"), json!({}))).refused(401, "unauthorized");
         asked.load(Relaxed).then_some(())
@@ -514,7 +555,7 @@ fn keys_that_were_read_stay_while_their_url_does_not_answer() {
 }
 
 #[test]
-fn a_slow_or_huge_set_of_keys_delays_nobody_else() {
+fn a_slow_or_huge_key_set_delays_no_other_client() {
     let huge = format!(r#"{{"keys":[],"padding":"{}"}}"#, "x".repeat(300 << 10));
     for reply in [Some(huge), None] {
         let is_huge = reply.is_some();
@@ -543,21 +584,21 @@ fn a_slow_or_huge_set_of_keys_delays_nobody_else() {
                 served += 1;
                 thalweg_testing::let_pass(LOOK_AGAIN_AFTER);
             }
-            // Of a set that is too large it is known soon.
+            // A key set that is too large is detected early.
             assert!(is_huge || served > 0, "{served}");
         });
     }
 }
 
 #[test]
-fn without_keys_nobody_is_believed() {
+fn without_keys_every_token_is_refused() {
     for reply in ["", "{}", "nonsense"] {
         let issuer = Upstream::start(move |_| Reply::with(200, "", reply));
         let server = Server::start(&["--jwks-url", &issuer.url("/keys")]);
         let headers = [("Authorization", &*bearer(&token(EC[0], Some("one"), json!({}))))];
         let refused = server.ask("GET", "/v1/topics/users/alice/in?limit=1", &headers, "");
         refused.refused(503, "unavailable");
-        // Others are not hindered.
+        // Other requests are served meanwhile.
         assert_eq!(server.get("/healthz").status, 200);
     }
 }
@@ -580,10 +621,10 @@ fn a_ticket_carries_rights_and_end() {
         .refused(403, "forbidden");
 }
 
-/// Whoever has no token would have the server verify as many as it sends commands.
+/// Without this limit, a client without a token would make the server verify a token per command.
 #[test]
-fn a_connection_without_a_token_has_none_verified() {
-    let server = server(&["--everybody", "subscribe=**"]);
+fn a_connection_without_a_token_cannot_have_tokens_verified() {
+    let server = server(&["--token", "everybody,subscribe=**"]);
     let mut subscriber = server.subscribe(Transport::WebSocket, "/t");
     subscriber.confirmed();
     let good = token(EC[0], None, json!({}));

@@ -1,16 +1,15 @@
-//! A subscriber that stops reading: the server keeps its memory, the others
-//! keep their pace, and the policy says what is missed.
+//! A subscriber that stops reading: the memory of the server stays bounded, other subscribers are not
+//! delayed, and the policy announces missing events.
 
-use crate::harness::{Heard, Server, Subscriber, Transport, at, close, offset, wait_for};
+use crate::harness::{Received, Server, Subscriber, Transport, at, close, offset, wait_for};
 
-/// Of 1 kB each: far more than the history and the kernel hold.
+/// Events of 1 kB each: far more than history and kernel hold.
 const EVENTS: u64 = 5_000;
 const EVENTS_PER_POST: u64 = 100;
 
-const ARGUMENTS: &[&str] = &["--history-bytes", "256KiB"];
+const ARGUMENTS: &[&str] = &["--topic", "**,history-bytes=256KiB"];
 
-/// A subscriber that heard its confirmation and then, by the time this
-/// returns, missed most of what was published.
+/// Returns a subscriber that has received its confirmation, and then missed most of the published events.
 fn fallen_behind(server: &Server, transport: Transport, policy: &str) -> Subscriber {
     let topic = format!("{policy}/{transport:?}");
     let target = format!("/{topic}?policy={policy}");
@@ -22,14 +21,13 @@ fn fallen_behind(server: &Server, transport: Transport, policy: &str) -> Subscri
     for post in 1..=EVENTS / EVENTS_PER_POST {
         let body = line.repeat(EVENTS_PER_POST as usize);
         server.post(&topic, "application/x-ndjson", body).published();
-        // Someone else reads along and misses nothing.
+        // Another subscriber receives all events.
         while offset(&reader.envelope().position) < post * EVENTS_PER_POST {}
     }
     slow
 }
 
-/// Reads up to event `head`; the gaps on the way. What is missed and what is
-/// heard make up everything.
+/// Reads up to event `head`. Returns the gaps on the way. Missed and received events are together complete.
 fn gaps_up_to(slow: &mut Subscriber, head: u64) -> Vec<u64> {
     let mut seen = 0;
     let mut gaps = Vec::new();
@@ -39,17 +37,17 @@ fn gaps_up_to(slow: &mut Subscriber, head: u64) -> Vec<u64> {
     gaps
 }
 
-/// Hears one thing, which must follow on event `seen`; the gap, if it is one.
+/// Receives one message, which must continue after event `seen`. Returns the gap, if it is one.
 fn step(slow: &mut Subscriber, seen: &mut u64) -> Option<u64> {
     match slow.next() {
-        Heard::Envelope(envelope) => {
+        Received::Envelope(envelope) => {
             assert_eq!(envelope.first, *seen + 1);
             *seen = offset(&envelope.position);
             None
         }
-        Heard::Gap(gap) => {
+        Received::Gap(gap) => {
             let missed = gap.missed.expect("a gap of known size");
-            // A poll, or a document loaded again, is a new subscription.
+            // A poll, or a reloaded document, is a new subscription.
             assert!(matches!(gap.reason.as_str(), "slow" | "trimmed"), "{gap:?}");
             assert_eq!(offset(&gap.position), *seen + missed);
             *seen += missed;
@@ -77,8 +75,8 @@ fn latest_announces_a_gap_and_goes_on_with_the_newest_batch() {
         let mut seen = 0;
         let gap = loop {
             match slow.next() {
-                Heard::Envelope(envelope) => seen = offset(&envelope.position),
-                Heard::Gap(gap) => {
+                Received::Envelope(envelope) => seen = offset(&envelope.position),
+                Received::Gap(gap) => {
                     let is_new = matches!(transport, Transport::LongPolling);
                     assert_eq!(gap.reason, if is_new { "trimmed" } else { "slow" });
                     break gap;
@@ -101,7 +99,7 @@ fn a_subscriber_whose_policy_is_close_is_told_the_end_and_nothing_after_it() {
         let (mut seen, mut place) = (0, None);
         let end = loop {
             match slow.next() {
-                Heard::Envelope(envelope) => {
+                Received::Envelope(envelope) => {
                     assert_eq!(envelope.first, seen + 1);
                     seen = offset(&envelope.position);
                     place = Some(envelope.position);
@@ -109,8 +107,8 @@ fn a_subscriber_whose_policy_is_close_is_told_the_end_and_nothing_after_it() {
                 other => break other,
             }
         };
-        let Heard::TopicEnd(_, position, code) = end else { panic!("{transport:?}: {end:?}") };
-        // A poll, or a document loaded again, is a new subscription.
+        let Received::TopicEnd(_, position, code) = end else { panic!("{transport:?}: {end:?}") };
+        // A poll, or a reloaded document, is a new subscription.
         assert!(matches!(code.as_str(), "slow" | "trimmed"), "{transport:?}: {code}");
         assert_eq!(position, place.map_or_else(|| at(&position, 0), |place| at(&place, seen)));
         assert!(seen < EVENTS / 2, "{seen}");
@@ -129,7 +127,7 @@ fn a_gap_names_the_position_to_resume_from() {
     let server = Server::start(ARGUMENTS);
     let mut slow = fallen_behind(&server, Transport::HttpStreaming, "skip");
     let gap = loop {
-        if let Heard::Gap(gap) = slow.next() {
+        if let Received::Gap(gap) = slow.next() {
             break gap;
         }
     };
@@ -143,19 +141,19 @@ fn a_gap_names_the_position_to_resume_from() {
 
 #[test]
 fn a_subscriber_slower_than_the_publisher_but_within_the_history_misses_nothing() {
-    let server = Server::start(&["--history-bytes", "64MiB"]);
+    let server = Server::start(&["--topic", "**,history-bytes=64MiB"]);
     for transport in Transport::ALL {
         let mut slow = fallen_behind(&server, transport, "skip");
         assert_eq!(gaps_up_to(&mut slow, EVENTS), Vec::<u64>::new());
     }
 }
 
-/// Now a frame is begun out of the hot tail, now out of the history, now of a
-/// batch that only this frame still needs: it is always finished.
+/// A frame may begin in the hot tail, in the history, or in a batch that only this frame still pins. It is
+/// always completed.
 #[test]
 fn a_subscriber_that_reads_now_and_then_hears_whole_frames() {
     const EVENTS_PER_POST: u64 = 3;
-    let server = Server::start(&["--history-bytes", "64KiB"]);
+    let server = Server::start(&["--topic", "**,history-bytes=64KiB"]);
     let line = format!("\"{}\"\n", "x".repeat(10_000));
     for transport in Transport::ALL {
         let topic = format!("now-and-then/{transport:?}");
@@ -167,7 +165,7 @@ fn a_subscriber_that_reads_now_and_then_hears_whole_frames() {
             let body = line.repeat(EVENTS_PER_POST as usize);
             server.post(&topic, "application/x-ndjson", body).published();
             head += EVENTS_PER_POST;
-            // At first it only falls behind; then it reads more and more.
+            // At first the subscriber only falls behind; then it reads more and more.
             if round % 7 < round / 30 && seen < head {
                 gaps.extend(step(&mut slow, &mut seen));
             }

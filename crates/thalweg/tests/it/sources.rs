@@ -1,4 +1,4 @@
-//! Sources: what feeds topics besides publishers.
+//! Sources: generators that feed topics.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harness::{Server, Transport};
 
-/// The first `count` events of a source, as JSON.
+/// Returns the first `count` events of a source, as JSON.
 fn first_events(source: &str, count: usize) -> Vec<Value> {
     let server = Server::start(&["--source", source]);
     let mut subscriber = server.subscribe(Transport::HttpStreaming, "/t?cursor=earliest");
@@ -22,7 +22,7 @@ fn first_events(source: &str, count: usize) -> Vec<Value> {
     events
 }
 
-/// What does not depend on when the server was started.
+/// Removes columns that depend on the start of the server.
 fn without_time(events: &[Value], columns: &[usize]) -> Vec<Value> {
     let mut events = events.to_vec();
     for event in &mut events {
@@ -60,7 +60,7 @@ fn an_event_is_sent_when_it_is_due_not_with_the_next() {
     }
 }
 
-/// The clock of intended times, which is that of every process.
+/// The clock of intended times. All processes share it.
 fn monotonic_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
@@ -105,7 +105,7 @@ fn several_sources_feed_several_topics() {
     }
 }
 
-/// A flag ends a topic at its first `=`.
+/// In a flag, the first `=` ends the topic.
 #[test]
 fn an_equals_sign_in_the_topic_of_a_flag_is_percent_encoded() {
     let source = "a%3Db@c|d+e=dummy,size=100,interval=5ms";

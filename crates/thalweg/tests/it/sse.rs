@@ -1,19 +1,19 @@
-//! Server-Sent Events as an EventSource has them: it keeps the last id, and
-//! reconnects with it (WHATWG HTML §9.2).
+//! Server-Sent Events as an EventSource reads them: it keeps the last id, and reconnects with it (WHATWG HTML
+//! §9.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::harness::{Heard, Response, Server, Socket, Transport, at, offset, request};
+use crate::harness::{Received, Response, Server, Socket, Transport, at, offset, request};
 
-/// What an EventSource keeps.
+/// The state of an EventSource.
 #[derive(Debug)]
 struct EventSource<'a> {
     server: &'a Server,
     target: &'a str,
     last_id: Option<String>,
-    /// What came of ids, and of data.
+    /// Bytes of ids, and of data.
     id_bytes: usize,
     data_bytes: usize,
 }
@@ -23,7 +23,7 @@ impl<'a> EventSource<'a> {
         Self { server, target, last_id: None, id_bytes: 0, data_bytes: 0 }
     }
 
-    /// A connection, and its head.
+    /// Opens a connection. Returns its head.
     fn connect(&self) -> (Response, Socket) {
         let mut socket = self.server.connect();
         let mut headers = Transport::Sse.headers();
@@ -32,8 +32,8 @@ impl<'a> EventSource<'a> {
         (socket.response_head(), socket)
     }
 
-    /// The data of the next event that is dispatched as a message. The id counts
-    /// from when its event is whole, messages or not.
+    /// Returns the data of the next event of type message. The id counts as soon as an event is complete, of
+    /// any type.
     fn message(&mut self, socket: &mut Socket) -> Value {
         loop {
             let (kind, data) = self.event(socket);
@@ -43,8 +43,8 @@ impl<'a> EventSource<'a> {
         }
     }
 
-    /// The next event, of any kind. Each block is one: several clients dispatch a block without data
-    /// as an empty event, and fail to parse it.
+    /// Returns the next event of any type. Each block must be an event: some clients dispatch a block without
+    /// data as an empty event, and fail to parse it.
     fn event(&mut self, socket: &mut Socket) -> (String, Value) {
         let block = socket.until(b"\n\n", "an event").expect("an event");
         let block = String::from_utf8(block).expect("UTF-8");
@@ -60,7 +60,7 @@ impl<'a> EventSource<'a> {
     }
 }
 
-/// Numbers as if by chance, the same in each run.
+/// Pseudorandom numbers, the same in each run.
 struct Chance(u64);
 
 impl Chance {
@@ -84,7 +84,7 @@ fn a_stream_begins_with_how_soon_to_come_back() {
     source.message(&mut socket);
 }
 
-/// Clients that are cut off together do not return together.
+/// Clients that lose their connection at the same time do not reconnect at the same time.
 #[test]
 fn each_connection_has_its_own_time_to_come_back() {
     let server = Server::start(&[]);
@@ -96,7 +96,7 @@ fn each_connection_has_its_own_time_to_come_back() {
     assert!(times.len() > 5, "{times:?}");
 }
 
-/// Confirmations, gaps, ends, heartbeats and closes too.
+/// Confirmations, gaps, ends, heartbeats and closes have the same rule.
 #[test]
 fn every_block_of_every_stream_has_data() {
     let server =
@@ -153,7 +153,7 @@ fn an_event_source_of_several_topics_that_is_cut_again_and_again_misses_nothing(
                 let (head, mut socket) = source.connect();
                 assert_eq!(head.status, 200, "with {:?}", source.last_id);
                 connections += 1;
-                // Cut in the middle of the confirmations too.
+                // The connection may also break between the confirmations.
                 for _ in 0..chance.below(12) {
                     if seen == [TOTAL; 3] {
                         break;
@@ -205,10 +205,10 @@ fn one_topic_cut_again_and_again_misses_nothing() {
     });
 }
 
-/// Ids that name many cursors come seldom enough, and whoever comes back with the last
-/// one gets again what came after it, and nothing else.
+/// Ids with many cursors are rare, and a client that resumes with the last one receives exactly the events
+/// after it.
 #[test]
-fn ids_of_many_topics_are_at_most_half_of_what_is_sent() {
+fn ids_of_many_topics_are_at_most_half_of_sent_bytes() {
     const TOPICS: usize = 256;
     const ROUNDS: u64 = 4;
     for shards in ["1", "2"] {
@@ -242,7 +242,7 @@ fn ids_of_many_topics_are_at_most_half_of_what_is_sent() {
         assert!(ids > 2, "{ids} ids");
         assert!(named_bytes <= source.data_bytes, "{named_bytes} of ids, {}", source.data_bytes);
 
-        // What came after the last id, and no more, comes again.
+        // The events after the last id come again, and no others.
         let named: Vec<u64> =
             source.last_id.iter().flat_map(|id| id.split(',')).map(offset).collect();
         let (head, mut socket) = source.connect();
@@ -264,7 +264,7 @@ fn ids_of_many_topics_are_at_most_half_of_what_is_sent() {
     }
 }
 
-/// A gap's id says where to go on after it.
+/// A client resumes after a gap with the id of the gap.
 #[test]
 fn the_gap_of_one_of_several_topics_has_its_own_id() {
     let server = Server::start(&["--topic", "b,history-events=1"]);
@@ -290,7 +290,7 @@ fn the_gap_of_one_of_several_topics_has_its_own_id() {
         };
         assert_eq!(source.last_id.as_deref(), Some(expected.as_str()));
     }
-    // Whoever comes back is not told of them again.
+    // A reconnecting client does not receive them again.
     let (_, mut socket) = source.connect();
     let mut events = 0;
     while events < 4 {
@@ -300,8 +300,7 @@ fn the_gap_of_one_of_several_topics_has_its_own_id() {
     }
 }
 
-/// An id of another list of topics says nothing of these; one whose part cannot be read says something
-/// of the others.
+/// An id for another list of topics has no effect. If one part of an id is invalid, the others still count.
 #[test]
 fn an_id_with_another_number_of_cursors_is_a_gap() {
     let server = Server::start(&[]);
@@ -311,8 +310,8 @@ fn an_id_with_another_number_of_cursors_is_a_gap() {
         let headers = [("Last-Event-ID", id)];
         let mut stream = server.subscribe_with(Transport::Sse, "?topic=a&topic=b", &headers);
         let first = [stream.next(), stream.next()];
-        let gaps = first.iter().filter_map(|heard| match heard {
-            Heard::Gap(gap) if gap.reason == "epoch" => Some(gap.topic.clone()),
+        let gaps = first.iter().filter_map(|received| match received {
+            Received::Gap(gap) if gap.reason == "epoch" => Some(gap.topic.clone()),
             _ => None,
         });
         gaps.collect::<Vec<_>>()

@@ -33,7 +33,7 @@ fn events_arrive_as_they_are_published() {
 }
 
 #[test]
-fn latest_is_what_is_published_from_now_on() {
+fn latest_begins_with_the_next_event() {
     let server = Server::start(&[]);
     server.publish("t", 0..5);
     for (transport, target) in
@@ -117,7 +117,7 @@ fn a_stream_is_not_cached_and_ends_with_its_connection() {
 }
 
 #[test]
-fn who_asks_for_no_transport_is_told_which_there_are() {
+fn a_request_without_a_transport_gets_the_list() {
     let server = Server::start(&[]);
     let sentence = server.get("/v1/topics/t").refused(406, "not_acceptable");
     for transport in ["websocket", "text/event-stream", "application/x-ndjson"] {
@@ -125,7 +125,7 @@ fn who_asks_for_no_transport_is_told_which_there_are() {
     }
 }
 
-/// A subscription refused before it begins: what it said.
+/// Subscribes without success. Returns the body of the refusal.
 fn refusal(target: &str, code: &str) -> String {
     let server = Server::start(&[]);
     let accept = [("Accept", "text/event-stream")];
@@ -163,7 +163,7 @@ fn a_cursor_is_a_word_or_a_position() {
 }
 
 #[test]
-fn what_is_no_topic_cannot_be_subscribed_to() {
+fn subscribing_to_an_invalid_topic_is_refused() {
     for bad in ["/a//b", "/..", "/a%20b", "?topic=a%20b"] {
         refusal(bad, "bad_topic");
     }

@@ -1,4 +1,4 @@
-//! `thalweg tail` with a server that is not ours: what it sends is printed, and does nothing else.
+//! `thalweg tail` with a foreign server: it prints whatever the server sends, and nothing else happens.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::harness::{Program, Server, Terminal, connect};
 
-/// A server that says what a test has it say.
+/// A server whose responses the test writes.
 struct Foreign(TcpListener);
 
 impl Foreign {
@@ -18,14 +18,14 @@ impl Foreign {
         format!("http://{}/v1/topics/cars", self.0.local_addr().expect("its address"))
     }
 
-    /// The next connection, and the head of its request.
+    /// Accepts the next connection. Returns the head of its request.
     fn accept(&self) -> (TcpStream, String) {
         let (mut socket, _) = self.0.accept().expect("a connection");
         let head = read_head(&mut socket);
         (socket, head)
     }
 
-    /// The next subscription over HTTP; the first line of its request.
+    /// Accepts the next subscription over HTTP. Returns the first line of its request.
     fn stream(&self, content_type: &str) -> (TcpStream, String) {
         let (mut socket, head) = self.accept();
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n");
@@ -49,7 +49,7 @@ fn header<'a>(head: &'a str, name: &str) -> &'a str {
     lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).expect(name).1
 }
 
-/// The answer of a WebSocket server to a key: that of a real one.
+/// Returns the reply of a real WebSocket server to a key.
 fn accept_key(key: &str) -> String {
     let server = Server::start(&[]);
     let mut socket = connect(server.address);
@@ -144,11 +144,11 @@ fn a_terminal_shows_control_characters_and_does_not_obey_them() {
     let shown = terminal.read_to_end();
     assert!(program.wait().expect("its status").success());
     assert_eq!(shown.trim_end(), r"\u001b]0;mine\u0007 \u009b2J");
-    // A program that reads gets the text itself.
+    // If stdout is not a terminal, the text is not escaped.
     assert_eq!(Program::thalweg(&arguments).lines(1), ["\u{1b}]0;mine\u{7} \u{9b}2J"]);
 }
 
-/// Ten seconds of work for a few megabytes of a message.
+/// Some megabytes of a message must not take ten seconds.
 #[test]
 fn a_patch_that_is_too_much_work_is_given_up_and_the_document_asked_for() {
     let foreign = Foreign::start();
@@ -179,7 +179,7 @@ fn a_patch_that_is_too_much_work_is_given_up_and_the_document_asked_for() {
 const PINGS: u32 = 200_000;
 const PING_BYTES: usize = 125;
 
-/// A pong for each would make it hold as many bytes as the server cares to send.
+/// The client does not store a pong for each ping: a server could fill its memory.
 #[test]
 fn a_server_that_pings_and_does_not_read_is_answered_once() {
     let foreign = Foreign::start();
@@ -204,7 +204,7 @@ fn a_server_that_pings_and_does_not_read_is_answered_once() {
     socket.write_all(&[0x81, text.len() as u8]).expect("a client that reads");
     say(&mut socket, text);
     assert_eq!(tail.lines(1), ["1"]);
-    // It has read all pings: whatever it owes is owed now.
+    // The client has read all pings, so every pong is due.
     let mut pongs = 0;
     let mut frame = [0; PING_BYTES + 6];
     loop {

@@ -1,21 +1,26 @@
-//! Tickets, if somebody asks for many.
+//! Tickets in large numbers.
 
 use crate::harness::{Raw, Server, Transport, request};
 
 const PUBLISH: (&str, &str) = ("Authorization", "Bearer publish-secret");
 const SUBSCRIBE: (&str, &str) = ("Authorization", "Bearer subscribe-secret");
 
-/// Tickets that a token may have outstanding.
+/// The number of tickets that a token may have outstanding.
 const TICKETS: usize = 10_000;
 
-/// Requests that are sent before their answers are read.
+/// The number of requests that are sent before their responses are read.
 const AT_A_TIME: usize = 100;
 
 fn server() -> Server {
-    Server::start(&["--publish-token", "publish-secret", "--subscribe-token", "subscribe-secret"])
+    Server::start(&[
+        "--token",
+        "publisher=publish-secret,subscribe=**,publish=**,inspect=**,admin=true",
+        "--token",
+        "subscriber=subscribe-secret,subscribe=**",
+    ])
 }
 
-/// So many tickets for a token, the oldest first.
+/// Requests this many tickets for a token. The oldest comes first.
 fn tickets(server: &Server, token: (&str, &str), count: usize) -> Vec<String> {
     let mut raw = Raw::connect(server.address);
     let asked = request("POST", "/v1/tickets", &[token], b"").repeat(AT_A_TIME);
@@ -41,11 +46,11 @@ fn is_good(server: &Server, ticket: &str) -> bool {
 }
 
 #[test]
-fn whoever_takes_all_tickets_takes_none_of_another_token() {
+fn the_ticket_limit_is_per_token() {
     let server = server();
     let before = tickets(&server, PUBLISH, AT_A_TIME);
     let taken = tickets(&server, SUBSCRIBE, TICKETS + AT_A_TIME);
-    // The oldest went.
+    // The oldest tickets are invalid.
     assert!(!is_good(&server, &taken[0]) && !is_good(&server, &taken[AT_A_TIME - 1]));
     assert!(is_good(&server, &taken[AT_A_TIME]) && is_good(&server, &taken[TICKETS]));
     let after = tickets(&server, PUBLISH, AT_A_TIME);

@@ -1,10 +1,10 @@
-//! Times as programs write them: in columns, and in the windows of queries.
+//! Time formats of programs: in columns, and in windows of queries.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Server, Transport};
 
-/// The same second and the next one, as languages and databases write them.
+/// One second and the next, in the formats of languages and databases.
 const WRITTEN: [[&str; 2]; 10] = [
     ["2022-07-13T21:04:08.419Z", "2022-07-13T21:04:09Z"],
     // Python: datetime.isoformat(), with a zone and without one; str().
@@ -18,7 +18,7 @@ const WRITTEN: [[&str; 2]; 10] = [
     // PostgreSQL: timestamptz and timestamp as text.
     ["2022-07-13 21:04:08.419123+00", "2022-07-13 21:04:09+00"],
     ["2022-07-13 21:04:08.419123", "2022-07-13 21:04:09"],
-    // RFC 3339 §5.6 with small letters, and an offset whose escape is in the JSON.
+    // RFC 3339 §5.6 with lower-case letters, and an offset that is escaped in the JSON.
     ["2022-07-13t21:04:08.4z", "2022-07-13t21:04:09z"],
     ["2022-07-13T21:04:08.4\\u002b00:00", "2022-07-13T21:04:09-00:00"],
 ];
@@ -29,7 +29,7 @@ fn post(server: &Server, topic: &str, values: impl IntoIterator<Item = String>) 
     server.post(topic, "application/x-ndjson", lines).published();
 }
 
-/// The first row of a topic.
+/// Returns the first row of a topic.
 fn row(server: &Server, topic: &str) -> Value {
     let mut subscriber = server.subscribe(Transport::Sse, &format!("/{topic}?cursor=earliest"));
     loop {
@@ -45,13 +45,14 @@ fn counting(topic: &str, time: &str) -> String {
     )
 }
 
-/// Values of events, two of one second and one of the next. The second one is in no window that began before the query.
+/// Publishes events with these times, two of one second and one of the next. The second one is in no window
+/// that began before the query.
 fn second_of<T: ToString>(before: T, first: T, second: T, behind: T) -> [String; 4] {
     [before, first, second, behind].map(|value| value.to_string())
 }
 
 #[test]
-fn texts_are_times_in_windows_whoever_wrote_them() {
+fn text_timestamps_of_many_languages_work_in_windows() {
     for declared in [None, Some("time"), Some("string")] {
         let topics: Vec<String> = (0..WRITTEN.len()).map(|at| format!("times/{at}")).collect();
         let columns = declared.map(|kind| format!("times/*,columns=ts:{kind}"));

@@ -1,11 +1,10 @@
-//! TLS from outside: what is spoken over it, what is not TLS at all, certificates
-//! that change, readers that stop.
+//! TLS from outside: versions, cleartext, certificates that change, readers that stop.
 //!
 //! - `speaking`: versions, protocols, all transports
-//! - `handshakes`: those that come to nothing
-//! - `reloading`: another certificate while connections live
+//! - `handshakes`: incomplete handshakes
+//! - `reloading`: another certificate while connections are open
 //! - `stopping`: readers that stop
-//! - `trusting`: what the client makes of certificates
+//! - `trusting`: how the client checks certificates
 
 mod handshakes;
 mod reloading;
@@ -21,7 +20,7 @@ fn secure(arguments: &[&str]) -> Server {
     ticking(&[&["--tls-self-signed"], arguments].concat())
 }
 
-/// What `attack` returns, after a bystander over TLS has seen no harm from it.
+/// Returns the result of `attack`, after a bystander over TLS has not noticed it.
 fn unharmed<T>(server: &Server, attack: impl FnOnce() -> T) -> T {
     unharmed_over(server, TlsClient::raw(server.address), attack)
 }

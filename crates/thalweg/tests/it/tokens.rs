@@ -1,21 +1,25 @@
-//! Tokens, tickets, and origins that the server was told of.
+//! Tokens, tickets, and allowed origins.
 
 use serde_json::json;
 
-use crate::harness::{Response, Server, Transport, request, wait_for_value};
+use crate::harness::{PUBLISHER, Response, Server, Transport, request, wait_for_value};
 
 const PUBLISH: &str = "Bearer publish-secret-1234567890";
 const SUBSCRIBE: &str = "Bearer subscribe-secret-1234567890";
 
-const PUBLISH_TOKEN: [&str; 2] = ["--publish-token", "publish-secret-1234567890"];
-const SUBSCRIBE_TOKEN: [&str; 2] = ["--subscribe-token", "subscribe-secret-1234567890"];
+const PUBLISH_TOKEN: [&str; 2] = [
+    "--token",
+    "publisher=publish-secret-1234567890,subscribe=**,publish=**,inspect=**,admin=true",
+];
+const SUBSCRIBE_TOKEN: [&str; 2] =
+    ["--token", "subscriber=subscribe-secret-1234567890,subscribe=**"];
 
-/// A server that wants a token of publishers, and one of subscribers too.
+/// Starts a server that requires a token of publishers and of subscribers.
 fn with_both() -> Server {
     Server::start(&[PUBLISH_TOKEN, SUBSCRIBE_TOKEN].concat())
 }
 
-/// A request's answer, of a stream only the head.
+/// Sends a request. Returns the response, or only the head of a stream.
 fn ask(
     server: &Server,
     method: &str,
@@ -32,13 +36,13 @@ fn ask(
     head
 }
 
-/// What only publishers may: target and body of a `POST`.
+/// Requests of publishers: target and body of a `POST`.
 const PUBLISHING: [(&str, &str); 2] = [
     ("/v1/topics/t", "1"),
     ("/v1/commands", r#"{"command":"publish","id":1,"topic":"t","event":1}"#),
 ];
 
-/// What subscribers may: method, target, body.
+/// Requests of subscribers: method, target, body.
 const SUBSCRIBING: [(&str, &str, &str); 6] = [
     ("GET", "/v1/topics/t?transport=sse", ""),
     ("GET", "/v1/topics/t?transport=http-streaming", ""),
@@ -50,7 +54,7 @@ const SUBSCRIBING: [(&str, &str, &str); 6] = [
 
 #[test]
 fn publishing_needs_the_publishers_token() {
-    let server = Server::start(&PUBLISH_TOKEN);
+    let server = Server::start(&PUBLISHER);
     for (target, body) in PUBLISHING {
         for headers in [
             &[][..],
@@ -63,18 +67,18 @@ fn publishing_needs_the_publishers_token() {
         }
         let answer = ask(&server, "POST", target, &[("Authorization", PUBLISH)], body);
         assert_eq!(answer.status, 200, "{}", answer.text());
-        // RFC 9110 §11.1: the scheme's case does not matter.
+        // RFC 9110 §11.1: the scheme is case-insensitive.
         let headers = [("Authorization", "bearer publish-secret-1234567890")];
         assert_eq!(ask(&server, "POST", target, &headers, body).status, 200);
     }
-    // Everybody may subscribe.
+    // Subscribing needs no token.
     for (method, target, body) in SUBSCRIBING {
         let answer = ask(&server, method, target, &[], body);
         assert_eq!(answer.status, 200, "{target}: {}", answer.text());
     }
 }
 
-/// RFC 9110 §15.5.2: a 401 says which scheme there is.
+/// RFC 9110 §15.5.2: a 401 names the scheme.
 fn check_scheme(method: &str, target: &str, body: &str) {
     let answer = ask(&with_both(), method, target, &[], body);
     answer.refused(401, "unauthorized");
@@ -82,7 +86,7 @@ fn check_scheme(method: &str, target: &str, body: &str) {
 }
 
 #[test]
-fn who_is_turned_away_is_told_the_scheme() {
+fn a_401_names_the_scheme() {
     for (method, target) in
         [("POST", "/v1/topics/t"), ("GET", "/v1/topics/t?wait=0"), ("POST", "/v1/tickets")]
     {
@@ -91,7 +95,7 @@ fn who_is_turned_away_is_told_the_scheme() {
 }
 
 #[test]
-fn who_may_not_post_a_command_is_told_the_scheme() {
+fn a_401_for_a_command_names_the_scheme() {
     let (target, body) = PUBLISHING[1];
     check_scheme("POST", target, body);
 }
@@ -163,7 +167,7 @@ fn each_command_over_a_websocket_needs_its_token() {
     assert_eq!(socket.numbers(1).0, [1]);
 }
 
-/// A ticket for who presents `token`.
+/// Requests a ticket with `token`.
 fn ticket(server: &Server, token: &str) -> String {
     let answer = ask(server, "POST", "/v1/tickets", &[("Authorization", token)], "");
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -195,7 +199,7 @@ fn a_ticket_opens_once_with_its_tokens_rights() {
     }
 }
 
-/// Or whoever once had a ticket would have one for ever.
+/// Otherwise a ticket would be valid for ever.
 #[test]
 fn a_ticket_is_not_given_for_a_ticket() {
     let server = with_both();
@@ -248,14 +252,14 @@ fn keys_of_different_publishers_are_different() {
     assert_eq!(post("k", PUBLISH).published().first, 1);
     let again = post("k", PUBLISH);
     assert_eq!((again.header("idempotency-replayed"), again.published().first), (Some("true"), 1));
-    // The token is looked at before the key: who may not publish learns nothing.
+    // The token is checked before the key: a client without the right learns nothing.
     post("k", SUBSCRIBE).refused(403, "forbidden");
     post("k", "Bearer wrong").refused(401, "unauthorized");
 }
 
 #[test]
 fn a_key_is_forgotten_after_its_time() {
-    let server = Server::start(&["--retry-time", "300ms"]);
+    let server = Server::start(&["--set", "limits.idempotency-window=300ms"]);
     let post = || {
         let headers = [("Idempotency-Key", "k")];
         ask(&server, "POST", "/v1/topics/t", &headers, "1").published().first
@@ -266,7 +270,7 @@ fn a_key_is_forgotten_after_its_time() {
 
 #[test]
 fn more_keys_than_are_remembered_push_out_the_oldest() {
-    let server = Server::start(&["--retry-keys", "10"]);
+    let server = Server::start(&["--set", "limits.idempotency-keys=10"]);
     let post = |key: u32| {
         let key = format!("k{key}");
         let headers = [("Idempotency-Key", key.as_str())];
@@ -300,13 +304,13 @@ fn an_allowed_origin_gets_cors_headers_on_every_answer() {
         let answer = ask(&server, method, target, &origin, body);
         assert_eq!(answer.status, status, "{method} {target}: {}", answer.text());
         assert_eq!(answer.header("access-control-allow-origin"), Some(APP), "{target}");
-        // The answer depends on it: no cache may give it to another origin.
+        // The response depends on the origin, so a cache must not reuse it for another one.
         let vary = answer.header("vary").unwrap_or_default().to_ascii_lowercase();
         assert!(vary.contains("origin"), "{target}: {vary:?}");
         let without = ask(&server, method, target, &[], body);
         assert_eq!(without.header("access-control-allow-origin"), None, "{target}");
     }
-    let crowded = Server::start(&["--allow-origin", APP, "--max-connections", "2"]);
+    let crowded = Server::start(&["--allow-origin", APP, "--set", "limits.connections=2"]);
     let client = crowded.http2();
     let mut streams =
         [0; 2].map(|_| client.start("GET", "/v1/topics/t?transport=sse", &origin, b""));
@@ -326,7 +330,7 @@ fn an_allowed_origin_gets_cors_headers_on_every_answer() {
 }
 
 #[test]
-fn a_preflight_says_what_a_page_may_send() {
+fn a_preflight_lists_headers_that_a_page_may_send() {
     let server = Server::start(&[&["--allow-origin", APP][..], &PUBLISH_TOKEN].concat());
     for target in ["/v1/topics/t", "/v1/commands", "/v1/tickets", "/v1/topics"] {
         let headers = [
@@ -334,7 +338,7 @@ fn a_preflight_says_what_a_page_may_send() {
             ("Access-Control-Request-Method", "POST"),
             ("Access-Control-Request-Headers", "authorization,content-type,idempotency-key"),
         ];
-        // A preflight carries no token.
+        // A preflight has no token.
         let answer = ask(&server, "OPTIONS", target, &headers, "");
         assert!(matches!(answer.status, 200 | 204), "{target}: {}", answer.status);
         assert_eq!(answer.header("access-control-allow-origin"), Some(APP));

@@ -1,22 +1,22 @@
-//! Answers that nobody reads: what they may cost, who goes for it, and that nobody else
-//! notices.
+//! Responses that clients do not read: their cost, which connection is closed, and no effect on other
+//! clients.
 
 mod histories;
 
 use thalweg_testing::undisturbed;
 
 use crate::harness::{
-    Frame, H2, H2Frame, Raw, Server, Transport, flag, hpack, kind, opcode, ticking, unharmed,
-    wait_for,
+    Frame, H2, H2Frame, Raw, STALLS_SOON, Server, Transport, flag, hpack, kind, opcode, ticking,
+    unharmed, wait_for,
 };
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_HEADER_LIST_SIZE: u16 = 6;
 
-/// What an attack may cost, in all, beside what the bystander does.
+/// The maximum cost of an attack, in total, beside the cost of the bystander.
 const COST_MAX: usize = 16 << 20;
 
-/// What a client of HTTP/2 may send before the server's first words (RFC 9113 §6.9.2).
+/// The bytes that an HTTP/2 client may send before the server's first frame (RFC 9113 §6.9.2).
 const FIRST_WINDOW: usize = 65_535;
 
 const UPGRADE: [(&str, &str); 4] = [
@@ -30,14 +30,14 @@ fn echo(bytes: usize) -> String {
     format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(bytes))
 }
 
-/// A server whose topic `read` has 4 MB to read, in batches of 100 kB.
+/// Starts a server whose topic `read` has 4 MB of history, in batches of 100 kB.
 fn with_history(arguments: &[&str]) -> Server {
     let server = ticking(arguments);
     fill(&server, 40);
     server
 }
 
-/// Adds so many batches of 100 kB to it.
+/// Adds this many batches of 100 kB.
 fn fill(server: &Server, batches: usize) {
     let line = format!("\"{}\"\n", "x".repeat(10_000));
     for _ in 0..batches {
@@ -45,7 +45,7 @@ fn fill(server: &Server, batches: usize) {
     }
 }
 
-/// Posts a command on a stream, within the window of its connection; `None` once that has
+/// Posts a command on a stream, within the window of its connection. Returns `None` after the connection has
 /// ended.
 fn post(h2: &mut H2, stream: u32, window: &mut usize, body: &[u8]) -> Option<()> {
     h2.send(kind::HEADERS, flag::END_HEADERS, stream, H2::head("POST", "/v1/commands"));
@@ -64,14 +64,14 @@ fn post(h2: &mut H2, stream: u32, window: &mut usize, body: &[u8]) -> Option<()>
     Some(())
 }
 
-/// Whether a counter has counted anything.
+/// Waits until a counter is above 0.
 fn await_some(server: &Server, name: &str) {
     wait_for(name, || (server.count(name) > 0).then_some(()));
 }
 
 #[test]
 fn answers_over_http_2_with_closed_windows_cost_little_and_end_their_connection() {
-    let server = ticking(&["--shards", "2", "--max-answers", "4MiB"]);
+    let server = ticking(&["--shards", "2", "--set", "limits.unread-answer-bytes=4MiB"]);
     let body = echo(100_000);
     unharmed(&server, || {
         let before = server.memory();
@@ -108,7 +108,7 @@ fn answers_over_websockets_are_in_the_same_budget() {
         }
         server.has_counted("thalweg_unfinished_bytes", 0);
         await_some(&server, "thalweg_answers_cut_total");
-        // Some are being heard until then, and the allocator keeps some of 30 MB.
+        // Some commands are still being received, and the allocator keeps some of 30 MB.
         wait_for("30 connections to cost little", || {
             (server.memory().saturating_sub(before) < COST_MAX + (8 << 20)).then_some(())
         });
@@ -119,15 +119,15 @@ fn answers_over_websockets_are_in_the_same_budget() {
     server.has_counted("thalweg_answer_bytes", 0);
 }
 
-/// A few bytes now and then are no progress.
+/// A few bytes from time to time are no progress.
 #[test]
-fn who_takes_less_than_its_share_is_stalled() {
-    // A client that gets no core for half a second takes too little, too.
+fn a_client_that_reads_less_than_its_share_is_stalled() {
+    // A client that gets no core for half a second reads too little as well.
     undisturbed(take_little);
 }
 
 fn take_little() {
-    let server = with_history(&["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "64KiB"]);
+    let server = with_history(&STALLS_SOON);
     let event = format!("\"{}\"", "x".repeat(1_000_000));
     server.post("large", "application/json", event).published();
     let stalled = || server.count("thalweg_closed_total{code=\"4002\"}");
@@ -140,7 +140,7 @@ fn take_little() {
         h2.get(1, "/v1/topics/read?limit=10000", &[]);
         let (mut given, mut taken, mut is_reset) = (0, 0, false);
         wait_for("all of them to be stalled", || {
-            // What the kernel holds is taken too, about 300 kB, so these stay far below a quarter.
+            // The kernel's buffers, about 300 kB, count as read, so these stay far below a quarter.
             h1.some(5_000);
             frame.some(1_000);
             if !is_reset {
@@ -149,7 +149,7 @@ fn take_little() {
                     h2.send(kind::WINDOW_UPDATE, 0, stream, 20_000_u32.to_be_bytes());
                 }
             }
-            // All that it gives room for: a connection that is not read would be what stalls.
+            // This takes everything in the window: otherwise the unread connection would be stalled.
             while taken < given && !is_reset {
                 let H2Frame { kind, stream, payload, .. } = h2.next().expect("a frame");
                 is_reset = kind == kind::RST_STREAM && stream == 1;
@@ -161,10 +161,10 @@ fn take_little() {
     server.has_counted("thalweg_answer_bytes", 0);
 }
 
-/// What a long poll's answer holds is in the budget too, also once its event has come.
+/// The response to a long poll is within the budget, also after its event has arrived.
 #[test]
 fn answers_of_long_polls_over_http_2_are_in_the_budget() {
-    let server = ticking(&["--shards", "2", "--max-answers", "4MiB"]);
+    let server = ticking(&["--shards", "2", "--set", "limits.unread-answer-bytes=4MiB"]);
     unharmed(&server, || {
         let mut waiting = Vec::new();
         for connection in 1..=8 {
@@ -183,10 +183,10 @@ fn answers_of_long_polls_over_http_2_are_in_the_budget() {
     });
 }
 
-/// Many who take nothing of small answers do not end those who take larger ones at once.
+/// Many clients that read nothing of small responses do not end clients that read larger ones at once.
 #[test]
-fn who_reads_its_answer_is_not_ended_for_those_who_do_not() {
-    let server = ticking(&["--shards", "1", "--max-answers", "4MiB"]);
+fn clients_that_read_are_not_closed_for_others_that_do_not() {
+    let server = ticking(&["--shards", "1", "--set", "limits.unread-answer-bytes=4MiB"]);
     unharmed(&server, || {
         let mut hoarding = Vec::new();
         for _ in 0..90 {
@@ -202,31 +202,37 @@ fn who_reads_its_answer_is_not_ended_for_those_who_do_not() {
     assert!(server.count("thalweg_answers_cut_total") > 0);
 }
 
-/// One largest command's answer has room, whatever the budget is.
+/// The reply to one command of the largest size has room under every budget.
 #[test]
 fn the_answer_to_a_largest_command_is_not_cut() {
-    let server = ticking(&["--max-event", "16MiB", "--max-answers", "64KiB"]);
+    let server = ticking(&[
+        "--set",
+        "limits.event-bytes=16MiB",
+        "--set",
+        "limits.unread-answer-bytes=64KiB",
+    ]);
     let mut raw = Raw::connect(server.address);
     raw.ask("POST", "/v1/commands", &[], &echo(6_000_000));
     assert!(raw.answer().body.len() > 6_000_000);
     assert_eq!(server.count("thalweg_answers_cut_total"), 0);
 }
 
-/// A head that is 250 bytes longer on its way, and 15 kB longer unpacked.
+/// Enlarges a head by 250 bytes on the wire, and by 15 kB after decoding.
 fn large(head: Vec<u8>) -> Vec<u8> {
     // `accept-encoding: gzip, deflate` is one byte (RFC 7541 §A), and 60 in the list.
     [head, vec![0x80 | 16; 250]].concat()
 }
 
-/// Large heads that are sent in one go. More of them take a debug build so long that others wait.
+/// The number of large heads that are sent at once. More of them would take a debug build so long that other
+/// clients wait.
 const HEADS_AT_ONCE: usize = 50;
 
-/// The first streams of a client.
+/// Returns the first stream ids of a client.
 fn odd_streams(count: usize) -> Vec<u32> {
     (1..).step_by(2).take(count).collect()
 }
 
-/// A long poll waits without what was sent to ask for it.
+/// A waiting long poll does not hold its request.
 #[test]
 fn long_polls_wait_without_their_heads() {
     const STREAMS: usize = 250;
@@ -253,7 +259,7 @@ fn long_polls_wait_without_their_heads() {
     });
 }
 
-/// So does a publisher between its lines.
+/// Neither does a publisher between two lines.
 #[test]
 fn publishers_of_lines_wait_without_their_heads() {
     const CONNECTIONS: usize = 4;
@@ -313,7 +319,7 @@ fn a_get_with_a_body_is_refused() {
     server.has_refused("bad_parameter", 15);
 }
 
-/// What a client may send ahead over HTTP/2 (RFC 9113 §6.5.2).
+/// The bytes that a client may send early over HTTP/2 (RFC 9113 §6.5.2).
 #[test]
 fn windows_and_heads_over_http_2_have_small_bounds() {
     let server = ticking(&[]);

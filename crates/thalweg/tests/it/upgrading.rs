@@ -1,5 +1,5 @@
-//! A release beside the one before: nodes of both share a stream, and clients of one read from a server of the
-//! other. `THALWEG_OLD` names the older binary; without it these tests are skipped.
+//! Two releases beside each other: nodes of both share a stream, and clients of one read from a server of the
+//! other. `THALWEG_OLD` names the older binary. Without it these tests are skipped.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use crate::{
 
 const NAMES: [&str; 5] = ["websocket", "sse", "http-streaming", "forever-frame", "long-polling"];
 
-/// Which of both releases a program is of.
+/// The release of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Release {
     Old,
@@ -26,7 +26,6 @@ enum Release {
 
 const BOTH: [(Release, Release); 2] = [(Release::Old, Release::New), (Release::New, Release::Old)];
 
-/// The binaries.
 struct Releases {
     old: OsString,
 }
@@ -105,7 +104,7 @@ fn tail_of_either_reads_from_either_server() {
     }
 }
 
-/// Each server has the SDK of its release: it is taken from one and reads from the other.
+/// Each server delivers the SDK of its release. The SDK is loaded from one server and reads from the other.
 #[test]
 fn the_sdk_of_either_reads_from_either_server() {
     const READ: &str = r#"

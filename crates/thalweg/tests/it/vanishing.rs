@@ -1,4 +1,4 @@
-//! Peers that are gone without a word: their machine lost its power or its network, and no packet says so.
+//! Peers that disappear: their machine or network fails, and no packet reports it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
@@ -7,8 +7,8 @@ use thalweg_testing::skipped;
 
 use crate::harness::{Http2, Line, Raw, Server, Subscriber, Transport};
 
-/// A network of its own, in which a server has two addresses: one whose packets can be dropped, and one
-/// at which it is asked how it does. Dropped, it is taken down.
+/// A separate network, in which a server has two addresses: the packets to one can be dropped, and the other
+/// one serves metrics. Dropping the value removes the network.
 pub(crate) struct Network {
     name: String,
     cut: Ipv4Addr,
@@ -16,7 +16,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// `None` on a machine where the test may not make one.
+    /// Returns `None` on a machine where the test may not create one.
     pub(crate) fn new(number: u8) -> Option<Self> {
         let id = std::process::id();
         let name = format!("thalweg-{id}-{number}");
@@ -53,14 +53,24 @@ impl Network {
     pub(crate) fn serve(&self, arguments: &[&str]) -> Server {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, env!("CARGO_BIN_EXE_thalweg"), "serve"]);
-        let all =
-            [&["--listen", "0.0.0.0:0", "--open", "--inspect-token", "t"], arguments].concat();
+        let all = [
+            &[
+                "--listen",
+                "0.0.0.0:0",
+                "--token",
+                "everybody,subscribe=**,publish=**",
+                "--token",
+                "inspector=t,inspect=**",
+            ],
+            arguments,
+        ]
+        .concat();
         let mut server = Server::start_by(&mut command, &all, Stdio::piped());
         server.address = SocketAddr::from((self.whole, server.address.port()));
         server
     }
 
-    /// The address whose packets can be dropped.
+    /// Returns the address whose packets can be dropped.
     pub(crate) fn cut(&self) -> Ipv4Addr {
         self.cut
     }
@@ -84,11 +94,12 @@ fn ip(arguments: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Without a bound the kernel tries for 15 minutes.
+/// Without a bound the kernel retries for 15 minutes.
 #[test]
 fn subscribers_that_vanish_are_gone_after_a_heartbeat_and_the_timeout() {
     let Some(network) = Network::new(0) else { return };
-    let timeouts = ["--heartbeat", "1s", "--peer-timeout", "2s", "--stall", "1h"];
+    let timeouts =
+        ["--heartbeat", "1s", "--set", "limits.peer-timeout=2s", "--write-timeout", "1h"];
     let server = network.serve(&timeouts);
     let cut = SocketAddr::from((network.cut, server.address.port()));
     let mut streams = Vec::new();
@@ -111,15 +122,23 @@ fn subscribers_that_vanish_are_gone_after_a_heartbeat_and_the_timeout() {
     server.await_metric("thalweg_peers_vanished_total", |vanished| vanished == count);
 }
 
-/// The server sends nothing to clients that wait, or send: the kernel probes them.
+/// The server sends no data to clients that wait or send, so the kernel probes them.
 #[test]
 fn others_that_vanish_are_gone_after_the_timeout() {
     let Some(network) = Network::new(1) else { return };
-    let timeouts =
-        ["--heartbeat", "1h", "--peer-timeout", "2s", "--stall", "1h", "--keep-alive", "1h"];
+    let timeouts = [
+        "--heartbeat",
+        "1h",
+        "--set",
+        "limits.peer-timeout=2s",
+        "--write-timeout",
+        "1h",
+        "--set",
+        "limits.keep-alive-timeout=1h",
+    ];
     let server = network.serve(&timeouts);
     let cut = SocketAddr::from((network.cut, server.address.port()));
-    // A long poll, a publisher of lines that says nothing now, and a connection without a request.
+    // A long poll, an idle publisher of lines, and a connection without a request.
     let mut poll = Raw::connect(cut);
     poll.ask("GET", "/v1/topics/t?wait=5m", &[], "");
     let mut publisher = Raw::connect(cut);

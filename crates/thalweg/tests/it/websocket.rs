@@ -1,9 +1,8 @@
-//! WebSocket: commands, control frames, fragments, and how a breach of the
-//! protocol ends (RFC 6455).
+//! WebSocket: commands, control frames, fragments, and the close after a protocol error (RFC 6455).
 
 use serde_json::{Value, json};
 
-use crate::harness::{Frame, Heard, Server, Subscriber, Transport, offset, opcode};
+use crate::harness::{Frame, Received, Server, Subscriber, Transport, offset, opcode};
 
 fn connect(server: &Server) -> Subscriber {
     let mut subscriber = server.subscribe(Transport::WebSocket, "/t");
@@ -42,13 +41,15 @@ fn a_command_publishes_and_is_answered_with_its_id() {
 }
 
 #[test]
-fn who_publishes_hears_its_own_events_too() {
+fn a_publisher_receives_its_own_events() {
     let server = Server::start(&[]);
     let mut socket = connect(&server);
     socket.send(&Frame::new(opcode::TEXT, r#"{"command":"publish","topic":"t","event":1}"#));
-    let mut heard = [socket.next(), socket.next()];
-    heard.sort_by_key(|heard| matches!(heard, Heard::Answer(_)));
-    let [Heard::Envelope(envelope), Heard::Answer(_)] = &heard else { panic!("{heard:?}") };
+    let mut received = [socket.next(), socket.next()];
+    received.sort_by_key(|received| matches!(received, Received::Answer(_)));
+    let [Received::Envelope(envelope), Received::Answer(_)] = &received else {
+        panic!("{received:?}")
+    };
     assert_eq!(envelope.events, [json!(1)]);
 }
 
@@ -95,11 +96,11 @@ fn a_ping_is_answered_with_its_payload() {
     let longest = [b'x'; 125];
     for payload in [&b""[..], b"hi", &[0, 255, 254], &longest] {
         socket.send(&Frame::new(opcode::PING, payload));
-        assert_eq!(socket.next(), Heard::Pong(payload.to_vec()));
+        assert_eq!(socket.next(), Received::Pong(payload.to_vec()));
     }
     socket.send(&Frame::new(opcode::PONG, "unasked"));
     socket.send(&Frame::new(opcode::PING, "still there"));
-    assert_eq!(socket.next(), Heard::Pong(b"still there".to_vec()));
+    assert_eq!(socket.next(), Received::Pong(b"still there".to_vec()));
 }
 
 #[test]
@@ -107,15 +108,15 @@ fn a_command_may_come_in_fragments_with_a_ping_between_them() {
     let server = Server::start(&[]);
     let mut socket = connect(&server);
     let command = r#"{"command":"publish","id":"ü","topic":"cars","event":"größe"}"#.as_bytes();
-    // Through the middle of a character too.
+    // The cut may be inside of a character.
     for cut in [0, 1, 29, command.len() - 3, command.len()] {
         let (start, end) = command.split_at(cut);
         socket.send(&Frame::new(opcode::TEXT, start).not_final());
         socket.send(&Frame::new(opcode::PING, "between"));
-        assert_eq!(socket.next(), Heard::Pong(b"between".to_vec()));
+        assert_eq!(socket.next(), Received::Pong(b"between".to_vec()));
         socket.send(&Frame::new(opcode::CONTINUATION, "").not_final());
         socket.send(&Frame::new(opcode::CONTINUATION, end));
-        let Heard::Answer(answer) = socket.next() else { panic!("cut at {cut}: no answer") };
+        let Received::Answer(answer) = socket.next() else { panic!("cut at {cut}: no answer") };
         assert_eq!(answer["answer"]["id"], json!("ü"));
     }
 }
@@ -129,10 +130,10 @@ fn frames_may_arrive_byte_by_byte_or_many_at_once() {
     for byte in &frame {
         socket.socket.send([*byte]);
     }
-    assert!(matches!(socket.next(), Heard::Answer(_)));
+    assert!(matches!(socket.next(), Received::Answer(_)));
     socket.socket.send(frame.repeat(200));
     for first in 2..202 {
-        let Heard::Answer(answer) = socket.next() else { panic!("no answer") };
+        let Received::Answer(answer) = socket.next() else { panic!("no answer") };
         assert_eq!(answer["answer"]["first"], json!(first));
     }
 }
@@ -158,15 +159,15 @@ fn check_close(frames: &[Vec<u8>], code: u16, reason: &str) {
     }
     loop {
         match socket.next() {
-            Heard::Pong(_) | Heard::Answer(_) => {}
-            heard => {
-                assert_eq!(heard, Heard::Close(code, reason.to_owned(), None));
+            Received::Pong(_) | Received::Answer(_) => {}
+            received => {
+                assert_eq!(received, Received::Close(code, reason.to_owned(), None));
                 break;
             }
         }
     }
     socket.send(&Frame::new(opcode::CLOSE, &code.to_be_bytes()));
-    assert_eq!(socket.next(), Heard::End);
+    assert_eq!(socket.next(), Received::End);
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn a_message_may_not_be_too_big_whole_or_in_fragments() {
         frames.push(Frame::new(opcode::CONTINUATION, piece).not_final().bytes());
     }
     check_close(&frames, 1009, "too big");
-    // Said, not sent: the length alone is enough.
+    // The length in the header is enough, without the data.
     let huge = [&[0x81, 0xff][..], &(1u64 << 62).to_be_bytes(), &[0; 4]].concat();
     check_close(&[huge], 1009, "too big");
 }
@@ -229,9 +230,9 @@ fn a_clients_close_is_answered_and_ends_the_connection() {
     for payload in [&b""[..], &1000u16.to_be_bytes(), b"\x0f\xa0bye", b"\x03\xe9"] {
         let mut socket = connect(&server);
         socket.send(&Frame::new(opcode::CLOSE, payload));
-        let heard = socket.next();
-        assert!(matches!(heard, Heard::Close(1000, _, None)), "{payload:?}: {heard:?}");
-        assert_eq!(socket.next(), Heard::End);
+        let received = socket.next();
+        assert!(matches!(received, Received::Close(1000, _, None)), "{payload:?}: {received:?}");
+        assert_eq!(socket.next(), Received::End);
     }
 }
 
@@ -284,11 +285,11 @@ fn frames_sent_with_the_handshake_are_not_lost() {
 #[test]
 fn an_answer_overtakes_the_data_that_is_due() {
     const EVENTS: u64 = 6_000;
-    let server = Server::start(&["--history-bytes", "64MiB"]);
+    let server = Server::start(&["--topic", "**,history-bytes=64MiB"]);
     let mut socket = connect(&server);
     let line = format!("\"{}\"\n", "x".repeat(1000));
     let mut publisher = server.connect();
-    // Not read meanwhile: most of it is still due when the command comes.
+    // The client does not read meanwhile: most events are still unsent when the command arrives.
     for _ in 0..EVENTS / 100 {
         let body = line.repeat(100);
         let headers = [("Content-Type", "application/x-ndjson")];
@@ -297,14 +298,14 @@ fn an_answer_overtakes_the_data_that_is_due() {
         publisher.response().published();
     }
     socket.send(&Frame::new(opcode::TEXT, r#"{"command":"publish","topic":"other","event":1}"#));
-    // Not before the command has been taken can the data be read away.
+    // The client may read the data only after the server has taken the command.
     let mut other = server.subscribe(Transport::Sse, "/other?cursor=earliest");
     other.numbers(1);
     let mut before_answer = 0;
     loop {
         match socket.next() {
-            Heard::Envelope(envelope) => before_answer = offset(&envelope.position),
-            Heard::Answer(_) => break,
+            Received::Envelope(envelope) => before_answer = offset(&envelope.position),
+            Received::Answer(_) => break,
             other => panic!("{other:?}"),
         }
     }

@@ -1,4 +1,5 @@
-//! Queries over topics without declared columns go on when other values come, and lose nothing.
+//! Queries over topics without declared columns continue when values of other types arrive, without losing
+//! rows.
 
 use serde_json::{Value, json};
 

@@ -1,45 +1,43 @@
-//! `window=`: a WebSocket subscription is sent so much more than it has acked.
+//! `window=`: a WebSocket subscription receives at most this much ahead of its acks.
 
 use serde_json::json;
 
-use crate::harness::{Heard, Server, Subscriber, Transport, offset};
+use crate::harness::{Received, Server, Subscriber, Transport, offset};
 
 /// Events of 1 KiB each; a frame has a little more.
 const EVENT_BYTES: usize = 1024;
 
-/// A numbered event of that size.
+/// Returns a numbered event of that size.
 fn event(number: u64) -> String {
     let text = "x".repeat(EVENT_BYTES - 30);
     format!("{{\"n\":{number},\"text\":\"{text}\"}}\n")
 }
 
-/// Publishes numbered events, each a batch of its own.
+/// Publishes numbered events, each in its own batch.
 fn publish(server: &Server, topic: &str, numbers: std::ops::Range<u64>) {
     for number in numbers {
         server.post(topic, "application/json", event(number)).published();
     }
 }
 
-/// Hears what may come: everything up to the answer to an echo. The envelopes'
-/// bytes, and the last position.
+/// Receives everything up to the reply to an echo. Returns the bytes of the envelopes, and the last position.
 fn everything_due(socket: &mut Subscriber, seen: &mut u64) -> (Vec<usize>, Option<String>) {
     let mut frames = Vec::new();
     let mut position = None;
-    // Answers overtake data: what comes up to the second one is all that is due
-    // once the server finds nothing more to send.
+    // Replies overtake data. Everything up to the second reply is all that the server can send now.
     loop {
         let mut count = 0;
         socket.say(r#"{"command":"echo","data":1}"#);
         loop {
             match socket.next() {
-                Heard::Envelope(envelope) => {
+                Received::Envelope(envelope) => {
                     assert_eq!(envelope.first, *seen + 1);
                     *seen = offset(&envelope.position);
                     frames.push(frame_bytes(envelope.text.len()));
                     position = Some(envelope.position);
                     count += 1;
                 }
-                Heard::Answer(_) => break,
+                Received::Answer(_) => break,
                 other => panic!("{other:?}"),
             }
         }
@@ -98,7 +96,7 @@ fn an_ack_of_a_part_opens_that_part() {
     let mut unacked = everything_due(&mut socket, &mut seen).0;
     let mut acked = 0;
     for _ in 0..5 {
-        // Acks the older half of what is under way, if they are whole frames.
+        // Acks the older half of the bytes in flight, if they are whole frames.
         let count = unacked.len() / 2;
         acked += count as u64;
         unacked.drain(..count);
@@ -112,7 +110,7 @@ fn an_ack_of_a_part_opens_that_part() {
 }
 
 #[test]
-fn what_is_acked_twice_early_or_elsewhere_opens_nothing() {
+fn invalid_acks_do_not_open_the_window() {
     const WINDOW: usize = 4 << 10;
     let server = Server::start(&[]);
     let mut socket = server.subscribe(Transport::WebSocket, "/t?window=4KiB");
@@ -135,7 +133,7 @@ fn what_is_acked_twice_early_or_elsewhere_opens_nothing() {
 #[test]
 fn a_frame_larger_than_the_window_comes_alone() {
     let server = Server::start(&[]);
-    // The smallest there is; an event has a little more.
+    // This is the smallest window. An event is a little larger.
     let mut socket = server.subscribe(Transport::WebSocket, "/t?window=1KiB");
     socket.confirmed();
     for number in 0..10 {
@@ -151,7 +149,7 @@ fn a_frame_larger_than_the_window_comes_alone() {
 }
 
 #[test]
-fn a_window_that_is_none_or_too_small_is_refused_and_so_is_one_on_other_transports() {
+fn an_invalid_window_is_refused_and_so_is_one_on_other_transports() {
     let server = Server::start(&[]);
     for bad in ["0", "1023", "-1", "x", "", "1PB"] {
         let headers = Transport::WebSocket.headers();
@@ -170,8 +168,8 @@ fn a_window_that_is_none_or_too_small_is_refused_and_so_is_one_on_other_transpor
     }
 }
 
-/// A windowed subscriber that acks only when most of what it would have got next
-/// is gone. How many events it had heard.
+/// Returns a subscriber with a window that acks only after most of its next events have left the history, and
+/// the number of events that it had received.
 fn acked_late(server: &Server, policy: &str) -> (Subscriber, u64) {
     let target = format!("/{policy}?policy={policy}&window=8KiB");
     let mut socket = server.subscribe(Transport::WebSocket, &target);
@@ -185,10 +183,10 @@ fn acked_late(server: &Server, policy: &str) -> (Subscriber, u64) {
     (socket, seen)
 }
 
-const LITTLE: &[&str] = &["--history-bytes", "64KiB"];
+const LITTLE: &[&str] = &["--topic", "**,history-bytes=64KiB"];
 
 #[test]
-fn who_acks_late_is_told_of_the_gap_with_its_size() {
+fn a_late_ack_is_followed_by_a_gap_with_its_size() {
     let server = Server::start(LITTLE);
     for policy in ["skip", "latest"] {
         let (mut socket, seen) = acked_late(&server, policy);
@@ -210,7 +208,7 @@ fn a_topic_ends_for_a_client_that_acks_late_if_that_is_the_policy() {
     let server = Server::start(LITTLE);
     let (mut socket, _) = acked_late(&server, "close");
     match socket.next() {
-        Heard::TopicEnd(_, _, code) => assert_eq!(code, "slow"),
+        Received::TopicEnd(_, _, code) => assert_eq!(code, "slow"),
         other => panic!("{other:?}"),
     }
 }
@@ -229,7 +227,7 @@ fn each_subscription_has_its_own_window() {
     let (frames, _) = everything_due(&mut socket, &mut seen);
     assert!(frames.iter().sum::<usize>() <= 4 << 10);
     assert!(seen < 50);
-    // The other topic of the connection is not held up.
+    // The other topic of the connection is not blocked.
     for number in 0..50 {
         server.publish("none", number..number + 1);
         let envelope = socket.envelope();

@@ -1,4 +1,4 @@
-//! A log's rows as columns: what is made of them, when, and how much of it is kept.
+//! The rows of a log as columns.
 
 use std::sync::Arc;
 
@@ -7,66 +7,43 @@ use thalweg_wire::{Format, Offset};
 
 use super::{
     super::{
-        Batch, ColumnCounts, Cursor, Encoding, batch_columns::ColumnFrame,
+        Batch, ColumnCounts, ColumnRows, Cursor, Encoding, Feed, batch_columns::ColumnFrame,
         column_frames::ColumnFrames, log_columns::LogColumns,
     },
     Log,
 };
 
-/// Frames of columns are made for about 1/16 of the hot tail's size (64 KiB), of events or of frames, at a
-/// time, or one: small ones together, so that one send takes them. A frame that is made for one subscriber alone has as many
-/// events. It is encoded again for the rest of it whenever a socket takes only some, so a whole
-/// batch would cost a slow reader's shard many times what the batch costs.
+/// The part of the hot tail's size (64 KiB) for which frames of columns are made at a time, counted in events or
+/// frames. Small frames are made together, so that one send takes them. A frame for one subscriber alone has as
+/// many events: it is encoded again for its rest whenever a socket takes only a part, so a whole batch would cost
+/// a slow reader's shard many times the batch's cost.
 const COLUMN_PART_DIVISOR: usize = 16;
 
-impl Log {
-    /// The schema of a batch for a reader whose stream has `stream`.
-    pub(in crate::stream) fn columns_of<'a>(
-        &'a self,
-        batch: &'a Batch,
-        stream: Option<&Arc<Columns>>,
-    ) -> &'a Arc<Columns> {
-        self.columns.of(batch, stream)
-    }
-
-    /// As [`super::Feed::columns`].
-    pub(in crate::stream) fn columns_known(&self) -> Option<Arc<Columns>> {
-        self.columns.newest().cloned().or_else(|| self.infer_columns())
-    }
-
-    /// As [`super::Feed::columns_told`].
-    pub(in crate::stream) fn columns_told(&self, now_us: u64) -> Option<Arc<Columns>> {
-        self.columns.told(now_us, || self.infer_columns())
-    }
-
-    fn infer_columns(&self) -> Option<Arc<Columns>> {
-        Columns::infer_from(self.history.past(0).map(|batch| batch.joined())).map(Arc::new)
-    }
-
-    /// As [`super::Feed::columns_at`].
-    pub(in crate::stream) fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>> {
-        // At the head the newest batch says which schema the next one probably has.
+impl ColumnRows for Log {
+    fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>> {
+        // At the head, the next batch probably has the newest batch's schema.
         let at_cursor = self.batch_at(cursor.next).filter(|_| cursor.next < self.next);
         match at_cursor.or(self.history.newest()) {
-            Some(batch) => Some(self.columns.of(batch, None)),
+            Some(batch) => Some(self.columns.schema_of(batch, None)),
             None => self.columns.newest(),
         }
     }
 
-    /// As [`super::Feed::columns_change_at`].
-    pub(in crate::stream) fn columns_change_at(&self, cursor: &Cursor) -> bool {
+    fn columns_change_at(&self, cursor: &Cursor) -> bool {
         let before = cursor.next.checked_sub(1).and_then(|before| self.batch_at(before));
         let after = self.batch_at(cursor.next);
         LogColumns::changes_at(before.map(|it| &**it), after.map(|it| &**it), cursor.next)
     }
 
-    /// Finished frames of columns.
-    pub(in crate::stream) fn column_frames(&self) -> &ColumnFrames {
-        &self.columns.frames
+    fn columns(&self) -> Option<Arc<Columns>> {
+        self.columns.newest().cloned().or_else(|| self.infer_columns())
     }
 
-    /// As [`super::Feed::make_column_frames`].
-    pub(in crate::stream) fn make_column_frames(
+    fn columns_told(&self, now_us: u64) -> Option<Arc<Columns>> {
+        self.columns.told(now_us, || self.infer_columns())
+    }
+
+    fn make_column_frames(
         &mut self,
         cursor: &Cursor,
         stream: Option<&Arc<Columns>>,
@@ -78,7 +55,7 @@ impl Log {
         while let Some(batch) = self.batch_at(next).map(Arc::clone) {
             counts += self.columns.make_frame(&batch, stream, bytes_max, now_us);
             next = batch.end();
-            // Of a few bytes of JSON there may be many of columns.
+            // A few bytes of JSON may make many bytes of columns.
             let frame = self.columns.frames.get(next).map_or(0, ColumnFrame::memory_bytes);
             let bytes = batch.event_bytes(batch.first()).max(frame);
             if bytes >= left || Encoding::new(Format::ARROW, stream).differs_from(batch.columns()) {
@@ -86,7 +63,7 @@ impl Log {
             }
             left -= bytes;
         }
-        // Those made now go out next. What is partly sent would have to be made again.
+        // New frames go out next. Partly sent frames would have to be made again.
         let is_new = |end: Offset| end > cursor.next && end <= next;
         let is_pinned = |end: Offset| self.pins.find(end - 1).is_some();
         let share = self.columns.frames.share().min(bytes_max);
@@ -94,10 +71,29 @@ impl Log {
         self.columns.frames.shrink_to(bytes_max, is_new);
         counts
     }
+}
 
-    /// How much memory frames of columns may take, in bytes: as much again as the events, and at least a hot
-    /// tail's. Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
-    /// kept at all.
+impl Log {
+    /// Returns the schema of a batch for a reader whose stream has `stream`.
+    pub(in crate::stream) fn columns_of<'a>(
+        &'a self,
+        batch: &'a Batch,
+        stream: Option<&Arc<Columns>>,
+    ) -> &'a Arc<Columns> {
+        self.columns.schema_of(batch, stream)
+    }
+
+    fn infer_columns(&self) -> Option<Arc<Columns>> {
+        Columns::infer_from(self.history.past(0).map(|batch| batch.joined())).map(Arc::new)
+    }
+
+    pub(in crate::stream) fn column_frames(&self) -> &ColumnFrames {
+        &self.columns.frames
+    }
+
+    /// The memory that frames of columns may take, in bytes: as much as the events, and at least a hot tail's.
+    /// Frames are mostly smaller than their events, so nearly all of a history's are kept. A larger frame is not
+    /// kept.
     fn column_frames_bytes_max(&self) -> usize {
         self.history.bytes_max().max(self.tail_bytes)
     }
@@ -111,8 +107,8 @@ impl Log {
         }
     }
 
-    /// The size, in bytes, of events in a frame of columns that is made for one subscriber alone, and
-    /// of those for which frames are made at a time.
+    /// The bytes of events in a frame of columns for one subscriber alone, and of those for which frames are made
+    /// at a time.
     pub(in crate::stream) fn part_bytes(&self) -> usize {
         self.tail_bytes / COLUMN_PART_DIVISOR
     }

@@ -1,20 +1,22 @@
+use thalweg_wire::StartAt;
+
 use super::{
-    super::{Feed, FeedKind, Frames, Next, Payloads},
+    super::{Frames as _, Next, Payloads, Start},
     *,
 };
 
 const FORMAT: Format = Format::NDJSON;
 
-fn feed(offsets: Offsets) -> Feed {
+fn feed(offsets: Offsets) -> Log {
     let bounds = HistoryBounds { events_max: 9, bytes_max: 1 << 20, age_us_max: u64::MAX };
     let epoch = Epoch::new(1).unwrap();
-    let mut feed = Feed::new(FeedKind::Log, "cars".parse().unwrap(), epoch, 1, offsets, bounds);
+    let mut feed = Log::new("cars".parse().unwrap(), epoch, 1, offsets, bounds);
     feed.open_tail(FORMAT);
     feed
 }
 
-/// One event at `first`, after everything up to `start`.
-fn push(feed: &mut Feed, start: Offset, first: Offset) {
+/// Pushes one event at `first` that follows the events before `start`.
+fn push(feed: &mut Log, start: Offset, first: Offset) {
     let mut payloads = Payloads::default();
     let write = |out: &mut Vec<u8>| {
         out.push(b'1');
@@ -24,8 +26,8 @@ fn push(feed: &mut Feed, start: Offset, first: Offset) {
     feed.push(Arc::new(Batch::seal(start, first, payloads, 1)), 1);
 }
 
-fn hot<'a>(feed: &'a Feed, cursor: &Cursor) -> (&'a str, Cursor) {
-    match Frames::of(feed, FORMAT.into()).next(cursor, false, &mut Vec::new()) {
+fn hot<'a>(feed: &'a Log, cursor: &Cursor) -> (&'a str, Cursor) {
+    match feed.frames(FORMAT.into()).next(cursor, false, &mut Vec::new()) {
         Next::Hot(bytes, after) => (str::from_utf8(bytes).unwrap(), after),
         other => panic!("no hot frame: {other:?}"),
     }
@@ -38,7 +40,7 @@ fn what_was_lost_at_the_end_is_known_to_be_lost() {
     let (_, after) = hot(&feed, &Cursor::before(1));
     feed.skip_to(5);
     for cursor in [after, Cursor::before(2)] {
-        let next = Frames::of(&feed, FORMAT.into()).next(&cursor, false, &mut Vec::new());
+        let next = feed.frames(FORMAT.into()).next(&cursor, false, &mut Vec::new());
         let Next::Lost(lost) = next else { panic!("{cursor:?} has lost nothing") };
         assert_eq!((lost.expected, lost.middle, lost.newest), (2, 5, 5));
         assert_eq!(lost.missed(lost.newest), Some(3));
@@ -58,27 +60,27 @@ fn who_keeps_up_reads_hot_over_offsets_that_were_never_given() {
     push(&mut feed, 1025, 1280);
     hot(&feed, &after);
     feed.skip_to(2000);
-    let next = Frames::of(&feed, FORMAT.into()).next(&after, false, &mut Vec::new());
+    let next = feed.frames(FORMAT.into()).next(&after, false, &mut Vec::new());
     assert!(matches!(next, Next::Cold { .. }), "{next:?}");
-    let next = |feed: &Feed| match Frames::of(feed, FORMAT.into()).next(
+    let next = |feed: &Log| match feed.frames(FORMAT.into()).next(
         &Cursor::before(1281),
         false,
         &mut Vec::new(),
     ) {
-        Next::Away(from) => Ok(from),
+        Next::Backfill(from) => Ok(from),
         Next::Lost(lost) => Err(lost.missed(lost.newest)),
         other => panic!("{other:?}"),
     };
-    assert_eq!(next(&feed), Ok(1281), "it can be read back");
+    assert_eq!(next(&feed), Ok(1281), "a backfill can read it");
     let (messages, is_last_before) = (Vec::new(), Some(2000));
-    feed.recall(Page { from: 1536, messages, is_last_before, stored_from: 1536 }, 2);
+    feed.backfill(Page { from: 1536, messages, is_last_before, stored_from: 1536 }, 2);
     assert_eq!(next(&feed), Err(None), "it is not stored any more");
 }
 
 #[test]
 fn the_newest_events_are_counted_over_offsets_that_were_never_given() {
     let mut feed = feed(Offsets::Stored);
-    let from = |feed: &Feed, count| match feed.start(StartAt::Newest(count)) {
+    let from = |feed: &Log, count| match feed.start(StartAt::Newest(count)) {
         Start::At(cursor) => cursor.next(),
         other => panic!("{other:?}"),
     };

@@ -1,55 +1,78 @@
+use std::collections::BTreeSet;
+
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
 
 #[derive(Debug, Clone)]
-enum Step {
+enum OutboxStep {
     /// A publish of events of these lengths, with a key or without.
     Publish {
         lengths: Vec<usize>,
-        keyed: bool,
+        mark: Option<bool>,
     },
     Take,
-    /// The message under way is stored after so many others, or not.
-    Settle(Outcome<u64>),
+    /// The outcome of one of the messages in flight. A stored one comes after so many others.
+    Settle(usize, Outcome<u64>),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+impl Mark for bool {
+    fn may_overlap(&self) -> bool {
+        *self
+    }
+}
+
+impl Mark for &str {
+    fn may_overlap(&self) -> bool {
+        false
+    }
+}
+
+fn step() -> impl Strategy<Value = OutboxStep> {
     prop_oneof![
-        3 => (vec(1..20_usize, 1..12), prop::bool::weighted(0.2)).prop_map(|(mut lengths, keyed)| {
-            lengths.truncate(if keyed { 1 } else { 12 });
-            Step::Publish { lengths, keyed }
-        }),
-        4 => Just(Step::Take),
-        3 => prop_oneof![
+        3 => (vec(1..20_usize, 1..12), prop::option::weighted(0.5, prop::bool::weighted(0.8)))
+            .prop_map(|(mut lengths, mark)| {
+                lengths.truncate(if mark.is_some() { 1 } else { 12 });
+                OutboxStep::Publish { lengths, mark }
+            }),
+        4 => Just(OutboxStep::Take),
+        3 => (0..IN_FLIGHT_MAX, prop_oneof![
             4 => (1..5_u64).prop_map(Outcome::Stored),
             1 => Just(Outcome::NotStored),
             1 => Just(Outcome::Unknown),
-        ]
-        .prop_map(Step::Settle),
+        ])
+        .prop_map(|(which, outcome)| OutboxStep::Settle(which, outcome)),
     ]
 }
 
-const BOUNDS: MessageBounds = MessageBounds { events_max: 8, bytes_max: 60, batch_bytes_max: 60 };
+const IN_FLIGHT_MAX: usize = 3;
+
+const BOUNDS: MessageBounds = MessageBounds {
+    events_max: 8,
+    bytes_max: 60,
+    batch_bytes_max: 60,
+    in_flight_max: IN_FLIGHT_MAX,
+};
 
 type Events = Vec<Vec<u8>>;
 
-/// What a store that gives numbers has, and what publishers know of it.
+/// A store that assigns offsets, and the knowledge of publishers.
 #[derive(Default)]
 struct World {
     sequence: u64,
     /// Each stored event and its offset.
     stored: Vec<(u64, Vec<u8>)>,
-    /// The events of each publish, and what became of each message with some of them.
+    /// The events of each publish, and the outcome of each message with some of them.
     publishes: Vec<(Events, Vec<Outcome<u64>>)>,
-    answered: usize,
-    under_way: Option<Vec<Vec<u8>>>,
+    answered: BTreeSet<usize>,
+    taken: u64,
+    /// The number, whether it may overlap, and the events.
+    in_flight: Vec<(u64, bool, Events)>,
 }
 
 impl World {
     fn answer(&mut self, answered: &Answered<usize>) {
-        assert_eq!(answered.answer, self.answered, "answers come in order");
-        self.answered += 1;
+        assert!(self.answered.insert(answered.answer), "answered twice");
         let (events, outcomes) = &self.publishes[answered.answer];
         assert_eq!(answered.count, events.len());
         let is_stored = |outcome: &Outcome<u64>| matches!(outcome, Outcome::Stored(_));
@@ -73,8 +96,11 @@ impl World {
         }
     }
 
-    fn settle(&mut self, outbox: &mut Outbox<(), usize>, outcome: Outcome<u64>) {
-        let Some(events) = self.under_way.take() else { return };
+    fn settle(&mut self, outbox: &mut Outbox<bool, usize>, which: usize, outcome: Outcome<u64>) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        let (number, _, events) = self.in_flight.remove(which % self.in_flight.len());
         for (of, outcomes) in &mut self.publishes {
             if of.iter().any(|event| events.contains(event)) {
                 outcomes.push(outcome);
@@ -89,8 +115,9 @@ impl World {
             }
             other => other,
         };
-        let answered: Vec<_> = outbox.settle(outcome).collect();
+        let answered: Vec<_> = outbox.settle(number, outcome).expect("it is in flight").collect();
         answered.iter().for_each(|answered| self.answer(answered));
+        assert!(outbox.settle(number, Outcome::Unknown).is_none(), "it is not any more");
     }
 }
 
@@ -102,10 +129,10 @@ proptest! {
         steps in vec(step(), 0..120)
     ) {
         let (mut outbox, mut world) = (Outbox::new(BOUNDS), World::default());
-        let calm = std::iter::repeat_n([Step::Take, Step::Settle(Outcome::Stored(1))], 400).flatten();
+        let calm = std::iter::repeat_n([OutboxStep::Take, OutboxStep::Settle(0, Outcome::Stored(1))], 400).flatten();
         for step in steps.into_iter().chain(calm) {
             match step {
-                Step::Publish { lengths, keyed } => {
+                OutboxStep::Publish { lengths, mark } => {
                     let number = world.publishes.len();
                     let event = |(nth, length): (usize, &usize)| {
                         format!("[{number},{nth},\"{}\"]", "x".repeat(*length)).into_bytes()
@@ -120,32 +147,69 @@ proptest! {
                         prop_assert!(pushed.is_ok());
                     }
                     world.publishes.push((events, Vec::new()));
-                    outbox.push(&mut payloads, keyed.then_some(()), number, 0);
+                    outbox.push(&mut payloads, mark, number, 0);
                     prop_assert!(payloads.is_empty());
                 }
-                Step::Take => {
-                    let Some(Message { payloads, mark, .. }) = outbox.take() else {
-                        prop_assert!(world.under_way.is_some() || outbox.is_empty());
+                OutboxStep::Take => {
+                    world.taken += 1;
+                    let Some(Message { payloads, mark, .. }) = outbox.take(world.taken) else {
+                        prop_assert!(!world.in_flight.is_empty() || outbox.is_empty());
                         continue;
                     };
-                    prop_assert!(world.under_way.is_none(), "two under way");
+                    let may_overlap = mark == Some(true);
+                    let others = &world.in_flight;
+                    prop_assert!(others.len() < IN_FLIGHT_MAX);
+                    prop_assert!(others.is_empty() || may_overlap, "it overtakes one before");
+                    prop_assert!(others.iter().all(|(_, may_overlap, _)| *may_overlap));
                     prop_assert!((1..=BOUNDS.events_max).contains(&payloads.count()));
                     prop_assert!(payloads.joined().len() <= BOUNDS.bytes_max);
                     prop_assert!(mark.is_none() || payloads.count() == 1);
-                    world.under_way = Some(payloads.iter().map(<[u8]>::to_vec).collect());
+                    let events = payloads.iter().map(<[u8]>::to_vec).collect();
+                    world.in_flight.push((world.taken, may_overlap, events));
                 }
-                Step::Settle(outcome) => world.settle(&mut outbox, outcome),
+                OutboxStep::Settle(which, outcome) => world.settle(&mut outbox, which, outcome),
             }
         }
         prop_assert!(outbox.is_empty());
-        prop_assert_eq!((outbox.bytes(), world.answered), (0, world.publishes.len()));
+        prop_assert_eq!((outbox.bytes(), world.answered.len()), (0, world.publishes.len()));
     }
+}
+
+fn settle<K: Mark>(
+    outbox: &mut Outbox<K, u8>,
+    number: u64,
+    outcome: Outcome<u64>,
+) -> Vec<Answered<u8>> {
+    outbox.settle(number, outcome).expect("it is in flight").collect()
+}
+
+#[test]
+fn keyed_messages_are_in_flight_together_and_nothing_overtakes_others() {
+    let mut outbox: Outbox<bool, u8> = Outbox::new(BOUNDS);
+    let marks = [Some(true), Some(true), None, Some(true), Some(false)];
+    for (answer, mark) in (0..).zip(marks) {
+        let mut payloads = Payloads::from_lines(b"1".to_vec()).unwrap();
+        outbox.push(&mut payloads, mark, answer, 0);
+    }
+    assert!(outbox.take(1).is_some() && outbox.take(2).is_some());
+    assert!(outbox.take(3).is_none(), "one without a key waits for all before it");
+    let answers = |answered: Vec<Answered<u8>>| -> Vec<u8> {
+        answered.into_iter().map(|it| it.answer).collect()
+    };
+    assert_eq!(answers(settle(&mut outbox, 2, Outcome::Stored(9))), [1], "the later one first");
+    assert!(outbox.take(3).is_none());
+    assert_eq!(answers(settle(&mut outbox, 1, Outcome::Unknown)), [0]);
+    assert!(outbox.take(3).is_some() && outbox.take(4).is_none());
+    assert_eq!(answers(settle(&mut outbox, 3, Outcome::Stored(10))), [2]);
+    assert!(outbox.take(4).is_some() && outbox.take(5).is_none());
+    assert_eq!(answers(settle(&mut outbox, 4, Outcome::Stored(11))), [3]);
+    assert!(outbox.take(5).is_some());
+    assert_eq!(outbox.abandon().map(|it| it.outcome).collect::<Vec<_>>(), [Outcome::Unknown]);
 }
 
 #[test]
 fn what_is_published_meanwhile_shares_a_message() {
-    let mut outbox: Outbox<(), u8> =
-        Outbox::new(MessageBounds { events_max: 8, bytes_max: 60, batch_bytes_max: 60 });
+    let mut outbox: Outbox<bool, u8> = Outbox::new(BOUNDS);
     for answer in 0..4 {
         let mut payloads = Payloads::default();
         let write = |out: &mut Vec<u8>| {
@@ -155,13 +219,13 @@ fn what_is_published_meanwhile_shares_a_message() {
         payloads.push(write).unwrap();
         outbox.push(&mut payloads, None, answer, 0);
         if answer == 0 {
-            assert_eq!(outbox.take().map(|message| message.payloads.count()), Some(1));
+            assert_eq!(outbox.take(1).map(|message| message.payloads.count()), Some(1));
         }
     }
-    assert!(outbox.take().is_none(), "one is under way");
-    assert_eq!(outbox.settle(Outcome::Stored(8)).count(), 1);
-    assert_eq!(outbox.take().map(|message| message.payloads.count()), Some(3));
-    let settled = outbox.settle(Outcome::Stored(24));
+    assert!(outbox.take(2).is_none(), "one is in flight");
+    assert_eq!(settle(&mut outbox, 1, Outcome::Stored(8)).len(), 1);
+    assert_eq!(outbox.take(2).map(|message| message.payloads.count()), Some(3));
+    let settled = settle(&mut outbox, 2, Outcome::Stored(24)).into_iter();
     let answers: Vec<_> = settled.map(|it| (it.answer, it.outcome)).collect();
     let at = |offset| Outcome::Stored(Appended { first: offset, end: offset + 1 });
     assert_eq!(answers, [(1, at(24)), (2, at(25)), (3, at(26))]);
@@ -169,8 +233,7 @@ fn what_is_published_meanwhile_shares_a_message() {
 
 #[test]
 fn a_message_without_events_has_its_turn_and_its_answer() {
-    let bounds = MessageBounds { events_max: 8, bytes_max: 60, batch_bytes_max: 60 };
-    let mut outbox: Outbox<&str, u8> = Outbox::new(bounds);
+    let mut outbox: Outbox<&str, u8> = Outbox::new(BOUNDS);
     let mut payloads = Payloads::default();
     let write = |out: &mut Vec<u8>| {
         out.push(b'1');
@@ -179,21 +242,18 @@ fn a_message_without_events_has_its_turn_and_its_answer() {
     payloads.push(write).unwrap();
     outbox.push(&mut payloads, None, 0, 0);
     outbox.push(&mut payloads, Some("end"), 1, 0);
-    assert_eq!(outbox.take().and_then(|message| message.mark), None);
-    assert_eq!(outbox.settle(Outcome::Stored(8)).count(), 1);
-    assert_eq!(outbox.take().and_then(|message| message.mark), Some("end"));
-    assert!(outbox.take().is_none() && !outbox.is_empty(), "it is under way");
-    assert_eq!(
-        outbox.settle(Outcome::NotStored).next().map(|it| it.outcome),
-        Some(Outcome::NotStored)
-    );
+    assert_eq!(outbox.take(1).and_then(|message| message.mark), None);
+    assert_eq!(settle(&mut outbox, 1, Outcome::Stored(8)).len(), 1);
+    assert_eq!(outbox.take(2).and_then(|message| message.mark), Some("end"));
+    assert!(outbox.take(3).is_none() && !outbox.is_empty(), "it is in flight");
+    let answered = settle(&mut outbox, 2, Outcome::NotStored);
+    assert_eq!(answered.first().map(|it| it.outcome), Some(Outcome::NotStored));
     assert!(outbox.is_empty());
 }
 
 #[test]
 fn what_is_given_up_is_answered() {
-    let bounds = MessageBounds { events_max: 1, bytes_max: 60, batch_bytes_max: 60 };
-    let mut outbox: Outbox<(), u8> = Outbox::new(bounds);
+    let mut outbox: Outbox<bool, u8> = Outbox::new(MessageBounds { events_max: 1, ..BOUNDS });
     for answer in 0..3 {
         let mut payloads = Payloads::default();
         for _ in 0..2 {
@@ -205,11 +265,11 @@ fn what_is_given_up_is_answered() {
         }
         outbox.push(&mut payloads, None, answer, 0);
     }
-    outbox.take();
-    assert_eq!(outbox.settle(Outcome::Stored(8)).count(), 0);
-    outbox.take();
-    assert_eq!(outbox.settle(Outcome::Stored(9)).count(), 1);
-    outbox.take();
+    outbox.take(1);
+    assert_eq!(settle(&mut outbox, 1, Outcome::Stored(8)).len(), 0);
+    outbox.take(2);
+    assert_eq!(settle(&mut outbox, 2, Outcome::Stored(9)).len(), 1);
+    outbox.take(3);
     let outcomes: Vec<_> = outbox.abandon().map(|it| (it.answer, it.outcome)).collect();
     assert_eq!(outcomes, [(1, Outcome::Unknown), (2, Outcome::NotStored)]);
     assert!(outbox.is_empty() && outbox.bytes() == 0);
@@ -217,7 +277,7 @@ fn what_is_given_up_is_answered() {
 
 #[test]
 fn a_publish_joins_no_message_that_has_waited_long() {
-    let mut outbox: Outbox<(), u8> = Outbox::new(BOUNDS);
+    let mut outbox: Outbox<bool, u8> = Outbox::new(BOUNDS);
     for (answer, now_us) in [(0, 5), (1, 5 + JOINED_US_MAX), (2, 6 + JOINED_US_MAX)] {
         let mut payloads = Payloads::default();
         let write = |out: &mut Vec<u8>| {
@@ -227,9 +287,9 @@ fn a_publish_joins_no_message_that_has_waited_long() {
         payloads.push(write).unwrap();
         outbox.push(&mut payloads, None, answer, now_us);
     }
-    let first = outbox.take().expect("a message");
+    let first = outbox.take(1).expect("a message");
     assert_eq!((first.payloads.count(), first.arrived_us), (2, 5));
-    assert_eq!(outbox.settle(Outcome::NotStored).count(), 2);
-    let second = outbox.take().expect("another");
+    assert_eq!(settle(&mut outbox, 1, Outcome::NotStored).len(), 2);
+    let second = outbox.take(2).expect("another");
     assert_eq!((second.payloads.count(), second.arrived_us), (1, 6 + JOINED_US_MAX));
 }

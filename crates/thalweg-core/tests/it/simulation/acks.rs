@@ -3,7 +3,7 @@ use thalweg_wire::{Epoch, Position, StartAt};
 
 use super::{conditions::magnitude, oracle::Received, published::Published};
 
-/// When a peer acks what it has read, and how well.
+/// The peer's acks of the events that it has read.
 pub(super) struct Acks {
     manner: Manner,
     /// Read and not acked, by topic.
@@ -13,11 +13,11 @@ pub(super) struct Acks {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Prompt,
-    /// Now and then, the newest only or all.
+    /// From time to time, only the newest or all.
     Late,
     /// In any order.
     Jumbled,
-    /// Of other epochs and of what is yet to come, too.
+    /// With other epochs and future positions, too.
     Wild,
     Never,
 }
@@ -38,14 +38,14 @@ impl Acks {
         self.due.is_empty()
     }
 
-    pub(super) fn remember(&mut self, heard: &[Received]) {
-        self.due.extend(heard.iter().filter_map(|heard| match heard.resume_at {
-            StartAt::After(position) => Some((heard.topic, position)),
+    pub(super) fn remember(&mut self, received: &[Received]) {
+        self.due.extend(received.iter().filter_map(|received| match received.resume_at {
+            StartAt::After(position) => Some((received.topic, position)),
             StartAt::Latest | StartAt::Earliest | StartAt::Newest(_) => None,
         }));
     }
 
-    /// What the peer acks now.
+    /// Returns the acks that the peer sends now.
     pub(super) fn take(
         &mut self,
         published: &[Published],

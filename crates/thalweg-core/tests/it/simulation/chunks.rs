@@ -7,18 +7,17 @@ pub(super) fn is_chunked(format: Format) -> bool {
     format.transfer() == TransferCoding::Chunked
 }
 
-/// A chunk at the front of what came.
+/// A chunk at the front of the received bytes.
 pub(super) struct Chunk<'a> {
     /// Where its data begins.
     pub(super) data_at: usize,
-    /// Empty: it is the last.
+    /// Its data, which is empty in the last chunk.
     pub(super) data: &'a [u8],
-    /// Bytes of it all.
+    /// The bytes of the whole chunk.
     pub(super) len: usize,
 }
 
-/// The chunk at the front of `bytes`; `None` while it is not complete. Panics where none can
-/// begin so.
+/// Returns the chunk at the front of `bytes`. `None` while it is incomplete. Panics if no chunk can begin so.
 pub(super) fn chunk(bytes: &[u8]) -> Option<Chunk<'_>> {
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let size = std::str::from_utf8(&bytes[..digits]).expect("ASCII");
@@ -33,12 +32,12 @@ pub(super) fn chunk(bytes: &[u8]) -> Option<Chunk<'_>> {
     Some(Chunk { data_at: digits + 2, data: &data[..size], len: digits + 4 + size })
 }
 
-/// Bytes of a chunk besides its data.
+/// The bytes of a chunk besides its data.
 pub(super) fn around_len(data_len: u64) -> u64 {
     format!("{data_len:x}\r\n\r\n").len() as u64
 }
 
-/// These bytes as a format has them: as they are, or as a chunk.
+/// Encodes bytes for a format: as they are, or as a chunk.
 pub(super) fn coded(format: Format, bytes: &[u8]) -> Vec<u8> {
     match is_chunked(format) && !bytes.is_empty() {
         true => [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat(),

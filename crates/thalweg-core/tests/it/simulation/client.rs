@@ -1,37 +1,29 @@
-use std::sync::Arc;
-
 use fastrand::Rng;
-use thalweg_core::{
-    fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms},
-    stream::FeedKind,
-};
+use thalweg_core::fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms};
 use thalweg_wire::{Epoch, Format, Framing, Position, StartAt, close, format::Compression};
 
 use super::{
     conditions::{any_format, magnitude},
     connection::{Ask, Connection},
-    deframe::NONCE,
     oracle::Received,
+    shard::Feeding,
     surroundings::Surroundings,
     tally::Situation,
 };
 
-/// The head of a stream of columns, without its end.
-const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\n";
-
-/// Who connects, reads, goes away, and comes back where it was.
+/// A client that connects, reads, disconnects, and resumes.
 pub(super) struct Client {
     name: usize,
     topics: Vec<usize>,
-    /// Where it is, for each topic of the world.
+    /// Its position in each topic of the world.
     seen: Vec<Option<StartAt>>,
     pub(super) connection: Option<Connection>,
-    /// How it was connected last.
+    /// The format of its last connection.
     format: Option<Format>,
     back_us: u64,
     /// How long a poll waits.
     wait_until_us: u64,
-    /// No more faults, and no more whims.
+    /// Whether faults and random choices have ended.
     is_calm: bool,
 }
 
@@ -52,15 +44,15 @@ impl Client {
         }
     }
 
-    /// Its connection, if that is to `shard` and reads `topic`.
+    /// Returns its connection, if that is to `shard` and reads `topic`.
     pub(super) fn reader(&mut self, shard: usize, topic: usize) -> Option<&mut Connection> {
         self.connection
             .as_mut()
             .filter(|connection| connection.shard == shard && connection.is_told_of(topic))
     }
 
-    /// One step of its life, with all that may befall it.
-    pub(super) fn live(&mut self, around: &mut Surroundings) {
+    /// Takes one step, with all possible faults.
+    pub(super) fn live(&mut self, around: &mut Surroundings<impl Feeding>) {
         if self.connection.is_none() && self.back_us <= around.now_us {
             self.connect(around);
         }
@@ -86,37 +78,37 @@ impl Client {
         }
     }
 
-    /// The peer reads, the server writes: if each of them feels like it.
-    fn turn(&mut self, around: &mut Surroundings) {
+    /// The peer reads and the server writes, at random.
+    fn turn(&mut self, around: &mut Surroundings<impl Feeding>) {
         let Some(connection) = &mut self.connection else { return };
-        let heard = connection.drain(around.now_us, &mut around.rng);
+        let received = connection.drain(around.now_us, &mut around.rng);
         Self::ack(connection, around);
         let is_poll = connection.mode == ResponseMode::Once && self.wait_until_us <= around.now_us;
         if is_poll && connection.has_begun() {
-            let mut all = heard;
+            let mut all = received;
             all.extend(connection.drain_all());
             self.remember(all);
-            around.tally.count(Situation::PollInVain, 1);
+            around.tally.count(Situation::PollUnanswered, 1);
             let is_confirmed = self.topics.iter().all(|topic| self.seen[*topic].is_some());
             assert!(is_confirmed, "a poll that says nothing");
             return self.leave(around);
         }
         let is_patient = connection.is_full() && around.rng.u8(0..8) > 0;
         let is_wanted = connection.wants_a_visit(around.now_us) && !is_patient;
-        self.remember(heard);
+        self.remember(received);
         if is_wanted {
             self.visit(around);
         }
     }
 
-    fn ack(connection: &mut Connection, around: &mut Surroundings) {
+    fn ack(connection: &mut Connection, around: &mut Surroundings<impl Feeding>) {
         let mut rng = around.rng.fork();
         let (shard, _, visit) = around.visit_to(connection.shard);
         connection.ack(shard, &visit, &mut rng);
     }
 
-    /// Leaves a topic, and may come back to it at once, or asks for one more.
-    fn command(&mut self, around: &mut Surroundings) {
+    /// Leaves a topic and perhaps subscribes to it again at once, or subscribes to one more.
+    fn command(&mut self, around: &mut Surroundings<impl Feeding>) {
         let Some(connection) = &mut self.connection else { return };
         let topic = self.topics[around.rng.usize(0..self.topics.len())];
         let is_left = connection.reads(topic);
@@ -137,7 +129,7 @@ impl Client {
     }
 
     /// From now on no more faults.
-    pub(super) fn calm(&mut self, around: &mut Surroundings) {
+    pub(super) fn calm(&mut self, around: &mut Surroundings<impl Feeding>) {
         self.is_calm = true;
         match &mut self.connection {
             Some(connection) => connection.relax(),
@@ -145,23 +137,23 @@ impl Client {
         }
     }
 
-    /// One step without faults; whether anything is left to do.
-    pub(super) fn settle(&mut self, around: &mut Surroundings) -> bool {
+    /// Takes one step without faults. Returns whether anything is left to do.
+    pub(super) fn settle(&mut self, around: &mut Surroundings<impl Feeding>) -> bool {
         if self.connection.is_none() {
             self.connect(around);
         }
         let Some(connection) = &mut self.connection else { return false };
-        let heard = connection.drain_all();
+        let received = connection.drain_all();
         Self::ack(connection, around);
         let is_wanted = connection.wants_a_visit(around.now_us);
-        self.remember(heard);
+        self.remember(received);
         if is_wanted {
             self.visit(around);
         }
         !self.connection.as_ref().is_some_and(Connection::is_at_rest)
     }
 
-    pub(super) fn connect(&mut self, around: &mut Surroundings) {
+    pub(super) fn connect(&mut self, around: &mut Surroundings<impl Feeding>) {
         let shard = around.rng.usize(0..around.shards.len());
         let mut format = Self::format(around);
         let topics =
@@ -170,7 +162,7 @@ impl Client {
             format = Format::NDJSON;
         }
         let topics = if topics.is_empty() { self.topics.clone() } else { topics };
-        let mode = self.response_mode(format, around);
+        let (mode, document_bytes) = self.response_mode(format, around);
         // A WebSocket may name its topics later.
         let is_websocket = format.framing() == Framing::WebSocket;
         let is_mute = is_websocket && !self.is_calm && around.rng.u8(0..8) == 0;
@@ -181,15 +173,15 @@ impl Client {
             format!("client {} to {shard}, {format:?}, {mode:?}: {subscribe:?}", self.name)
         });
         for topic in &self.topics {
-            // Or later: then the format has no hot tail when it is first read.
+            // If it opens later, the format has no hot tail when it is first read.
             if around.rng.u8(0..4) > 0 {
-                around.shards[shard].tend_tail(*topic, format, true);
+                around.shards[shard].tend_tail(*topic, format, &[format]);
             }
         }
         let is_changed = self.format.replace(format).is_some_and(|before| before != format);
         around.tally.saw_if(Situation::Changed, is_changed);
         let Surroundings { conditions, rng, .. } = around;
-        let ask = Ask { shard, format, mode, subscribe };
+        let ask = Ask { shard, format, mode, document_bytes, subscribe };
         let mut connection = Connection::new(ask, conditions, rng);
         if self.is_calm {
             connection.relax();
@@ -197,14 +189,15 @@ impl Client {
         self.connection = Some(connection);
     }
 
-    /// One of its topics, if there is one whose events are rows.
-    fn topic_of_rows(&self, around: &mut Surroundings) -> Vec<usize> {
-        let is_log = |topic: &&usize| around.published[**topic].kind() == FeedKind::Log;
+    /// Returns one of its topics whose events are rows, if there is one.
+    fn topic_of_rows(&self, around: &mut Surroundings<impl Feeding>) -> Vec<usize> {
+        let has_rows = around.conditions.rows;
+        let is_log = |topic: &&usize| has_rows && !around.published[**topic].is_value();
         let topics: Vec<usize> = self.topics.iter().filter(is_log).copied().collect();
         around.rng.choice(topics).into_iter().collect()
     }
 
-    fn format(around: &mut Surroundings) -> Format {
+    fn format(around: &mut Surroundings<impl Feeding>) -> Format {
         loop {
             let format = any_format(&mut around.rng);
             if around.conditions.compresses || format.compression() == Compression::None {
@@ -213,26 +206,32 @@ impl Client {
         }
     }
 
-    fn response_mode(&mut self, format: Format, around: &mut Surroundings) -> ResponseMode {
+    fn response_mode(
+        &mut self,
+        format: Format,
+        around: &mut Surroundings<impl Feeding>,
+    ) -> (ResponseMode, Option<u64>) {
         match format.framing() {
             Framing::Ndjson if format.without_patches() == Format::NDJSON && around.rng.bool() => {
                 let wait_us = magnitude(&mut around.rng, 100_000) as u64;
                 self.wait_until_us = around.now_us + wait_us;
-                ResponseMode::Once
+                (ResponseMode::Once, None)
             }
             Framing::ForeverFrame => {
                 let bytes = 1 + magnitude(&mut around.rng, 20_000) as u64;
                 let bytes_left = if self.is_calm { 1 << 40 } else { bytes };
-                ResponseMode::Document { nonce: NONCE.into(), bytes_left }
+                (ResponseMode::Endless, Some(bytes_left))
             }
-            Framing::ArrowMessages => {
-                ResponseMode::Columns { head: Some(HEAD.into()), start: Arc::default() }
-            }
-            _ => ResponseMode::Endless,
+            _ => (ResponseMode::Endless, None),
         }
     }
 
-    fn subscribe(&self, topic: usize, format: Format, around: &mut Surroundings) -> Subscribe {
+    fn subscribe(
+        &self,
+        topic: usize,
+        format: Format,
+        around: &mut Surroundings<impl Feeding>,
+    ) -> Subscribe {
         let Surroundings { published, rng, .. } = around;
         let published = &published[topic];
         let at = |epoch, offset| StartAt::After(Position { epoch, offset });
@@ -247,7 +246,7 @@ impl Client {
                 at(other.expect("not 0"), rng.u64(0..published.end()))
             }
             5 => self.seen[topic].map_or(StartAt::Latest, |seen| match seen {
-                // Nothing is between, so it is the same place.
+                // No event is in between, so it is the same place.
                 StartAt::After(position) if position.epoch == published.epoch => {
                     let next = published.event_from(position.offset + 1);
                     let last = next.map_or(position.offset, |next| next - 1);
@@ -260,7 +259,7 @@ impl Client {
         let policies = [Policy::Skip, Policy::Latest, Policy::Close];
         let has_window = format.framing() == Framing::WebSocket && rng.bool();
         let terms = Terms {
-            // Refused once, it would be refused again.
+            // A refused request would be refused again.
             policy: policies[if self.is_calm { 0 } else { rng.usize(0..3) }],
             interval_us: if rng.u8(0..4) > 0 { 0 } else { magnitude(rng, 50_000) as u64 },
             window_bytes: has_window.then(|| magnitude(rng, 5000) as u64),
@@ -268,13 +267,13 @@ impl Client {
         Subscribe { feed: topic as u32, start, terms }
     }
 
-    fn remember(&mut self, heard: Vec<Received>) {
-        for Received { topic, resume_at, .. } in heard {
+    fn remember(&mut self, received: Vec<Received>) {
+        for Received { topic, resume_at, .. } in received {
             self.seen[topic] = Some(resume_at);
         }
     }
 
-    fn visit(&mut self, around: &mut Surroundings) {
+    fn visit(&mut self, around: &mut Surroundings<impl Feeding>) {
         let Some(connection) = &mut self.connection else { return };
         let socket_bytes = 1 + magnitude(&mut around.rng, around.conditions.visit_bytes_max);
         let (shard, scratch, mut visit) = around.visit_to(connection.shard);
@@ -283,22 +282,22 @@ impl Client {
         if let Delivered::Closed | Delivered::Gone = delivered {
             if delivered == Delivered::Closed {
                 around.tally.count(connection.ended_as(), 1);
-                // What an orderly end leaves under way arrives, mostly.
+                // After an orderly end the bytes in flight mostly arrive.
                 if self.is_calm || around.rng.u8(0..4) > 0 {
-                    let heard = connection.drain_all();
-                    self.remember(heard);
+                    let received = connection.drain_all();
+                    self.remember(received);
                 }
             }
             self.leave(around);
         }
     }
 
-    /// Goes away without a word, at once or with the next send.
-    fn disconnect(&mut self, around: &mut Surroundings) {
+    /// Disconnects without a close, at once or with the next send.
+    fn disconnect(&mut self, around: &mut Surroundings<impl Feeding>) {
         let Some(connection) = &mut self.connection else { return };
         if around.rng.bool() {
-            let heard = connection.drain_all();
-            self.remember(heard);
+            let received = connection.drain_all();
+            self.remember(received);
         } else {
             connection.vanish();
             self.visit(around);
@@ -306,7 +305,7 @@ impl Client {
         self.leave(around);
     }
 
-    pub(super) fn leave(&mut self, around: &mut Surroundings) {
+    pub(super) fn leave(&mut self, around: &mut Surroundings<impl Feeding>) {
         let Some(connection) = self.connection.take() else { return };
         around.say(|| format!("client {} leaves, has seen {:?}", self.name, self.seen));
         around.tally.saw_if(Situation::TornOff, connection.is_in_shared_frame());

@@ -1,5 +1,4 @@
-//! How often frames of columns are made: never while one is kept on any shard, and once more only if it
-//! was dropped.
+//! Checks how often frames of columns are made: never while a shard keeps one, and again only after a drop.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +7,13 @@ use thalweg_wire::Offset;
 
 use super::{oracle::Visit, tally::Situation};
 
-/// What is made before a visit to a reader of columns.
+/// The frames that existed before a visit to a reader of columns.
 pub(super) struct Made {
     topic: usize,
     kept: BTreeSet<Offset>,
     too_large: BTreeSet<Offset>,
     frames: u64,
-    /// Its reader is within a frame of a batch that has left the history.
+    /// Whether its reader is within a frame of a batch that has left the history.
     is_outlived: bool,
 }
 
@@ -29,20 +28,20 @@ impl Made {
         Self { topic, kept, too_large, frames: scratch.columns().frames, is_outlived }
     }
 
-    /// That the visit has made what was not there, and nothing else.
+    /// Checks that the visit has made the missing frames and no others.
     pub(super) fn check(self, visit: &mut Visit<'_>, scratch: &Scratch) {
         let Self { topic, kept, too_large, frames, is_outlived } = self;
         let published = &visit.published[topic];
         if published.offsets() == Offsets::Stored {
-            // Other servers, and what is read back, have batches of their own.
+            // Other servers, and backfills, have batches of their own.
             return;
         }
         let (kept_now, too_large_now) = published.column_frames();
         let made: Vec<Offset> = kept_now.difference(&kept).copied().collect();
         let refused = too_large_now.difference(&too_large).count();
         let frames = (scratch.columns().frames - frames) as usize;
-        // Some that are too large are seen to be before they are made. What was made of a batch that has left the
-        // history may have left with it.
+        // Some frames are known to be too large before they are made. A frame of a batch that has left the history
+        // may have left with it.
         let most = made.len() + refused + usize::from(is_outlived);
         let is_right = (made.len()..=most).contains(&frames);
         assert!(is_right, "{frames} made of {}, and these are there: {made:?}", published.topic);

@@ -1,5 +1,5 @@
-//! A stream of columns as its peer reads it: the head's last fields, and messages of Arrow by Arrow's own
-//! reader. What it says becomes the messages that a stream of lines would have had.
+//! A stream of columns as its peer reads it: the head's last fields, and messages of Arrow by Arrow's own reader.
+//! They become the messages that a stream of lines would have.
 
 use serde_json::{Value, json};
 use thalweg_core::fanout::Subscribe;
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::columns_reading::{Stream, read};
 
-/// What has come of a stream of columns.
+/// The received part of a stream of columns.
 #[derive(Debug)]
 pub(super) struct ColumnsReader {
-    /// The only one.
+    /// Its only topic.
     pub(super) topic: usize,
     /// Whether its client named a position.
     is_asked: bool,
@@ -28,7 +28,7 @@ pub(super) struct ColumnsReader {
     schema: Option<Vec<u8>>,
 }
 
-/// Part of a stream: what it says, and its bytes.
+/// A part of a stream: its messages and its bytes.
 pub(super) struct Part {
     pub(super) frames: Vec<Frame>,
     pub(super) len: usize,
@@ -38,7 +38,7 @@ pub(super) struct Part {
 const SCHEMA: u8 = 1;
 const RECORD_BATCH: u8 = 3;
 
-/// What ends a stream.
+/// The end of a stream.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 impl ColumnsReader {
@@ -53,7 +53,7 @@ impl ColumnsReader {
         !self.has_head
     }
 
-    /// The end of the head; `None` while it is not complete.
+    /// Returns the end of the head. `None` while it is incomplete.
     pub(super) fn head(
         &mut self,
         bytes: &[u8],
@@ -110,8 +110,8 @@ impl ColumnsReader {
         Some(Part { frames: vec![message(json)], len })
     }
 
-    /// The part at the front of `bytes`, up to a batch of rows; `None` while it is not complete.
-    /// `next` is the event that comes next.
+    /// Returns the part at the front of `bytes`, up to a batch of rows. `None` while it is incomplete. `next` is
+    /// the next event.
     pub(super) fn part(
         &mut self,
         bytes: &[u8],
@@ -156,13 +156,13 @@ impl ColumnsReader {
         let schema = &*self.schema.insert(schema.to_vec());
         let rows = stream.rows();
         let said = match rows.as_slice() {
-            // With the schema it says nothing more than that.
+            // This part has the schema only.
             [] if is_first => None,
             [] => Some(message(r#"{"heartbeat":{}}"#.to_owned())),
             rows => {
                 tally.count(Situation::Columns, rows.len() as u64);
                 let range = (rows[0].0, rows[rows.len() - 1].0);
-                tally.heard_rows(published.topic.as_str(), schema, range, content);
+                tally.received_rows(published.topic.as_str(), schema, range, content);
                 Some(events(published, &stream, rows))
             }
         };
@@ -179,7 +179,7 @@ fn end(published: &Published, position: Position, end: &Value) -> Frame {
     message(format!(r#"{{"topic":"{topic}","position":"{position}","end":{end}}}"#))
 }
 
-/// Rows as the events that they are, word for word if they are right.
+/// Returns rows as their events, word for word if they are right.
 fn events(published: &Published, stream: &Stream, rows: &[(Offset, Vec<Value>)]) -> Frame {
     let said = rows.iter().map(|(offset, cells)| {
         let payload = published.payload(*offset);
@@ -222,7 +222,7 @@ fn is_of(event: &Value, cells: &[Value], columns: &[String]) -> bool {
     is_whole && cells.iter().enumerate().all(is_equal)
 }
 
-/// Bytes of the message at the front, and what it has.
+/// Returns the length and the content of the message at the front.
 fn first_message(bytes: &[u8]) -> Option<(usize, u8)> {
     let (prefix, rest) = bytes.split_first_chunk::<8>()?;
     assert_eq!(prefix[..4], [0xff; 4], "no message begins so");
@@ -234,7 +234,7 @@ fn first_message(bytes: &[u8]) -> Option<(usize, u8)> {
     (bytes.len() >= len).then_some((len, message.header_type().0))
 }
 
-/// Why a stream ends, as the metadata of its last batch says.
+/// Returns why a stream ends, from the metadata of its last batch.
 fn close_of(mut content: &[u8]) -> Option<Value> {
     loop {
         let (len, kind) = first_message(content)?;

@@ -2,34 +2,35 @@ use fastrand::Rng;
 use thalweg_core::stream::{BatchBounds, HistoryBounds};
 use thalweg_wire::Format;
 
-/// What kind of world a seed makes. Everything is small, so that history, hot
-/// tails and sockets are at their bounds all the time.
+/// The conditions of a seed's world. Everything is small, so that history, hot tails and sockets are at their
+/// bounds all the time.
 #[derive(Debug)]
 pub(super) struct Conditions {
     pub(super) steps: u32,
     pub(super) topics: usize,
-    /// The first is home to every topic, the others read along.
+    /// The first shard owns every topic, the others follow.
     pub(super) shards: usize,
     /// Whether batches may fail to reach the other shards.
     pub(super) holes: bool,
     pub(super) clients: usize,
-    /// Whether rows of a topic are of different columns.
+    /// Whether rows of a topic have different columns.
     pub(super) changes: bool,
-    /// Whether peers may ask for compression, which costs more than all the rest.
+    /// Whether peers may request compression, which costs more than all the rest.
     pub(super) compresses: bool,
-    /// Whether there may be topics whose batches come from elsewhere, with offsets that are not
-    /// consecutive.
+    /// Whether there may be broker topics, whose offsets are not consecutive.
     pub(super) feeds: bool,
-    /// Whether there may be value topics.
+    /// Whether events may be read as rows of columns.
+    pub(super) rows: bool,
+    /// Whether there may be values.
     pub(super) values: bool,
-    /// Whether patches may take too long to be made.
+    /// Whether patches may take too long.
     pub(super) hurries: bool,
     pub(super) event_bytes_max: usize,
     pub(super) events_max: usize,
     pub(super) batch: BatchBounds,
     pub(super) history: HistoryBounds,
     pub(super) tail_bytes: usize,
-    /// Of frames of columns of all topics of a shard.
+    /// The limit of all frames of columns of a shard.
     pub(super) column_bytes_max: usize,
     pub(super) socket_bytes_max: usize,
     pub(super) visit_bytes_max: usize,
@@ -46,6 +47,7 @@ impl Conditions {
             changes: rng.bool(),
             compresses: rng.u8(0..4) == 0,
             feeds: rng.bool(),
+            rows: true,
             values: rng.bool(),
             hurries: rng.u8(0..4) == 0,
             event_bytes_max: 1 + magnitude(rng, 600),
@@ -73,8 +75,8 @@ impl Conditions {
         conditions
     }
 
-    /// Frames of every length that a WebSocket header can say, and more cold
-    /// bytes and batches than go out in one send.
+    /// Frames of every length that a WebSocket header can have, and more cold bytes and batches than one send
+    /// takes.
     fn grow(&mut self) {
         self.steps = 80;
         self.clients = 2;
@@ -98,14 +100,14 @@ impl Conditions {
     }
 }
 
-/// One of the formats that peers may have.
+/// Returns one of the formats that peers may have.
 pub(super) fn any_format(rng: &mut Rng) -> Format {
     let columns = [Some(Format::ARROW), Format::ARROW.chunked()].into_iter().flatten();
     let formats: Vec<Format> = Format::all().chain(columns.cycle().take(6)).collect();
     formats[rng.usize(0..formats.len())]
 }
 
-/// A number up to `max` of any order of magnitude.
+/// Returns a number up to `max` of any order of magnitude.
 pub(super) fn magnitude(rng: &mut Rng, max: usize) -> usize {
     let bits = usize::BITS - max.leading_zeros();
     let max = max >> rng.u32(0..bits.max(1));

@@ -2,7 +2,8 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use fastrand::Rng;
 use thalweg_core::fanout::{
-    AtOnce, Budget, Delivered, FeedKey, ResponseMode, Scratch, Sink as _, Subscribe, Subscriber,
+    AtOnce, Budget, ConnectionFraming, Delivered, FeedKey, ResponseMode, Scratch, Sink as _,
+    Subscribe, Subscriber,
 };
 use thalweg_wire::{
     Close, EndCode, Format, Framing, close, format::Compression, format::forever_frame_document,
@@ -16,12 +17,15 @@ use super::{
     deframe::NONCE,
     inflate::{GZIP_HEADER, stored},
     oracle::{Oracle, Own, Received, Visit},
-    shard::Shard,
+    shard::{Feeding, Shard},
     socket::Socket,
     tally::{Situation, Tally},
 };
 
-/// A subscriber, the socket it writes to, and who reads at the other end.
+/// The head of a stream of columns.
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
+
+/// A subscriber, its socket, and the reader at the other end.
 pub(super) struct Connection {
     pub(super) shard: usize,
     pub(super) mode: ResponseMode,
@@ -29,33 +33,37 @@ pub(super) struct Connection {
     socket: Socket,
     oracle: Oracle,
     acks: Acks,
-    /// Feeds that are left and not yet reported so.
+    /// Feeds that are left and not yet reported.
     leaving: Vec<FeedKey>,
-    /// Received as far as the socket has taken it, not yet read by the peer.
+    /// Bytes that the socket has taken and the peer has not read.
     under_way: VecDeque<Received>,
     /// Bytes read by the peer.
     read: u64,
-    /// Bytes it reads at a time, at most.
+    /// The most bytes that it reads at a time.
     pace_bytes: usize,
     stalled_until_us: u64,
-    /// Whether something happened that calls for a visit.
+    /// Whether an event calls for a visit.
     is_dirty: bool,
     wake_us: Option<u64>,
     own_count: u64,
     visits: u64,
 }
 
-/// What a connection is asked for.
+/// The parameters of a connection.
 pub(super) struct Ask {
     pub(super) shard: usize,
     pub(super) format: Format,
     pub(super) mode: ResponseMode,
+    /// After so many bytes a document is loaded again.
+    pub(super) document_bytes: Option<u64>,
     pub(super) subscribe: Vec<Subscribe>,
 }
 
 impl Connection {
     pub(super) fn new(ask: Ask, conditions: &Conditions, rng: &mut Rng) -> Self {
-        let Ask { shard, format, mode, subscribe } = ask;
+        let Ask { shard, format, mode, document_bytes, subscribe } = ask;
+        let document = document_bytes.map(|bytes| ConnectionFraming::document(NONCE, bytes));
+        let framing = document.unwrap_or_else(|| ConnectionFraming::new(format));
         let mut head = if rng.bool() { "HTTP/1.1 200 OK\r\n\r\n" } else { "" }.as_bytes().to_vec();
         let mut head_expected = head.clone();
         let mut first = Vec::new();
@@ -68,16 +76,16 @@ impl Connection {
         let gzip_header: &[u8] = if is_gzip { &GZIP_HEADER } else { &[] };
         head_expected.extend(coded(format, &[gzip_header, &first].concat()));
         if format.has_columns() {
-            // Its mode has it, and it is read whole.
-            head.clear();
+            // Its framing holds it back, and it is read whole.
+            head = HEAD.to_vec();
             head_expected.clear();
         }
         let capacity = 1 + magnitude(rng, conditions.socket_bytes_max);
         Self {
             shard,
-            subscriber: Subscriber::new(format, &head, &subscribe, mode.clone()),
+            subscriber: Subscriber::new(format, &head, &subscribe, mode, framing),
             socket: Socket::new(capacity, rng.fork()),
-            oracle: Oracle::new(format, &head_expected, &subscribe, mode.clone()),
+            oracle: Oracle::new(format, &head_expected, &subscribe, mode, document_bytes),
             mode,
             acks: Acks::draw(rng),
             leaving: Vec::new(),
@@ -104,7 +112,7 @@ impl Connection {
         self.subscriber.is_in_frame()
     }
 
-    /// Whether it is told of a topic, if only of the rest of a frame.
+    /// Whether it receives bytes of a topic, even if only the rest of a frame.
     pub(super) fn is_told_of(&self, topic: usize) -> bool {
         self.subscriber.feeds().any(|feed| feed as usize == topic)
     }
@@ -123,7 +131,7 @@ impl Connection {
         self.socket.is_full
     }
 
-    /// Whether nothing will happen until something is published.
+    /// Whether it waits for the next publish.
     pub(super) fn is_at_rest(&self) -> bool {
         let is_read = self.under_way.is_empty() && self.acks.is_empty();
         !self.is_dirty && !self.socket.is_full && self.wake_us.is_none() && is_read
@@ -137,7 +145,7 @@ impl Connection {
         self.stalled_until_us = until_us;
     }
 
-    /// Says something to this subscriber alone.
+    /// Sends a control message to this subscriber.
     pub(super) fn inject(&mut self, rng: &mut Rng, tally: &mut Tally) {
         match (self.framing(), rng.u8(0..3)) {
             (Framing::WebSocket, 0) => {
@@ -193,7 +201,7 @@ impl Connection {
         }
     }
 
-    /// Whether topics come and go on it. Lines are not asked so, but could be.
+    /// Whether it takes commands. Lines could, but do not here.
     pub(super) fn hears_commands(&self) -> bool {
         matches!(self.framing(), Framing::WebSocket | Framing::Ndjson)
             && self.mode == ResponseMode::Endless
@@ -228,7 +236,7 @@ impl Connection {
         }
     }
 
-    /// What was left is reported once, as soon as nothing of it is under way.
+    /// A left topic is reported once, after its last bytes.
     fn take_left(&mut self) {
         if let Some((feed, _)) = self.subscriber.take_left() {
             match self.leaving.iter().position(|left| *left == feed) {
@@ -247,8 +255,8 @@ impl Connection {
         assert_eq!(feeds, expected);
     }
 
-    /// The peer acks what it likes of what it has read.
-    pub(super) fn ack(&mut self, shard: &Shard, visit: &Visit<'_>, rng: &mut Rng) {
+    /// The peer acks a random part of the events that it has read.
+    pub(super) fn ack(&mut self, shard: &Shard<impl Feeding>, visit: &Visit<'_>, rng: &mut Rng) {
         for (topic, position) in self.acks.take(visit.published, rng) {
             let feed = topic as FeedKey;
             self.subscriber.ack(shard, feed, position);
@@ -265,7 +273,7 @@ impl Connection {
         self.is_dirty = true;
     }
 
-    /// The peer reads what it likes; returns what it has read whole.
+    /// The peer reads a random number of bytes. Returns the frames that it has read whole.
     pub(super) fn drain(&mut self, now_us: u64, rng: &mut Rng) -> Vec<Received> {
         if now_us < self.stalled_until_us {
             return Vec::new();
@@ -278,7 +286,7 @@ impl Connection {
         self.read_up_to(bytes)
     }
 
-    /// The peer reads everything; returns what it has read whole.
+    /// The peer reads everything. Returns the frames that it has read whole.
     pub(super) fn drain_all(&mut self) -> Vec<Received> {
         self.read_up_to(usize::MAX)
     }
@@ -292,17 +300,17 @@ impl Connection {
     fn read_up_to(&mut self, bytes: usize) -> Vec<Received> {
         self.read += self.socket.drain(bytes) as u64;
         self.is_dirty |= std::mem::take(&mut self.socket.is_full);
-        let whole = self.under_way.partition_point(|heard| heard.end <= self.read);
-        let heard: Vec<Received> = self.under_way.drain(..whole).collect();
+        let whole = self.under_way.partition_point(|received| received.end <= self.read);
+        let received: Vec<Received> = self.under_way.drain(..whole).collect();
         if self.framing() == Framing::WebSocket {
-            self.acks.remember(&heard);
+            self.acks.remember(&received);
         }
-        heard
+        received
     }
 
     pub(super) fn visit(
         &mut self,
-        shard: &mut Shard,
+        shard: &mut Shard<impl Feeding>,
         budget: Budget,
         scratch: &mut Scratch,
         visit: &mut Visit<'_>,
@@ -315,7 +323,7 @@ impl Connection {
         let is_outlived = topic.is_some_and(|topic| self.is_outlived(shard, topic as usize));
         let made = topic.map(|topic| Made::before(topic as usize, is_outlived, visit, scratch));
         let delivered = self.send_due(shard, budget, scratch, visit);
-        for (feed, from) in scratch.take_away() {
+        for (feed, from) in scratch.take_backfills() {
             shard.want(feed as usize, from);
         }
         let taken = std::mem::take(&mut self.socket.taken);
@@ -331,7 +339,7 @@ impl Connection {
                 self.wake_us = wake_us;
             }
             Delivered::More => {
-                // A frame made for it alone, and not by copying, is one visit's work.
+                // A frame encoded for it alone is one visit's work.
                 let is_costly = !self.format().keeps_events() && !taken.is_empty();
                 let is_spent = taken.len() >= budget.socket_bytes;
                 assert!(
@@ -364,10 +372,10 @@ impl Connection {
         delivered
     }
 
-    /// Sends what is due: at once, where that can be done, every second time.
+    /// Sends the due bytes, every second time at once if possible.
     fn send_due(
         &mut self,
-        shard: &mut Shard,
+        shard: &mut Shard<impl Feeding>,
         budget: Budget,
         scratch: &mut Scratch,
         visit: &mut Visit<'_>,
@@ -389,12 +397,12 @@ impl Connection {
     }
 
     /// Whether it is within a frame of a batch that has left the history.
-    fn is_outlived(&self, shard: &Shard, topic: usize) -> bool {
+    fn is_outlived(&self, shard: &Shard<impl Feeding>, topic: usize) -> bool {
         let first = shard.retained(topic).map(|retained| retained.first());
         self.is_in_shared_frame() && first.zip(self.oracle.next()).is_some_and(|(a, b)| b < a)
     }
 
-    /// What its orderly end was.
+    /// The kind of its orderly end.
     pub(super) fn ended_as(&self) -> Situation {
         match self.subscriber.close_code() {
             None => Situation::PollAnswered,
@@ -404,23 +412,23 @@ impl Connection {
         }
     }
 
-    /// Whether everyone who waits for a poll's confirmations has them.
+    /// Whether a poll has its confirmations.
     pub(super) fn has_begun(&self) -> bool {
         self.subscriber.has_begun()
     }
 
-    /// The peer goes away without a word.
+    /// The peer disconnects without a close.
     pub(super) fn vanish(&mut self) {
         self.socket.is_gone = true;
     }
 
     /// The connection ends.
-    pub(super) fn leave(mut self, shards: &mut [Shard]) {
+    pub(super) fn leave(mut self, shards: &mut [Shard<impl Feeding>]) {
         self.subscriber.leave(&mut shards[self.shard]);
     }
 
-    /// That there is nothing left to hear.
-    pub(super) fn check_has_everything(&self, shards: &[Shard]) {
+    /// Checks that no bytes are left to receive.
+    pub(super) fn check_has_everything(&self, shards: &[Shard<impl Feeding>]) {
         self.oracle.check_has_everything(&shards[self.shard]);
     }
 }

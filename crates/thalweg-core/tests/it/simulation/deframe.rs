@@ -1,5 +1,4 @@
-//! Frames taken apart, by means of their own: nothing here is shared with what
-//! makes them.
+//! Takes frames apart. It shares no code with the server's.
 
 use std::io::BufRead;
 
@@ -13,7 +12,7 @@ use super::{
 /// One frame as its peer reads it.
 #[derive(Debug)]
 pub(super) enum Frame {
-    /// A message; for Server-Sent Events with its `event` and `id`.
+    /// A message. Server-Sent Events have an `event` and an `id`.
     Message { event: Option<String>, json: String, id: Option<String> },
     /// A WebSocket's pong.
     Pong(Vec<u8>),
@@ -23,23 +22,22 @@ pub(super) enum Frame {
     End,
 }
 
-/// A frame at the front of what came.
+/// A frame at the front of the received bytes.
 pub(super) struct Deframed {
     pub(super) frame: Frame,
-    /// Bytes after which its peer knows what it says.
+    /// Bytes after which its peer knows its message.
     pub(super) told: usize,
-    /// Bytes of it: whatever ends it as well.
+    /// All its bytes, including its end.
     pub(super) len: usize,
     pub(super) is_compressed: bool,
 }
 
-/// The frame at the front of `bytes`; `None` while it is not complete. Panics where
-/// no frame can begin so.
+/// Returns the frame at the front of `bytes`. `None` while it is incomplete. Panics if no frame can begin so.
 pub(super) fn deframe(format: Format, bytes: &[u8]) -> Option<Deframed> {
     if is_chunked(format) { in_chunks(format, bytes) } else { in_stream(format, bytes) }
 }
 
-/// A frame that is a chunk: or two, if the second is the connection's own.
+/// A frame that is a chunk, or two if the second is the connection's own.
 fn in_chunks(format: Format, bytes: &[u8]) -> Option<Deframed> {
     let Chunk { data, data_at, len } = chunk(bytes)?;
     if data.is_empty() {
@@ -104,7 +102,7 @@ fn gzip(
 /// The nonce of every document.
 pub(super) const NONCE: &str = "n0nce";
 
-/// From its call to the opening tag of the next one.
+/// A script, from its call to the opening tag of the next one.
 fn script(bytes: &[u8]) -> Option<(Frame, usize)> {
     let statement = line(bytes)?;
     let text =
@@ -144,7 +142,7 @@ fn websocket(bytes: &[u8]) -> Option<(Frame, usize)> {
     Some((frame, len))
 }
 
-/// The payload of the frame at the front of `bytes`, and the frame's length.
+/// Returns the payload of the frame at the front of `bytes`, and the frame's length.
 fn websocket_payload(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let [_, second, rest @ ..] = bytes else { return None };
     let (payload_len, rest) = match *second {
@@ -189,7 +187,7 @@ fn sse(bytes: &[u8]) -> Option<(Frame, usize)> {
     }
 }
 
-/// The line at the front of `bytes`, without its end.
+/// Returns the line at the front of `bytes`, without its end.
 fn line(bytes: &[u8]) -> Option<&str> {
     let mut rest = bytes;
     let len = rest.skip_until(b'\n').expect("memory can be read");

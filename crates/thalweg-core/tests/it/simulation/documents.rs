@@ -1,14 +1,14 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-/// A document that changes as those of a value topic do: some members, some elements, seldom all.
+/// A document that changes like a value's: some members, some elements, rarely all.
 pub(super) struct Document {
     value: Value,
     bytes_max: usize,
     ids: u64,
 }
 
-/// Arrays that are not to grow.
+/// The length at which arrays stop growing.
 const ELEMENTS_MAX: usize = 12;
 
 impl Document {
@@ -16,7 +16,7 @@ impl Document {
         Self { value: Value::Null, bytes_max, ids: 0 }
     }
 
-    /// Its next version, as JSON.
+    /// Returns its next version as JSON.
     pub(super) fn next(&mut self, rng: &mut Rng) -> String {
         let is_new = self.value.is_null() || rng.u8(0..16) == 0;
         if is_new {

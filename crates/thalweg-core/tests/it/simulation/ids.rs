@@ -5,13 +5,13 @@ use super::{
     tally::{Situation, Tally},
 };
 
-/// Topics whose gaps, told at once, are not too many bytes to be told at once.
+/// The number of topics whose gaps one send can take.
 pub(super) const AT_ONCE: usize = 16;
 
 /// How often a connection of several topics has named the cursors of all.
 pub(super) struct Ids {
     is_chunked: bool,
-    /// Bytes of the last `id`, and of frames since then.
+    /// The bytes of the last `id`, and of frames since then.
     id_bytes: u64,
     frame_bytes: u64,
 }
@@ -21,9 +21,8 @@ impl Ids {
         Self { is_chunked, id_bytes: 0, frame_bytes: 0 }
     }
 
-    /// A frame of so many bytes: that a gap has an id, and events if the frames since
-    /// the last one are as many bytes as that. Neither more often, nor more seldom; but the first of
-    /// several confirmations always has one.
+    /// Checks a frame of so many bytes. A gap has an id. Events have one if the frames since the last id have at
+    /// least as many bytes as it, neither more nor less often. The first of several confirmations always has one.
     pub(super) fn check(
         &mut self,
         kind: &Kind<'_>,

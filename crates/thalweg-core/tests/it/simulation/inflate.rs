@@ -1,5 +1,5 @@
-//! Deflate (RFC 1951) as peers read it: by another implementation than the one that
-//! writes it, and frame by frame, so that none can refer to an earlier one.
+//! Deflate (RFC 1951) as peers read it: with another implementation than the writer's, and frame by frame, so that
+//! no frame can refer to an earlier one.
 
 use miniz_oxide::inflate::{
     TINFLStatus,
@@ -12,7 +12,7 @@ use miniz_oxide::inflate::{
 /// RFC 1952 §2.3: deflate, no flags, no time, no extra flags, unknown system.
 pub(super) const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// How a sync flush ends: an empty stored block's length and its complement.
+/// The end of a sync flush: an empty stored block's length and its complement.
 const FLUSH_END: [u8; 4] = [0, 0, 0xff, 0xff];
 
 /// The blocks of one frame of a gzip stream.
@@ -31,7 +31,7 @@ pub(super) fn stored(plain: &[u8]) -> Vec<u8> {
     [&[0], &len.to_le_bytes()[..], &(!len).to_le_bytes()[..], plain].concat()
 }
 
-/// The text of a WebSocket message compressed by itself (RFC 7692 §7.2.2).
+/// The text of a WebSocket message that is compressed on its own (RFC 7692 §7.2.2).
 pub(super) fn message(payload: &[u8]) -> Vec<u8> {
     assert!(!payload.ends_with(&FLUSH_END), "the end of the flush is left in (RFC 7692 §7.2.1)");
     let mut inflater = Inflater::default();
@@ -40,11 +40,11 @@ pub(super) fn message(payload: &[u8]) -> Vec<u8> {
     inflater.into_text()
 }
 
-/// The blocks at the front of `bytes`, up to where the text ends with `end` and
-/// nothing is left in the compressor; `None` while they are not complete.
+/// Returns the blocks at the front of `bytes`, up to where the text ends with `end` and the compressor is empty.
+/// `None` while they are incomplete.
 pub(super) fn gzip_frame(bytes: &[u8], end: &[u8]) -> Option<Inflated> {
-    // Not the last block, stored, and nothing up to the end of the byte: no block of
-    // such a frame is anything else, nor is there a flush at its end.
+    // A block of such a frame is not the last, is stored, and has no bits up to the end of the byte. The same
+    // holds for a flush at its end.
     let is_stored = *bytes.first()? == 0;
     let mut inflater = Inflater::default();
     let mut told = None;
@@ -67,13 +67,13 @@ pub(super) fn gzip_frame(bytes: &[u8], end: &[u8]) -> Option<Inflated> {
 struct Inflater {
     state: DecompressorOxide,
     text: Vec<u8>,
-    /// Bytes of it that are there; the others are room.
+    /// The bytes in use. The others are room.
     len: usize,
 }
 
 impl Inflater {
     fn push(&mut self, mut input: &[u8]) {
-        // All that it may refer to is the text so far.
+        // A frame may refer only to its own text so far.
         const FLAGS: u32 = TINFL_FLAG_HAS_MORE_INPUT | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
         loop {
             // More than one symbol stands for (RFC 1951 §3.2.5).

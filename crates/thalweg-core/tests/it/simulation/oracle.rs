@@ -1,13 +1,10 @@
-//! What one connection may hear next.
+//! The frames that one connection may receive next.
 
 mod rest;
 
 use std::collections::VecDeque;
 
-use thalweg_core::{
-    fanout::{FeedKey, ResponseMode, Subscribe},
-    stream::FeedKind,
-};
+use thalweg_core::fanout::{FeedKey, ResponseMode, Subscribe};
 use thalweg_wire::{
     Close, EndCode, Format, Framing, Offset, Position, StartAt, close,
     format::Compression,
@@ -21,31 +18,31 @@ use super::{
     ids::{AT_ONCE, Ids},
     published::Published,
     reading::{Content, Reading, Sent, TopicEnd},
-    shard::Shard,
+    shard::{Feeding, Shard},
     tally::{Situation, Tally},
 };
 
-/// One connection's other end: reads what its socket took, and knows what may
-/// come next.
+/// One connection's other end: reads the bytes that its socket took, and knows which frames may come next.
 pub(super) struct Oracle {
     format: Format,
-    /// What is left of the response head.
+    /// The rest of the response head.
     head: Vec<u8>,
     columns: ColumnsReader,
     mode: ResponseMode,
+    document_bytes: Option<u64>,
     readings: Vec<Reading>,
-    /// Frames injected and not yet heard, with how much was taken before.
+    /// Control frames that were sent and not received, with the bytes taken before.
     own: VecDeque<(u64, Own)>,
-    /// Topics that are left when the answer of this number is heard.
+    /// Topics that are left when the answer of this number is received.
     leaving: VecDeque<(u64, FeedKey)>,
     asked_to_close: Option<Close>,
     /// The code that it was closed with.
     pub(super) closed: Option<u16>,
     /// Whether it is one-way, and its last topic has ended.
     has_no_topic: bool,
-    /// Whether nothing may come any more.
+    /// Whether no more bytes may come.
     has_ended: bool,
-    /// Whether it heard more than confirmations.
+    /// Whether it has received more than confirmations.
     is_told: bool,
     /// The beginning of a frame.
     partial: Vec<u8>,
@@ -63,15 +60,15 @@ pub(super) enum Own {
     Pong(u8),
 }
 
-/// Bytes of frames.
+/// The bytes of frames.
 struct Framed {
-    /// After so many their peer knows what they say.
+    /// After so many bytes the peer knows the message.
     told: usize,
     len: usize,
     is_compressed: bool,
 }
 
-/// Where to resume a topic, and the byte of the connection that completed that.
+/// The position at which to resume a topic, and the byte of the connection that completed it.
 pub(super) struct Received {
     pub(super) end: u64,
     pub(super) topic: usize,
@@ -91,12 +88,14 @@ impl Oracle {
         head: &[u8],
         subscribe: &[Subscribe],
         mode: ResponseMode,
+        document_bytes: Option<u64>,
     ) -> Self {
         Self {
             format,
             head: head.to_vec(),
             columns: ColumnsReader::new(subscribe),
             mode,
+            document_bytes,
             readings: subscribe.iter().copied().map(Reading::new).collect(),
             own: VecDeque::new(),
             leaving: VecDeque::new(),
@@ -124,8 +123,7 @@ impl Oracle {
         self.readings.push(Reading::new(subscribe));
     }
 
-    /// Nothing of `feed` is begun from now on, and nothing of it comes after the
-    /// answer of that number.
+    /// No frame of `feed` is begun from now on, and none comes after the answer of that number.
     pub(super) fn unsubscribe(&mut self, feed: FeedKey, answer: u64) {
         let taken = self.taken;
         let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
@@ -134,7 +132,7 @@ impl Oracle {
         self.leaving.push_back((answer, feed));
     }
 
-    /// A topic has ended: its end comes after everything of it.
+    /// A topic has ended: its end comes after all of it.
     pub(super) fn end_topic(&mut self, feed: FeedKey) {
         let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
         its.find(|reading| reading.goes_on()).expect("a topic that it has").will_end();
@@ -144,7 +142,7 @@ impl Oracle {
     pub(super) fn left_ended(&mut self, feed: FeedKey) {
         let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
         if let Some(reading) = its.find(|reading| reading.goes_on()) {
-            // What is missing is checked when its end is heard: that of the frame before may be under way.
+            // Missing events are checked when its end is received, because the frame before may be in flight.
             let has_reason = reading.end == TopicEnd::Due || !reading.allows_gaps();
             assert!(has_reason, "left {feed} without a reason");
             reading.end = TopicEnd::Left;
@@ -156,7 +154,7 @@ impl Oracle {
         self.readings.iter().any(Reading::is_owed_end)
     }
 
-    /// Whether a subscription may end because events are missing: a visit tells one end.
+    /// Whether a subscription may end because events are missing. A visit ends one.
     pub(super) fn may_owe_end(&self) -> bool {
         self.readings.iter().any(|reading| reading.goes_on() && reading.may_be_refused())
     }
@@ -169,11 +167,11 @@ impl Oracle {
         }
     }
 
-    /// The subscriber is about to be visited.
-    pub(super) fn visit(&mut self, shard: &Shard, visit: &mut Visit<'_>) {
+    /// A visit to the subscriber begins.
+    pub(super) fn visit(&mut self, shard: &Shard<impl Feeding>, visit: &mut Visit<'_>) {
         let may_wait =
             self.format.has_trailer() && (self.is_in_frame() || self.readings.len() > AT_ONCE);
-        for reading in self.readings.iter_mut().filter(|it| it.end != TopicEnd::Heard) {
+        for reading in self.readings.iter_mut().filter(|it| it.end != TopicEnd::Received) {
             let topic = reading.subscribe.feed as usize;
             if let Some(retained) = shard.retained(topic) {
                 reading.visit(retained, &visit.published[topic], may_wait);
@@ -188,7 +186,7 @@ impl Oracle {
         }
     }
 
-    /// The socket took `bytes`; which positions that completes.
+    /// The socket took `bytes`. Returns the positions that they complete.
     pub(super) fn receive(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Vec<Received> {
         let of_head = bytes.len().min(self.head.len());
         assert!(self.head.drain(..of_head).eq(bytes[..of_head].iter().copied()), "response head");
@@ -198,7 +196,7 @@ impl Oracle {
         let mut unread = std::mem::take(&mut self.partial);
         let first = self.taken + of_head as u64 - unread.len() as u64;
         unread.extend_from_slice(&bytes[of_head..]);
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let mut read = 0;
         while read < unread.len() {
             assert!(!self.has_ended, "bytes after the end");
@@ -218,7 +216,11 @@ impl Oracle {
             let sent = Sent { begun, begun_us, bytes: len as u64, now_us, is_compressed };
             for frame in &frames {
                 let resumed = self.frame(frame, sent, visit).into_iter();
-                heard.extend(resumed.map(|(topic, resume_at)| Received { end, topic, resume_at }));
+                received.extend(resumed.map(|(topic, resume_at)| Received {
+                    end,
+                    topic,
+                    resume_at,
+                }));
             }
             self.begun_us = visit.now_us;
             self.readings.iter_mut().for_each(Reading::between_frames);
@@ -230,7 +232,7 @@ impl Oracle {
             visit.tally.count(Situation::CutEnding, 1);
             self.readings.iter_mut().for_each(|reading| reading.has_shared_part(visit.now_us));
         }
-        heard
+        received
     }
 
     /// The event that its first subscription gets next.
@@ -238,7 +240,7 @@ impl Oracle {
         self.readings.first().and_then(Reading::next)
     }
 
-    /// What is at the front of `bytes`, if it is complete: frames, and how many bytes they are.
+    /// Returns the complete frames at the front of `bytes`, and their length.
     fn deframe(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Option<(Vec<Frame>, Framed)> {
         if !self.format.has_columns() {
             let Deframed { frame, told, len, is_compressed } = deframe(self.format, bytes)?;
@@ -264,7 +266,7 @@ impl Oracle {
         Some((part.frames, framed(len)))
     }
 
-    /// Whether a frame is here but for the ending.
+    /// Whether a frame is here but for its trailer.
     fn has_shared_part(&self) -> bool {
         match is_chunked(self.format) {
             true => !self.partial.is_empty() && chunk(&self.partial).is_some(),
@@ -272,7 +274,7 @@ impl Oracle {
         }
     }
 
-    /// Where a frame says to resume.
+    /// Returns where a frame says to resume.
     fn frame(&mut self, frame: &Frame, sent: Sent, visit: &mut Visit<'_>) -> Vec<(usize, StartAt)> {
         let is_last = matches!(frame, Frame::End);
         assert_eq!(self.closed.is_some(), is_last, "the last chunk comes after the close");
@@ -328,7 +330,7 @@ impl Oracle {
                 let (topic, position) = self.data(&message, json, sent, visit);
                 return match (self.format.framing(), id) {
                     (Framing::SseMany, Some(id)) => self.ids(id, visit),
-                    // Whoever is cut off now gets it again.
+                    // A client that is disconnected now gets it again.
                     (Framing::SseMany, None) => Vec::new(),
                     _ => vec![(topic, StartAt::After(position))],
                 };
@@ -338,20 +340,19 @@ impl Oracle {
         Vec::new()
     }
 
-    /// The cursors of all topics, which are those of whoever has heard all that
-    /// came before.
+    /// The cursors of all topics, which are those of a client that has received all earlier frames.
     fn ids(&self, ids: &str, visit: &mut Visit<'_>) -> Vec<(usize, StartAt)> {
         let ids: Vec<StartAt> = ids.split(',').map(|id| id.parse().expect("a cursor")).collect();
         visit.tally.saw_if(Situation::Ids, ids.len() > 1);
         assert_eq!(ids.len(), self.readings.len(), "a cursor for each topic");
         let named = self.readings.iter().zip(ids).map(|(reading, id)| {
             let topic = reading.subscribe.feed as usize;
-            if reading.end == TopicEnd::Heard {
+            if reading.end == TopicEnd::Received {
                 let kept = reading.lost_at.map_or(StartAt::Latest, StartAt::After);
                 assert_eq!(id, kept, "of topic {topic}, which has ended");
                 return None;
             }
-            // It is left before its end is heard.
+            // It is left before its end is received.
             let is_left = reading.end == TopicEnd::Left && id == StartAt::Latest;
             let is_right = is_left || reading.resumes_at(id, &visit.published[topic]);
             assert!(is_right, "{id:?} of topic {topic}");
@@ -378,7 +379,7 @@ impl Oracle {
         let index = self.readings.iter_mut().position(|mut it| is_its(&mut it));
         let index = index.expect("a topic asked for");
         let reading = &mut self.readings[index];
-        assert_ne!(reading.end, TopicEnd::Heard, "{topic}: {json} after its end");
+        assert_ne!(reading.end, TopicEnd::Received, "{topic}: {json} after its end");
         let topic = reading.subscribe.feed as usize;
         let published = &published[topic];
         match message.kind() {
@@ -394,13 +395,13 @@ impl Oracle {
                     visit.tally.count(Situation::Refused, 1);
                 }
                 self.is_told = true;
-                // Ids name all topics that were asked for.
+                // Ids name all requested topics.
                 if self.format.framing() != Framing::SseMany {
                     self.readings.remove(index);
                 }
-                let has_heard = |reading: &Reading| reading.end == TopicEnd::Heard;
+                let has_received = |reading: &Reading| reading.end == TopicEnd::Received;
                 let is_one_way = self.format.framing() != Framing::WebSocket;
-                self.has_no_topic = is_one_way && self.readings.iter().all(has_heard);
+                self.has_no_topic = is_one_way && self.readings.iter().all(has_received);
             }
             Kind::Gap(gap) => {
                 self.is_told = true;
@@ -408,9 +409,9 @@ impl Oracle {
             }
             Kind::Events(events) if events.is_empty() => {
                 let next = reading.confirmation(position, published);
-                let previous = match published.kind() {
-                    FeedKind::Log => String::new(),
-                    FeedKind::Value => format!(r#","previous":{}"#, position.offset),
+                let previous = match published.is_value() {
+                    false => String::new(),
+                    true => format!(r#","previous":{}"#, position.offset),
                 };
                 let end = format!(r#""first":{next}{previous},"events":[]}}"#);
                 assert!(json.ends_with(&end), "{json}");
@@ -514,12 +515,12 @@ impl Oracle {
         kept.map(|reading| reading.subscribe.feed)
     }
 
-    /// Whether a shared or own frame is partly taken.
+    /// Whether a shared frame or a control frame is partly taken.
     pub(super) fn is_in_frame(&self) -> bool {
         !self.partial.is_empty() && !self.awaits_head()
     }
 
-    /// Whether the head waits for where the stream begins.
+    /// Whether the head waits for the start of the stream.
     fn awaits_head(&self) -> bool {
         self.format.has_columns() && self.columns.awaits_head()
     }

@@ -4,9 +4,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use thalweg_core::stream::{
-    Appended, Batch, BatchBounds, FeedKind, Offsets, Page, Payloads, Sequencer,
-};
+use thalweg_core::stream::{Appended, Batch, BatchBounds, Offsets, Page, Payloads, Sequencer};
 use thalweg_wire::{Epoch, Offset, Topic};
 
 use super::{
@@ -14,41 +12,39 @@ use super::{
     documents::Document,
 };
 
-/// One topic as its publishers know it: what every subscriber's reading is
-/// judged by.
+/// One topic as its publishers know it, by which every subscription is checked.
 pub(super) struct Published {
     pub(super) topic: Topic,
     pub(super) epoch: Epoch,
-    /// A value topic's documents.
+    /// A value's document.
     document: Option<Document>,
     order: Order,
-    /// What was published.
+    /// The number of published events.
     published: usize,
-    /// Each event that has its offset.
+    /// Each event with its offset.
     events: BTreeMap<Offset, String>,
     sealed: Offset,
     batches: Vec<Weak<Batch>>,
-    /// The first and the end of each sealed batch: where a store has it.
+    /// The first and the end of each sealed batch, as a broker stores them.
     messages: Vec<(Offset, Offset)>,
-    /// What is older than this the store has not any more.
+    /// The broker no longer has older events.
     pub(super) stored_from: Offset,
 }
 
-/// Who gives the offsets.
+/// The way in which offsets are assigned.
 enum Order {
     Own(Sequencer),
-    /// Batches come from elsewhere with their offsets: the number of the last one, and what waits
-    /// to be one.
+    /// A broker assigns them: the number of the last batch, and the events that wait to be one.
     Fed {
         sequence: u64,
         waiting: Vec<String>,
         since_us: u64,
-        /// Whether they are stored there, too.
+        /// Whether the broker stores them, too.
         is_stored: bool,
     },
 }
 
-/// Offsets for each number of a fed batch.
+/// Offsets for each number of a broker's batch.
 const FED_SPAN: u64 = 256;
 
 impl Published {
@@ -77,8 +73,9 @@ impl Published {
         }
     }
 
-    pub(super) fn kind(&self) -> FeedKind {
-        if self.document.is_some() { FeedKind::Value } else { FeedKind::Log }
+    /// Whether it is a value.
+    pub(super) fn is_value(&self) -> bool {
+        self.document.is_some()
     }
 
     pub(super) fn offsets(&self) -> Offsets {
@@ -94,17 +91,17 @@ impl Published {
         &self.events[&offset]
     }
 
-    /// Offset of the first event that is not before `offset`.
+    /// The offset of the first event at or after `offset`.
     pub(super) fn event_from(&self, offset: Offset) -> Option<Offset> {
         self.events.range(offset..).next().map(|(offset, _)| *offset)
     }
 
-    /// Offset of the event before `offset`; 0 if there is none.
+    /// The offset of the event before `offset`. 0 if there is none.
     pub(super) fn event_before(&self, offset: Offset) -> Offset {
         self.events.range(..offset).next_back().map_or(0, |(offset, _)| *offset)
     }
 
-    /// Offset one past the newest event.
+    /// One past the newest event.
     pub(super) fn end(&self) -> Offset {
         self.event_before(Offset::MAX) + 1
     }
@@ -136,7 +133,7 @@ impl Published {
         }
     }
 
-    /// Whether something waits to be sealed, now or later.
+    /// When there are events to seal.
     pub(super) fn due_us(&self) -> Option<u64> {
         match &self.order {
             Order::Own(sequencer) => sequencer.due_us(),
@@ -144,7 +141,7 @@ impl Published {
         }
     }
 
-    /// What is due, sealed: batches that follow one another.
+    /// Seals the batches that are due, in order.
     pub(super) fn seal(
         &mut self,
         bounds: BatchBounds,
@@ -157,7 +154,7 @@ impl Published {
             Order::Fed { sequence, waiting, .. } => {
                 let (mut end, mut batches) = (self.sealed + 1, Vec::new());
                 while !waiting.is_empty() {
-                    // Other topics have numbers between.
+                    // Other topics have numbers in between.
                     *sequence += rng.u64(1..4);
                     let mut bytes = 0;
                     let fitting = waiting.iter().take(bounds.events_max).take_while(|event| {
@@ -186,7 +183,7 @@ impl Published {
         batches
     }
 
-    /// The first offset that no event up to now has, nor any of the number after it.
+    /// The first offset that no event up to now has, nor any with the same number.
     pub(super) fn coverage(&self) -> Option<Offset> {
         match self.order {
             Order::Own(_) | Order::Fed { is_stored: false, .. } => None,
@@ -194,20 +191,20 @@ impl Published {
         }
     }
 
-    /// Time goes by: the store forgets some of its oldest messages.
+    /// Time passes, and the broker drops some of its oldest messages.
     pub(super) fn expire(&mut self, rng: &mut Rng) {
         if let Some((_, end)) = rng.choice(&self.messages) {
             self.stored_from = self.stored_from.max(*end);
         }
     }
 
-    /// Whether the store has given an offset, or a later one.
+    /// Whether the broker has given an offset, or a later one.
     pub(super) fn has_given(&self, offset: Offset) -> bool {
         self.messages.last().is_some_and(|(first, _)| offset / FED_SPAN <= first / FED_SPAN)
             || offset < FED_SPAN
     }
 
-    /// The newest version, as the store gives it to a reader that has what is before `until`.
+    /// The newest version, as the broker gives it to a reader with the versions before `until`.
     pub(super) fn version(&self, until: Offset) -> Page {
         let newest = self.messages.last().map(|(first, end)| {
             let events: Vec<String> =
@@ -219,8 +216,7 @@ impl Published {
         Page { from: stored_from, messages, is_last_before: Some(until), stored_from }
     }
 
-    /// What the store gives a reader that wants what comes from `from` on, before what is retained
-    /// from `until` on.
+    /// The broker's answer to a reader of the events from `from` on, before the history that begins at `until`.
     pub(super) fn page(&self, from: Offset, until: Offset, rng: &mut Rng) -> Page {
         let from = from.max(self.stored_from);
         let wanted = |(first, end): &&(Offset, Offset)| *end > from && *first < until;
@@ -241,7 +237,7 @@ impl Published {
         }
     }
 
-    /// Whether all events up to now look alike: then they have the same columns.
+    /// Whether all events up to now have the same columns.
     pub(super) fn has_same_columns(&self) -> bool {
         let look = |event: &String| -> String {
             event.chars().filter(|character| "[]{}:,.\"".contains(*character)).collect()
@@ -251,7 +247,7 @@ impl Published {
         looks.all(|look| Some(look) == first)
     }
 
-    /// Where the batches end whose frame of columns is kept, and those whose frame was too large.
+    /// The ends of the batches whose frame of columns is kept, and of those whose frame was too large.
     pub(super) fn column_frames(&self) -> (BTreeSet<Offset>, BTreeSet<Offset>) {
         let ends = |is_it: fn(&Batch) -> bool| {
             let here = self.batches.iter().filter_map(Weak::upgrade);
@@ -295,11 +291,11 @@ fn payload(topic: &Topic, offset: usize, bytes_max: usize, rng: &mut Rng) -> Str
     if bytes < 10 {
         return offset.to_string();
     }
-    // What could be taken for the end of an event, an envelope or a character.
+    // Characters that look like the end of an event, an envelope or a character.
     let paddings = ["x", ",", "]}", "é", "data:", r"\n", "</script>", "\u{2028}"];
     let padding = match paddings.get(rng.usize(0..=paddings.len())) {
         Some(padding) => padding.repeat(bytes / padding.len()),
-        // Or what does not become much smaller.
+        // Characters that compress badly.
         None => std::iter::repeat_with(|| rng.alphanumeric()).take(bytes).collect(),
     };
     format!(r#"["{topic}",{offset},"{padding}"]"#)

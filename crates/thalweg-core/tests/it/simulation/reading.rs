@@ -2,7 +2,7 @@ use std::rc::Rc;
 
 use thalweg_core::{
     fanout::{Policy, Subscribe},
-    stream::{FeedKind, Offsets},
+    stream::Offsets,
 };
 use thalweg_wire::{EndCode, Epoch, GapReason, Offset, Position, StartAt, incoming::GapFields};
 
@@ -13,40 +13,39 @@ use super::{
     windows::Window,
 };
 
-/// What one subscription must hear next.
+/// The expected frames of one subscription.
 pub(super) struct Reading {
     pub(super) subscribe: Subscribe,
     progress: Progress,
-    /// What the log retained at each visit that a gap not yet heard may be
-    /// from.
+    /// The log's history at each visit that a gap not yet received may be from.
     visits: Vec<Rc<Retained>>,
     /// When it last had everything there was.
     caught_up_us: Option<u64>,
     pub(super) window: Option<Window>,
     pub(super) end: TopicEnd,
-    /// Whether it was told that its value is unknown, and got none since then.
+    /// Whether it knows that its value is unknown, and got none since then.
     is_told_unknown: bool,
     /// Where it ended, if its policy allows no gap and there was one.
     pub(super) lost_at: Option<Position>,
-    /// How much the connection had taken when it was told to leave.
+    /// The bytes that the connection had taken when it was told to leave.
     pub(super) left_at: Option<u64>,
-    /// When the shared part of the frame under way was sent whole, and at which of
-    /// the visits: the connection's trailer may take longer.
+    /// When, and at which of the visits, the shared part of the current frame was sent whole. The connection's
+    /// trailer may take longer.
     shared_part: Option<(u64, usize)>,
 }
 
-/// How far the end of its topic is.
+/// The progress of its topic's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum TopicEnd {
     /// It has not ended.
     #[default]
     None,
-    /// It ends when everything of it is sent.
+    /// It ends when all of it is sent.
     Due,
-    /// It is left, and its end may be under way.
+    /// It is left, and its end may be in flight.
     Left,
-    /// Its end was heard.
-    Heard,
+    /// Its end was received.
+    Received,
 }
 
 /// A frame with events.
@@ -60,7 +59,7 @@ pub(super) struct Sent {
     pub(super) is_compressed: bool,
 }
 
-/// What a version is said by.
+/// The content of a version's frame.
 pub(super) enum Content<'a> {
     Document(&'a str),
     Patch(&'a str),
@@ -69,7 +68,7 @@ pub(super) enum Content<'a> {
 enum Progress {
     /// The log is not there.
     Waiting,
-    /// What it may have begun with, by visit.
+    /// Its possible beginnings, by visit.
     Beginning {
         candidates: Vec<Beginning>,
         is_settled: bool,
@@ -93,7 +92,7 @@ impl Reading {
         }
     }
 
-    /// Its topic has ended: what is left comes at once.
+    /// Its topic has ended, and the rest is due at once.
     pub(super) fn will_end(&mut self) {
         self.end = TopicEnd::Due;
         self.window = None;
@@ -106,7 +105,7 @@ impl Reading {
         self.left_at.is_none() && matches!(self.end, TopicEnd::None | TopicEnd::Due)
     }
 
-    /// Whether it has everything of a topic whose end it has not heard.
+    /// Whether it has all of a topic whose end it has not received.
     pub(super) fn is_owed_end(&self) -> bool {
         let is_asked = self.left_at.is_none() && self.end == TopicEnd::Due;
         is_asked && self.visits.last().is_some_and(|last| self.has_everything(last))
@@ -124,7 +123,7 @@ impl Reading {
         assert!(had_everything, "{topic}: ends at {position}, with more to come");
         let at = self.next().map(|next| Position { epoch: published.epoch, offset: next - 1 });
         assert_eq!(at, Some(position), "{topic}: ends elsewhere");
-        self.end = TopicEnd::Heard;
+        self.end = TopicEnd::Received;
     }
 
     /// It ends because its policy allows no gap.
@@ -141,11 +140,10 @@ impl Reading {
         assert_eq!(position, at, "{topic}: ends elsewhere");
         assert!(matches!(code, EndCode::Slow | EndCode::Trimmed), "{topic}: {code:?}");
         assert!(!is_beginning || code == EndCode::Trimmed, "{topic}: {code:?}");
-        (self.end, self.lost_at) = (TopicEnd::Heard, Some(position));
+        (self.end, self.lost_at) = (TopicEnd::Received, Some(position));
     }
 
-    /// The subscriber is about to be visited. It begins at once, unless it must
-    /// wait for the end of a frame.
+    /// A visit begins. The subscription begins at once, unless it must wait for the end of a frame.
     pub(super) fn visit(&mut self, retained: &Rc<Retained>, published: &Published, may_wait: bool) {
         if let Progress::Waiting = self.progress {
             self.progress = Progress::Beginning { candidates: Vec::new(), is_settled: false };
@@ -165,7 +163,7 @@ impl Reading {
         self.visits.push(Rc::clone(retained));
     }
 
-    /// A version: a document, or the operations that make it of the one before.
+    /// A version: a document, or the operations from the version before.
     pub(super) fn version(
         &mut self,
         position: Position,
@@ -235,7 +233,7 @@ impl Reading {
         let Progress::At(mut next) = self.progress else {
             panic!("{topic}: events at {position} before a confirmation or a gap");
         };
-        assert_eq!(published.kind(), FeedKind::Log, "{topic}: events without a version");
+        assert!(!published.is_value(), "{topic}: events without a version");
         let head = self.visits.last().expect("a visit").head;
         let first = published.event_from(next).expect("an event");
         let after = after.unwrap_or(first - 1);
@@ -250,7 +248,7 @@ impl Reading {
         self.moved(position, next, published, sent);
     }
 
-    /// What it was sent has brought it to the event before `next`.
+    /// The received bytes have moved it to the event before `next`.
     fn moved(&mut self, position: Position, next: Offset, published: &Published, sent: Sent) {
         let Sent { begun, begun_us, bytes, now_us, .. } = sent;
         let topic = &published.topic;
@@ -281,7 +279,7 @@ impl Reading {
         tally: &mut Tally,
     ) {
         assert_eq!(position.epoch, published.epoch);
-        let is_value = published.kind() == FeedKind::Value;
+        let is_value = published.is_value();
         assert_eq!(is_value, gap.reason == GapReason::Unknown, "of versions none is missed");
         let next = position.offset + 1;
         let GapFields { missed, reason } = gap;
@@ -330,7 +328,7 @@ impl Reading {
         self.progress = Progress::At(next);
     }
 
-    /// Whether it goes on where events are missing.
+    /// Whether it goes on after missing events.
     pub(super) fn allows_gaps(&self) -> bool {
         self.subscribe.terms.policy != Policy::Close
     }
@@ -351,7 +349,7 @@ impl Reading {
         self.next().is_some_and(|next| self.visits.iter().any(|visit| visit.is_lost(next)))
     }
 
-    /// The frame under way is sent but for its ending.
+    /// The current frame is sent but for its trailer.
     pub(super) fn has_shared_part(&mut self, now_us: u64) {
         if let (None, Some(visit)) = (self.shared_part, self.visits.len().checked_sub(1)) {
             self.shared_part = Some((now_us, visit));
@@ -364,8 +362,8 @@ impl Reading {
         self.window.iter_mut().for_each(Window::between_frames);
     }
 
-    /// Whether whoever has heard what it has heard may ask so for the rest: nothing of
-    /// that comes again, and nothing after it is left out.
+    /// Whether a client that has received this much may resume so: none of it comes again, and no later event is
+    /// left out.
     pub(super) fn resumes_at(&self, start: StartAt, published: &Published) -> bool {
         let after = |next: Offset| {
             start == StartAt::After(Position { epoch: published.epoch, offset: next - 1 })
@@ -373,7 +371,7 @@ impl Reading {
         match &self.progress {
             Progress::At(next) => after(*next),
             Progress::Waiting => start == self.subscribe.start,
-            // To be confirmed next, or told what is missing.
+            // A confirmation or a gap comes next.
             Progress::Beginning { candidates, .. } => {
                 let is_its = |candidate: &Beginning| matches!(candidate, Beginning::Confirmed { next } if after(*next));
                 start == self.subscribe.start || candidates.iter().any(is_its)
@@ -381,8 +379,8 @@ impl Reading {
         }
     }
 
-    /// That nothing is owed now, and that what is owed later is promised; `frame`
-    /// says how long the next frame is, if there is one.
+    /// Checks that no bytes are due now, and that later ones have a timer. `frame` returns the length of the next
+    /// frame, if there is one.
     pub(super) fn check_is_content(
         &self,
         epoch: Epoch,
@@ -400,8 +398,8 @@ impl Reading {
         let (Some(next), Some(retained)) = (self.next(), retained) else {
             panic!("feed {} has not begun", self.subscribe.feed);
         };
-        if retained.is_away(next) {
-            return tally.count(Situation::Away, 1);
+        if retained.needs_backfill(next) {
+            return tally.count(Situation::Backfill, 1);
         }
         let is_lost = retained.has_lost_version(next) && !self.is_told_unknown;
         if next >= retained.head || (retained.owes_nothing() && !is_lost) {

@@ -2,30 +2,30 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use thalweg_core::{
     fanout::Policy,
-    stream::{Batch, Feed, FeedKind, HistoryBounds, Offsets},
+    stream::{Batch, Feed, HistoryBounds, Offsets},
 };
 use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
 
-/// What a log should retain, kept beside it by the plainest means.
+/// A simple model of a log's history.
 pub(super) struct History {
     bounds: HistoryBounds,
-    kind: FeedKind,
+    is_value: bool,
     offsets: Offsets,
-    /// From here on what is not retained can be read back. `None`: nothing can.
+    /// Older events from this offset on can be backfilled. `None`: none can.
     stored_from: Option<Offset>,
-    /// Whether there may be a version that can be read back, while none is here.
+    /// Whether a version may come from a backfill, while none is here.
     is_elsewhere: bool,
     batches: VecDeque<Arc<Batch>>,
     head: Offset,
-    /// The end of the newest batch that came and is not retained any more.
+    /// The end of the newest batch that came and is no longer retained.
     whole_from: Offset,
     now: Rc<Retained>,
 }
 
-/// The same at one moment: where each batch starts and ends.
+/// The history at one moment: where each batch starts and ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Retained {
-    kind: FeedKind,
+    is_value: bool,
     offsets: Offsets,
     stored_from: Option<Offset>,
     is_elsewhere: bool,
@@ -34,7 +34,7 @@ pub(super) struct Retained {
     pub(super) head: Offset,
 }
 
-/// How a subscription must begin.
+/// The expected beginning of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beginning {
     Confirmed { next: Offset },
@@ -46,19 +46,30 @@ impl History {
     pub(super) fn new(
         head: Offset,
         bounds: HistoryBounds,
-        kind: FeedKind,
+        is_value: bool,
         offsets: Offsets,
         stored_from: Option<Offset>,
     ) -> Self {
         let (is_elsewhere, batches) = (stored_from.is_some(), Vec::new());
         let whole_from = head;
-        let now = Retained { kind, offsets, stored_from, is_elsewhere, batches, whole_from, head };
+        let now =
+            Retained { is_value, offsets, stored_from, is_elsewhere, batches, whole_from, head };
         let (batches, now) = (VecDeque::new(), Rc::new(now));
-        Self { bounds, kind, offsets, stored_from, is_elsewhere, batches, head, whole_from, now }
+        Self {
+            bounds,
+            is_value,
+            offsets,
+            stored_from,
+            is_elsewhere,
+            batches,
+            head,
+            whole_from,
+            now,
+        }
     }
 
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
-        if self.kind == FeedKind::Value && batch.end() <= self.head {
+        if self.is_value && batch.end() <= self.head {
             return;
         }
         self.head = batch.end();
@@ -72,11 +83,11 @@ impl History {
     pub(super) fn sweep(&mut self, now_us: u64) {
         let bounds = self.bounds;
         let is_kept = |batch: &Arc<Batch>| batch.sealed_us() + bounds.age_us_max >= now_us;
-        self.batches.retain(|batch| self.kind == FeedKind::Value || is_kept(batch));
+        self.batches.retain(|batch| self.is_value || is_kept(batch));
         self.settle();
     }
 
-    /// Frees about `bytes`, but never the newest batch; how many were freed.
+    /// Frees about `bytes`, but never the newest batch. Returns the bytes freed.
     pub(super) fn trim_bytes(&mut self, bytes: usize) -> usize {
         let mut freed = 0;
         while freed < bytes && self.batches.len() > 1 {
@@ -86,17 +97,16 @@ impl History {
         freed
     }
 
-    /// A page was read back: nothing is older than `stored_from`. Without batches the head may go
-    /// back.
-    pub(super) fn recalled(&mut self, stored_from: Offset, head: Offset) {
+    /// A backfill has come, and no stored event is older than `stored_from`. Without batches the head may go back.
+    pub(super) fn backfilled(&mut self, stored_from: Offset, head: Offset) {
         self.stored_from = self.stored_from.map(|before| before.max(stored_from));
         assert!(head <= self.head && self.batches.back().is_none_or(|batch| batch.end() <= head));
         self.head = head;
         self.settle();
     }
 
-    /// The newest version was read back, if there is one, while the head was at `head`.
-    pub(super) fn version_recalled(&mut self, version: Option<Arc<Batch>>, head: Offset) {
+    /// The newest version, if there is one, has come by a backfill that began while the head was at `head`.
+    pub(super) fn version_backfilled(&mut self, version: Option<Arc<Batch>>, head: Offset) {
         if self.batches.is_empty() && head == self.head {
             self.is_elsewhere = false;
             self.head = version.as_ref().map_or(self.head, |batch| batch.end());
@@ -105,27 +115,27 @@ impl History {
         self.settle();
     }
 
-    /// Lets go of everything.
+    /// Drops all batches.
     pub(super) fn clear(&mut self) {
         self.is_elsewhere |= self.stored_from.is_some() && !self.batches.is_empty();
         self.batches.clear();
         self.settle();
     }
 
-    /// What is retained now.
+    /// Returns the history now.
     pub(super) fn now(&self) -> &Rc<Retained> {
         &self.now
     }
 
-    /// That `feed` retains exactly this.
-    pub(super) fn check(&self, feed: &Feed) {
+    /// Checks that `feed` retains exactly this.
+    pub(super) fn check(&self, feed: &impl Feed) {
         let batches = feed.batches_from(0).map(|batch| (batch.start(), batch.end())).collect();
-        let Self { kind, offsets, stored_from, is_elsewhere, whole_from, .. } = *self;
+        let Self { is_value, offsets, stored_from, is_elsewhere, whole_from, .. } = *self;
         let head = feed.head();
         let found =
-            Retained { kind, offsets, stored_from, is_elsewhere, batches, whole_from, head };
+            Retained { is_value, offsets, stored_from, is_elsewhere, batches, whole_from, head };
         assert_eq!(found, *self.now);
-        let readable = if kind == FeedKind::Value { self.batches.len() } else { self.events() };
+        let readable = if is_value { self.batches.len() } else { self.events() };
         assert_eq!(feed.retained_events(), readable);
         assert_eq!(feed.first_retained(), self.now.first());
         assert_eq!(feed.history_bytes(), self.bytes());
@@ -140,7 +150,7 @@ impl History {
     }
 
     fn is_too_much(&self) -> bool {
-        self.kind == FeedKind::Value
+        self.is_value
             || self.events() > self.bounds.events_max
             || self.bytes() > self.bounds.bytes_max
     }
@@ -151,9 +161,9 @@ impl History {
         let gone = self.now.batches.iter().filter(|batch| !batches.contains(batch));
         let gone_to = gone.map(|(_, end)| *end).max().unwrap_or_default();
         self.whole_from = self.whole_from.max(gone_to);
-        let Self { kind, offsets, stored_from, is_elsewhere, whole_from, head, .. } = *self;
+        let Self { is_value, offsets, stored_from, is_elsewhere, whole_from, head, .. } = *self;
         self.now = Rc::new(Retained {
-            kind,
+            is_value,
             offsets,
             stored_from,
             is_elsewhere,
@@ -164,7 +174,7 @@ impl History {
     }
 }
 
-/// A value topic whose newest version is not here.
+/// A value whose newest version is not here.
 const UNKNOWN: Beginning = Beginning::Gap { next: 1, missed: None, reason: GapReason::Unknown };
 
 impl Retained {
@@ -177,37 +187,37 @@ impl Retained {
         self.batches.last().map(|(_, end)| end - 1)
     }
 
-    /// Whether there is nothing to be sent, wherever the head is: a value topic without a version.
+    /// Whether no bytes are due, wherever the head is: a value without a version.
     pub(super) fn owes_nothing(&self) -> bool {
-        self.kind == FeedKind::Value && self.newest().is_none()
+        self.is_value && self.newest().is_none()
     }
 
-    /// Whether the event at `next` was there and is not any more. Of versions none is lost.
+    /// Whether the event at `next` was there and is gone. A version is never lost.
     pub(super) fn is_lost(&self, next: Offset) -> bool {
         self.is_not_here(next) && !self.is_stored(next)
     }
 
-    /// Whether the event at `next` was never there, and those behind it are.
+    /// Whether the event at `next` was never there, and those after it are.
     pub(super) fn is_hole(&self, next: Offset) -> bool {
         self.offsets == Offsets::Derived && next >= self.whole_from && self.is_lost(next)
     }
 
-    /// Whether the event at `next` may have to be read back first.
-    pub(super) fn is_away(&self, next: Offset) -> bool {
-        match self.kind {
-            FeedKind::Log => self.is_not_here(next) && self.is_stored(next),
-            FeedKind::Value => self.is_elsewhere && self.owes_nothing() && next < self.head,
+    /// Whether the event at `next` may need a backfill.
+    pub(super) fn needs_backfill(&self, next: Offset) -> bool {
+        match self.is_value {
+            false => self.is_not_here(next) && self.is_stored(next),
+            true => self.is_elsewhere && self.owes_nothing() && next < self.head,
         }
     }
 
-    /// Whether a subscription that asks for `at` may have to wait until what is stored was looked at.
+    /// Whether a subscription at `at` may have to wait for the broker.
     pub(super) fn may_look(&self, at: StartAt, epoch: Epoch) -> bool {
-        let is_log = self.kind == FeedKind::Log;
+        let is_log = !self.is_value;
         let is_unsure = match at {
             StartAt::Latest | StartAt::Newest(_) => false,
             StartAt::Earliest => is_log,
             StartAt::After(position) if position.epoch == epoch => position.offset + 1 > self.head,
-            StartAt::After(position) => is_log || (position.offset > 0 && self.is_away(0)),
+            StartAt::After(position) => is_log || (position.offset > 0 && self.needs_backfill(0)),
         };
         is_unsure && self.stored_from.is_some()
     }
@@ -215,7 +225,7 @@ impl Retained {
     /// Whether the newest version is lost to a subscriber who has the one before `next`, or none.
     pub(super) fn has_lost_version(&self, next: Offset) -> bool {
         let may_expect_one = next > 1 || self.offsets == Offsets::Consecutive;
-        may_expect_one && next < self.head && self.owes_nothing() && !self.is_away(next)
+        may_expect_one && next < self.head && self.owes_nothing() && !self.needs_backfill(next)
     }
 
     fn is_stored(&self, next: Offset) -> bool {
@@ -223,17 +233,17 @@ impl Retained {
     }
 
     fn is_not_here(&self, next: Offset) -> bool {
-        self.kind == FeedKind::Log
+        !self.is_value
             && next < self.head
             && !self.batches.iter().any(|(start, end)| (*start..*end).contains(&next))
     }
 
-    /// Whether `next` is in a batch, but not where that starts.
+    /// Whether `next` is in a batch, but not at its start.
     pub(super) fn is_within_batch(&self, next: Offset) -> bool {
         self.batches.iter().any(|(start, end)| (start + 1..*end).contains(&next))
     }
 
-    /// Where a subscriber goes on whose `next` event is lost.
+    /// Returns where a subscriber goes on whose `next` event is lost.
     pub(super) fn jump(&self, next: Offset, policy: Policy) -> Option<Offset> {
         let starts: Vec<_> = self.batches.iter().map(|(start, _)| *start).collect();
         if self.is_hole(next) && policy != Policy::Close {
@@ -251,30 +261,30 @@ impl Retained {
         self.is_lost(next).then(|| stored.filter(|from| *from < jumped).unwrap_or(jumped))
     }
 
-    /// How many events are missing from one offset to another, if the offsets say that.
+    /// Returns how many events are missing between two offsets, if the offsets tell that.
     pub(super) fn missed(&self, from: Offset, to: Offset) -> Option<Offset> {
         (self.offsets == Offsets::Consecutive).then_some(to - from)
     }
 
-    /// How a subscription that asks for `at` begins, if what is stored was looked at: `has_given` says
-    /// whether an offset is one of the stream.
+    /// Returns how a subscription at `at` begins after the broker's answer. `has_given` says whether an offset is
+    /// one of the stream.
     pub(super) fn beginning_stored(
         &self,
         at: StartAt,
         epoch: Epoch,
         has_given: impl Fn(Offset) -> bool,
     ) -> Vec<Beginning> {
-        // It is not known before something was looked at.
+        // It is unknown before a backfill.
         let oldest = self.stored_from.filter(|from| *from > 0);
         let lost = |next| Beginning::Gap { next, missed: None, reason: GapReason::Epoch };
-        let lost = match self.kind {
-            FeedKind::Log => oldest.map(lost),
-            FeedKind::Value if self.owes_nothing() => Some(UNKNOWN),
-            FeedKind::Value => Some(Beginning::Confirmed { next: 1 }),
+        let lost = match self.is_value {
+            false => oldest.map(lost),
+            true if self.owes_nothing() => Some(UNKNOWN),
+            true => Some(Beginning::Confirmed { next: 1 }),
         };
         let its = match at {
             StartAt::After(position) if position.epoch == epoch => {
-                // It may have been given since it was looked for.
+                // It may have been given since the broker answered.
                 let next = position.offset + 1;
                 let confirmed = has_given(position.offset).then_some(Beginning::Confirmed { next });
                 [lost, confirmed]
@@ -287,9 +297,9 @@ impl Retained {
         its.into_iter().flatten().collect()
     }
 
-    /// How a subscription that asks for `at` begins.
+    /// Returns how a subscription at `at` begins.
     pub(super) fn beginning(&self, at: StartAt, epoch: Epoch, policy: Policy) -> Beginning {
-        if self.kind == FeedKind::Value {
+        if self.is_value {
             let (had, had_other) = match at {
                 StartAt::After(position) if position.epoch == epoch => (position.offset, false),
                 StartAt::After(position) => (0, position.offset > 0),

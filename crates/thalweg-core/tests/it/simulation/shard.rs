@@ -7,7 +7,7 @@ use std::{
 use fastrand::Rng;
 use thalweg_core::{
     fanout::{FeedKey, Feeds},
-    stream::{Batch, ColumnMemory, Cursor, Feed, FeedKind, Frames, Next, Offsets},
+    stream::{AnyFeed, Batch, ColumnMemory, Cursor, Feed, Frames as _, Log, Next, Offsets, Value},
 };
 use thalweg_wire::{Format, Offset};
 
@@ -17,33 +17,72 @@ use super::{
     retained::{History, Retained},
 };
 
-/// A shard's feeds, one for each topic: its own, or copies of another shard's
-/// that come late, arrive in bursts and may have holes.
-pub(super) struct Shard {
-    topics: Vec<LocalTopic>,
+/// A shard's feeds, one for each topic: its own, or copies of another shard's that come late, arrive in bursts and
+/// may have holes.
+pub(super) struct Shard<F> {
+    topics: Vec<LocalTopic<F>>,
     column_memory: ColumnMemory,
 }
 
-#[derive(Default)]
-struct LocalTopic {
-    copy: Option<(Feed, History)>,
+struct LocalTopic<F> {
+    copy: Option<(F, History)>,
     arriving: VecDeque<Arc<Batch>>,
-    /// Where the next batch starts, if it is another server's, which has not seen those before.
+    /// Where the next batch starts, if this is another server, which has not seen those before.
     next: Option<Offset>,
-    /// What its readers want to be read back.
+    /// The backfills that its readers need.
     wanted: BTreeSet<Offset>,
-    /// What is being read back: from where, and where what is retained begins.
+    /// The backfill in flight: its first offset, and where the history begins.
     reading: Option<(Offset, Offset)>,
 }
 
-impl Shard {
+/// The kind of a world's feeds.
+pub(super) trait Feeding: Feed {
+    /// Makes a feed with no events before `next`.
+    fn make(
+        published: &Published,
+        next: Offset,
+        conditions: &Conditions,
+        memory: &ColumnMemory,
+    ) -> Self;
+
+    /// Removes the conditions that such feeds do not support.
+    fn limit(_conditions: &mut Conditions) {}
+}
+
+/// The server's kinds.
+impl Feeding for AnyFeed {
+    fn make(
+        published: &Published,
+        next: Offset,
+        conditions: &Conditions,
+        memory: &ColumnMemory,
+    ) -> Self {
+        let (topic, epoch, offsets) =
+            (published.topic.clone(), published.epoch, published.offsets());
+        if published.is_value() {
+            return Self::Value(Value::new(topic, epoch, next, offsets));
+        }
+        let log = Log::new(topic, epoch, next, offsets, conditions.history);
+        let log = log.with_tail_bytes(conditions.tail_bytes);
+        Self::Log(log.with_columns(None, memory.clone()))
+    }
+}
+
+impl<F> LocalTopic<F> {
+    fn new() -> Self {
+        let (arriving, wanted) = (VecDeque::new(), BTreeSet::new());
+        Self { copy: None, arriving, next: None, wanted, reading: None }
+    }
+}
+
+impl<F: Feeding> Shard<F> {
     pub(super) fn new(conditions: &Conditions) -> Self {
-        let topics = std::iter::repeat_with(LocalTopic::default).take(conditions.topics);
+        let topics = std::iter::repeat_with(LocalTopic::new).take(conditions.topics);
         let column_memory = ColumnMemory::new(conditions.column_bytes_max);
         Self { topics: topics.collect(), column_memory }
     }
 
-    /// Begins to read a topic, with nothing before `next`.
+    /// Begins to read a topic, with no events before `next`.
     pub(super) fn open(
         &mut self,
         topic: usize,
@@ -51,15 +90,10 @@ impl Shard {
         next: Offset,
         conditions: &Conditions,
     ) {
-        let (kind, offsets, history) = (published.kind(), published.offsets(), conditions.history);
-        let (topic_name, epoch) = (published.topic.clone(), published.epoch);
-        let mut feed = Feed::new(kind, topic_name, epoch, next, offsets, history);
-        if let Feed::Log(log) = feed {
-            let log = log.with_tail_bytes(conditions.tail_bytes);
-            feed = Feed::Log(log.with_columns(None, self.column_memory.clone()));
-        }
+        let feed = F::make(published, next, conditions, &self.column_memory);
+        let (is_value, offsets) = (published.is_value(), published.offsets());
         let stored_from = (offsets == Offsets::Stored).then_some(0);
-        let history = History::new(next, history, kind, offsets, stored_from);
+        let history = History::new(next, conditions.history, is_value, offsets, stored_from);
         self.topics[topic].copy = Some((feed, history));
     }
 
@@ -67,7 +101,7 @@ impl Shard {
         self.topics[topic].copy.is_some()
     }
 
-    /// What the topic's feed retains; `None` while there is no feed.
+    /// Returns the history of the topic's feed. `None` while there is no feed.
     pub(super) fn retained(&self, topic: usize) -> Option<&Rc<Retained>> {
         self.topics[topic].copy.as_ref().map(|(_, history)| history.now())
     }
@@ -87,7 +121,7 @@ impl Shard {
         local.arriving.push_back(batch);
     }
 
-    /// Loses some of the batches under way to a topic's feed; how many.
+    /// Loses some of the batches in flight to a topic's feed. Returns how many.
     pub(super) fn lose(&mut self, topic: usize, rng: &mut Rng) -> u64 {
         let LocalTopic { arriving, next: None, .. } = &mut self.topics[topic] else { return 0 };
         let before = arriving.len();
@@ -95,8 +129,8 @@ impl Shard {
         (before - arriving.len()) as u64
     }
 
-    /// Appends what has arrived for a topic; whether there was anything.
-    /// A patch may not be made `in_time`.
+    /// Appends the batches that have arrived for a topic. Returns whether there were any. A patch may not be made
+    /// `in_time`.
     pub(super) fn absorb(&mut self, topic: usize, now_us: u64, in_time: bool) -> bool {
         let LocalTopic { copy: Some((feed, history)), arriving, .. } = &mut self.topics[topic]
         else {
@@ -105,7 +139,7 @@ impl Shard {
         let any = !arriving.is_empty();
         for batch in arriving.drain(..) {
             history.push(Arc::clone(&batch));
-            // Before it is begun there is still time.
+            // There is still time before a patch begins.
             let mut is_begun = false;
             feed.make_patch(&batch, || std::mem::replace(&mut is_begun, true) && !in_time);
             feed.push(batch, now_us);
@@ -114,19 +148,19 @@ impl Shard {
         any
     }
 
-    /// It is another server, which has got nothing before `next`.
+    /// This is another server, which has no events before `next`.
     pub(super) fn begin_at(&mut self, topic: usize, next: Offset) {
         self.topics[topic].next = Some(next);
     }
 
-    /// A reader waits for what comes from `from` on.
+    /// A reader waits for the events from `from` on.
     pub(super) fn want(&mut self, topic: usize, from: Offset) {
         self.topics[topic].wanted.insert(from);
     }
 
-    /// Begins or ends to read back what is wanted; whether something has come, or was tried in
-    /// vain: then readers must be asked again.
-    pub(super) fn recall(
+    /// Begins or ends a requested backfill. Returns whether a page has come or the attempt failed: then readers
+    /// must be asked again.
+    pub(super) fn backfill(
         &mut self,
         topic: usize,
         published: &Published,
@@ -138,38 +172,38 @@ impl Shard {
         let Some((from, until)) = local.reading.take() else {
             let from = local.wanted.pop_first();
             local.wanted.clear();
-            local.reading = from.map(|from| (from, feed.here_from(from)));
+            local.reading = from.map(|from| (from, feed.backfill_until(from)));
             return false;
         };
         if rng.u8(0..8) == 0 {
             return true;
         }
         if from > until {
-            feed.look_beyond(from, published.has_given(from - 1), now_us);
-        } else if published.kind() == FeedKind::Value {
+            feed.answer_ahead(from, published.has_given(from - 1), now_us);
+        } else if published.is_value() {
             let page = published.version(until);
             let version = page.messages.last().cloned();
             let version = version.map(|(first, it)| Batch::seal(first, first, it, now_us));
-            history.version_recalled(version.map(Arc::new), until);
-            feed.recall(page, now_us);
+            history.version_backfilled(version.map(Arc::new), until);
+            feed.backfill(page, now_us);
         } else {
             let page = published.page(from, until, rng);
             let stored_from = page.stored_from;
-            feed.recall(page, now_us);
-            history.recalled(stored_from, feed.head());
+            feed.backfill(page, now_us);
+            history.backfilled(stored_from, feed.head());
         }
         history.check(feed);
         if let Some(next) = local.next.as_mut().filter(|_| local.arriving.is_empty()) {
             *next = feed.head();
         }
         if rng.u8(0..8) == 0 {
-            feed.forget_recalled();
+            feed.drop_backfilled();
         }
         true
     }
 
-    /// Whether something is to be read back.
-    pub(super) fn is_recalling(&self) -> bool {
+    /// Whether there are backfills to come.
+    pub(super) fn is_backfilling(&self) -> bool {
         self.topics.iter().any(|local| local.reading.is_some() || !local.wanted.is_empty())
     }
 
@@ -181,7 +215,7 @@ impl Shard {
         }
     }
 
-    /// Frees memory of a topic's history; whether it could.
+    /// Frees memory of a topic's history. Returns whether it could.
     pub(super) fn trim_bytes(&mut self, topic: usize, bytes: usize) -> bool {
         let Some((feed, history)) = &mut self.topics[topic].copy else { return false };
         let freed = history.trim_bytes(bytes);
@@ -190,11 +224,10 @@ impl Shard {
         freed > 0
     }
 
-    /// Bytes of the frame that begins with the event at `next`; `None` if that is
-    /// lost.
+    /// The bytes of the frame that begins with the event at `next`. `None` if that is lost.
     pub(super) fn frame_bytes(&self, topic: usize, next: Offset, format: Format) -> Option<u64> {
         let mut cold = Vec::new();
-        let frames = Frames::of(self.topic(topic)?, format.into());
+        let frames = self.topic(topic)?.frames(format.into());
         match frames.next(&Cursor::before(next), true, &mut cold) {
             Next::Hot(bytes, _) => Some(bytes.len() as u64),
             Next::Cold { events, .. } => Some((cold.len() + events.len()) as u64),
@@ -202,56 +235,57 @@ impl Shard {
             | Next::Unknown(_)
             | Next::OtherColumns
             | Next::Unmade
-            | Next::Away(_)
+            | Next::Backfill(_)
             | Next::Nothing => None,
         }
     }
 
-    /// Opens the hot tail of a format that is used, closes one that is not.
-    pub(super) fn tend_tail(&mut self, topic: usize, format: Format, is_used: bool) {
+    /// Opens the hot tail of a format in use, and closes that of an unused one.
+    pub(super) fn tend_tail(&mut self, topic: usize, format: Format, used: &[Format]) {
         let Some((feed, _)) = &mut self.topics[topic].copy else { return };
-        if feed.kind() == FeedKind::Value && format.has_columns() {
+        if feed.is_state() && format.has_columns() {
             return;
         }
-        let format = feed.kind().format(format);
-        if is_used {
+        if used.iter().any(|used| feed.frame_format(*used) == feed.frame_format(format)) {
             feed.open_tail(format);
         } else {
             feed.close_tail(format);
         }
     }
 
-    /// Lets go of everything that a topic retains.
+    /// Drops all that a topic retains.
     pub(super) fn clear(&mut self, topic: usize) {
         if let Some((feed, history)) = &mut self.topics[topic].copy {
             feed.trim_all(usize::MAX, u64::MAX);
-            feed.forget_recalled();
+            feed.drop_backfilled();
             history.clear();
         }
     }
 
-    /// Memory that frames partly sent hold beyond the topic's history, in bytes.
+    /// The memory that partly sent frames hold beyond the topic's history, in bytes.
     pub(super) fn pinned_bytes(&self, topic: usize) -> usize {
         self.topics[topic].copy.as_ref().map_or(0, |(feed, _)| feed.pinned_bytes())
     }
 
-    /// Memory of the topic's hot tails, in bytes.
+    /// The memory of the topic's hot tails, in bytes.
     pub(super) fn tail_bytes(&self, topic: usize) -> usize {
         self.topics[topic].copy.as_ref().map_or(0, |(feed, _)| feed.tail_bytes())
     }
 
-    /// The topic's feed for a shard that begins to read it.
-    pub(super) fn topic(&self, topic: usize) -> Option<&Feed> {
+    /// The topic's feed for a shard that begins to follow it.
+    pub(super) fn topic(&self, topic: usize) -> Option<&F> {
         self.topics.get(topic)?.copy.as_ref().map(|(feed, _)| feed)
     }
 }
 
-impl Feeds for Shard {
-    fn feed(&self, key: FeedKey) -> Option<&Feed> {
+impl<F: Feeding> Feeds for Shard<F> {
+    type Feed = F;
+
+    fn feed(&self, key: FeedKey) -> Option<&F> {
         self.topic(key as usize)
     }
 
-    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed> {
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut F> {
         self.topics.get_mut(key as usize)?.copy.as_mut().map(|(feed, _)| feed)
     }
 }

@@ -3,18 +3,18 @@ use std::io::IoSlice;
 use fastrand::Rng;
 use thalweg_core::fanout::{Sent, Sink};
 
-/// A socket: a bounded send buffer that its peer empties when it likes.
+/// A socket: a bounded send buffer that its peer empties at random.
 pub(super) struct Socket {
     capacity: usize,
-    /// Taken and not yet read by the peer.
+    /// Bytes that the peer has not read.
     buffered: usize,
-    /// Whether it takes less than it could, now and then.
+    /// Whether it sometimes takes less than it could.
     is_moody: bool,
     /// Whether the peer is gone.
     pub(super) is_gone: bool,
-    /// Whether the last send was cut short and nobody has read since.
+    /// Whether the last send was cut short and the peer has not read since.
     pub(super) is_full: bool,
-    /// What was taken since this was last emptied.
+    /// The bytes taken since this was last emptied.
     pub(super) taken: Vec<u8>,
     rng: Rng,
 }
@@ -39,7 +39,7 @@ impl Socket {
         self.is_moody = false;
     }
 
-    /// The peer reads up to `bytes`; how many it read.
+    /// The peer reads up to `bytes`. Returns how many it read.
     pub(super) fn drain(&mut self, bytes: usize) -> usize {
         let drained = self.buffered.min(bytes);
         self.buffered -= drained;

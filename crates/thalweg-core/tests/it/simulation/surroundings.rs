@@ -2,25 +2,30 @@ use fastrand::Rng;
 use thalweg_core::fanout::Scratch;
 
 use super::{
-    conditions::Conditions, oracle::Visit, published::Published, shard::Shard, tally::Tally,
+    conditions::Conditions,
+    oracle::Visit,
+    published::Published,
+    shard::{Feeding, Shard},
+    tally::Tally,
 };
 
-/// Everything in a world that is not a client.
-pub(super) struct Surroundings {
+/// The parts of a world that are not clients.
+pub(super) struct Surroundings<F> {
     pub(super) now_us: u64,
     pub(super) rng: Rng,
     pub(super) conditions: Conditions,
     pub(super) published: Vec<Published>,
-    pub(super) shards: Vec<Shard>,
+    pub(super) shards: Vec<Shard<F>>,
     pub(super) tally: Tally,
     scratch: Scratch,
     is_traced: bool,
 }
 
-impl Surroundings {
+impl<F: Feeding> Surroundings<F> {
     pub(super) fn new(seed: u64, is_traced: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let conditions = Conditions::draw(&mut rng);
+        let mut conditions = Conditions::draw(&mut rng);
+        F::limit(&mut conditions);
         let topics = 0..conditions.topics;
         let around = Self {
             now_us: rng.u64(0..1 << 40),
@@ -42,14 +47,13 @@ impl Surroundings {
         }
     }
 
-    /// What a visit to a subscriber on `shard` needs.
-    pub(super) fn visit_to(&mut self, shard: usize) -> (&mut Shard, &mut Scratch, Visit<'_>) {
+    /// Returns the parts that a visit to a subscriber on `shard` needs.
+    pub(super) fn visit_to(&mut self, shard: usize) -> (&mut Shard<F>, &mut Scratch, Visit<'_>) {
         let Self { now_us, published, shards, tally, scratch, .. } = self;
         (&mut shards[shard], scratch, Visit { now_us: *now_us, published, tally })
     }
 
-    /// Another shard begins to read a topic, from the history's first event on
-    /// or from the head.
+    /// Another shard begins to follow a topic, from the history's first event on or from the head.
     pub(super) fn open_copy(&mut self, shard: usize, topic: usize) {
         let (homes, others) = self.shards.split_at_mut(1);
         let home = homes[0].topic(topic).expect("home to all topics");

@@ -5,14 +5,14 @@ use std::{
 
 use thalweg_wire::Offset;
 
-/// What a simulation must reach: one that never does proves nothing about it.
+/// The situations that a simulation must reach. Without them it proves little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Situation {
     /// A subscription confirmed.
     Confirmation,
-    /// An event heard.
+    /// An event received.
     Event,
-    /// A gap heard, by reason.
+    /// A gap received, by reason.
     Slow,
     /// A topic ended for one subscriber, whose policy allows no gap.
     Refused,
@@ -26,14 +26,14 @@ pub(super) enum Situation {
     /// Events after offsets that were never given; a subscription that begins at one of these.
     AfterHole,
     InHole,
-    /// Events that had to be read back first; a page of them that came.
-    Away,
-    Recalled,
-    /// A subscription that begins when what is stored was looked at.
+    /// Events that needed a backfill; a page that came.
+    Backfill,
+    Backfilled,
+    /// A subscription that begins after a backfill.
     LooksFirst,
     /// A visit to a cursor ahead of the head.
     Ahead,
-    /// All that was due sent at once; to a reader of several topics; a part of it.
+    /// All due bytes sent at once; to a reader of several topics; a part of them.
     AtOnce,
     AtOnceOfSeveral,
     CutAtOnce,
@@ -41,70 +41,67 @@ pub(super) enum Situation {
     Partial,
     /// A connection that ended within a frame.
     TornOff,
-    /// A frame partly sent held memory beyond the history.
+    /// A partly sent frame that held memory beyond the history.
     Pinned,
-    /// A batch did not reach another shard.
+    /// A batch that did not reach another shard.
     Hole,
     /// A frame over 65,535 bytes.
     LongFrame,
-    /// An `id` that named the cursors of several topics; a frame without one, because
-    /// it was not due.
+    /// An `id` that named the cursors of several topics; a frame without one, because it was not due.
     Ids,
     WithoutId,
-    /// A frame sent but for the connection's trailer of it.
+    /// A frame sent but for the connection's trailer.
     CutEnding,
-    /// A document told to load again.
+    /// A document that the client was told to load again.
     Reload,
-    /// A poll that was told something, and one that waited in vain.
+    /// A poll that was answered, and one that timed out.
     PollAnswered,
-    PollInVain,
-    /// Something was due, and the window did not admit it.
+    PollUnanswered,
+    /// Due bytes that the window did not admit.
     WindowShut,
-    /// A topic subscribed to, or left, in mid-stream; left in mid-frame; left and
-    /// subscribed to again at once.
+    /// A topic subscribed to, or left, in mid-stream; left in mid-frame; left and subscribed to again at once.
     Subscribed,
     Left,
     LeftInFrame,
     Resubscribed,
-    /// Something to be told to a connection in mid-frame.
+    /// A control message for a connection in mid-frame.
     ToldInFrame,
-    /// History given up for memory.
+    /// History dropped for memory.
     Shed,
     /// Resumed over another format.
     Changed,
     /// A topic read in three formats or more at once, on one shard.
     Mixed,
-    /// A compressed frame heard; one that took more than one visit.
+    /// A compressed frame received; one that took more than one visit.
     Compressed,
     CutCompressed,
     /// Events that compressing would not have made smaller.
     NotSmaller,
-    /// A frame that came as a chunk, or as two; one of them that took more than one visit;
-    /// the last chunk of a response.
+    /// A frame that came as a chunk, or as two; one of them that took more than one visit; the last chunk of a
+    /// response.
     Chunked,
     CutChunk,
     LastChunk,
-    /// A version heard whole, and as a patch; one that took more than one visit; versions
-    /// left out.
+    /// A version received whole, and as a patch; one that took more than one visit; versions left out.
     Version,
     Patch,
     CutVersion,
     Conflated,
-    /// A row heard; a stream of columns that ended because the rows changed, and because some were
-    /// lost; one that came back to either.
+    /// A row received; a stream of columns that ended because the rows changed, and because some were lost; one
+    /// that resumed after either.
     Columns,
     ColumnsChanged,
     ColumnsLost,
     ResumedChanged,
     ResumedLost,
-    /// A frame of columns made; one that was made before and dropped; one that is too large to be kept. Rows
-    /// that were heard before, in the same bytes. The rest of a frame whose batch has left the history.
+    /// A frame of columns made; one that was made again after a drop; one too large to be kept. Rows received
+    /// before, in the same bytes. The rest of a frame whose batch has left the history.
     ColumnsMade,
     ColumnsMadeAgain,
     ColumnsTooLarge,
     ColumnsShared,
     ColumnsOutlived,
-    /// The end of a topic heard; that of a one-way connection's last one.
+    /// The end of a topic received; that of a one-way connection's last one.
     TopicEnd,
     LastTopicEnd,
 }
@@ -122,8 +119,8 @@ impl Situation {
         Self::MidBatch,
         Self::AfterHole,
         Self::InHole,
-        Self::Away,
-        Self::Recalled,
+        Self::Backfill,
+        Self::Backfilled,
         Self::LooksFirst,
         Self::Ahead,
         Self::AtOnce,
@@ -139,7 +136,7 @@ impl Situation {
         Self::CutEnding,
         Self::Reload,
         Self::PollAnswered,
-        Self::PollInVain,
+        Self::PollUnanswered,
         Self::WindowShut,
         Self::Subscribed,
         Self::Left,
@@ -174,11 +171,11 @@ impl Situation {
     ];
 }
 
-/// What happened in a world, or in many.
+/// The counts of a world, or of many.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     counts: BTreeMap<Situation, u64>,
-    /// Of everything that every socket took, in order.
+    /// A digest of the bytes that all sockets took, in order.
     digest: u64,
     /// Batches of a topic whose frame of columns was made, by their ends.
     made_columns: BTreeSet<(usize, Offset)>,
@@ -195,7 +192,7 @@ impl Tally {
         self.count(situation, is_so.into());
     }
 
-    pub(super) fn of(&self, situation: Situation) -> u64 {
+    pub(super) fn count_of(&self, situation: Situation) -> u64 {
         self.counts.get(&situation).copied().unwrap_or(0)
     }
 
@@ -205,8 +202,8 @@ impl Tally {
         self.saw_if(Situation::ColumnsMadeAgain, !is_new);
     }
 
-    /// Rows were heard: whoever hears the same ones hears the same bytes.
-    pub(super) fn heard_rows(
+    /// Rows were received. All clients receive the same bytes for the same rows.
+    pub(super) fn received_rows(
         &mut self,
         topic: &str,
         schema: &[u8],
@@ -220,7 +217,7 @@ impl Tally {
         self.saw_if(Situation::ColumnsShared, is_known);
     }
 
-    /// Takes in what a socket took: two runs are compared by one number.
+    /// Adds bytes that a socket took to the digest, by which two runs are compared.
     pub(super) fn digest(&mut self, bytes: &[u8]) {
         let mut hasher = DefaultHasher::new();
         hasher.write_u64(self.digest);

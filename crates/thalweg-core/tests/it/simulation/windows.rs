@@ -1,14 +1,13 @@
 use thalweg_wire::Offset;
 
-/// A window as its contract says it, by the plainest means: every frame sent and
-/// not acked is remembered.
+/// A simple model of a window, as its contract defines it: every frame that was sent and not acked is remembered.
 pub(super) struct Window {
     bytes_max: u64,
-    /// One past the last event of each, and its bytes.
+    /// One past the last event of each frame, and its bytes.
     frames: Vec<(Offset, u64)>,
-    /// Acked since the frame under way was begun.
+    /// Bytes acked since the current frame was begun.
     acked_since: u64,
-    /// Whether one was ever so small that the server may not tell it from the next.
+    /// Whether a frame was so small that the server may not tell it from the next.
     may_be_merged: bool,
 }
 
@@ -34,7 +33,7 @@ impl Window {
         self.may_be_merged |= bytes < self.bytes_max / PART_MAX;
     }
 
-    /// The next frame of the connection, whosever, is yet to be begun.
+    /// The next frame of the connection has not begun.
     pub(super) fn between_frames(&mut self) {
         self.acked_since = 0;
     }
@@ -47,7 +46,7 @@ impl Window {
         }
     }
 
-    /// Whether a frame of so many bytes (`None`: not known) must be sent.
+    /// Whether a frame of so many bytes (`None`: unknown) must be sent.
     pub(super) fn must_admit(&self, bytes: Option<u64>) -> bool {
         let part = if self.may_be_merged { self.bytes_max / PART_MAX } else { 0 };
         let fits = |bytes| self.unacked() + part + bytes <= self.bytes_max;

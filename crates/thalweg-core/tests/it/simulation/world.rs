@@ -5,17 +5,17 @@ use super::{
     client::Client,
     conditions::{any_format, magnitude},
     published::Published,
-    shard::Shard,
+    shard::{Feeding, Shard},
     surroundings::Surroundings,
     tally::{Situation, Tally},
 };
 
-/// Steps after which a world without faults must have come to rest.
+/// The steps after which a world without faults must be at rest.
 const STEPS_TO_REST_MAX: u32 = 1000;
 
-/// Runs the world of `seed` from its beginning to its end.
-pub(super) fn run(seed: u64, is_traced: bool) -> Tally {
-    let mut world = World::new(seed, is_traced);
+/// Runs the world of `seed` from beginning to end.
+pub(super) fn run<F: Feeding>(seed: u64, is_traced: bool) -> Tally {
+    let mut world = World::<F>::new(seed, is_traced);
     for _ in 0..world.around.conditions.steps {
         world.step();
     }
@@ -23,12 +23,12 @@ pub(super) fn run(seed: u64, is_traced: bool) -> Tally {
     world.end()
 }
 
-struct World {
-    around: Surroundings,
+struct World<F> {
+    around: Surroundings<F>,
     clients: Vec<Client>,
 }
 
-impl World {
+impl<F: Feeding> World<F> {
     fn new(seed: u64, is_traced: bool) -> Self {
         let mut around = Surroundings::new(seed, is_traced);
         let Surroundings { shards, published, conditions, rng, .. } = &mut around;
@@ -54,7 +54,7 @@ impl World {
         }
         for shard in 0..self.around.shards.len() {
             self.tend(shard);
-            self.recall(shard);
+            self.backfill(shard);
         }
         for client in &mut self.clients {
             client.live(&mut self.around);
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// Each topic's home turns.
+    /// Each topic's owner shard takes a turn.
     fn seal(&mut self) {
         let Surroundings { published, shards, rng, conditions, now_us, .. } = &mut self.around;
         let now_us = *now_us;
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// What reaches another shard than the home's, and when.
+    /// Batches reach a follower, sooner or later.
     fn read_along(&mut self, shard: usize) {
         for topic in 0..self.around.conditions.topics {
             let Surroundings { shards, conditions, rng, tally, .. } = &mut self.around;
@@ -115,15 +115,15 @@ impl World {
         }
     }
 
-    /// What readers want is read back, sooner or later.
-    fn recall(&mut self, shard: usize) {
+    /// Requested backfills come, sooner or later.
+    fn backfill(&mut self, shard: usize) {
         for topic in 0..self.around.conditions.topics {
             let Surroundings { shards, published, rng, tally, now_us, .. } = &mut self.around;
             if rng.u8(0..60) == 0 {
                 published[topic].expire(rng);
             }
-            if rng.bool() && shards[shard].recall(topic, &published[topic], *now_us, rng) {
-                tally.count(Situation::Recalled, 1);
+            if rng.bool() && shards[shard].backfill(topic, &published[topic], *now_us, rng) {
+                tally.count(Situation::Backfilled, 1);
                 self.wake(shard, topic);
             }
         }
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    /// Housekeeping: time trims the history, hot tails come and go.
+    /// Periodic work: time trims the history, hot tails come and go.
     fn tend(&mut self, shard: usize) {
         let around = &mut self.around;
         if around.rng.u8(0..15) == 0 {
@@ -153,17 +153,15 @@ impl World {
         let any = any_format(&mut around.rng);
         let used = self.formats_of(shard, topic);
         self.around.tally.saw_if(Situation::Mixed, used.len() >= 3);
-        // Those in use come and go beside each other.
+        // Formats come and go beside those in use.
         let format = match self.around.rng.choice(&used) {
             Some(format) if self.around.rng.bool() => *format,
             _ => any,
         };
-        let kind = self.around.published[topic].kind();
-        let is_used = used.iter().any(|used| kind.format(*used) == kind.format(format));
-        self.around.shards[shard].tend_tail(topic, format, is_used);
+        self.around.shards[shard].tend_tail(topic, format, &used);
     }
 
-    /// In which formats a topic is read on a shard.
+    /// Returns the formats in which a topic is read on a shard.
     fn formats_of(&mut self, shard: usize, topic: usize) -> Vec<Format> {
         let readers = self.clients.iter_mut().filter_map(|client| client.reader(shard, topic));
         let mut formats: Vec<Format> = Vec::new();
@@ -175,12 +173,11 @@ impl World {
         formats
     }
 
-    /// Hot tails are bounded; only frames partly sent hold anything beyond the
-    /// history.
+    /// Hot tails are bounded, and only partly sent frames hold memory beyond the history.
     fn check_memory(&mut self) {
         let conditions = &self.around.conditions;
-        // An event may exceed a batch's bound, and a frame a segment's; a
-        // vector may be twice as large as what it holds, a tail is two.
+        // An event may exceed a batch's bound, and a frame a segment's. A vector may be twice as large as its
+        // content, and a tail is two vectors.
         let batch_bytes = 2 * (conditions.batch.bytes_max + conditions.event_bytes_max + 100);
         // Frames of columns: as much as the history or a tail, and those made last.
         let column_bytes_max =
@@ -202,7 +199,7 @@ impl World {
         }
     }
 
-    /// No more events and no more faults, until nothing happens any more.
+    /// No more events and faults come until the world is at rest.
     fn come_to_rest(&mut self) {
         self.around.say(|| "no more faults".into());
         for shard in 1..self.around.shards.len() {
@@ -222,12 +219,12 @@ impl World {
             for shard in 1..self.around.shards.len() {
                 (0..self.around.conditions.topics).for_each(|topic| self.absorb(shard, topic));
             }
-            (0..self.around.shards.len()).for_each(|shard| self.recall(shard));
+            (0..self.around.shards.len()).for_each(|shard| self.backfill(shard));
             let mut is_at_rest = self.around.published.iter().all(|p| p.due_us().is_none());
             for client in &mut self.clients {
                 is_at_rest &= !client.settle(&mut self.around);
             }
-            is_at_rest &= !self.around.shards.iter().any(Shard::is_recalling);
+            is_at_rest &= !self.around.shards.iter().any(Shard::is_backfilling);
             if is_at_rest {
                 return;
             }
@@ -235,7 +232,7 @@ impl World {
         panic!("does not come to rest");
     }
 
-    /// Everyone has everything; when all have left, nothing is held.
+    /// All clients have everything. After all have left, no memory is held.
     fn end(mut self) -> Tally {
         for client in &mut self.clients {
             if let Some(connection) = &client.connection {

@@ -1,4 +1,4 @@
-//! Thalweg's wire (`docs/wire.md`).
+//! Thalweg's wire (`docs/reference/messages.md`).
 
 use super::{Dialect, Message, Version, VersionBody, Wanted, alone, echo, unknown};
 use crate::scenario::Transport;

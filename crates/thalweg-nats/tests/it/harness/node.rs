@@ -1,293 +1,208 @@
-//! The crate as a server of Thalweg has it.
+//! A server of Thalweg that uses this crate, in sequence numbers.
 
 use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc as blocking,
-    },
-    thread::JoinHandle,
+    sync::{Arc, mpsc as blocking},
+    time::Duration,
 };
 
+use thalweg_broker::{Append, AppendError, Content, ReadRange, Stream, TicketDigest, TicketError};
+use thalweg_broker_tests::Caller;
 use thalweg_core::stream::Payloads;
-use thalweg_nats::{
-    Counts, Nats, Settings,
-    end::{Answer, PageAnswer, Target, Wanted, Work},
-    open,
-};
-use thalweg_server::{
-    backend::{
-        Backend, Content, ReadPage, StoreError, Stored, Stream, TicketDigest, TicketError,
-        TicketReply, TicketRequest, Unreadable, offset_of,
-    },
-    now_us,
-};
-use thalweg_testing::receive;
-use thalweg_wire::{Epoch, Topic};
-use tokio::sync::{mpsc, watch};
+use thalweg_nats::{Counts, Nats, Settings, offset_of, sequence_of};
+use thalweg_testing::{receive, wait_for};
+use thalweg_wire::Epoch;
+use tokio::runtime::Builder;
 
-use super::wait_for;
-
-/// What a server of Thalweg is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Call {
     Batch { sequence: u64, topic: String, events: String },
     Restarted { epoch: Epoch, from: u64 },
 }
 
-impl Heard {
+impl Call {
     pub(crate) fn batch(sequence: u64, topic: &str, events: &str) -> Self {
         Self::Batch { sequence, topic: topic.to_owned(), events: events.to_owned() }
     }
 }
 
-/// One such server, with one stream. Ends with it.
+impl From<thalweg_broker_tests::Call> for Call {
+    fn from(call: thalweg_broker_tests::Call) -> Self {
+        match call {
+            thalweg_broker_tests::Call::Record { first, topic, content, .. } => {
+                Self::Batch { sequence: sequence_of(first), topic, events: content }
+            }
+            thalweg_broker_tests::Call::Restarted { epoch, from, .. } => {
+                Self::Restarted { epoch, from: sequence_of(from) }
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) epoch: Epoch,
+    pub(crate) sequence: u64,
+    pub(crate) is_repetition: bool,
+}
+
+impl From<thalweg_broker::Stored> for Stored {
+    fn from(stored: thalweg_broker::Stored) -> Self {
+        let thalweg_broker::Stored { epoch, first, is_repetition } = stored;
+        Self { epoch, sequence: sequence_of(first), is_repetition }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) messages: Vec<(u64, Payloads)>,
+    pub(crate) pauses: Vec<(u64, u64)>,
+    pub(crate) is_whole: bool,
+    pub(crate) first_sequence: u64,
+    pub(crate) newest: u64,
+    pub(crate) last_sequence: u64,
+}
+
 pub(crate) struct Node {
     pub(crate) stream: Stream,
     pub(crate) counts: Arc<Counts>,
-    writer: Option<Writer>,
-    reads: mpsc::Sender<(Wanted, Reader)>,
     pub(crate) tickets: Tickets,
-    heard: blocking::Receiver<Heard>,
-    ready: Arc<AtomicBool>,
-    open: watch::Sender<bool>,
-    thread: Option<JoinHandle<std::io::Result<()>>>,
-    kept: VecDeque<Heard>,
-}
-
-/// What stores are asked of. The node runs as long as there is one.
-#[derive(Clone)]
-pub(crate) struct Writer(mpsc::Sender<(Work, Asked)>);
-
-/// What is asked about tickets.
-#[derive(Clone)]
-pub(crate) struct Tickets(mpsc::Sender<TicketRequest>);
-
-/// Who waits for the answer to a store.
-pub(crate) struct Asked(blocking::Sender<Result<Stored, StoreError>>);
-
-impl Answer for Asked {
-    fn send(self, result: Result<Stored, StoreError>) {
-        let _ = self.0.send(result);
-    }
-}
-
-/// Who waits for a page.
-pub(crate) struct Reader(blocking::Sender<Result<ReadPage, Unreadable>>);
-
-impl PageAnswer for Reader {
-    fn send(self, result: Result<ReadPage, Unreadable>) {
-        let _ = self.0.send(result);
-    }
+    node: thalweg_broker_tests::Node<Nats>,
 }
 
 #[derive(Clone)]
-struct Ear {
-    heard: blocking::Sender<Heard>,
-    ready: Arc<AtomicBool>,
-    open: watch::Receiver<bool>,
-}
+pub(crate) struct Writer(Caller<Nats>);
 
-impl Target for Ear {
-    async fn message(&self, _: usize, sequence: u64, topic: Topic, content: Content) {
-        let mut open = self.open.clone();
-        let _ = open.wait_for(|open| *open).await;
-        let events = match content {
-            Content::Events(payloads) => {
-                String::from_utf8(payloads.joined().to_vec()).expect("UTF-8")
-            }
-            Content::Paused(ms) => format!("paused: {ms}"),
-            Content::End(code) => format!("ended: {}", code.name()),
-        };
-        let _ = self.heard.send(Heard::batch(sequence, topic.as_str(), &events));
-    }
+#[derive(Clone)]
+pub(crate) struct Tickets(Caller<Nats>);
 
-    async fn restarted(&self, _: usize, epoch: Epoch, from: u64) {
-        let _ = self.heard.send(Heard::Restarted { epoch, from });
-    }
-
-    fn set_ready(&self, is_ready: bool) {
-        self.ready.store(is_ready, Relaxed);
-    }
+pub(crate) fn open(settings: &Settings) -> Result<Nats, String> {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(thalweg_nats::open(settings))
 }
 
 impl Node {
-    /// Opens, and runs.
     pub(crate) fn start(settings: &Settings) -> Self {
-        Self::run(open(settings).expect("open the stream"))
+        let settings = settings.clone();
+        let open = async move { thalweg_nats::open(&settings).await };
+        let node = thalweg_broker_tests::Node::start(open).expect("open the stream");
+        let caller = node.caller();
+        let counts = caller.broker.own_counts();
+        Self { stream: node.streams[0].clone(), counts, tickets: Tickets(caller), node }
     }
 
-    pub(crate) fn run(nats: Nats) -> Self {
-        let stream = nats.streams().remove(0);
-        let counts = nats.own_counts();
-        let (stores, work) = mpsc::channel(16);
-        let (reads, to_read) = mpsc::channel(16);
-        let (tickets, asked) = mpsc::channel(16);
-        let tickets = Tickets(tickets);
-        let (sender, heard) = blocking::channel();
-        let ready = Arc::new(AtomicBool::new(false));
-        let (open, is_open) = watch::channel(true);
-        let ear = Ear { heard: sender, ready: ready.clone(), open: is_open };
-        let thread = std::thread::spawn(move || {
-            nats.run_for((work, |store| store), (to_read, |read| read), asked, &ear)
-        });
-        let (writer, thread, kept) = (Some(Writer(stores)), Some(thread), VecDeque::new());
-        Self { stream, counts, writer, reads, tickets, heard, ready, open, thread, kept }
-    }
-
-    /// Stores, and waits for the answer.
     pub(crate) fn store(
         &self,
         topic: &str,
         event: &str,
         key: Option<&str>,
-    ) -> Result<Stored, StoreError> {
+    ) -> Result<Stored, AppendError> {
         self.writer().store(topic, event, key)
     }
 
-    /// Reads a page of a topic, until that can be done.
-    pub(crate) fn page(&self, topic: &str, from: u64, until: u64) -> ReadPage {
-        loop {
-            let (sender, answer) = blocking::channel();
-            let topic = topic.parse().expect("a topic");
-            let (epoch, from, until) = (self.stream.epoch, offset_of(from, 0), offset_of(until, 0));
-            let wanted = Wanted { stream: 0, topic, epoch, from, until };
-            assert!(self.reads.blocking_send((wanted, Reader(sender))).is_ok(), "it runs");
-            if let Ok(page) = receive(&answer, "an answer").expect("an answer") {
-                return page;
-            }
+    /// Reads a page of a topic, or the newest record of a value topic; tries again until the broker can read it.
+    pub(crate) fn page(&self, topic: &str, from: u64, until: u64) -> Page {
+        let (from, until) = (offset_of(from), offset_of(until));
+        let topic = topic.parse().expect("a topic");
+        let range = ReadRange { stream: 0, topic, epoch: self.stream.epoch, from, until };
+        let is_newest = self.stream.has_values && from <= until;
+        let page = wait_for("a page", || self.tickets.0.read(range.clone(), is_newest).ok());
+        let numbered = |(first, payloads): (u64, Payloads)| (sequence_of(first), payloads);
+        let pauses = page.pauses.iter().map(|(at, ms)| (sequence_of(*at), *ms)).collect();
+        Page {
+            messages: page.records.into_iter().map(numbered).collect(),
+            pauses,
+            is_whole: page.is_whole,
+            first_sequence: sequence_of(page.stored_from + 255),
+            newest: sequence_of(page.newest),
+            last_sequence: sequence_of(page.head) - 1,
         }
     }
 
     pub(crate) fn writer(&self) -> Writer {
-        self.writer.clone().expect("it runs")
+        Writer(self.node.caller())
     }
 
-    /// What it is told next.
-    pub(crate) fn next(&mut self) -> Heard {
-        let kept = self.kept.pop_front();
-        kept.unwrap_or_else(|| {
-            receive(&self.heard, "to be told something").expect("a node that runs")
-        })
+    pub(crate) fn next(&mut self) -> Call {
+        self.node.next_call().into()
     }
 
-    /// What it was told already.
-    pub(crate) fn heard(&mut self) -> Vec<Heard> {
-        self.kept.drain(..).chain(self.heard.try_iter()).collect()
+    pub(crate) fn calls(&mut self) -> Vec<Call> {
+        self.node.calls().into_iter().map(Call::from).collect()
     }
 
-    /// Waits until it is told that it has restarted.
     pub(crate) fn restarted(&mut self) -> (Epoch, u64) {
-        loop {
-            if let Heard::Restarted { epoch, from } = self.next() {
-                return (epoch, from);
-            }
-        }
+        let (_, epoch, from) = self.node.restarted();
+        (epoch, sequence_of(from))
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        self.ready.load(Relaxed)
+        self.node.is_ready()
     }
 
     pub(crate) fn await_ready(&self) {
-        wait_for("ready", || self.is_ready().then_some(()));
+        self.node.await_ready(true);
     }
 
-    /// Takes no batches, or takes them again.
     pub(crate) fn take_batches(&self, is_taken: bool) {
-        self.open.send_replace(is_taken);
+        self.node.take_records(is_taken);
     }
 
-    /// Ends it in order. It must have answered everything.
     pub(crate) fn end(&mut self) {
-        self.writer = None;
-        self.open.send_replace(true);
-        if let Some(thread) = self.thread.take() {
-            thread.join().expect("no panic").expect("an orderly end");
-        }
+        self.node.stop();
     }
 }
 
 impl Tickets {
-    /// Keeps a ticket.
     pub(crate) fn keep(&self, ticket: TicketDigest, holder: &str) -> Result<(), TicketError> {
-        let (reply, answer) = TicketReply::channel(None);
-        let keep = TicketRequest::Keep { ticket, holder: holder.to_owned(), reply };
-        self.0.blocking_send(keep).expect("it runs");
-        answer.blocking_recv().expect("an answer")
+        self.0.keep(ticket, holder)
     }
 
-    /// Redeems a ticket.
     pub(crate) fn redeem(&self, ticket: TicketDigest) -> Result<Option<String>, TicketError> {
-        let (reply, answer) = TicketReply::channel(None);
-        let redeem = TicketRequest::Redeem { ticket, reply };
-        self.0.blocking_send(redeem).expect("it runs");
-        answer.blocking_recv().expect("an answer")
+        self.0.redeem(ticket)
     }
 }
 
 impl Writer {
-    /// Asks for a store, whose answer comes later.
-    pub(crate) fn ask(
+    /// Starts to store a message, and returns the receiver of the answer.
+    pub(crate) fn start_store(
         &self,
         topic: &str,
         events: &[&str],
         key: Option<&str>,
-    ) -> blocking::Receiver<Result<Stored, StoreError>> {
-        let mut payloads = Payloads::default();
-        for event in events {
-            let write = |out: &mut Vec<u8>| {
-                out.extend_from_slice(event.as_bytes());
-                Ok::<_, ()>(())
-            };
-            payloads.push(write).expect("it is written");
-        }
-        let (sender, answer) = blocking::channel();
-        let key = key.map(|key| key.as_bytes().to_vec());
-        let (topic, content) = (topic.parse().expect("a topic"), Content::Events(payloads));
-        self.send(
-            Work { stream: 0, topic, content, key, after: None, arrived_us: now_us() },
-            sender,
-        );
-        answer
+    ) -> blocking::Receiver<Result<thalweg_broker::Stored, AppendError>> {
+        let payloads = Payloads::from_lines(events.join("\n").into_bytes()).expect("events");
+        let content = Content::Events(payloads);
+        self.0.start_append(append(topic, content, key), None)
     }
 
-    /// Stores what a topic says after a message, and waits for the answer.
     pub(crate) fn store_after(
         &self,
         topic: &str,
         content: Content,
         after: Option<u64>,
-    ) -> Result<Stored, StoreError> {
-        let (sender, answer) = blocking::channel();
-        let topic = topic.parse().expect("a topic");
-        self.send(
-            Work { stream: 0, topic, content, key: None, after, arrived_us: now_us() },
-            sender,
-        );
-        receive(&answer, "an answer").expect("an answer")
+    ) -> Result<Stored, AppendError> {
+        let answer = self.0.start_append(append(topic, content, None), after.map(offset_of));
+        receive(&answer, "an answer").expect("an answer").map(Stored::from).map_err(|error| {
+            match error {
+                AppendError::Outdated(newest) => AppendError::Outdated(newest.map(sequence_of)),
+                other => other,
+            }
+        })
     }
 
-    fn send(&self, work: Work, sender: blocking::Sender<Result<Stored, StoreError>>) {
-        assert!(self.0.blocking_send((work, Asked(sender))).is_ok(), "it runs");
-    }
-
-    /// Stores, and waits for the answer.
     pub(crate) fn store(
         &self,
         topic: &str,
         event: &str,
         key: Option<&str>,
-    ) -> Result<Stored, StoreError> {
-        receive(&self.ask(topic, &[event], key), "an answer").expect("an answer")
+    ) -> Result<Stored, AppendError> {
+        let answer =
+            receive(&self.start_store(topic, &[event], key), "an answer").expect("an answer");
+        answer.map(Stored::from)
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.end();
-        }
-    }
+fn append(topic: &str, content: Content, key: Option<&str>) -> Append {
+    let (topic, key) = (topic.parse().expect("a topic"), key.map(|key| key.as_bytes().to_vec()));
+    Append { stream: 0, topic, content, key, waited: Duration::ZERO }
 }

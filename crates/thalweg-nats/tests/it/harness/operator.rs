@@ -1,4 +1,4 @@
-//! Somebody else's client.
+//! Another client of NATS.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,10 +13,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{Servers, wait_for};
 
-/// What JetStream calls the stream of the tests.
+/// The name of the tests' stream in JetStream.
 const STREAM: &str = "thalweg-s";
 
-/// A client of NATS, and what operators do.
+/// A client of NATS with an operator's actions.
 pub(crate) struct Operator {
     runtime: Runtime,
     client: Client,
@@ -27,13 +27,13 @@ impl Operator {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let urls: Vec<async_nats::ServerAddr> =
             servers.urls().iter().map(|url| url.parse().expect("an address")).collect();
-        // A request that a server took with it when it ended is soon sent again.
+        // A request that is lost with a server is soon sent again.
         let options = ConnectOptions::new().request_timeout(Some(Duration::from_secs(1)));
         let client = runtime.block_on(options.connect(urls)).expect("connect");
         Self { runtime, client }
     }
 
-    /// A request of JetStream, tried until somebody answers.
+    /// Sends a request to JetStream until a server answers.
     pub(crate) fn api(&self, what: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         wait_for(what, || {
@@ -63,7 +63,6 @@ impl Operator {
         assert!(created["error"].is_null(), "{created}");
     }
 
-    /// The stream's consumers.
     pub(crate) fn consumers(&self) -> Vec<Value> {
         let list = self.api(&format!("CONSUMER.LIST.{STREAM}"), &json!({}));
         list["consumers"].as_array().cloned().unwrap_or_default()
@@ -73,7 +72,7 @@ impl Operator {
         self.api(&format!("CONSUMER.DELETE.{STREAM}.{name}"), &Value::Null);
     }
 
-    /// Publishes, without waiting until it is stored.
+    /// Publishes without waiting until the message is stored.
     pub(crate) fn publish(&self, subject: &str, reply: Option<&str>, body: &str) {
         let (subject, body) = (subject.to_owned(), body.to_owned().into());
         self.runtime.block_on(async {
@@ -86,8 +85,8 @@ impl Operator {
         });
     }
 
-    /// Stores messages of a topic. A stream forgets what comes much faster than it stores: so some are
-    /// waited for.
+    /// Stores messages of a topic. Waits for some of them, because a stream drops messages that come much faster than
+    /// it stores.
     pub(crate) fn publish_all(&self, subject: &str, bodies: impl IntoIterator<Item = String>) {
         self.runtime.block_on(async {
             for (count, body) in bodies.into_iter().enumerate() {
@@ -102,8 +101,8 @@ impl Operator {
         });
     }
 
-    /// Sends a consumer's heartbeat that names its last delivery. No client sends what has a status, so
-    /// this speaks the protocol itself.
+    /// Sends a consumer's heartbeat that names its last delivery, over a plain socket: no client library sends messages
+    /// with a status.
     pub(crate) fn heartbeat(&self, inbox: &str, last: u64) {
         let port = self.client.server_info().port;
         let mut socket = BufReader::new(TcpStream::connect(("127.0.0.1", port)).expect("connect"));
@@ -120,7 +119,7 @@ impl Operator {
         }
     }
 
-    /// Answers so many direct gets of the stream with a message that has this number, which is its body, too.
+    /// Answers `count` direct gets of the stream with a message that has this sequence number and body.
     pub(crate) fn answer_direct_gets(&self, count: usize, subject: &str, sequence: u64) {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Subject", subject);

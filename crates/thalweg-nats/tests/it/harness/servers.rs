@@ -15,10 +15,10 @@ use thalweg_testing::{ReservedPort, wait_for};
 
 use super::skipped;
 
-/// Names the binary.
+/// The environment variable that names the binary.
 const BINARY: &str = "THALWEG_NATS_SERVER";
 
-/// Servers, which end with it.
+/// Servers, which end when this is dropped.
 pub(crate) struct Servers {
     binary: PathBuf,
     folder: PathBuf,
@@ -33,21 +33,19 @@ pub(crate) struct Servers {
 /// The size of a server's file system: a test stores less.
 const DISK: &str = "size=64m";
 
-/// A file that takes the room that is left.
 const FILLER: &str = "filler";
 
 impl Servers {
-    /// Starts so many. `None` if this machine has no binary: then the test is skipped.
+    /// Starts servers. `None` if this machine has no binary: then the test is skipped.
     pub(crate) fn start(count: usize) -> Option<Self> {
         Self::start_with(count, &[])
     }
 
-    /// Likewise, each with further arguments.
     pub(crate) fn start_with(count: usize, arguments: &[&str]) -> Option<Self> {
         Self::start_on(false, count, arguments)
     }
 
-    /// Likewise, each with a file system of its own, which can be [filled](Self::fill). `None` as well if the
+    /// Starts servers, each with a file system of its own, which can be [filled](Self::fill). `None` also if the
     /// machine does not let a test mount one.
     pub(crate) fn start_on_disks(count: usize, arguments: &[&str]) -> Option<Self> {
         Self::start_on(true, count, arguments)
@@ -69,7 +67,15 @@ impl Servers {
             return None;
         }
         (0..count).for_each(|index| servers.run(index));
+        if count > 1 {
+            servers.await_jetstream();
+        }
         Some(servers)
+    }
+
+    /// Waits until a cluster has elected a leader of JetStream. Sends no credentials.
+    fn await_jetstream(&self) {
+        wait_for("JetStream", || self.ask("$JS.API.INFO")?.get("error").is_none().then_some(()));
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -80,7 +86,6 @@ impl Servers {
         self.ports.iter().map(url).collect()
     }
 
-    /// Starts one that does not run.
     pub(crate) fn run(&mut self, index: usize) {
         let folder = self.store(index);
         let mut command = Command::new(&self.binary);
@@ -99,12 +104,11 @@ impl Servers {
         wait_for("a NATS server listens", || TcpStream::connect(("127.0.0.1", port)).ok());
     }
 
-    /// Ends one as a power cut would: it can do nothing any more.
+    /// Kills a server, as a power cut does.
     pub(crate) fn kill(&mut self, index: usize) {
         self.end(index, Signal::KILL);
     }
 
-    /// Ends one with a signal.
     pub(crate) fn end(&mut self, index: usize, signal: Signal) {
         if let Some(mut child) = self.running[index].take() {
             kill_process(Pid::from_child(&child), signal).expect("signal a server");
@@ -112,7 +116,7 @@ impl Servers {
         }
     }
 
-    /// The server that leads a stream, once there is one.
+    /// Waits for the leader of a stream, and returns its index.
     pub(crate) fn leader(&self, stream: &str) -> usize {
         wait_for("a leader", || {
             let leader =
@@ -121,19 +125,17 @@ impl Servers {
         })
     }
 
-    /// What the first server that answers says of a stream.
+    /// Returns the state of a stream, from the first server that answers.
     pub(crate) fn info(&self, stream: &str) -> Option<serde_json::Value> {
         self.ask(&format!("$JS.API.STREAM.INFO.{stream}"))
     }
 
-    /// The first answer to a request.
     pub(crate) fn ask(&self, subject: &str) -> Option<serde_json::Value> {
         let mut running = (0..self.count()).filter(|index| self.running[*index].is_some());
         running.find_map(|index| self.ask_one(index, subject))
     }
 
-    /// A server's answer to a request, by hand, as any client may ask. `None` if it does not
-    /// answer, or not with JSON.
+    /// Sends a request to a server over a plain socket. `None` if the server does not answer with JSON.
     fn ask_one(&self, index: usize, subject: &str) -> Option<serde_json::Value> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.ports[index].number())).ok()?;
         socket.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
@@ -143,7 +145,7 @@ impl Servers {
         while let Ok(count @ 1..) = socket.read(&mut buffer) {
             said.extend_from_slice(&buffer[..count]);
             let text = String::from_utf8_lossy(&said);
-            // MSG SUBJECT ID BYTES, and the bytes in a line of their own.
+            // MSG SUBJECT ID BYTES, then the bytes on a line of their own.
             let message =
                 text.split_once("\r\nMSG r 1 ").and_then(|(_, rest)| rest.split_once("\r\n"));
             if let Some((bytes, body)) = message
@@ -155,7 +157,7 @@ impl Servers {
         None
     }
 
-    /// It stands still, or goes on: what it is sent stays unanswered, and no connection ends.
+    /// Stops a server's process, or continues it. Its connections stay open.
     pub(crate) fn freeze(&self, index: usize, is_frozen: bool) {
         if let Some(child) = &self.running[index] {
             let signal = if is_frozen { Signal::STOP } else { Signal::CONT };
@@ -163,7 +165,7 @@ impl Servers {
         }
     }
 
-    /// Mounts a file system for each. Says whether that is allowed.
+    /// Mounts a file system for each server. Returns whether the machine allows it.
     fn mount(&mut self) -> bool {
         self.has_disks = (0..self.count()).all(|index| {
             let folder = self.store(index);
@@ -175,20 +177,18 @@ impl Servers {
         self.has_disks
     }
 
-    /// Fills a server's disk.
     pub(crate) fn fill(&self, index: usize) {
         let mut file = fs::File::create(self.store(index).join(FILLER)).expect("make a file");
         while file.write_all(&[0; 4096]).is_ok() {}
     }
 
-    /// Gives a server its room again, and restarts it: JetStream does not begin again by itself.
+    /// Frees a server's disk and restarts the server: JetStream does not recover by itself.
     pub(crate) fn restart_with_room(&mut self, index: usize) {
         self.end(index, Signal::TERM);
         fs::remove_file(self.store(index).join(FILLER)).expect("remove a file");
         self.run(index);
     }
 
-    /// Where it keeps its streams.
     pub(crate) fn store(&self, index: usize) -> PathBuf {
         self.folder.join(index.to_string())
     }

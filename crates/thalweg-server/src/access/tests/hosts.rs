@@ -3,8 +3,7 @@ use super::*;
 #[test]
 fn on_loopback_only_loopback_names_are_served() {
     let local = policy(&allowing(&[], &["Push.Example", "[2001:db8::1]"]), LOOPBACK).unwrap();
-    let open = Access { open: true, ..Access::default() };
-    let anywhere = policy(&open, ANYWHERE).unwrap();
+    let anywhere = policy(&open(), ANYWHERE).unwrap();
     let check = |host: &str, right: bool| {
         let expected = (!right).then_some(ErrorCode::BadHost);
         let by_header = request("GET /", &[("host", host)]);
@@ -49,20 +48,20 @@ fn on_loopback_only_loopback_names_are_served() {
     ] {
         check(wrong, false);
     }
-    // The URL wins over the header.
+    // The URL has precedence over the header.
     let both = request("GET http://evil.example/", &[("host", "localhost")]);
     assert_eq!(code(&local.admit(&both, false)), Some(ErrorCode::BadHost));
-    let mut unsaid = request("GET /", &[]);
-    assert_eq!(code(&local.admit(&unsaid, false)), None);
-    unsaid.version = Version::HTTP_11;
-    assert_eq!(code(&local.admit(&unsaid, false)), Some(ErrorCode::BadParameter));
+    let mut without_host = request("GET /", &[]);
+    assert_eq!(code(&local.admit(&without_host, false)), None);
+    without_host.version = Version::HTTP_11;
+    assert_eq!(code(&local.admit(&without_host, false)), Some(ErrorCode::BadParameter));
     let two = request("GET /", &[("host", "localhost"), ("host", "localhost")]);
     assert_eq!(code(&local.admit(&two, false)), Some(ErrorCode::BadParameter));
 }
 
 #[test]
 fn names_that_are_given_hold_off_loopback_as_well() {
-    let named = Access { open: true, ..allowing(&[], &["push.example"]) };
+    let named = Access { everybody: open().everybody, ..allowing(&[], &["push.example"]) };
     let policy = policy(&named, ANYWHERE).unwrap();
     for right in ["push.example", "PUSH.example:8080", "localhost:8080", "127.0.0.1", "[::1]:1"] {
         assert!(policy.admit(&request("GET /", &[("host", right)]), false).is_ok(), "{right}");

@@ -14,7 +14,7 @@ fn tokens_say_who_it_is() {
         assert_eq!(code(&seen), refused, "{credentials:?}");
         assert_eq!(
             seen.ok().as_ref().map(|holder| holder.token()),
-            expected.map(|it| if it == "nobody" { "" } else { it }),
+            expected.map(|name| if name == "nobody" { "" } else { name }),
             "{credentials:?}"
         );
     };
@@ -34,7 +34,7 @@ fn tokens_say_who_it_is() {
 #[test]
 fn rights_are_those_of_the_token() {
     let topic: Topic = "cars".parse().unwrap();
-    // May subscribe and look; may publish; may inspect.
+    // May subscribe and read; may publish; may inspect.
     let check = |access: &Access, listen: &str, name: &str, expected: [bool; 3]| {
         let policy = policy(access, listen).unwrap();
         let holder = policy.holders.named(name).unwrap();
@@ -57,20 +57,27 @@ fn rights_are_those_of_the_token() {
         assert_eq!(may(Right::ViewMetrics), inspects, "{name} {access:?} {listen}");
     };
     check(&access("", ""), LOOPBACK, "nobody", [true, true, true]);
-    check(&access("p", ""), LOOPBACK, "nobody", [true, false, true]);
+    check(&access("p", ""), LOOPBACK, "nobody", [true, false, false]);
+    check(&access("", "s"), LOOPBACK, "nobody", [false, false, false]);
+    check(&access("", "s"), LOOPBACK, "subscriber", [true, false, false]);
     check(&access("p", "s"), LOOPBACK, "nobody", [false, false, false]);
     check(&access("p", "s"), LOOPBACK, "subscriber", [true, false, false]);
-    let all = Access { inspect_token: Some(Secret::new("i")), ..access("p", "s") };
+    let inspect = Rights { inspect: Topics::all(), ..Rights::default() };
+    let inspector = NamedToken::new("inspector", "i", inspect);
+    let mut all = access("p", "s");
+    all.tokens.push(inspector.clone());
     check(&all, LOOPBACK, "inspector", [false, false, true]);
     check(&access("p", ""), LOOPBACK, "publisher", [true, true, true]);
     check(&access("p", "s"), LOOPBACK, "publisher", [true, true, true]);
     check(&allowing(&[], &["a.example"]), LOOPBACK, "nobody", [true, true, false]);
-    let inspected = Access { inspect_token: Some(Secret::new("i")), ..Access::default() };
-    check(&inspected, LOOPBACK, "nobody", [true, true, false]);
-    check(&inspected, LOOPBACK, "inspector", [true, true, true]);
-    // `open` does not weaken the tokens, and does not give the right to inspect.
-    check(&Access { open: true, ..access("p", "s") }, ANYWHERE, "nobody", [false, false, false]);
-    check(&Access { open: true, ..access("", "") }, ANYWHERE, "nobody", [true, true, false]);
+    let inspected = Access { tokens: vec![inspector.clone()], ..Access::default() };
+    check(&inspected, LOOPBACK, "nobody", [false, false, false]);
+    check(&inspected, LOOPBACK, "inspector", [false, false, true]);
+    let open_and_inspected = Access { tokens: vec![inspector], ..open() };
+    check(&open_and_inspected, LOOPBACK, "nobody", [true, true, false]);
+    check(&open_and_inspected, LOOPBACK, "inspector", [true, true, true]);
+    check(&open(), ANYWHERE, "nobody", [true, true, false]);
+    check(&open(), LOOPBACK, "nobody", [true, true, false]);
     check(&access("p", ""), ANYWHERE, "nobody", [true, false, false]);
     check(&access("p", ""), ANYWHERE, "publisher", [true, true, true]);
 }
@@ -85,7 +92,7 @@ fn a_ticket_is_given_for_a_token() {
         code(&guarded.new_ticket(&guarded.holders.everybody())),
         Some(ErrorCode::Unauthorized)
     );
-    // Where nobody needs one, everybody gets one.
+    // Without tokens, everybody gets a ticket.
     let open = policy(&Access::default(), LOOPBACK).unwrap();
     assert!(!open.holders.has_tokens() && open.new_ticket(&open.holders.everybody()).is_ok());
 }
@@ -107,7 +114,7 @@ fn rights_are_to_topics() {
     };
     let holder = Holder::named(
         "cars",
-        &Secret::new("c"),
+        &crate::config::Secret::new("c"),
         Rights {
             subscribe: topics(&["cars/*", "users/7/**"]),
             publish: topics(&["cars/new"]),
@@ -133,7 +140,7 @@ fn rights_are_to_topics() {
     }
     check(Right::Publish(&topic("cars/new")), true);
     check(Right::Publish(&topic("cars/1")), false);
-    // These are of no single topic.
+    // These concern no single topic.
     check(Right::ViewMetrics, false);
     check(Right::Administer, false);
     check(Right::ViewTopics, true);
@@ -141,7 +148,7 @@ fn rights_are_to_topics() {
     assert!(shown.contain(&topic("cars/1")) && !shown.contain(&topic("cars")));
     check(Right::ViewRuns, false);
     assert!(guarded.lets_publish(&holder));
-    // What everybody may, whoever presents a token may, too.
+    // A holder of a token has the rights of everybody, too.
     let shown = policy(&access("p", ""), LOOPBACK).unwrap();
     assert!(shown.authorise(&holder, Right::Subscribe(&topic("bikes"))).is_ok());
     assert!(shown.authorise(&holder, Right::Publish(&topic("bikes"))).is_err());

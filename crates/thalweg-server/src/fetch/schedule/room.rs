@@ -1,14 +1,14 @@
 use std::collections::HashMap;
 
-use super::{Group, Proof};
+use super::group::{Group, Proof};
 
-/// One fetch in so many is kept free of each group of topics.
+/// One fetch in this many is not available to a single group of topics.
 const OTHERS_PART: usize = 5;
 
-/// One fetch in so many is kept free of keys that were never answered.
+/// One fetch in this many is not available to keys without any answer.
 const DOCUMENTS_PART: usize = 10;
 
-/// The fetches under way, of a host or of all.
+/// The fetches in flight, of a host or of all.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     pub(super) in_flight: usize,
@@ -17,8 +17,8 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Whether there is room for one more of a group, if there is for `limit` in all. A limit below 5 is
-    /// too small to be divided.
+    /// Returns whether there is capacity for one more fetch of a group, if `limit` allows one in total. A limit below 5
+    /// is too small to divide.
     pub(super) fn takes(&self, limit: usize, proof: Proof, group: Group) -> bool {
         let of_group = self.by_group.get(&group).copied().unwrap_or_default();
         of_group < limit - limit / OTHERS_PART

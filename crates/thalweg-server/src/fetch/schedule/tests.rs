@@ -3,20 +3,21 @@ use std::net::Ipv4Addr;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
+use crate::connection_limits::Address;
 
-/// The readers are one client that is not counted for an address.
+/// The readers are one client that does not count for an address.
 const MINE: Readers = Readers::One(None);
 
 /// The only reader, at an address.
-fn of(number: u8) -> Readers {
-    Readers::One(Some(Address::of(Ipv4Addr::new(192, 0, 2, number).into())))
+fn reader_at(number: u8) -> Readers {
+    Readers::One(Some(Address::from_ip(Ipv4Addr::new(192, 0, 2, number).into())))
 }
 
 const IN_FLIGHT: usize = 4;
 const OF_HOST: usize = 2;
 
 fn schedule() -> Schedule {
-    Schedule::new(Limits { in_flight: IN_FLIGHT, of_hosts: vec![OF_HOST; 3] })
+    Schedule::new(FetchLimits { in_flight: IN_FLIGHT, of_hosts: vec![OF_HOST; 3] })
 }
 
 #[test]
@@ -85,10 +86,10 @@ fn what_is_stopped_does_not_come_back() {
     assert_eq!(schedule.take(1 << 40), None);
 }
 
-/// The fetches of a host, of which there may be 64, over virtual time.
+/// The fetches of a host, at most 64, in virtual time.
 struct Upstream {
     schedule: Schedule,
-    /// When each fetch is over, and what it comes to.
+    /// The end and the result of each fetch.
     under_way: BinaryHeap<Reverse<(u64, Key)>>,
     now_us: u64,
 }
@@ -97,12 +98,11 @@ const SECOND_US: u64 = 1_000_000;
 
 impl Upstream {
     fn new() -> Self {
-        let schedule = Schedule::new(Limits { in_flight: 256, of_hosts: vec![64] });
+        let schedule = Schedule::new(FetchLimits { in_flight: 256, of_hosts: vec![64] });
         Self { schedule, under_way: BinaryHeap::new(), now_us: 0 }
     }
 
-    /// Lets time pass. `fetched` says how long a fetch of a key takes, and what it comes to; it is called
-    /// with each that begins.
+    /// Advances time. `fetched` returns the duration and the result of each fetch that begins.
     fn run_until(&mut self, until_us: u64, mut fetched: impl FnMut(Key) -> (u64, Next)) {
         loop {
             while let Some(key) = self.schedule.take(self.now_us) {
@@ -128,7 +128,7 @@ impl Upstream {
     }
 }
 
-/// A document that is new four times in a second, from 0 on, and keys of which each takes ten seconds.
+/// A document that changes four times per second, and keys whose fetches take ten seconds.
 const DOCUMENT: Key = 0;
 
 fn answered(key: Key) -> (u64, Next) {
@@ -138,10 +138,10 @@ fn answered(key: Key) -> (u64, Next) {
     }
 }
 
-/// How often the document is fetched in 25 s, if `slow` are the readers of slow keys.
+/// Returns how often the document is fetched in 25 s beside slow keys of these readers.
 fn fetches_beside(slow: impl Iterator<Item = Readers>, is_answered: bool) -> usize {
     let mut upstream = Upstream::new();
-    upstream.schedule.start(DOCUMENT, 0, of(1), 0);
+    upstream.schedule.start(DOCUMENT, 0, reader_at(1), 0);
     for (key, readers) in (1..).zip(slow) {
         upstream.schedule.start(key, 0, readers, 0);
     }
@@ -162,45 +162,45 @@ fn a_client_with_many_slow_keys_starves_nobody() {
     let alone = fetches_beside(std::iter::empty(), false);
     assert!(alone >= 99, "{alone}");
     for is_answered in [false, true] {
-        let beside = fetches_beside(std::iter::repeat_n(of(2), 256), is_answered);
+        let beside = fetches_beside(std::iter::repeat_n(reader_at(2), 256), is_answered);
         assert_eq!(beside, alone, "keys that are answered: {is_answered}");
     }
-    // Those of many clients leave room for documents, too.
-    let many = (0..20 * 256).map(|number| of(2 + (number % 20) as u8));
+    // Many clients leave capacity for documents, too.
+    let many = (0..20 * 256).map(|number| reader_at(2 + (number % 20) as u8));
     assert_eq!(fetches_beside(many, false), alone);
 }
 
 #[test]
 fn another_client_finds_room_at_once() {
     let mut upstream = Upstream::new();
-    (1..=256).for_each(|key| upstream.schedule.start(key, 0, of(2), 0));
+    (1..=256).for_each(|key| upstream.schedule.start(key, 0, reader_at(2), 0));
     upstream.run_until(SECOND_US, answered);
     let taken = upstream.schedule.room.in_flight;
     assert!((48..64).contains(&taken), "{taken}");
-    upstream.schedule.start(1000, 0, of(3), SECOND_US);
+    upstream.schedule.start(1000, 0, reader_at(3), SECOND_US);
     assert_eq!(upstream.schedule.take(SECOND_US), Some(1000));
 }
 
 #[test]
 fn a_topic_that_another_address_reads_does_not_wait_behind_the_others() {
     let mut upstream = Upstream::new();
-    (1..=256).for_each(|key| upstream.schedule.start(key, 0, of(2), 0));
+    (1..=256).for_each(|key| upstream.schedule.start(key, 0, reader_at(2), 0));
     upstream.run_until(SECOND_US, answered);
     assert!(upstream.schedule.is_waiting(250));
     upstream.schedule.share(250);
     assert_eq!(upstream.schedule.take(SECOND_US), Some(250));
     assert!(upstream.schedule.finished(250, Next::In(Duration::ZERO), SECOND_US, 0.0));
     assert_eq!(upstream.schedule.take(SECOND_US), Some(250));
-    // One that is wanted again by several is shared, too.
+    // A topic that several addresses start again is shared, too.
     upstream.schedule.start(251, 0, Readers::Several, SECOND_US);
     assert_eq!(upstream.schedule.take(SECOND_US), Some(251));
 }
 
 #[test]
 fn addresses_take_turns() {
-    let mut schedule = Schedule::new(Limits { in_flight: 9, of_hosts: vec![2] });
-    (0..10).for_each(|key| schedule.start(key, 0, of(1), 0));
-    (10..13).for_each(|key| schedule.start(key, 0, of(2), 0));
+    let mut schedule = Schedule::new(FetchLimits { in_flight: 9, of_hosts: vec![2] });
+    (0..10).for_each(|key| schedule.start(key, 0, reader_at(1), 0));
+    (10..13).for_each(|key| schedule.start(key, 0, reader_at(2), 0));
     let mut order = Vec::new();
     while let Some(key) = schedule.take(0) {
         order.push(key);
@@ -211,8 +211,8 @@ fn addresses_take_turns() {
 
 #[test]
 fn a_topic_that_waits_beside_free_room_is_seen_once_each_time_that_it_is_due() {
-    let mut schedule = Schedule::new(Limits { in_flight: 10, of_hosts: vec![10] });
-    (0..10).for_each(|key| schedule.start(key, 0, of(1), 0));
+    let mut schedule = Schedule::new(FetchLimits { in_flight: 10, of_hosts: vec![10] });
+    (0..10).for_each(|key| schedule.start(key, 0, reader_at(1), 0));
     let seen = |schedule: &mut Schedule| {
         (0..10).filter(|key| schedule.see_held_back(*key)).collect::<Vec<Key>>()
     };
@@ -224,16 +224,16 @@ fn a_topic_that_waits_beside_free_room_is_seen_once_each_time_that_it_is_due() {
     schedule.finished(1, Next::Never, 1, 0.5);
     assert_eq!((schedule.take(1), schedule.take(1), schedule.take(1)), (Some(8), Some(9), None));
     schedule.finished(8, Next::In(Duration::from_micros(10)), 2, 0.5);
-    schedule.start(10, 0, of(1), 2);
+    schedule.start(10, 0, reader_at(1), 2);
     assert_eq!((schedule.take(2), schedule.take(12)), (Some(10), None));
     assert_eq!(seen(&mut schedule), [8]);
 }
 
-/// However many documents are due all the time.
+/// For any number of due documents.
 #[test]
 fn a_new_key_gets_its_turn_beside_documents() {
-    let mut schedule = Schedule::new(Limits { in_flight: 9, of_hosts: vec![1] });
-    (0..50).for_each(|key| schedule.start(key, 0, of(key as u8), 0));
+    let mut schedule = Schedule::new(FetchLimits { in_flight: 9, of_hosts: vec![1] });
+    (0..50).for_each(|key| schedule.start(key, 0, reader_at(key as u8), 0));
     let next = |schedule: &mut Schedule| {
         let key = schedule.take(0).expect("it is due");
         schedule.finished(key, Next::In(Duration::ZERO), 0, 0.0);
@@ -243,7 +243,7 @@ fn a_new_key_gets_its_turn_beside_documents() {
     for _ in 0..300 {
         next(&mut schedule);
     }
-    schedule.start(99, 0, of(99), 0);
+    schedule.start(99, 0, reader_at(99), 0);
     let waited = (0..).find(|_| next(&mut schedule) == 99).expect("a number");
     assert!(waited <= DOCUMENTS_IN_ROW, "{waited}");
 }
@@ -251,7 +251,7 @@ fn a_new_key_gets_its_turn_beside_documents() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes: never more than may be, and what is wanted is fetched in the end.
+    /// For any sequence: limits hold, and every scheduled topic is fetched in the end.
     #[test]
     fn limits_hold_and_nobody_waits_for_ever(
         steps in vec((0..12_u32, 0..5_u8, 0..50_u64), 0..200),
@@ -263,7 +263,7 @@ proptest! {
             now_us += later_us;
             match what {
                 0 | 1 => {
-                    schedule.start(key, key as Host % 3, MINE, now_us);
+                    schedule.start(key, key as HostIndex % 3, MINE, now_us);
                     wanted.insert(key);
                 }
                 2 => {

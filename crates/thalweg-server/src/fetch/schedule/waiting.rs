@@ -1,16 +1,16 @@
 use std::collections::{HashMap, VecDeque};
 
-use super::{Group, Key};
+use super::group::{Group, Key};
 
-/// Topics that wait for room, those of a group in order. Groups take turns.
+/// Topics that wait for capacity, in order within their group. Groups take turns.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct WaitingFetches {
     turns: VecDeque<Group>,
     /// With the turn of each; never empty.
     by_group: HashMap<Group, VecDeque<(Key, u64)>>,
 }
 
-impl Waiting {
+impl WaitingFetches {
     pub(super) fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
@@ -23,9 +23,9 @@ impl Waiting {
         topics.push_back((key, turn));
     }
 
-    /// The next one of the next group that has room.
+    /// Returns the next topic of the next group with capacity.
     pub(super) fn pop(&mut self, has_room: impl Fn(Group) -> bool) -> Option<(Key, u64)> {
-        // Few groups have no room at a time: each of them holds most of it.
+        // Few groups are at their limit at a time: each of them holds most of the capacity.
         let at = self.turns.iter().position(|group| has_room(*group))?;
         self.turns.rotate_left(at);
         let group = self.turns.pop_front()?;

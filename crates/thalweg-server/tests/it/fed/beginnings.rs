@@ -1,11 +1,11 @@
-//! Where topics begin and end: what a node has not got of them, whatever kind they are.
+//! Beginnings and ends of topics: events that a node lacks, for each kind of topic.
 
 use std::{io::Write, net::TcpStream, thread};
 
 use serde_json::Value;
 use thalweg_server::config::{Config, Limits, SourceConfig};
 
-use super::{Streams, hear, history, json, node, poll, publish};
+use super::{Streams, broker, hear, history, json, node, poll, publish, until_subscribed};
 use crate::running::{Running, wait_for};
 
 fn until_gone(node: &Running, topic: &str) {
@@ -25,19 +25,19 @@ fn a_topic_that_is_deleted_has_ended_at_every_node() {
     let before = before.as_str().expect("a position");
     let told = thread::scope(|scope| {
         let connected = nodes.each_ref().map(|node| scope.spawn(|| poll(node, "cars", before)));
-        streams.until_subscribed(&nodes, 2);
+        until_subscribed(&nodes, 2);
         assert_eq!(delete(1, "cars").status, 204);
-        connected.map(|it| it.join().expect("a poll"))
+        connected.map(|thread| thread.join().expect("a poll"))
     });
     for told in told {
         let is_end = |message: &&Value| message["end"]["code"] == "deleted";
-        assert!(told.iter().any(|it| is_end(&it)), "{told:?}");
+        assert!(told.iter().any(|message| is_end(&message)), "{told:?}");
     }
     for node in &nodes {
         until_gone(node, "cars");
     }
     assert_eq!(delete(0, "cars").status, 404);
-    // What is published now is another topic's: whoever had the one before is told.
+    // New events belong to another topic: readers of the one before learn of it.
     publish(&nodes[0], "cars", "3");
     history(&nodes[1], "cars", 1);
     let page = json(&nodes[1].get(&format!("/v1/topics/cars?limit=9&cursor={before}"), &[]));
@@ -80,7 +80,7 @@ fn a_position_that_was_never_given_is_an_epoch_gap() {
         let position = told[0]["position"].as_str().expect("a position");
         assert_eq!(hear(node, "log/a", position, 2).0, [1, 2]);
     }
-    // Of a value topic the newest version comes.
+    // A value topic sends its newest version.
     publish(&nodes[0], "value/a", "{\"v\":1}");
     for node in &nodes {
         history(node, "value/a", 1);
@@ -112,7 +112,7 @@ fn a_value_topic_has_its_newest_version_at_every_node() {
     }
     let page = history(&nodes[0], "scores/a", 1);
     assert_eq!(page, history(&nodes[1], "scores/a", 1));
-    // A node that was not there then has it as well, once for all who ask.
+    // A node that joined later has it as well, with one read for all.
     streams.forget_for_new();
     let late = node(&streams, 2);
     assert_eq!(late.get("/v1/topics/scores/a?limit=9", &[]).text(), page);
@@ -129,10 +129,10 @@ fn a_value_topic_has_its_newest_version_at_every_node() {
     });
     let reads = streams.reads() - before;
     assert!((1..=3).contains(&reads), "{reads} reads");
-    // Whoever has it waits for the next one.
+    // A subscriber that has it waits for the next one.
     thread::scope(|scope| {
         let waiting = scope.spawn(|| poll(&late, "scores/a", &cursor));
-        streams.until_subscribed(std::slice::from_ref(&late), 9);
+        until_subscribed(std::slice::from_ref(&late), 9);
         publish(&nodes[0], "scores/a", &version(6));
         let told = waiting.join().expect("a poll");
         let message = told.last().expect("a message");
@@ -148,14 +148,14 @@ fn sources_outlive_the_stream_of_their_topic() {
     let sources = ["cars=cars,interval=1ms", "run=runner,ack=acks"];
     let sources = sources.map(|text| SourceConfig::parse(text).expect("a source")).into();
     let config = Config { shards: 2, sources, ..Config::default() };
-    let node = Running::start(config, Some(streams.backend()));
+    let node = Running::start(config, Some(broker(&streams)));
     let mut newest = 0;
     for restarts in 0..4 {
         if restarts > 0 {
             streams.restart();
         }
         history(&node, "cars", 3);
-        // What is published while the topic ends may be lost with it.
+        // Events published while the topic ends may be lost with it.
         newest = wait_for("a newer event", || {
             publish(&node, "acks", r#"{"id":1000000}"#);
             let page = node.get("/v1/topics/run?limit=10000", &[]);
@@ -172,14 +172,14 @@ fn a_source_whose_topic_has_no_room_any_more_ends() {
     let source = SourceConfig::parse("cars=cars,interval=1ms").expect("a source");
     let limits = Limits { topics: 1, ..Limits::default() };
     let config = Config { shards: 1, sources: vec![source], limits, ..Config::default() };
-    let node = Running::start(config, Some(streams.backend()));
+    let node = Running::start(config, Some(broker(&streams)));
     history(&node, "cars", 3);
-    // While somebody reads the topic that ends, there is no room for the next one.
+    // While somebody reads the ended topic, there is no room for the next one.
     let mut reader = TcpStream::connect(node.address).expect("connect");
     let request =
         "GET /v1/topics/cars HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n";
     reader.write_all(request.as_bytes()).expect("send");
-    streams.until_subscribed(std::slice::from_ref(&node), 1);
+    until_subscribed(std::slice::from_ref(&node), 1);
     streams.restart();
     // Another topic gets the room, and none of the source's events.
     wait_for("room for another topic", || {

@@ -1,4 +1,4 @@
-//! Queries over topics that several nodes share: each makes the same rows by itself, at the same positions.
+//! Queries over shared topics: each node makes the same rows by itself, at the same positions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use thalweg_columns::Columns;
 use thalweg_server::config::{Config, QueryConfig, StreamConfig, TopicSettings};
 use thalweg_testing::wait_for_value;
 
-use super::{hear, history, memory::Streams, poll, publish};
+use super::{broker, hear, history, memory::Streams, poll, publish};
 use crate::running::{Running, wait_for};
 
 const QUERIES: [&str; 5] = [
@@ -22,15 +22,19 @@ fn node(streams: &Streams, shards: usize) -> Running {
     node_that(streams, shards, false)
 }
 
-/// The same, and it may be the one that tells the time.
+/// A node that may also tell the time.
 fn node_that(streams: &Streams, shards: usize, tells_time: bool) -> Running {
     let mut config = Config { shards, tells_time, ..Config::default() };
     let columns = Columns::declared(["car:string", "speed:int", "time:time"]).expect("columns");
     let settings = TopicSettings { columns: Some(Arc::new(columns)), ..TopicSettings::default() };
     config.topics.push(("cars".parse().expect("a pattern"), settings));
-    config.streams = vec![StreamConfig::parse("all=**").expect("a stream")];
-    config.queries = QUERIES.iter().map(|it| QueryConfig::parse(it).expect("a query")).collect();
-    Running::start(config, Some(streams.backend()))
+    config.streams = vec![StreamConfig::new("all", "**".parse().expect("a pattern"))];
+    let query = |text: &&str| {
+        let (topic, text) = text.split_once('=').expect("a topic");
+        QueryConfig { topic: topic.parse().expect("a topic"), text: text.to_owned() }
+    };
+    config.queries = QUERIES.iter().map(query).collect();
+    Running::start(config, Some(broker(streams)))
 }
 
 /// Rows of four in a second, some of which are a little late.
@@ -42,7 +46,7 @@ fn rows(range: std::ops::Range<u64>) -> Vec<String> {
     range.map(row).collect()
 }
 
-/// Publishes rows, a few at a time, some to one node and some to another.
+/// Publishes rows, a few at a time, alternating between nodes.
 fn publish_to(nodes: &[&Running], rows: &[String]) {
     let mut rest = rows;
     let mut size = 1;
@@ -55,18 +59,18 @@ fn publish_to(nodes: &[&Running], rows: &[String]) {
     }
 }
 
-/// Publishes rows in one request, so that the topic does not pause between two of them.
+/// Publishes rows in one request: the topic does not pause between two of them.
 fn publish_at_once(node: &Running, range: std::ops::Range<u64>) {
     let answer = publish(node, "cars", &rows(range).join("\n"));
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// The messages of a topic's history, from its beginning here.
+/// Returns the messages of a topic's history, from its beginning here.
 fn read(node: &Running, topic: &str, events: usize) -> Value {
     serde_json::from_str(&history(node, topic, events)).expect("JSON")
 }
 
-/// How many rows a topic has on a node that has all of them.
+/// Returns how many rows a topic has on a node that has all of them.
 fn count(topic: &str, rows: usize) -> usize {
     match topic {
         // The window of the newest row is open.
@@ -92,7 +96,7 @@ fn every_node_makes_the_same_rows_at_the_same_positions() {
     }
 }
 
-/// What each of two nodes has of a topic, when both are at the same position, and both have so many events.
+/// Returns each of two nodes' history of a topic, when both are at the same position and have this many events.
 fn until_same_position(
     one: &Running,
     other: &Running,
@@ -107,12 +111,12 @@ fn until_same_position(
 }
 
 #[test]
-fn whoever_comes_later_goes_on_at_the_same_positions() {
+fn a_later_subscriber_continues_at_the_same_positions() {
     let streams = Streams::new(&["cars"]);
     let first = node(&streams, 2);
     publish_to(&[&first], &rows(0..1200));
     read(&first, "max", count("max", 1200));
-    // It is brought nothing of what was before, and has it read back.
+    // It receives none of the earlier events, and backfills them.
     streams.forget_for_new();
     let later = node(&streams, 2);
     publish_to(&[&first], &rows(1200..1300));
@@ -120,11 +124,11 @@ fn whoever_comes_later_goes_on_at_the_same_positions() {
         let (all, newer) = until_same_position(&first, &later, topic, 10);
         assert!(all.ends_with(&newer) && newer.len() < all.len(), "{topic}: {newer:?} of {all:?}");
     }
-    // What it has not made it says.
+    // It reports the rows that it has not made.
     let oldest = read(&first, "max", 1)["first"].to_string();
     let epoch = read(&first, "max", 1)["position"]
         .as_str()
-        .and_then(|it| it.split_once('.'))
+        .and_then(|text| text.split_once('.'))
         .map(|(epoch, _)| epoch.to_owned())
         .expect("a position");
     let told = poll(&later, "max", &format!("{epoch}.{oldest}"));
@@ -136,13 +140,13 @@ fn who_was_with_a_node_that_is_killed_in_the_middle_of_a_window_misses_nothing_a
     let streams = Streams::new(&["cars"]);
     let mut nodes = vec![node(&streams, 2)];
     let mut cursor = "earliest".to_owned();
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for round in 0..10 {
         // Rounds end within windows.
         publish_to(&[&nodes[0]], &rows(90 * round..90 * round + 90));
         let expected = count("max", 90 * (round as usize + 1));
-        let (newer, at) = hear(&nodes[0], "max", &cursor, expected - heard.len());
-        heard.extend(newer);
+        let (newer, at) = hear(&nodes[0], "max", &cursor, expected - received.len());
+        received.extend(newer);
         cursor = at;
         if round % 2 == 0 {
             streams.forget_for_new();
@@ -150,11 +154,11 @@ fn who_was_with_a_node_that_is_killed_in_the_middle_of_a_window_misses_nothing_a
         drop(nodes.remove(0));
         nodes.push(node(&streams, 1 + round as usize % 3));
     }
-    // Nothing is missing or doubled: windows follow each other.
-    let starts = heard.iter().map(|row| row[0].as_str().expect("a time").to_owned());
+    // No window is missing or doubled: windows follow each other.
+    let starts = received.iter().map(|row| row[0].as_str().expect("a time").to_owned());
     let starts: Vec<String> = starts.collect();
     assert!(starts.is_sorted() && starts.windows(2).all(|pair| pair[0] != pair[1]));
-    assert!(heard[1..].iter().all(|row| row[2].as_u64() >= Some(3)), "{heard:?}");
+    assert!(received[1..].iter().all(|row| row[2].as_u64() >= Some(3)), "{received:?}");
 }
 
 #[test]
@@ -162,7 +166,7 @@ fn windows_close_on_all_nodes_where_one_says_that_the_topic_has_paused() {
     for shards in [1, 3] {
         let streams = Streams::new(&["cars"]);
         let nodes = [node_that(&streams, shards, true), node(&streams, 2)];
-        // Of the window that is open last nothing would be told. What comes for it later is late everywhere.
+        // The last open window would never be announced. Its later events are late everywhere.
         for (range, node) in [0..10, 10..11, 11..20].into_iter().zip([0, 1, 0]) {
             publish_at_once(&nodes[node], range.clone());
             let closed = range.end as usize / 4 + 1;
@@ -170,7 +174,7 @@ fn windows_close_on_all_nodes_where_one_says_that_the_topic_has_paused() {
             let same = nodes.each_ref().map(|node| history(node, "waits", events));
             assert_eq!(same[0], same[1], "{shards} {range:?}");
         }
-        // Also for who has it read back.
+        // Also for a backfill.
         streams.forget_for_new();
         let later = node(&streams, 1);
         publish_at_once(&nodes[1], 20..30);
@@ -183,13 +187,13 @@ fn windows_close_on_all_nodes_where_one_says_that_the_topic_has_paused() {
             .iter()
             .filter_map(|row| row[1].as_u64())
             .collect();
-        // Rows 10 and 17 are of windows that are over by then, row 11 of one that the pause has closed.
+        // Rows 10 and 17 belong to windows that have ended, row 11 to one that the pause has closed.
         assert_eq!(counts, [4, 4, 2, 4, 3, 5, 3, 2]);
     }
 }
 
 #[test]
-fn a_stream_that_becomes_another_one_begins_its_queries_anew() {
+fn a_stream_that_becomes_another_one_begins_its_queries_again() {
     let streams = Streams::new(&["cars"]);
     let nodes = [node(&streams, 2), node(&streams, 1)];
     let mut positions = Vec::new();
@@ -208,16 +212,16 @@ fn a_stream_that_becomes_another_one_begins_its_queries_anew() {
 #[test]
 fn columns_of_shared_topics_are_declared() {
     let streams = Streams::new(&["cars"]);
-    let shared = vec![StreamConfig::parse("cars=cars").expect("a stream")];
+    let shared = vec![StreamConfig::new("cars", "cars".parse().expect("a pattern"))];
     let config = Config { streams: shared, ..Config::default() };
-    let node = Running::start(config, Some(streams.backend()));
+    let node = Running::start(config, Some(broker(&streams)));
     publish(&node, "cars", r#"{"speed":1}"#);
     let answer = node.get("/v1/topics?query=SELECT%20speed%20FROM%20cars", &[]);
     let said = answer.text();
     assert!(answer.status == 400 && said.contains("declare its columns on each"), "{said}");
 }
 
-/// The rows of a topic by their offsets, from the oldest that a node has.
+/// Returns the rows of a topic by offset, from the oldest of a node.
 fn by_offset(node: &Running, topic: &str) -> BTreeMap<u64, Value> {
     let mut found = BTreeMap::new();
     for message in poll(node, topic, "earliest") {
@@ -229,7 +233,7 @@ fn by_offset(node: &Running, topic: &str) -> BTreeMap<u64, Value> {
 }
 
 #[test]
-fn whoever_finds_the_beginning_gone_has_no_row_at_anothers_offset() {
+fn a_query_whose_beginning_is_gone_has_no_row_at_anothers_offset() {
     for (published, expired) in [(120, 30), (120, 5), (900, 40)] {
         let streams = Streams::new(&["cars"]);
         let first = node(&streams, 1);
@@ -241,7 +245,7 @@ fn whoever_finds_the_beginning_gone_has_no_row_at_anothers_offset() {
         publish_to(&[&first], &rows(published..published + 120));
         read(&first, "max", count("max", published as usize + 120));
         for topic in ["max", "hops", "all", "fast", "waits"] {
-            // One of them may have read more than the other when it is asked, but not for long.
+            // One of them may have read more than the other at that time, but not for long.
             let what = format!("the same rows: {topic} {published} {expired}");
             let look = || (by_offset(&first, topic), by_offset(&later, topic));
             wait_for_value(&what, look, |(all, some)| {
@@ -256,7 +260,7 @@ fn whoever_finds_the_beginning_gone_has_no_row_at_anothers_offset() {
 fn a_query_begins_also_where_little_of_its_source_fits_into_memory() {
     let streams = Streams::new(&["cars"]);
     let first = node(&streams, 1);
-    // What a node keeps of what it reads back is less than the events that say together how far time has come.
+    // A node keeps less of a backfill than the events that together tell how far time has come.
     let padding = "x".repeat(20_000);
     for row in rows(0..700) {
         let row = row.replace(r#""c"#, &format!(r#""{padding}"#));

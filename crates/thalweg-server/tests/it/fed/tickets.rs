@@ -1,11 +1,11 @@
-//! Tickets that a backend keeps: good once, at any node.
+//! Tickets that a broker keeps: valid once, at any node.
 
 use std::thread;
 
-use thalweg_server::config::{Config, Secret, SignedBy};
-use thalweg_token::{Key, Keys, SigningKey};
+use thalweg_server::config::{Config, NamedToken, SignedBy};
+use thalweg_token::{Key, Keys, Rights, SigningKey};
 
-use super::{Streams, history_with, json};
+use super::{Streams, broker, history_with, json};
 use crate::running::Running;
 
 const PUBLISHER: &str = "Authorization: Bearer publish-secret";
@@ -13,9 +13,11 @@ const PUBLISHER: &str = "Authorization: Bearer publish-secret";
 /// A node with tokens.
 fn guarded(streams: &Streams) -> Running {
     let mut config = Config { shards: 2, ..Config::default() };
-    config.access.publish_token = Some(Secret::new("publish-secret"));
-    config.access.subscribe_token = Some(Secret::new("subscribe-secret"));
-    Running::start(config, Some(streams.backend()))
+    config.access.tokens = vec![
+        NamedToken::new("publisher", "publish-secret", Rights::all()),
+        NamedToken::new("subscriber", "subscribe-secret", Rights::to_subscribe()),
+    ];
+    Running::start(config, Some(broker(streams)))
 }
 
 fn ticket(node: &Running, token: &str) -> String {
@@ -51,7 +53,7 @@ fn a_ticket_of_one_node_is_good_once_at_any_other() {
     let subscribers = path(ticket(&nodes[0], "Authorization: Bearer subscribe-secret"));
     assert_eq!(nodes[1].ask("POST", &publishers, &headers[1..], "2").status, 200);
     assert_eq!(nodes[1].ask("POST", &subscribers, &headers[1..], "3").status, 403);
-    // All who present it at the same instant are told that it is void, but for one.
+    // Exactly one of simultaneous redemptions succeeds.
     for _ in 0..20 {
         let ticket = &ticket(&nodes[0], PUBLISHER);
         let statuses: Vec<u16> = thread::scope(|scope| {
@@ -70,10 +72,10 @@ fn a_ticket_carries_a_signed_tokens_rights_to_any_node() {
     let streams = Streams::new(&["**"]);
     let node = || {
         let mut config = Config { shards: 2, ..Config::default() };
-        config.access.publish_token = Some(Secret::new("publish-secret"));
+        config.access.tokens = vec![NamedToken::new("publisher", "publish-secret", Rights::all())];
         let keys = Keys::new(vec![Key::secret(KEY, None).expect("a secret")]).expect("one key");
         config.access.signed = Some(SignedBy { keys, ..SignedBy::default() });
-        Running::start(config, Some(streams.backend()))
+        Running::start(config, Some(broker(&streams)))
     };
     let nodes = [node(), node()];
     let headers = [PUBLISHER, "Content-Type: application/json"];

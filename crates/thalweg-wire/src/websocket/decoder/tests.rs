@@ -1,4 +1,4 @@
-//! What the outside cannot see; the rest is in `tests/it/websocket/`.
+//! Tests of internals; all others are in `tests/it/websocket/`.
 
 use flate2::{Compress, Compression, FlushCompress};
 
@@ -64,25 +64,31 @@ fn messages_are_taken_one_at_a_time() {
     let mut rest = &input[..];
     let mut left = Vec::new();
     while !rest.is_empty() {
-        let mut heard = 0;
-        decoder.next(&mut rest, &mut |_| heard += 1).expect("messages");
-        assert_eq!(heard, usize::from(!rest.is_empty()));
+        let mut received = 0;
+        decoder.next(&mut rest, &mut |_| received += 1).expect("messages");
+        assert_eq!(received, usize::from(!rest.is_empty()));
         left.push(rest.len());
     }
     assert_eq!(left, [one.len() + 6 + 7, one.len() + 7, 7, 0]);
     assert!(decoder.is_unfinished());
 }
 
+fn in_proportion() -> Decoder {
+    let mut decoder = Decoder::inflating(LIMIT);
+    decoder.set_message_bytes_max(LIMIT, true);
+    decoder
+}
+
 #[test]
-fn what_is_inflated_in_proportion_is_as_long_as_all_that_came() {
-    let mut decoder = Decoder::inflating_in_proportion(LIMIT);
+fn messages_inflate_in_proportion_to_all_received_bytes() {
+    let mut decoder = in_proportion();
     let (message, plain_len) = (deflated(10_000), 10_000);
     let came = message.len() - 6;
     let messages = (0..).take_while(|_| decoder.push(&message, &mut |_| {}).is_ok()).count();
     let earned = INFLATED_BYTES as usize + (messages + 1) * came * INFLATED_PER_BYTE as usize;
     assert_eq!(messages, earned / plain_len);
-    // Plain ones are what they are, and what earns as much as it costs is heard for ever.
-    let mut decoder = Decoder::inflating_in_proportion(LIMIT);
+    // Uncompressed messages do not count, and a sender that stays within the ratio has no end.
+    let mut decoder = in_proportion();
     let message = deflated(12);
     assert!((message.len() - 6) * INFLATED_PER_BYTE as usize >= 12);
     for _ in 0..10_000 {

@@ -15,8 +15,8 @@ use crate::{
 
 const LIMIT: u32 = 70_000;
 
-/// What is heard of `input` in pieces of `piece_len` bytes.
-fn heard(input: &[u8], piece_len: usize) -> (Vec<String>, Option<ProtocolError>) {
+/// Decodes `input` in pieces of `piece_len` bytes.
+fn received(input: &[u8], piece_len: usize) -> (Vec<String>, Option<ProtocolError>) {
     let mut decoder = Decoder::inflating(LIMIT);
     let mut said = Vec::new();
     for piece in input.chunks(piece_len) {
@@ -33,11 +33,11 @@ fn check(frames: &[Frame<'_>], messages: &[Message<'_>], refusal: Option<Protoco
     let input = sent(frames);
     let messages: Vec<String> = messages.iter().map(|message| format!("{message:?}")).collect();
     for piece_len in [1, 2, 7, 1000, input.len().max(1)] {
-        assert_eq!(heard(&input, piece_len), (messages.clone(), refusal), "by {piece_len}");
+        assert_eq!(received(&input, piece_len), (messages.clone(), refusal), "by {piece_len}");
     }
 }
 
-/// As a client with a flush compresses (RFC 7692 §7.2.1).
+/// Compresses like a client with a flush (RFC 7692 §7.2.1).
 fn flushed(plain: &[u8], level: i32) -> Vec<u8> {
     let mut compressor = CompressorOxide::new(create_comp_flags_from_zip_params(level, -15, 0));
     let mut out = vec![0; plain.len() * 2 + 1000];
@@ -49,13 +49,13 @@ fn flushed(plain: &[u8], level: i32) -> Vec<u8> {
 
 /// RFC 7692 §7.2.3.
 #[test]
-fn the_examples_of_the_rfc_are_heard() {
+fn the_examples_of_the_rfc_are_received() {
     let hello = [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
     let text = FIN | RSV1 | TEXT;
     let says_hello = [Message::Text("Hello")];
     check(&[(text, &hello)], &says_hello, None);
     check(&[(RSV1 | TEXT, &hello[..3]), (FIN, &hello[3..])], &says_hello, None);
-    // Its second message refers to the first: that is context takeover.
+    // The second message refers to the first: context takeover.
     let takeover = [(text, &hello[..]), (text, &[0xf2, 0x00, 0x11, 0x00, 0x00])];
     check(&takeover, &says_hello, Some(ProtocolError::NotDeflate));
     let stored = [0x00, 0x05, 0x00, 0xfa, 0xff, 0x48, 0x65, 0x6c, 0x6c, 0x6f, 0x00];
@@ -116,7 +116,7 @@ fn what_is_not_deflate_is_refused() {
     check(&[(text, b"")], &[], not_deflate);
     check(&[(text, &[0x06])], &[], not_deflate);
     check(&[(text, &[0x00, 0x09, 0x00, 0xf6, 0xff, 0x48])], &[], not_deflate);
-    // Something after the last block; a flush that was not left out is nothing.
+    // Bytes after the last block; a flush that the sender did not omit adds nothing.
     check(&[(text, &[&compress_to_vec(b"x", 6)[..], &[0xff]].concat())], &[], not_deflate);
     let twice = [compress_to_vec(b"x", 6), compress_to_vec(b"y", 6), vec![0]].concat();
     check(&[(text, &twice)], &[], not_deflate);
@@ -143,16 +143,16 @@ fn the_limit_is_for_what_a_message_is_inflated_to() {
     check(&[(FIN | RSV1 | TEXT, &over)], &[], too_big);
     let bomb = flushed(&vec![0; 30_000_000], 9);
     check(&[(FIN | RSV1 | BINARY, &bomb)], &[], too_big);
-    // And for the message as it comes: by its header, before it is inflated.
+    // The limit also applies to the compressed message: by its header, before inflation.
     let input = sent(&[(FIN | RSV1 | BINARY, &vec![0; LIMIT as usize + 1])]);
-    assert_eq!(heard(&input[..14], 14), (vec![], too_big));
+    assert_eq!(received(&input[..14], 14), (vec![], too_big));
 }
 
 proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_a_client_compresses_is_heard(
+    fn what_a_client_compresses_is_received(
         messages in vec((vec(any::<char>(), 0..200), 0..10_i32, any::<bool>()), 1..5),
         repeat in 1..50_usize,
         frame_len in 1..3000_usize,
@@ -174,7 +174,7 @@ proptest! {
             input.extend(sent(&frames));
             expected.push(format!("{:?}", Message::Text(&plain)));
         }
-        prop_assert_eq!(heard(&input, piece_len), (expected, None));
+        prop_assert_eq!(received(&input, piece_len), (expected, None));
     }
 
     #[test]
@@ -183,8 +183,8 @@ proptest! {
         piece_len in 1..50_usize,
     ) {
         let input = sent(&[(FIN | RSV1 | BINARY, &payload)]);
-        let whole = heard(&input, input.len());
-        prop_assert_eq!(&heard(&input, piece_len), &whole);
+        let whole = received(&input, input.len());
+        prop_assert_eq!(&received(&input, piece_len), &whole);
         prop_assert_eq!(whole.0.len() + usize::from(whole.1.is_some()), 1);
     }
 }

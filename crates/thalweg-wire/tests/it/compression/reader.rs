@@ -1,4 +1,4 @@
-//! miniz_oxide as a client reads a stream: byte by byte, whatever it gives.
+//! Reads a stream with miniz_oxide like a client: byte by byte.
 
 use miniz_oxide::{
     DataFormat, MZFlush, MZStatus,
@@ -7,7 +7,7 @@ use miniz_oxide::{
 
 pub(super) struct Reader {
     state: Box<InflateState>,
-    /// Of a gzip header.
+    /// Remaining bytes of a gzip header.
     skip: usize,
 }
 
@@ -16,12 +16,12 @@ impl Reader {
         Self { state: InflateState::new_boxed(DataFormat::Raw), skip: 0 }
     }
 
-    /// Checks a header without options (RFC 1952 §2.3), then reads what follows.
+    /// Checks a header without options (RFC 1952 §2.3), then reads the bytes behind it.
     pub(super) fn gzip() -> Self {
         Self { skip: 10, ..Self::raw() }
     }
 
-    /// What the reader has more after `input`.
+    /// Returns the additional output after `input`.
     pub(super) fn read(&mut self, input: &[u8]) -> Vec<u8> {
         let mut read = Vec::new();
         for byte in input {

@@ -1,6 +1,6 @@
-//! An event stream as a browser reads it (WHATWG HTML §9.2.5 and §9.2.6), whole.
+//! Parses a whole event stream like a browser (WHATWG HTML §9.2.5 and §9.2.6).
 
-/// What `onmessage` or a listener gets.
+/// An event for `onmessage` or a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) kind: String,
@@ -8,11 +8,11 @@ pub(super) struct Event {
     pub(super) last_event_id: String,
 }
 
-/// What an EventSource makes of a stream.
+/// The result of an EventSource for a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) events: Vec<Event>,
-    /// What it would reconnect with.
+    /// The last event id, which a reconnect would send.
     pub(super) last_event_id: String,
     pub(super) reconnection_ms: Option<u64>,
 }
@@ -33,11 +33,11 @@ pub(super) fn read(stream: &[u8]) -> Read {
             block.take_line(line, &mut read.reconnection_ms);
         }
     }
-    // What no blank line has ended is dropped.
+    // A browser drops a block without a final blank line.
     read
 }
 
-/// The standard's three buffers. That of the id outlives a block.
+/// The standard's three buffers. The id's buffer outlives a block.
 #[derive(Default)]
 struct Block {
     kind: String,
@@ -59,7 +59,7 @@ impl Block {
             "retry" if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) => {
                 *reconnection_ms = value.parse().ok();
             }
-            // A comment (its name is empty), or nothing that the standard knows.
+            // A comment (its name is empty), or a field that the standard does not know.
             _ => {}
         }
     }

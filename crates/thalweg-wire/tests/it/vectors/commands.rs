@@ -1,4 +1,4 @@
-//! What a client asks for, and what it is told.
+//! Vectors of commands and their answers.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use thalweg_wire::{
     ErrorCode, Offset, Topic,
     answer::{Published, done, echo, refreshed, refusal},
-    command::{self, Asked},
+    command::{self, ParsedCommand},
     incoming::{Incoming, Kind},
 };
 
@@ -165,8 +165,7 @@ fn raw(json: &str) -> &RawValue {
     serde_json::from_str(json).expect("JSON")
 }
 
-/// That `told` is `expected`, and is read as an answer of these members or as a
-/// refusal of those.
+/// Checks that `told` is `expected`, and parses as an answer or a refusal with these members.
 fn check_told(told: Vec<u8>, expected: &str) {
     assert_eq!(String::from_utf8(told).expect("UTF-8"), expected);
     let incoming = Incoming::parse(expected).expect("a message");
@@ -182,12 +181,12 @@ fn check_told(told: Vec<u8>, expected: &str) {
 fn commands() {
     let lists: Commands = read(include_str!("../../../../../vectors/commands.json"));
     for GoodCommand { text, id, command } in &lists.commands {
-        let asked = Asked::parse(text);
+        let asked = ParsedCommand::parse(text);
         assert_eq!(asked.id.map(RawValue::get), id.as_deref(), "{text}");
         assert_eq!(asked.command.map(Command::from).as_ref(), Ok(command), "{text}");
     }
     for BadCommand { text, id } in &lists.no_commands {
-        let asked = Asked::parse(text);
+        let asked = ParsedCommand::parse(text);
         assert_eq!(asked.id.map(RawValue::get), id.as_deref(), "{text}");
         assert!(asked.command.is_err(), "{text}: {asked:?}");
     }

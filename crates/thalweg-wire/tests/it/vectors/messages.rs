@@ -1,4 +1,4 @@
-//! What a subscriber is told, and how it is framed.
+//! Vectors of messages to subscribers and of their frames.
 
 use serde::Deserialize;
 use thalweg_wire::{
@@ -145,7 +145,7 @@ struct Framed {
 }
 
 impl Message {
-    /// Its bytes in `format`.
+    /// Returns the message's bytes in `format`.
     fn frame(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -195,7 +195,7 @@ impl Message {
         out
     }
 
-    /// That `json` is read as this message.
+    /// Checks that `json` parses as this message.
     fn check_is_read_from(&self, json: &str) {
         let incoming = Incoming::parse(json).expect("a message");
         match (self, incoming.kind()) {
@@ -291,7 +291,7 @@ fn messages() {
         _ => None,
     });
     assert_eq!(ends.collect::<Vec<_>>(), EndCode::ALL, "every end has a vector");
-    let contract = include_str!("../../../../../docs/wire.md");
+    let contract = include_str!("../../../../../docs/reference/messages.md");
     let (_, section) = contract.split_once("\n## End\n").expect("a section about ends");
     let section = section.split("\n## ").next().expect("its text");
     for code in EndCode::ALL {
@@ -304,7 +304,7 @@ fn frames() {
     let Frames { frames, retries, ids, documents, chunks, last_chunks } =
         read(include_str!("../../../../../vectors/frames.json"));
     for Framed { message, websocket, sse, sse_many, ndjson, forever_frame } in &frames {
-        // What is compressed is the compressor's affair: see `compression`.
+        // The tests of `compression` cover compressed frames.
         for (format, expected) in [
             (Format::WEBSOCKET, websocket),
             (Format::SSE, sse),
@@ -358,7 +358,7 @@ fn frames() {
     }
 }
 
-/// That every close has a vector, in their order.
+/// Checks that every close has a vector, in order.
 fn check_closes<'a>(messages: impl Iterator<Item = &'a Message>) {
     let codes = messages.filter_map(|message| match message {
         Message::Close { code, .. } => Some(*code),
@@ -367,7 +367,7 @@ fn check_closes<'a>(messages: impl Iterator<Item = &'a Message>) {
     assert_eq!(codes.collect::<Vec<_>>(), close::ALL.map(|close| close.code));
 }
 
-/// What stands between a patch's brackets.
+/// Returns the text within a patch's brackets.
 fn operations(patch: &str) -> &str {
     patch.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).expect("a list")
 }

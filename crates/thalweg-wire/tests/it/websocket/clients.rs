@@ -1,4 +1,4 @@
-//! Conversations, and how other people's clients put them on the wire.
+//! Conversations, and their bytes from other client implementations.
 
 use std::io::{self, Read, Write};
 
@@ -13,26 +13,25 @@ use tungstenite::protocol::{
     },
 };
 
-use super::heard::{LIMIT, Said};
+use super::received::{LIMIT, Said};
 
-/// Everything one client says, in order.
+/// All messages of one client, in order.
 #[derive(Debug, Clone)]
 pub(super) struct Conversation {
     turns: Vec<Turn>,
     close: Option<Said>,
 }
 
-/// A message and what interrupts it.
+/// A message and the control frames that interrupt it.
 #[derive(Debug, Clone)]
 struct Turn {
     message: Said,
-    /// After so many bytes of the message the frame ends, and control frames
-    /// follow; not after the last fragment.
+    /// After this many bytes of the message a frame ends and control frames follow, except after the last fragment.
     cuts: Vec<(usize, Vec<Said>)>,
 }
 
 impl Conversation {
-    /// What is to be heard.
+    /// Returns the messages in the order of their completion.
     pub(super) fn messages(&self) -> Vec<Said> {
         let turns = self.turns.iter().flat_map(|turn| {
             let controls = turn.cuts.iter().flat_map(|(_, controls)| controls.clone());
@@ -41,7 +40,7 @@ impl Conversation {
         turns.chain(self.close.clone()).collect()
     }
 
-    /// As tungstenite's client sends it, fragment by fragment.
+    /// Writes the conversation with tungstenite's client, fragment by fragment.
     pub(super) fn by_tungstenite(&self) -> Vec<u8> {
         let frames = self.turns.iter().flat_map(Turn::frames);
         let close = self.close.iter().map(control_frame);
@@ -52,8 +51,8 @@ impl Conversation {
         client.into_inner().0
     }
 
-    /// As tokio-websockets' client sends it, in frames of up to `frame_len`
-    /// bytes; control frames come before the message they would interrupt.
+    /// Writes the conversation with tokio-websockets' client, in frames of up to `frame_len` bytes; control frames
+    /// precede the message that they would interrupt.
     pub(super) fn by_tokio_websockets(&self, frame_len: usize) -> Vec<u8> {
         let stream = tokio::io::join(tokio::io::empty(), Vec::new());
         let config = Config::default().frame_size(frame_len);
@@ -107,7 +106,7 @@ fn control_frame(said: &Said) -> Frame {
     }
 }
 
-/// Where tungstenite's client writes to.
+/// The destination of tungstenite's client.
 struct Written(Vec<u8>);
 
 impl Write for Written {
@@ -133,8 +132,7 @@ pub(super) fn conversation() -> impl Strategy<Value = Conversation> {
         .prop_map(|(turns, close)| Conversation { turns, close })
 }
 
-/// A text or binary message, up to the limit; the lengths at which the header
-/// changes its form are frequent.
+/// A text or binary message up to the limit; lengths at which the header changes its form are frequent.
 pub(super) fn message() -> impl Strategy<Value = Said> {
     let len = prop_oneof![
         8 => 0..20_usize,
@@ -150,7 +148,7 @@ pub(super) fn message() -> impl Strategy<Value = Said> {
     ]
 }
 
-/// As much of `chars`, over and over, as fits into `len` bytes.
+/// Repeats `chars` as often as they fit into `len` bytes.
 fn text(chars: &[char], len: usize) -> String {
     let mut text = String::new();
     for char in chars.iter().cycle() {

@@ -1,15 +1,14 @@
-//! A client's frames, good and bad, by the sections of the Autobahn suite for
-//! servers, and each also judged by the two other implementations:
+//! A client's frames, valid and invalid, by the sections of the Autobahn suite for servers; the two other
+//! implementations judge each case too:
 //!
-//! 1 framing, 2 pings and pongs, 3 reserved bits, 4 opcodes, 5 fragmentation,
-//! 6 UTF-8 (in `utf8`), 7 closing, 9 limits, 10 the rest. Its sections 12 and 13
-//! are compression; 8 and 11 are empty.
+//! 1 framing, 2 pings and pongs, 3 reserved bits, 4 opcodes, 5 fragmentation, 6 UTF-8 (in `utf8`), 7 closing, 9 limits,
+//! 10 the rest. Sections 12 and 13 are compression; 8 and 11 are empty.
 
 mod utf8;
 
 use thalweg_wire::websocket::{Decoder, ProtocolError, pong};
 
-use super::heard::{Heard, LIMIT, Said, agree, ours};
+use super::received::{LIMIT, Received, Said, agree, ours};
 use crate::client::{BINARY, CLOSE, CONTINUATION, FIN, Frame, MASK, PING, PONG, TEXT, frame, sent};
 
 fn text(text: &str) -> Said {
@@ -20,11 +19,11 @@ fn binary(bytes: &[u8]) -> Said {
     Said::Binary(bytes.to_vec())
 }
 
-/// However the frames are cut, they are these messages, and then this refusal.
+/// Checks that the frames, cut anywhere, give these messages and then this refusal.
 #[track_caller]
 fn check(frames: &[Frame<'_>], messages: &[Said], refusal: Option<ProtocolError>) {
     let input = sent(frames);
-    let expected = Heard { messages: messages.to_vec(), refusal };
+    let expected = Received { messages: messages.to_vec(), refusal };
     for piece_lens in [&[][..], &[1; 500], &[2, 3, 5, 7], &[64; 500], &[997; 500]] {
         assert_eq!(ours(&input, piece_lens), expected, "in pieces of {piece_lens:?}");
     }
@@ -52,7 +51,7 @@ fn messages_of_every_length_of_length_arrive_whole() {
 // 2 Pings and pongs.
 
 #[test]
-fn a_ping_is_heard_with_its_payload_and_answered_with_it() {
+fn a_ping_is_received_with_its_payload_and_answered_with_it() {
     for payload in [&b""[..], b"Hello, world!", b"\x00\xff\xfe\xfd\xfc\xfb\x00\xff", &[0xfe; 125]] {
         check(&[(PING, payload)], &[Said::Ping(payload.to_vec())], None);
         let mut answer = Vec::new();
@@ -63,7 +62,7 @@ fn a_ping_is_heard_with_its_payload_and_answered_with_it() {
 }
 
 #[test]
-fn a_pong_nobody_asked_for_is_heard_and_changes_nothing() {
+fn a_pong_nobody_asked_for_is_received_and_changes_nothing() {
     let frames = [(PONG, &b""[..]), (PONG, b"unsolicited"), (PING, b"ping")];
     let [pong, ping] = [Said::Pong(b"unsolicited".to_vec()), Said::Ping(b"ping".to_vec())];
     check(&frames, &[Said::Pong(vec![]), pong, ping], None);
@@ -156,7 +155,7 @@ fn frames_out_of_order_are_refused() {
 // 7 Closing.
 
 #[test]
-fn a_close_is_heard_with_its_code_and_reason() {
+fn a_close_is_received_with_its_code_and_reason() {
     let close = |code, reason: &str| Said::Close(code, reason.to_owned());
     check(&[(CLOSE, b"")], &[close(None, "")], None);
     check(&[(CLOSE, b"\x03\xe8")], &[close(Some(1000), "")], None);
@@ -171,7 +170,7 @@ fn a_close_is_heard_with_its_code_and_reason() {
 }
 
 #[test]
-fn nothing_is_heard_after_a_close() {
+fn nothing_is_received_after_a_close() {
     let close = Said::Close(Some(1000), String::new());
     for after in [(CLOSE, &b"\x03\xe8"[..]), (PING, b""), (FIN | TEXT, b"x"), (0x7f, b"\xff")] {
         check(&[(CLOSE, b"\x03\xe8"), after], std::slice::from_ref(&close), None);
@@ -192,12 +191,12 @@ fn a_malformed_close_is_refused() {
 fn a_close_code_is_one_that_may_be_sent_or_refused() {
     for code in 0..=u16::MAX {
         let may_be_sent = match code {
-            // Never used, or not by this protocol.
+            // Not used by this protocol.
             0..=999 | 5000.. => false,
-            // Defined; 1004 is reserved, 1005 and 1006 and 1015 never travel.
+            // Defined; 1004 is reserved, and no frame holds 1005, 1006 and 1015.
             1000..=1003 | 1007..=1014 => true,
             1004..=1006 | 1015 => false,
-            // For later versions.
+            // Reserved for later versions.
             1016..=2999 => false,
             // Registered with IANA, and private.
             3000..=4999 => true,
@@ -207,7 +206,7 @@ fn a_close_code_is_one_that_may_be_sent_or_refused() {
             true => (vec![Said::Close(Some(code), String::new())], None),
             false => (vec![], Some(ProtocolError::BadCloseCode(code))),
         };
-        let Heard { messages, refusal } = ours(&input, &[]);
+        let Received { messages, refusal } = ours(&input, &[]);
         assert_eq!((messages, refusal), expected);
         agree(&input).expect("the others hear the same");
     }
@@ -277,7 +276,7 @@ fn a_message_that_its_client_cut_into_packets_arrives_whole() {
 }
 
 #[test]
-fn nothing_is_heard_after_a_refusal() {
+fn nothing_is_received_after_a_refusal() {
     let mut decoder = Decoder::new(LIMIT);
     let mut ignore = |message: thalweg_wire::websocket::Message<'_>| panic!("{message:?}");
     decoder.push(&[0xff, 0], &mut ignore).expect_err("reserved bits");
@@ -287,7 +286,7 @@ fn nothing_is_heard_after_a_refusal() {
 #[test]
 fn a_frame_without_a_mask_is_refused() {
     for first in [FIN | TEXT, BINARY, CLOSE, PING, PONG] {
-        let heard = ours(&[first, 0], &[1]);
-        assert_eq!(heard, Heard { messages: vec![], refusal: Some(ProtocolError::Unmasked) });
+        let received = ours(&[first, 0], &[1]);
+        assert_eq!(received, Received { messages: vec![], refusal: Some(ProtocolError::Unmasked) });
     }
 }

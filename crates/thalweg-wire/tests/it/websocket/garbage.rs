@@ -1,15 +1,15 @@
-//! Frames that are wrong in some way, and often enough nearly right.
+//! Invalid frames, many of them almost valid.
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use super::heard::LIMIT;
+use super::received::LIMIT;
 
 /// Several frames, each of which may be malformed or out of place.
 pub(super) fn frames() -> impl Strategy<Value = Vec<u8>> {
     vec(frame(), 1..8).prop_map(|frames| frames.concat())
 }
 
-/// `input` after a few bytes have been changed, put in or taken out.
+/// `input` with a few bytes changed, inserted or removed.
 pub(super) fn damaged(input: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let damage = (any::<Index>(), any::<u8>(), 0..3_u8);
     (input, vec(damage, 1..4)).prop_map(|(mut input, damages)| {
@@ -26,8 +26,8 @@ pub(super) fn damaged(input: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Va
     })
 }
 
-/// `input` and so many zero bytes that any frame which may begin in it ends.
-/// An oracle that judges whole frames only then comes to its judgement.
+/// Returns `input` and enough zero bytes to complete any frame in it. An oracle that judges whole frames then judges
+/// all of them.
 pub(super) fn to_the_end(mut input: Vec<u8>) -> Vec<u8> {
     input.resize(input.len() + LIMIT as usize + 20, 0);
     input
@@ -54,13 +54,13 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// How a length is written (RFC 6455 §5.2).
+/// The form of a length (RFC 6455 §5.2).
 #[derive(Debug, Clone, Copy)]
 enum LengthForm {
     Shortest,
     In2Bytes,
     In8Bytes,
-    /// Says another length than the payload's.
+    /// Another length than the payload's.
     Wrong(u64),
 }
 
@@ -90,7 +90,7 @@ fn length_form() -> impl Strategy<Value = LengthForm> {
 fn payload() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => vec(any::<char>(), 0..10).prop_map(|chars| String::from_iter(chars).into_bytes()),
-        // Characters cut anywhere: the next fragment may or may not go on.
+        // Characters cut anywhere: the next fragment may or may not continue them.
         4 => vec(prop::sample::select("é🐦\u{d7ff}z".as_bytes()), 0..4),
         2 => (close_code(), "[a-zé]{0,9}").prop_map(|(code, reason)| {
             [&code.to_be_bytes(), reason.as_bytes()].concat()

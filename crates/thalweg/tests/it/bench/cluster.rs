@@ -1,4 +1,4 @@
-//! Subjects of several processes: a node, its NATS server and another node.
+//! Subjects with several processes: a node, its NATS server and another node.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -23,8 +23,8 @@ role = "node"
 command = ["{thalweg}", "serve", "--listen", "127.0.0.1:{port.other}", "--nats", "nats://127.0.0.1:{port.nats}", "--stream", "bench=bench/**,replicas=1"]
 "#;
 
-/// Runs a scenario of one subject that reads a stream: what was said, and the samples. `None` if
-/// this machine has no NATS server.
+/// Runs a scenario of one subject that reads a stream. Returns its output and the samples, or `None` if this
+/// machine has no NATS server.
 fn bench(name: &str, drive: &str, settings: &str, beside: &str) -> Option<(Output, Vec<Value>)> {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nats/nats-server");
     let nats = std::env::var_os("THALWEG_NATS_SERVER").map_or(installed, Into::into);
@@ -56,7 +56,7 @@ arguments = ["--nats", "nats://127.0.0.1:{{port.nats}}", "--stream", "bench=benc
     let out = folder.join("run");
     let mut command = Command::new(THALWEG);
     command.arg("bench").arg(&file).arg("--out").arg(&out);
-    // What it leaves there would be found.
+    // Files that remain in this folder would be found.
     command.env("THALWEG_NATS_SERVER", nats).env("TMPDIR", &folder);
     let ran = command.output().expect("start the binary");
     let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
@@ -68,7 +68,7 @@ arguments = ["--nats", "nats://127.0.0.1:{{port.nats}}", "--stream", "bench=benc
 }
 
 #[test]
-fn what_is_published_to_nats_is_read_by_the_subject() {
+fn messages_published_to_nats_are_read_by_subject() {
     let settings = "rate = 2000\nmessage_events = 20";
     let Some((_, samples)) = bench("stored", "stored", settings, NATS) else { return };
     assert_whole(&samples, 2);
@@ -83,7 +83,7 @@ fn what_is_published_to_nats_is_read_by_the_subject() {
 }
 
 #[test]
-fn what_is_published_to_nats_reaches_subscribers() {
+fn messages_published_to_nats_reach_subscribers() {
     for pace in ["rate = 100", "window = 100\nmessage_events = 30"] {
         let settings = format!("connections = 3\npublish_to = \"nats\"\n{pace}");
         let found = bench("by-nats", "published-load", &settings, NATS);
@@ -108,7 +108,7 @@ fn publishers_are_spread_over_all_nodes() {
 }
 
 #[test]
-fn a_process_that_does_not_start_is_named_with_what_it_says() {
+fn the_output_of_a_process_that_does_not_start_is_shown() {
     let beside = NATS.replace("{dir}", "/proc/nothing");
     let Some((_, samples)) = bench("nonsense", "stored", "rate = 10", &beside) else { return };
     let why = samples[0]["why"].as_str().expect("a reason");

@@ -1,5 +1,5 @@
-//! curl, and two of Python's: each prints the messages of a stream, one a line, as it has
-//! them, and says whether the stream has ended or was cut.
+//! curl, and two Python clients: each prints the messages of a stream as they arrive, one per line, and
+//! whether the stream has ended or the connection broke.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::harness::Program;
 use crate::python;
 
-/// How a stream is read.
+/// A way to read a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reads {
     /// `requests`' `iter_lines()`.
@@ -19,7 +19,7 @@ pub(super) enum Reads {
     LinesByCurl,
 }
 
-/// One that does.
+/// A running client.
 pub(super) struct Client {
     program: Program,
     reads: Reads,
@@ -50,7 +50,7 @@ except requests.exceptions.ChunkedEncodingError:
     sys.exit(18)
 "#;
 
-/// What curl exits with if something is missing (`CURLE_PARTIAL_FILE`), and the scripts above.
+/// The exit status for incomplete data, of curl (`CURLE_PARTIAL_FILE`) and of the scripts above.
 const CUT: i32 = 18;
 
 impl Reads {
@@ -84,7 +84,7 @@ impl Reads {
 }
 
 impl Client {
-    /// The next message.
+    /// Returns the next message.
     pub(super) fn message(&mut self) -> String {
         loop {
             let line = self.program.line();
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// Waits for its end; whether it took the stream for ended, and not for cut.
+    /// Waits for the end. Returns whether the client considers the stream complete.
     pub(super) fn has_ended_well(&mut self) -> bool {
         let (status, said) = self.program.end();
         match status.code() {

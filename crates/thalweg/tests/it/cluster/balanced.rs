@@ -1,4 +1,4 @@
-//! Behind HAProxy as `deploy/` has it: any node serves any request.
+//! Behind HAProxy with the configuration in `deploy/`: any node serves any request.
 
 use std::{
     net::SocketAddr,
@@ -12,36 +12,36 @@ use serde_json::Value;
 
 use super::{Nodes, Servers, wait_for};
 use crate::{
-    harness::{Heard, Line, Response, Server, Socket, Subscriber, Transport, request},
-    proxies::{Behind, Kind},
+    harness::{Line, Received, Response, Server, Socket, Subscriber, Transport, request},
+    proxies::{Behind, ProxyKind},
     vanishing::Network,
 };
 
 const TOKENS: [&str; 6] = [
-    "--publish-token",
-    "publish-secret",
-    "--subscribe-token",
-    "subscribe-secret",
-    "--inspect-token",
-    "inspect-secret",
+    "--token",
+    "publisher=publish-secret,subscribe=**,publish=**,inspect=**,admin=true",
+    "--token",
+    "subscriber=subscribe-secret,subscribe=**",
+    "--token",
+    "inspector=inspect-secret,inspect=**",
 ];
 const PUBLISHER: (&str, &str) = ("Authorization", "Bearer publish-secret");
 const SUBSCRIBER: (&str, &str) = ("Authorization", "Bearer subscribe-secret");
 const INSPECTOR: (&str, &str) = ("Authorization", "Bearer inspect-secret");
 const WRONG: (&str, &str) = ("Authorization", "Bearer wrong-secret");
 
-/// How long a ticket is good, and how much longer at most, by the clock of NATS.
+/// The lifetime of a ticket. By the clock of NATS it is at most this much longer.
 const TICKET_LIFE_S: u64 = 30;
 const LATE_S: u64 = 3;
 
-/// HAProxy before three nodes; `None`, which is noted, where there is none.
+/// Starts HAProxy in front of three nodes. Returns `None`, and notes that, if it is not installed.
 fn balancer(nodes: &Nodes) -> Option<Behind> {
     balancer_before([0, 1, 2].map(|nth| nodes.at(nth).address))
 }
 
 fn balancer_before(nodes: [SocketAddr; 3]) -> Option<Behind> {
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/haproxy.cfg");
-    Behind::start_by(Kind::HAProxy, |program, address| {
+    Behind::start_by(ProxyKind::HAProxy, |program, address| {
         let mut command = Command::new(program);
         command.arg("-db").arg("-f").arg(&configuration).env("BIND", address.to_string());
         for (address, name) in nodes.iter().zip(["NODE1", "NODE2", "NODE3"]) {
@@ -51,7 +51,7 @@ fn balancer_before(nodes: [SocketAddr; 3]) -> Option<Behind> {
     })
 }
 
-/// One request on a connection of its own.
+/// Sends a request on a new connection.
 fn ask(
     to: SocketAddr,
     method: &str,
@@ -75,7 +75,7 @@ fn ticket(to: SocketAddr, token: (&str, &str)) -> String {
     answer.json()["ticket"].as_str().expect("a ticket").to_owned()
 }
 
-/// How a ticket that is presented to subscribe is answered.
+/// Returns the response to a subscription with this ticket.
 fn redeem(to: SocketAddr, ticket: &str, transport: Transport) -> u16 {
     let mut socket = Socket::connect(to);
     let named = transport.query().map(|named| format!("&{named}")).unwrap_or_default();
@@ -84,7 +84,7 @@ fn redeem(to: SocketAddr, ticket: &str, transport: Transport) -> u16 {
     socket.response_head().status
 }
 
-/// The list of topics, without the numbers of subscribers, which are each node's own.
+/// Returns the list of topics, without the numbers of subscribers, which are separate per node.
 fn list(to: SocketAddr) -> Value {
     let mut list = ask(to, "GET", "/v1/topics", &[INSPECTOR], "").json();
     for topic in list["topics"].as_array_mut().expect("topics") {
@@ -101,7 +101,7 @@ fn tickets_and_tokens_are_good_at_every_node() {
     let (expiring, issued) = (ticket(balancer.address, SUBSCRIBER), Instant::now());
     let all = [0, 1, 2].map(|nth| nodes.at(nth).address);
 
-    // Tokens, at every node and through HAProxy.
+    // Tokens are valid at every node and through HAProxy.
     for (nth, to) in all.into_iter().chain([balancer.address; 6]).enumerate() {
         let event = nth.to_string();
         assert_eq!(publish(to, &event, &[PUBLISHER]).status, 200);
@@ -121,7 +121,7 @@ fn tickets_and_tokens_are_good_at_every_node() {
         wait_for("the same list", || (list(to) == first).then_some(()));
     }
 
-    // One request issues a ticket at one node, another presents it at the next one.
+    // One request issues a ticket at one node, and another presents it at the next node.
     for transport in Transport::ALL {
         let ticket = ticket(balancer.address, SUBSCRIBER);
         let opened = if transport == Transport::WebSocket { 101 } else { 200 };
@@ -130,16 +130,16 @@ fn tickets_and_tokens_are_good_at_every_node() {
             assert_eq!(redeem(to, &ticket, transport), 401, "{transport:?}");
         }
     }
-    // Of many at the same instant, through different nodes, one gets it.
+    // If many requests present a ticket at the same instant, through different nodes, one succeeds.
     for _ in 0..20 {
         let ticket = &ticket(balancer.address, SUBSCRIBER);
         let statuses: Vec<u16> = thread::scope(|scope| {
             let redeem = |to| scope.spawn(move || redeem(to, ticket, Transport::Sse));
             let both = [all, [balancer.address; 3]].concat();
             let redeeming: Vec<_> = both.into_iter().map(redeem).collect();
-            redeeming.into_iter().map(|it| it.join().expect("a status")).collect()
+            redeeming.into_iter().map(|thread| thread.join().expect("a status")).collect()
         });
-        let count = |status| statuses.iter().filter(|it| **it == status).count();
+        let count = |status| statuses.iter().filter(|found| **found == status).count();
         assert_eq!((count(200), count(401)), (1, 5), "{statuses:?}");
     }
     // A ticket has its token's rights.
@@ -148,7 +148,7 @@ fn tickets_and_tokens_are_good_at_every_node() {
     let json = [("Content-Type", "application/json")];
     assert_eq!(ask(balancer.address, "POST", &target, &json, "9").status, 200);
     ask(balancer.address, "POST", &target, &json, "9").refused(401, "unauthorized");
-    // What is no ticket is refused at once, and what nobody issued after a look.
+    // An invalid ticket is refused at once, and one that was never issued after a look-up.
     for garbage in ["nonsense", &"0".repeat(32)] {
         assert_eq!(redeem(balancer.address, garbage, Transport::Sse), 401);
     }
@@ -159,7 +159,7 @@ fn tickets_and_tokens_are_good_at_every_node() {
 }
 
 #[test]
-fn without_nats_the_nodes_serve_what_they_have() {
+fn without_nats_the_nodes_serve_their_history() {
     let Some(mut servers) = Servers::start(1) else { return };
     let nodes = Nodes::start(&servers, 3);
     let Some(balancer) = balancer(&nodes) else { return };
@@ -183,7 +183,7 @@ fn without_nats_the_nodes_serve_what_they_have() {
     servers.kill(0);
     let ready = |nth| nodes.at(nth).get("/readyz").status;
     wait_for("not ready", || ([0, 1, 2].map(ready) == [503; 3]).then_some(()));
-    // For a moment HAProxy has nobody; then it takes whoever lives.
+    // For a moment HAProxy has no node; then it uses those that run.
     let target = format!("/v1/topics/cars?limit=9&cursor={first}");
     let read = || ask(to, "GET", &target, &[], "");
     wait_for("a node that is asked", || (read().status == 200).then_some(()));
@@ -198,7 +198,7 @@ fn without_nats_the_nodes_serve_what_they_have() {
     wait_for("stored", || (publish(to, "4", &[]).status == 200).then_some(()));
 }
 
-/// Its packets are lost, and nothing says so. Without a bound HAProxy waits for 75 s.
+/// The packets to a node are lost without notice. Without a bound HAProxy waits for 75 s.
 #[test]
 fn clients_of_a_machine_that_dies_are_told() {
     let Some(network) = Network::new(2) else { return };
@@ -210,7 +210,7 @@ fn clients_of_a_machine_that_dies_are_told() {
     let subscribe = |_| Subscriber::open(to.clone(), Transport::Sse, "/v1/topics/t", &[]);
     let mut subscribers: Vec<_> = (0..3).map(subscribe).collect();
     subscribers.iter_mut().for_each(|subscriber| drop(subscriber.confirmed()));
-    // One each: without NATS what is published at a node is heard there alone.
+    // One event per node: without NATS an event reaches only subscribers of its node.
     for (node, number) in nodes.iter().zip(0..) {
         node.publish("t", number..number + 1);
     }
@@ -218,7 +218,7 @@ fn clients_of_a_machine_that_dies_are_told() {
         subscribers.into_iter().map(|mut it| (it.numbers(1).0[0], it)).collect();
     of_nodes.sort_by_key(|(number, _)| *number);
     network.drop_packets();
-    assert_eq!(of_nodes.remove(0).1.next(), Heard::End);
+    assert_eq!(of_nodes.remove(0).1.next(), Received::End);
     for (node, (_, subscriber)) in nodes[1..].iter().zip(&mut of_nodes) {
         node.publish("t", 3..4);
         assert_eq!(subscriber.numbers(1).0, [3]);

@@ -1,4 +1,4 @@
-//! Strikes a cluster under load, again and again, and watches what it costs.
+//! Injects faults into a cluster under load, and measures their cost.
 
 use std::{
     path::PathBuf,
@@ -10,7 +10,7 @@ use thalweg_testing::let_pass;
 
 use super::{
     STREAM,
-    fault::{Fault, How, Whom},
+    fault::{Fault, How, Target},
     load::Load,
     nodes::Nodes,
     number,
@@ -19,26 +19,26 @@ use super::{
     wait_for,
 };
 
-/// How long the load goes on between two faults, at least; at most twice as long.
+/// The minimum time between two faults. The maximum is twice as long.
 const BETWEEN: Duration = Duration::from_millis(700);
 
-/// How long somebody who was ended stays away, at least.
+/// The minimum time for which a killed process stays down.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// How long somebody stands still who is stopped: in a long run, and in CI. In both times there is
-/// another leader more often than not.
+/// The time for which a stopped process stays stopped: in a long run, and in CI. In both a new leader is
+/// elected in most cases.
 const STOPPED: Duration = Duration::from_secs(8);
 const STOPPED_IN_CI: Duration = Duration::from_secs(6);
 
-/// A load of fewer events shows nothing.
+/// A load of fewer events proves nothing.
 const STORED_MIN: u64 = 100;
 
-/// What has servers of NATS write to disk before they confirm, and leave their clients little time when they
-/// hand over.
+/// With this configuration servers of NATS write to disk before they confirm, and give their clients little
+/// time in a handover.
 const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cluster/nats.conf");
 
-/// Starts a cluster, strikes it as often as is asked for, and checks what publishers were told
-/// against what subscribers got.
+/// Starts a cluster, injects the fault several times, and checks what publishers were told against what
+/// subscribers received.
 pub(super) fn endure(fault: &Fault) {
     let times = number("THALWEG_FAULTS");
     let seed = number("THALWEG_FAULT_SEED").unwrap_or_else(|| fastrand::u64(..));
@@ -50,12 +50,12 @@ pub(super) fn endure(fault: &Fault) {
     let (mut strikes, mut failure) = (Vec::new(), None);
     for nth in 0..times.map_or(fault.times, |times: u64| times as usize) {
         let_pass(BETWEEN.mul_f64(1.0 + rng.f64()));
-        if fault.whom == Whom::Follower {
+        if fault.target == Target::Follower {
             cluster.move_leader();
             failure =
                 load.await_flow().err().map(|what| format!("{what} after a change of leader"));
         }
-        let victims = cluster.choose(fault.whom, nth, &mut rng);
+        let victims = cluster.choose(fault.target, nth, &mut rng);
         let at_s = begun.elapsed().as_secs_f64();
         match cluster.strike(fault.how, &victims, times.is_some(), &load) {
             Ok(()) => {}
@@ -64,7 +64,7 @@ pub(super) fn endure(fault: &Fault) {
         let victims = victims.iter().map(|victim| format!("{victim:?}").to_lowercase()).collect();
         strikes.push(Strike { at_s, victims, seen: load.seen() });
         if failure.is_some() || !load.is_clean() {
-            // What has just happened is the cause.
+            // The last fault is the cause.
             break;
         }
     }
@@ -90,7 +90,7 @@ enum Victim {
     Server(usize),
 }
 
-/// Three servers of NATS, and three nodes.
+/// Three NATS servers and three nodes.
 struct Cluster {
     nodes: Nodes,
     servers: Servers,
@@ -98,8 +98,8 @@ struct Cluster {
 
 impl Cluster {
     fn start(fault: &Fault) -> Option<Self> {
-        // If all go at once, what was answered must be on disk.
-        let is_configured = fault.whom == Whom::AllServers || fault.how == How::HandOver;
+        // If all servers stop at once, confirmed events must be on disk.
+        let is_configured = fault.target == Target::AllServers || fault.how == How::HandOver;
         let arguments: &[&str] = if is_configured { &["-c", CONFIGURATION] } else { &[] };
         let servers = match fault.how {
             How::FillDisk => Servers::start_on_disks(3, arguments)?,
@@ -109,21 +109,21 @@ impl Cluster {
         Some(Self { nodes, servers })
     }
 
-    fn choose(&self, whom: Whom, nth: usize, rng: &mut fastrand::Rng) -> Vec<Victim> {
+    fn choose(&self, target: Target, nth: usize, rng: &mut fastrand::Rng) -> Vec<Victim> {
         let leader = || self.servers.leader(STREAM);
         let count = self.servers.count();
-        let servers: Vec<usize> = match whom {
-            Whom::NextNode => return vec![Victim::Node(nth % self.nodes.count())],
-            Whom::Leader => vec![leader()],
-            Whom::Follower => vec![(leader() + rng.usize(1..count)) % count],
-            Whom::TwoServers => rng.choose_multiple(0..count, 2),
-            Whom::AllServers => (0..count).collect(),
+        let servers: Vec<usize> = match target {
+            Target::NextNode => return vec![Victim::Node(nth % self.nodes.count())],
+            Target::Leader => vec![leader()],
+            Target::Follower => vec![(leader() + rng.usize(1..count)) % count],
+            Target::TwoServers => rng.choose_multiple(0..count, 2),
+            Target::AllServers => (0..count).collect(),
         };
         servers.into_iter().map(Victim::Server).collect()
     }
 
-    /// Makes another server the leader. What a server has besides, consumers among it, stays with it:
-    /// so followers are not always those that have nothing to do.
+    /// Makes another server the leader. Other roles of a server, such as consumers, stay where they are, so
+    /// that followers are not always idle.
     fn move_leader(&self) {
         let leader = self.servers.leader(STREAM);
         wait_for("another leader", || {
@@ -132,8 +132,8 @@ impl Cluster {
         });
     }
 
-    /// Does it, and undoes it when the others have gone on; ends when all is as it was. Otherwise says what is
-    /// not.
+    /// Injects the fault, reverts it after the others have continued, and waits until everything runs again.
+    /// Otherwise returns what is missing.
     fn strike(
         &mut self,
         how: How,
@@ -182,13 +182,13 @@ impl Cluster {
         load.await_flow()
     }
 
-    /// Waits until each server has what the leader has, and each node reads.
+    /// Waits until each server has the data of the leader, and each node reads.
     fn await_whole(&self) {
         wait_for("all replicas are current", || {
             let info = self.servers.info(STREAM)?;
             let replicas = info["cluster"]["replicas"].as_array()?;
             let is_current =
-                |it: &serde_json::Value| it["current"] == true && it["offline"] != true;
+                |peer: &serde_json::Value| peer["current"] == true && peer["offline"] != true;
             (replicas.len() + 1 == self.servers.count() && replicas.iter().all(is_current))
                 .then_some(())
         });

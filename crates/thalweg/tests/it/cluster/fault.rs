@@ -1,27 +1,26 @@
-//! What is done to a cluster under load, and what it may cost.
+//! Faults of a cluster under load, and bounds for their cost.
 
 /// A kind of fault.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// Also that of its ledger.
+    /// The name is also that of its ledger.
     pub(super) name: &'static str,
-    pub(super) whom: Whom,
+    pub(super) target: Target,
     pub(super) how: How,
-    /// How often, unless something else is asked for: enough to see that it works.
+    /// The default number of faults: enough to test it.
     pub(super) times: usize,
-    /// Compared with what a long run comes to. No run fails for it.
+    /// The bound for the cost. It is compared in a long run, and no run fails for it.
     pub(super) bound: Option<Bound>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whom {
-    /// One node after the other.
+pub(super) enum Target {
     NextNode,
-    /// The server of NATS that leads the stream.
+    /// The NATS server that leads the stream.
     Leader,
-    /// One that does not.
+    /// A NATS server that does not lead the stream.
     Follower,
-    /// Any two servers of NATS: a majority.
+    /// Any two NATS servers: a majority.
     TwoServers,
     AllServers,
 }
@@ -30,12 +29,12 @@ pub(super) enum Whom {
 pub(super) enum How {
     /// SIGKILL.
     Kill,
-    /// SIGTERM: an orderly end, after which no publish may have an unknown answer.
+    /// SIGTERM: an orderly shutdown, after which no publish may have an unknown result.
     Terminate,
-    /// SIGUSR2 to a server of NATS, lame duck mode: it hands over what it leads, lets its clients go, and
-    /// ends.
+    /// SIGUSR2 to a NATS server, lame duck mode: it hands over its leaderships, disconnects its clients, and
+    /// exits.
     HandOver,
-    /// No room is left on the disk of a server of NATS.
+    /// The disk of a NATS server is full.
     FillDisk,
     /// SIGSTOP, and SIGCONT after some seconds.
     Stop,
@@ -43,15 +42,15 @@ pub(super) enum How {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Bound {
-    /// Seconds without a new event for a subscriber, or without an answered publish, at worst.
+    /// The longest time in seconds without a new event for a subscriber, or without a confirmed publish.
     Silence(f64),
-    /// p99 of the seconds until a subscriber whose node was ended gets events from another one.
+    /// p99 of the seconds until a subscriber of a killed node receives events from another one.
     Back(f64),
 }
 
 use Bound::{Back, Silence};
 use How::{FillDisk, HandOver, Kill, Stop, Terminate};
-use Whom::{AllServers, Follower, Leader, NextNode, TwoServers};
+use Target::{AllServers, Follower, Leader, NextNode, TwoServers};
 
 pub(super) const KILL_NODE: Fault = fault("kill-node", NextNode, Kill, 2, Some(Back(2.0)));
 pub(super) const KILL_LEADER: Fault = fault("kill-leader", Leader, Kill, 1, Some(Silence(10.0)));
@@ -70,10 +69,10 @@ pub(super) const STOP_LEADER: Fault = fault("stop-leader", Leader, Stop, 1, None
 
 const fn fault(
     name: &'static str,
-    whom: Whom,
+    target: Target,
     how: How,
     times: usize,
     bound: Option<Bound>,
 ) -> Fault {
-    Fault { name, whom, how, times, bound }
+    Fault { name, target, how, times, bound }
 }

@@ -1,8 +1,8 @@
-//! What publishers were told, held against what each subscriber gets, while both go on. Pure.
+//! Checks what publishers were told against what each subscriber receives, while both continue. Pure.
 //!
-//! The offsets that a subscriber gets only rise. So an event is lost when a subscriber has
-//! passed the offset that its publisher was told. What all have passed is forgotten: memory holds
-//! the events under way, and those few of which no offset was told.
+//! The offsets that a subscriber receives only increase. An event is lost if a subscriber has passed the
+//! offset that its publisher was told. The ledger removes events that all subscribers have passed: it holds
+//! the events in flight, and the few without a known offset.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,46 +11,42 @@ use std::{
 
 use serde::Serialize;
 
-/// So many violations are told in words. All are counted.
+/// The number of violations that are described. All are counted.
 const VIOLATIONS_TOLD_MAX: usize = 20;
 
-/// What a publisher was told of an event.
+/// The result of a publish, as its publisher knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Its offset.
     Stored(u64),
-    /// That it is not stored.
+    /// It is not stored.
     NotStored,
-    /// Nothing, or that it may be stored.
+    /// There was no answer, or it may be stored.
     Unknown,
 }
 
-/// Events by what their publishers were told, and what is wrong with them. One that is wrong for
-/// several subscribers counts for each.
+/// Events by the results of their publishes, and errors. An error for several subscribers counts for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Totals {
     pub(super) stored: u64,
     pub(super) not_stored: u64,
     pub(super) unknown: u64,
-    /// Of those unknown, how many were stored.
+    /// The number of events with an unknown result that were stored.
     pub(super) unknown_stored: u64,
-    /// Stored, and a subscriber got later ones without it.
+    /// The event is stored, and a subscriber received later ones without it.
     pub(super) lost: u64,
-    /// A subscriber got it twice.
+    /// A subscriber received the event twice.
     pub(super) repeated: u64,
-    /// Stored before an event that its publisher sent earlier.
+    /// The event is stored before an earlier event of its publisher.
     pub(super) reordered: u64,
-    /// At another offset than the publisher was told, or than other subscribers got.
+    /// The offset differs from the one that the publisher was told, or that other subscribers received.
     pub(super) misplaced: u64,
-    /// Not to be there: refused, never published, or with other bytes.
+    /// The event was refused, never published, or has other bytes.
     pub(super) unexpected: u64,
-    /// Gaps that were announced.
     pub(super) gaps: u64,
-    /// Answers that contradict each other, or make no sense.
+    /// Answers that contradict each other, or are invalid.
     pub(super) contradictory: u64,
 }
 
-/// The ledger of one topic.
 #[derive(Debug)]
 pub(super) struct Ledger {
     publishers: Vec<Publisher>,
@@ -59,13 +55,13 @@ pub(super) struct Ledger {
     violations: Vec<String>,
 }
 
-/// One publisher's events, which it numbers from 0.
+/// The events of one publisher, numbered from 0.
 #[derive(Debug, Default)]
 struct Publisher {
-    /// Number of the first one under way.
+    /// Number of the first event in flight.
     first: u64,
     under_way: VecDeque<Event>,
-    /// Those before `first` of which no offset was told.
+    /// Events before `first` without a known offset.
     uncertain: BTreeMap<u64, Event>,
     stored_last: Option<u64>,
 }
@@ -73,15 +69,15 @@ struct Publisher {
 #[derive(Debug)]
 struct Event {
     told: Option<Told>,
-    /// At which offset each subscriber got it.
+    /// The offset at which each subscriber received it.
     got: Vec<Option<u64>>,
 }
 
 #[derive(Debug, Default)]
 struct Subscriber {
-    /// The offset of the last event that it got.
+    /// The offset of the last event that it received.
     at: u64,
-    /// Of all offsets and bytes that it got.
+    /// The digest of all offsets and bytes that it received.
     digest: DefaultHasher,
 }
 
@@ -97,7 +93,7 @@ impl Ledger {
         }
     }
 
-    /// A publisher is about to publish: its event's number and bytes.
+    /// Begins a publish. Returns the number and the bytes of the event.
     pub(super) fn begin(&mut self, publisher: usize) -> (u64, String) {
         let got = vec![None; self.subscribers.len()];
         let it = &mut self.publishers[publisher];
@@ -106,7 +102,7 @@ impl Ledger {
         (number, event(publisher, number))
     }
 
-    /// It was told what became of an event.
+    /// Records the result of a publish.
     pub(super) fn tell(&mut self, publisher: usize, number: u64, told: Told) {
         let it = &mut self.publishers[publisher];
         it.under_way[(number - it.first) as usize].told = Some(told);
@@ -133,7 +129,7 @@ impl Ledger {
         self.settle(publisher);
     }
 
-    /// A subscriber got an event.
+    /// Records that a subscriber received an event.
     pub(super) fn get(&mut self, subscriber: usize, offset: u64, bytes: &str) {
         let who = &mut self.subscribers[subscriber];
         let at = who.at;
@@ -160,7 +156,7 @@ impl Ledger {
             Some(index) => it.under_way.get_mut(index as usize),
             None => it.uncertain.get_mut(&number),
         };
-        // What is not known any more was settled: all have got it.
+        // The ledger has no unknown event below: all subscribers have received it.
         let before = match known.map(|event| &mut event.got[subscriber]) {
             Some(first @ None) => first.replace(offset),
             Some(first) => *first,
@@ -174,31 +170,31 @@ impl Ledger {
         self.settle(publisher);
     }
 
-    /// The offset up to which every subscriber has got everything.
+    /// Returns the offset up to which every subscriber has received everything.
     pub(super) fn got_by_all(&self) -> u64 {
-        self.subscribers.iter().map(|it| it.at).min().unwrap_or_default()
+        self.subscribers.iter().map(|subscriber| subscriber.at).min().unwrap_or_default()
     }
 
     pub(super) fn is_clean(&self) -> bool {
         self.violations.is_empty()
     }
 
-    /// A gap was announced to a subscriber.
+    /// Records a gap.
     pub(super) fn gap(&mut self, what: &str) {
         self.violate(|totals| &mut totals.gaps, || what.to_owned());
     }
 
-    /// An answer contradicts another one.
+    /// Records an answer that contradicts another one.
     pub(super) fn contradict(&mut self, what: &str) {
         self.violate(|totals| &mut totals.contradictory, || what.to_owned());
     }
 
-    /// A subscriber is not served, or does not see the end.
+    /// Records that a subscriber is not served, or does not receive the end.
     pub(super) fn lose(&mut self, what: &str) {
         self.violate(|totals| &mut totals.lost, || what.to_owned());
     }
 
-    /// Everything has come that will: what is counted, and what is wrong in words.
+    /// Returns the counts and descriptions of errors, after everything has arrived.
     pub(super) fn finish(mut self) -> (Totals, Vec<String>) {
         for publisher in 0..self.publishers.len() {
             self.settle(publisher);
@@ -208,7 +204,8 @@ impl Ledger {
                 self.judge(&event(publisher, number), &known);
             }
         }
-        let digests: Vec<u64> = self.subscribers.iter().map(|it| it.digest.finish()).collect();
+        let digests: Vec<u64> =
+            self.subscribers.iter().map(|subscriber| subscriber.digest.finish()).collect();
         if digests.windows(2).any(|two| two[0] != two[1]) {
             self.violate(
                 |totals| &mut totals.misplaced,
@@ -218,7 +215,7 @@ impl Ledger {
         (self.totals, self.violations)
     }
 
-    /// Forgets what all subscribers have passed.
+    /// Removes events that all subscribers have passed.
     fn settle(&mut self, publisher: usize) {
         let all = self.got_by_all();
         while let Some(known) = self.publishers[publisher].under_way.front() {
@@ -238,7 +235,7 @@ impl Ledger {
         }
     }
 
-    /// Compares what was told of an event with what subscribers got, all of which have passed it.
+    /// Compares the result of a publish with what subscribers received. All of them have passed the event.
     fn judge(&mut self, event: &str, known: &Event) {
         let offset = match known.told {
             Some(Told::Stored(offset)) => Some(offset),
@@ -262,7 +259,7 @@ impl Ledger {
         }
     }
 
-    /// Whose event it is, and which; `None` unless it is what was published, byte by byte.
+    /// Returns publisher and number of an event, or `None` unless it equals the published bytes.
     fn parse(&self, bytes: &str) -> Option<(usize, u64)> {
         let (publisher, number): (usize, u64) = serde_json::from_str(bytes).ok()?;
         let it = self.publishers.get(publisher)?;
@@ -278,7 +275,6 @@ impl Ledger {
     }
 }
 
-/// An event as it is published.
 fn event(publisher: usize, number: u64) -> String {
     format!("[{publisher},{number}]")
 }
@@ -290,7 +286,7 @@ mod tests {
     const NOT_STORED: Told = Told::NotStored;
     const UNKNOWN: Told = Told::Unknown;
 
-    /// What one publisher was told of its events, and what each of two subscribers got.
+    /// Checks results of one publisher against events of two subscribers.
     fn check(told: &[Told], got: [&[(u64, &str)]; 2], expected: &Totals) {
         let by_kind = |is: fn(&Told) -> bool| told.iter().filter(|told| is(told)).count() as u64;
         let expected = Totals {
@@ -299,7 +295,7 @@ mod tests {
             unknown: by_kind(|told| *told == UNKNOWN),
             ..expected.clone()
         };
-        // Whether answers come before events or after them makes no difference.
+        // The order of answers and events makes no difference.
         for is_told_first in [true, false] {
             let mut ledger = Ledger::new(1, 2, 0);
             let tell = |ledger: &mut Ledger| {
@@ -327,20 +323,20 @@ mod tests {
     const TWO: &[(u64, &str)] = &[(5, "[0,0]"), (9, "[0,1]")];
 
     #[test]
-    fn what_is_as_it_was_told_is_clean() {
+    fn matching_results_are_clean() {
         check(&stored([5, 9]), [TWO, TWO], &Totals::default());
         check(&[Told::Stored(5), NOT_STORED], [&TWO[..1]; 2], &Totals::default());
         let was_stored = Totals { unknown_stored: 1, ..Totals::default() };
         check(&[Told::Stored(5), UNKNOWN], [TWO, TWO], &was_stored);
         check(&[Told::Stored(5), UNKNOWN], [&TWO[..1]; 2], &Totals::default());
-        // It was sent first, and stored when nobody waited any more.
+        // It was sent first, and stored after the publisher had given up.
         check(&[UNKNOWN, Told::Stored(3)], [&[(3, "[0,1]"), (8, "[0,0]")]; 2], &was_stored);
     }
 
     #[test]
-    fn what_is_wrong_is_counted() {
+    fn each_violation_is_counted() {
         let clean = Totals::default();
-        // Its digest is another one as well.
+        // Its digest differs as well.
         check(&stored([5, 9]), [TWO, &TWO[1..]], &Totals { lost: 1, misplaced: 1, ..clean });
         check(&stored([5, 9]), [&TWO[1..]; 2], &Totals { lost: 2, ..clean });
         let twice: &[_] = &[(5, "[0,0]"), (7, "[0,0]"), (9, "[0,1]")];
@@ -359,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_have_passed_is_forgotten() {
+    fn events_that_all_have_passed_are_removed() {
         let mut ledger = Ledger::new(1, 2, 0);
         for offset in 1..1000 {
             let (number, bytes) = ledger.begin(0);

@@ -1,5 +1,4 @@
-//! Publishers and subscribers that go from node to node, and what the driver wants to know of
-//! them.
+//! Publishers and subscribers that move from node to node, and their state for the driver.
 
 mod publisher;
 mod subscriber;
@@ -30,20 +29,20 @@ const TOPIC: &str = "cars";
 
 const PUBLISHERS: [Kind; 5] = [Kind::Keyed, Kind::Plain, Kind::Keyed, Kind::Plain, Kind::Racing];
 
-/// In the ledger: who publishes the last event of all.
+/// The publisher of the last event, in the ledger.
 const LAST: usize = PUBLISHERS.len();
 
 /// One subscriber for each transport.
 const SUBSCRIBERS: [Transport; 5] = Transport::ALL;
 
-/// The load while it goes on.
+/// A running load.
 pub(super) struct Load {
     shared: Arc<Shared>,
     publishers: Vec<JoinHandle<()>>,
     subscribers: Vec<JoinHandle<()>>,
 }
 
-/// What all threads of the load see.
+/// The state that all threads of the load share.
 struct Shared {
     nodes: Addresses,
     /// The position before the first event.
@@ -55,63 +54,64 @@ struct Shared {
 struct State {
     ledger: Ledger,
     answers: Answers,
-    /// Publishes that are answered with an offset.
+    /// Publishes that are confirmed with an offset.
     publishing: Pulse,
     subscribers: [Subscriber; SUBSCRIBERS.len()],
-    /// When the publish was begun that was answered last, and its offset.
+    /// The begin of the publish that was confirmed last, and its offset.
     stored_last: (Instant, u64),
 }
 
-/// Requests by their answers. A publish with a key may take several.
+/// Requests by their results. A publish with a key may take several.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Answers {
     pub(super) stored: u64,
-    /// 503, and nothing was stored.
+    /// 503: the event is not stored.
     pub(super) unavailable: u64,
     /// 503 `unknown`.
     pub(super) unknown: u64,
-    /// 422 for a key that came with another body, as it must be.
+    /// 422 for a key that is used with another body, as expected.
     pub(super) key_reused: u64,
-    /// No connection: the node is gone.
+    /// No connection: the node is down.
     pub(super) not_connected: u64,
-    /// The connection ended without an answer.
+    /// The connection ended without a response.
     pub(super) cut: u64,
 }
 
-/// What is known of a subscriber.
+/// The state of a subscriber.
 struct Subscriber {
     events: Pulse,
-    /// The node that it is connected to, and how many connections it has made.
+    /// Its current node, and the number of its connections.
     node: usize,
     connections: u64,
     cut: Option<Cut>,
 }
 
-/// A subscriber's node was ended.
+/// The end of a subscriber's node.
 struct Cut {
     at: Instant,
     /// The connection that ends with the node.
     connection: u64,
-    /// How long it took until the next event on another connection.
+    /// The time until the next event on another connection.
     back: Option<Duration>,
 }
 
-/// What was seen since [`Load::watch`].
+/// Measurements since [`Load::watch`].
 #[derive(Debug, Serialize)]
 pub(super) struct Seen {
-    /// By transport: the longest time without an event.
+    /// The longest time without an event, by transport.
     pub(super) silence_s: BTreeMap<&'static str, f64>,
-    /// The longest time in which no publish was answered with an offset.
+    /// The longest time without a confirmed publish.
     pub(super) publishing_silence_s: f64,
-    /// By transport, where the subscriber's node was ended: the time until it got an event from another one.
+    /// By transport, for a subscriber whose node was killed: the time until it received an event from another
+    /// one.
     pub(super) back_s: BTreeMap<&'static str, f64>,
 }
 
-/// What it came to.
+/// The result of a load.
 pub(super) struct Outcome {
     pub(super) totals: Totals,
     pub(super) answers: Answers,
-    /// In words; those told first are enough to find the cause.
+    /// Descriptions of the first errors, enough to find the cause.
     pub(super) violations: Vec<String>,
 }
 
@@ -142,26 +142,28 @@ impl Load {
         Self { shared, publishers, subscribers }
     }
 
-    /// From now on counts what [`Self::seen`] says.
+    /// Restarts the measurements that [`Self::seen`] returns.
     pub(super) fn watch(&self) {
         let mut state = self.shared.state();
         state.publishing.restart();
-        for it in &mut state.subscribers {
-            it.events.restart();
-            it.cut = None;
+        for subscriber in &mut state.subscribers {
+            subscriber.events.restart();
+            subscriber.cut = None;
         }
     }
 
-    /// A node is ended now: who is connected to it has to come back at another one.
+    /// Records that a node is killed now: its subscribers must reconnect to another one.
     pub(super) fn cut(&self, node: usize) {
         let at = Instant::now();
-        for it in self.shared.state().subscribers.iter_mut().filter(|it| it.node == node) {
-            it.cut = Some(Cut { at, connection: it.connections, back: None });
+        for subscriber in
+            self.shared.state().subscribers.iter_mut().filter(|subscriber| subscriber.node == node)
+        {
+            subscriber.cut = Some(Cut { at, connection: subscriber.connections, back: None });
         }
     }
 
-    /// Waits until a publish that begins after this is stored, and every subscriber has got it.
-    /// Otherwise what is still missing when nothing happens any more.
+    /// Waits until a publish that begins after this call is stored, and every subscriber has received subscriber.
+    /// Otherwise returns what is missing when nothing happens any more.
     pub(super) fn await_flow(&self) -> Result<(), &'static str> {
         let begun = Instant::now();
         let (mut stored, mut patience) = (None, Patience::new());
@@ -188,31 +190,33 @@ impl Load {
     pub(super) fn seen(&self) -> Seen {
         let (state, now) = (self.shared.state(), Instant::now());
         let named = || SUBSCRIBERS.map(Transport::name).into_iter().zip(&state.subscribers);
-        let back = |it: &Subscriber| {
-            let cut = it.cut.as_ref()?;
-            // Somebody who is not back yet has waited for so long at least.
+        let back = |subscriber: &Subscriber| {
+            let cut = subscriber.cut.as_ref()?;
+            // This subscriber has not reconnected, and has waited for at least this long.
             Some(cut.back.unwrap_or(now - cut.at).as_secs_f64())
         };
         Seen {
             silence_s: named()
-                .map(|(name, it)| (name, it.events.silence_max(now).as_secs_f64()))
+                .map(|(name, subscriber)| (name, subscriber.events.silence_max(now).as_secs_f64()))
                 .collect(),
             publishing_silence_s: state.publishing.silence_max(now).as_secs_f64(),
-            back_s: named().filter_map(|(name, it)| Some((name, back(it)?))).collect(),
+            back_s: named()
+                .filter_map(|(name, subscriber)| Some((name, back(subscriber)?)))
+                .collect(),
         }
     }
 
-    /// Whether nothing was wrong so far.
+    /// Whether no error has occurred.
     pub(super) fn is_clean(&self) -> bool {
         self.shared.state().ledger.is_clean()
     }
 
-    /// Ends it: publishers first, so that there is a last event, up to which all subscribers go on.
+    /// Ends the load: publishers first, so that there is a last event, up to which all subscribers read.
     pub(super) fn end(self) -> Outcome {
         self.shared.is_over.store(true, Relaxed);
-        self.publishers.into_iter().for_each(|it| it.join().expect("a publisher"));
+        self.publishers.into_iter().for_each(|thread| thread.join().expect("a publisher"));
         publisher::last(&self.shared);
-        self.subscribers.into_iter().for_each(|it| it.join().expect("a subscriber"));
+        self.subscribers.into_iter().for_each(|thread| thread.join().expect("a subscriber"));
         let shared = Arc::into_inner(self.shared).expect("all threads have ended");
         let state = shared.state.into_inner().expect("a thread that did not panic");
         let (totals, violations) = state.ledger.finish();
@@ -227,7 +231,7 @@ impl Shared {
 }
 
 impl State {
-    /// A publish that was begun at this time came to this.
+    /// Records the result of a publish that began at this time.
     fn tell(&mut self, publisher: usize, number: u64, begun: Instant, told: Told) {
         self.ledger.tell(publisher, number, told);
         if let Told::Stored(offset) = told {

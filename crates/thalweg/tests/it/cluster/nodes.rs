@@ -6,25 +6,25 @@ use std::{
 use super::Servers;
 use crate::harness::{Server, wait_for};
 
-/// Servers of Thalweg that share a stream of all topics.
+/// Thalweg servers that share a stream of all topics.
 pub(super) struct Nodes {
     arguments: Vec<String>,
     running: Vec<Option<Server>>,
     addresses: Addresses,
 }
 
-/// Where those that run are reached.
+/// The addresses of running nodes.
 #[derive(Clone, Default)]
 pub(super) struct Addresses(Arc<RwLock<Vec<Option<SocketAddr>>>>);
 
 impl Addresses {
-    /// Any of them, with its number.
+    /// Returns any of them, and its number.
     pub(super) fn any(&self, rng: &mut fastrand::Rng) -> (usize, SocketAddr) {
         let running = self.running();
         running[rng.usize(..running.len())]
     }
 
-    /// Three, each another one while as many run.
+    /// Returns three addresses, all different if three nodes run.
     pub(super) fn three(&self, rng: &mut fastrand::Rng) -> [SocketAddr; 3] {
         let mut running = self.running();
         rng.shuffle(&mut running);
@@ -38,16 +38,16 @@ impl Addresses {
 }
 
 impl Nodes {
-    /// Starts so many, and waits until they are ready.
+    /// Starts this many nodes, and waits until they are ready.
     pub(super) fn start(servers: &Servers, count: usize) -> Self {
         Self::start_with(servers, count, "all=**", &[])
     }
 
-    /// The same with another stream, and more arguments.
+    /// Does the same with another stream, and more arguments.
     pub(super) fn start_with(servers: &Servers, count: usize, stream: &str, more: &[&str]) -> Self {
         let stream = format!("{stream},replicas={}", servers.count());
         let arguments = ["--nats", &servers.urls().join(","), "--stream", &stream, "--log", "warn"];
-        let arguments = arguments.iter().chain(more).map(|it| (*it).to_owned());
+        let arguments = arguments.iter().chain(more).map(|argument| (*argument).to_owned());
         let mut nodes = Self {
             arguments: arguments.collect(),
             running: (0..count).map(|_| None).collect(),
@@ -70,7 +70,7 @@ impl Nodes {
         self.running[nth].as_ref().expect("it runs")
     }
 
-    /// Starts one, and waits until it is ready.
+    /// Starts a node, and waits until it is ready.
     pub(super) fn run(&mut self, nth: usize) {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let server = Server::start(&arguments);
@@ -80,13 +80,13 @@ impl Nodes {
         self.addresses.0.write().expect("addresses")[nth] = Some(address);
     }
 
-    /// Ends one without a word.
+    /// Kills a node.
     pub(super) fn kill(&mut self, nth: usize) {
         self.running[nth].take().expect("it runs").kill();
         self.addresses.0.write().expect("addresses")[nth] = None;
     }
 
-    /// Asks one to end. What it has begun it finishes.
+    /// Starts the shutdown of a node, which completes requests in flight.
     pub(super) fn drain(&mut self, nth: usize) {
         self.addresses.0.write().expect("addresses")[nth] = None;
         let mut server = self.running[nth].take().expect("it runs");
@@ -94,7 +94,7 @@ impl Nodes {
         assert!(server.exit().success(), "an orderly end");
     }
 
-    /// Waits until all that run have caught up.
+    /// Waits until all running nodes have caught up.
     pub(super) fn await_ready(&self) {
         for server in self.running.iter().flatten() {
             wait_for("a node that is ready", || {

@@ -1,41 +1,41 @@
-//! NATS is away: how subscribers and publishers learn of it.
+//! NATS is unavailable: messages to subscribers and publishers.
 
 use std::time::Instant;
 
 use super::{Nodes, Servers};
 use crate::harness::{Response, Server, Socket, Transport, close, request};
 
-/// The answer to a poll that is to be repeated elsewhere.
+/// The answer to a poll that must be repeated at another node.
 const CUT_OFF: &str = r#"{"close":{"code":4006,"#;
 
-/// A connection stays without a request for as long as a busy machine may need until the next one.
-const PATIENT: [&str; 2] = ["--keep-alive", "1h"];
+/// A connection stays open without a request for as long as a busy machine may need until the next one.
+const PATIENT: [&str; 2] = ["--set", "limits.keep-alive-timeout=1h"];
 
-/// A target of polls.
+/// Returns the target of a poll.
 fn poll(target: &str, wait: &str) -> String {
     format!("/v1/topics{target}&wait={wait}")
 }
 
-/// Sends a poll on a connection.
+/// Sends a poll on an existing connection.
 fn send_poll(socket: &mut Socket, target: &str, wait: &str) {
     socket.send(request("GET", &poll(target, wait), &[], b""));
 }
 
-/// Polls on a connection that is kept after the answer.
+/// Polls on a connection that stays open after the answer.
 fn poll_at_once(socket: &mut Socket, target: &str) {
     send_poll(socket, target, "0s");
     let answer = socket.response();
     assert_eq!((answer.status, answer.header("connection")), (200, None), "{}", answer.text());
 }
 
-/// Checks that a poll was told to come back, on another connection.
+/// Checks that a poll was told to reconnect, on another connection.
 fn expect_cut_off(answer: &Response, socket: &mut Socket) {
     assert!(answer.text().contains(CUT_OFF), "{}", answer.text());
     assert_eq!(answer.header("connection"), Some("close"));
     assert!(socket.response_if_open().is_none());
 }
 
-/// Waits until the server has told this subscriber that it is cut off.
+/// Waits until the server has closed the connections of this topic.
 fn await_cut_off(node: &Server) {
     let mut subscriber = node.subscribe(Transport::Sse, "/live/other");
     subscriber.confirmed();
@@ -54,7 +54,7 @@ fn subscribers_of_a_node_that_is_cut_off_are_sent_away_once() {
     for subscriber in subscribers.iter_mut().chain([&mut own]) {
         subscriber.confirmed();
     }
-    // A poll that still waits by then.
+    // A poll that is still waiting then.
     let mut waiting = node.connect();
     send_poll(&mut waiting, &target, "30s");
     node.await_connections(subscribers.len() + 2);
@@ -65,10 +65,10 @@ fn subscribers_of_a_node_that_is_cut_off_are_sent_away_once() {
     let answer = waiting.response();
     expect_cut_off(&answer, &mut waiting);
     drop(subscribers);
-    // The server still serves its own topics.
+    // The server still serves topics that are not shared.
     node.publish("own", 0..1);
     assert_eq!(own.numbers(1).0, [0]);
-    // Subscribers that come back find the events in memory, and stay.
+    // Subscribers that reconnect receive the events in memory, and stay.
     let mut back = Transport::STREAMING.map(|transport| node.subscribe(transport, &target));
     for subscriber in &mut back {
         assert_eq!(subscriber.confirmed(), position);
@@ -84,7 +84,7 @@ fn subscribers_of_a_node_that_is_cut_off_are_sent_away_once() {
 }
 
 #[test]
-fn a_client_between_two_polls_is_told_with_the_next_one_and_stays_when_it_comes_back() {
+fn a_polling_client_learns_of_an_outage_with_its_next_poll_and_may_return() {
     let Some(mut servers) = Servers::start(1) else { return };
     let nodes = Nodes::start_with(&servers, 1, "all=live/**", &PATIENT);
     let node = nodes.at(0);
@@ -102,7 +102,7 @@ fn a_client_between_two_polls_is_told_with_the_next_one_and_stays_when_it_comes_
         expect_cut_off(&answer, socket);
     }
     poll_at_once(&mut of_own, "/own?cursor=latest");
-    // It comes back, as it does through a backend of last resort, and waits.
+    // It reconnects, as through a backend of last resort, and waits.
     let mut back = node.connect();
     poll_at_once(&mut back, &target);
     send_poll(&mut back, &target, "5m");
@@ -115,7 +115,7 @@ fn a_client_between_two_polls_is_told_with_the_next_one_and_stays_when_it_comes_
     assert_eq!(node.count("thalweg_closed_total{code=\"4006\"}"), 3);
 }
 
-/// Streams share a connection there: it would lead to the same server again.
+/// HTTP/2 streams share a connection, which would lead to the same server again.
 #[test]
 fn subscribers_over_http2_are_sent_away_with_their_connection() {
     let Some(mut servers) = Servers::start(1) else { return };
@@ -137,7 +137,7 @@ fn subscribers_over_http2_are_sent_away_with_their_connection() {
     for connection in [&between, &streaming] {
         connection.await_retired();
     }
-    // Streams that are there go on.
+    // Streams that are open continue.
     node.publish("own", 0..1);
     assert_eq!(own.numbers(1).0, [0]);
     let mut back = node.http2().subscribe(Transport::Sse, &target);
@@ -154,7 +154,7 @@ fn publishes_that_wait_for_each_other_wait_no_longer_for_that() {
     let nodes = Nodes::start(&servers, 1);
     servers.kill(0);
     let begun = Instant::now();
-    // Each with a key is a message of its own, and one of a topic is under way at a time.
+    // Each event with a key is a separate record, and one record of a topic is in flight at a time.
     let mut sockets: Vec<_> = (0..4)
         .map(|nth| {
             let key = nth.to_string();

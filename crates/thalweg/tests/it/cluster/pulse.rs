@@ -1,8 +1,8 @@
-//! How long nothing came. Pure: time comes in.
+//! The longest time without progress. Pure: time is an argument.
 
 use std::time::{Duration, Instant};
 
-/// What comes again and again, or should.
+/// Something that must happen repeatedly.
 #[derive(Debug)]
 pub(super) struct Pulse {
     last: Instant,
@@ -14,18 +14,18 @@ impl Pulse {
         Self { last: now, silence_max: Duration::ZERO }
     }
 
-    /// Something has come.
+    /// Records that it has happened.
     pub(super) fn beat(&mut self, now: Instant) {
         self.silence_max = self.silence_max.max(now - self.last);
         self.last = now;
     }
 
-    /// Forgets silences that have ended.
+    /// Forgets earlier pauses.
     pub(super) fn restart(&mut self) {
         self.silence_max = Duration::ZERO;
     }
 
-    /// The longest silence since the restart, with the one that goes on.
+    /// Returns the longest pause since the restart, including the current one.
     pub(super) fn silence_max(&self, now: Instant) -> Duration {
         self.silence_max.max(now - self.last)
     }

@@ -3,26 +3,26 @@
 use serde_json::{Value, json};
 
 use super::{Nodes, Servers, wait_for};
-use crate::harness::{Heard, Transport};
+use crate::harness::{Received, Transport};
 
 const QUERY: &str =
     "max=SELECT window_start, max(speed), count(*) FROM tumble(cars, 1s) GROUP BY window_start";
 
-/// Rows of five in a second.
+/// Rows of five per second.
 fn rows(range: std::ops::Range<u64>) -> String {
     let row = |nth: u64| format!("[{},{}]\n", nth * 37 % 100, 1_657_746_248_000 + nth * 200);
     range.map(row).collect()
 }
 
 #[test]
-fn a_node_that_is_killed_in_the_middle_of_a_window_leaves_none_out_and_none_twice() {
+fn a_node_that_is_killed_inside_of_a_window_loses_and_repeats_no_row() {
     let Some(servers) = Servers::start(1) else { return };
     let columns = ["--topic", "cars,columns=speed:int time:time", "--query", QUERY];
     let mut nodes = Nodes::start_with(&servers, 3, "all=**", &columns);
-    let (mut cursor, mut heard) = ("earliest".to_owned(), Vec::new());
+    let (mut cursor, mut received) = ("earliest".to_owned(), Vec::new());
     for round in 0..6_u64 {
         let nth = (round % 3) as usize;
-        // Each ends in the middle of a window.
+        // Each part ends in the middle of a window.
         for part in 0..4 {
             let from = 32 * round + 8 * part;
             let node = nodes.at((nth + 1 + part as usize % 2) % 3);
@@ -31,11 +31,11 @@ fn a_node_that_is_killed_in_the_middle_of_a_window_leaves_none_out_and_none_twic
         let expected = (32 * (round as usize + 1) - 1) / 5;
         let target = format!("/max?cursor={cursor}");
         let mut subscriber = nodes.at(nth).subscribe(Transport::WebSocket, &target);
-        while heard.len() < expected {
+        while received.len() < expected {
             match subscriber.news() {
-                Heard::Envelope(envelope) => {
+                Received::Envelope(envelope) => {
                     cursor = envelope.position;
-                    heard.extend(envelope.events);
+                    received.extend(envelope.events);
                 }
                 other => panic!("{other:?} in round {round}"),
             }
@@ -48,8 +48,8 @@ fn a_node_that_is_killed_in_the_middle_of_a_window_leaves_none_out_and_none_twic
         let start = format!("2022-07-13T21:04:{:02}Z", 8 + second);
         json!([start, speeds.max(), 5])
     };
-    assert_eq!(heard, (0..38).map(row).collect::<Vec<Value>>());
-    // All have the last rows at the same positions.
+    assert_eq!(received, (0..38).map(row).collect::<Vec<Value>>());
+    // All nodes have the last rows at the same positions.
     let last = |nth: usize| nodes.at(nth).get("/v1/topics/max?limit=100").json();
     let page = wait_for("the last row", || {
         let page = last(0);
@@ -67,7 +67,7 @@ fn a_node_that_is_killed_in_the_middle_of_a_window_leaves_none_out_and_none_twic
 }
 
 #[test]
-fn one_node_tells_all_that_a_topic_has_paused() {
+fn one_node_announces_a_pause_to_all() {
     let Some(servers) = Servers::start(1) else { return };
     let query = format!("{QUERY} EMIT AFTER WINDOW CLOSE AND TIMEOUT 300ms");
     let settings = ["--topic", "cars,columns=speed:int time:time", "--query", &query];
@@ -91,7 +91,7 @@ fn one_node_tells_all_that_a_topic_has_paused() {
             assert_eq!(told[0], told[1]);
         }
     }
-    // Who reads the source is told nothing of it.
+    // A reader of the source is not told.
     let page = nodes[0].at(0).get("/v1/topics/cars?limit=100").json();
     assert_eq!(page["events"].as_array().map(Vec::len), Some(15));
 }

@@ -1,4 +1,4 @@
-//! What a run came to: a line for whoever reads the output, and a ledger for the archive.
+//! The result of a run: a line of output, and a ledger for the archive.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    fault::{Bound, Fault, How, Whom},
+    fault::{Bound, Fault, How, Target},
     ledger::Totals,
     load::{Answers, Seen},
 };
@@ -19,15 +19,15 @@ use super::{
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     fault: &'static str,
-    /// What the binary says of itself, with its commit and tree.
+    /// The binary's version, with commit and tree.
     version: String,
     seed: u64,
     took_s: f64,
     bound: Option<Limit>,
-    /// Over all strikes: of subscribers the longest of each strike.
+    /// Over all faults: the longest pause of a subscriber in each.
     silence_s: Percentiles,
     publishing_silence_s: Percentiles,
-    /// Over all subscribers whose node was ended.
+    /// Over all subscribers whose node was killed.
     back_s: Option<Percentiles>,
     totals: Totals,
     answers: Answers,
@@ -35,10 +35,10 @@ pub(super) struct Report {
     strikes: Vec<Strike>,
 }
 
-/// One fault, and what was seen from then on until all was as before.
+/// One fault, and measurements until the cluster was complete again.
 #[derive(Debug, Serialize)]
 pub(super) struct Strike {
-    /// Since the load was started.
+    /// Since the start of the load.
     pub(super) at_s: f64,
     pub(super) victims: Vec<String>,
     #[serde(flatten)]
@@ -70,12 +70,14 @@ impl Report {
         totals: Totals,
         violations: Vec<String>,
     ) -> Self {
-        let longest = |it: &Strike| it.seen.silence_s.values().copied().fold(0.0, f64::max);
-        let silence_s = Percentiles::of(strikes.iter().map(longest)).unwrap_or(Percentiles::NONE);
-        let publishing = strikes.iter().map(|it| it.seen.publishing_silence_s);
-        let publishing_silence_s = Percentiles::of(publishing).unwrap_or(Percentiles::NONE);
-        let back = strikes.iter().flat_map(|it| it.seen.back_s.values().copied());
-        let back_s = Percentiles::of(back);
+        let longest = |strike: &Strike| strike.seen.silence_s.values().copied().fold(0.0, f64::max);
+        let silence_s =
+            Percentiles::from_values(strikes.iter().map(longest)).unwrap_or(Percentiles::NONE);
+        let publishing = strikes.iter().map(|strike| strike.seen.publishing_silence_s);
+        let publishing_silence_s =
+            Percentiles::from_values(publishing).unwrap_or(Percentiles::NONE);
+        let back = strikes.iter().flat_map(|strike| strike.seen.back_s.values().copied());
+        let back_s = Percentiles::from_values(back);
         let bound = fault.bound.map(|bound| {
             let (of, s_max, was) = match bound {
                 Bound::Silence(s) => {
@@ -102,7 +104,7 @@ impl Report {
         }
     }
 
-    /// Past the test harness, which keeps what a test prints that passes.
+    /// Prints without the test harness, which would suppress the output of a passing test.
     pub(super) fn print(&self, is_long: bool) {
         let Self { fault, seed, took_s, silence_s, publishing_silence_s, totals, .. } = self;
         let Totals { stored, not_stored, unknown, unknown_stored, .. } = totals;
@@ -124,7 +126,7 @@ impl Report {
         writeln!(stderr(), "{line}").expect("stderr can be written to");
     }
 
-    /// Into a folder, under the name of the fault.
+    /// Writes the report to a folder, under the name of the fault.
     pub(super) fn write(&self, folder: &Path) {
         fs::create_dir_all(folder).expect("make the folder of ledgers");
         let mut text = serde_json::to_string_pretty(self).expect("JSON");
@@ -132,11 +134,11 @@ impl Report {
         fs::write(folder.join(format!("{}.json", self.fault)), text).expect("write a ledger");
     }
 
-    /// Fails if anything is wrong but a time.
+    /// Fails for every error except a time.
     pub(super) fn check(&self, fault: &Fault) {
         let Self { violations, seed, answers, .. } = self;
         assert!(violations.is_empty(), "THALWEG_FAULT_SEED={seed}: {violations:#?}");
-        if (fault.whom, fault.how) == (Whom::NextNode, How::Terminate) {
+        if (fault.target, fault.how) == (Target::NextNode, How::Terminate) {
             assert_eq!(
                 (answers.unknown, answers.cut),
                 (0, 0),
@@ -149,8 +151,8 @@ impl Report {
 impl Percentiles {
     const NONE: Self = Self { count: 0, p50: 0.0, p99: 0.0, max: 0.0 };
 
-    /// By nearest rank; `None` of nothing.
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+    /// Returns percentiles by nearest rank, or `None` without values.
+    fn from_values(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let max = *values.last()?;
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_were_seen() {
-        let of = |values: &[f64]| Percentiles::of(values.iter().copied());
+        let of = |values: &[f64]| Percentiles::from_values(values.iter().copied());
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[2.0]), Some(Percentiles { count: 1, p50: 2.0, p99: 2.0, max: 2.0 }));
         let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();

@@ -1,12 +1,16 @@
-//! Tickets, which any node takes.
+//! Tickets, which any node accepts.
 
 use std::{fs, path::Path};
 
 use super::{Nodes, Servers};
 use crate::harness::{Response, Server, Transport, request, wait_for};
 
-const TOKENS: [&str; 4] =
-    ["--subscribe-token", "subscribe-secret", "--publish-token", "publish-secret"];
+const TOKENS: [&str; 4] = [
+    "--token",
+    "subscriber=subscribe-secret,subscribe=**",
+    "--token",
+    "publisher=publish-secret,subscribe=**,publish=**,inspect=**,admin=true",
+];
 
 const TOKEN: (&str, &str) = ("Authorization", "Bearer subscribe-secret");
 
@@ -14,7 +18,7 @@ fn asked_for_a_ticket(node: &Server) -> Response {
     node.ask("POST", "/v1/tickets", &[TOKEN], "")
 }
 
-/// The ticket in an answer.
+/// Returns the ticket in a response.
 fn ticket_of(answer: &Response) -> Option<String> {
     (answer.status == 200).then(|| answer.json()["ticket"].as_str().expect("a ticket").to_owned())
 }
@@ -35,7 +39,12 @@ fn delete_bucket(servers: &Servers) {
 #[test]
 fn there_are_tickets_again_when_their_bucket_was_deleted() {
     let Some(servers) = Servers::start(1) else { return };
-    let arguments = ["--subscribe-token", "subscribe-secret", "--publish-token", "publish-secret"];
+    let arguments = [
+        "--token",
+        "subscriber=subscribe-secret,subscribe=**",
+        "--token",
+        "publisher=publish-secret,subscribe=**,publish=**,inspect=**,admin=true",
+    ];
     let nodes = Nodes::start_with(&servers, 2, "all=live/**", &arguments);
     let before = ticket_of(&asked_for_a_ticket(nodes.at(0))).expect("a ticket");
     servers.ask("$JS.API.STREAM.DELETE.KV_thalweg-tickets").expect("an answer");
@@ -47,7 +56,7 @@ fn there_are_tickets_again_when_their_bucket_was_deleted() {
 }
 
 #[test]
-fn a_node_that_may_not_make_the_bucket_again_says_so_and_goes_on_trying() {
+fn a_node_without_the_right_to_create_the_bucket_says_so_and_retries() {
     let config =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.conf", std::process::id()));
     let deny = |subjects: &str| {
@@ -67,7 +76,7 @@ fn a_node_that_may_not_make_the_bucket_again_says_so_and_goes_on_trying() {
     wait_for("a ticket", || ticket_of(&asked_for_a_ticket(nodes.at(0))));
     delete_bucket(&servers);
     asked_for_a_ticket(nodes.at(0)).refused(503, "unavailable");
-    nodes.at(0).has_said("was deleted and cannot be made again (no answer came)");
+    nodes.at(0).has_said("was deleted and cannot be created again (no answer came)");
     deny("");
     servers.kill(0);
     servers.run(0);

@@ -11,9 +11,9 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{Nodes, Servers};
-use crate::harness::{Heard, Reply, Server, Subscriber, Transport, Upstream, response};
+use crate::harness::{Received, Reply, Server, Subscriber, Transport, Upstream, response};
 
-/// Reads on until this version is there; its position.
+/// Reads until this version arrives. Returns its position.
 fn until(subscriber: &mut Subscriber, version: &Value) -> String {
     loop {
         let envelope = subscriber.envelope();
@@ -23,10 +23,10 @@ fn until(subscriber: &mut Subscriber, version: &Value) -> String {
     }
 }
 
-/// Reads on until the topic ends; why.
+/// Reads until the topic ends. Returns the reason.
 fn end(subscriber: &mut Subscriber) -> String {
     loop {
-        if let Heard::TopicEnd(_, _, code) = subscriber.next() {
+        if let Received::TopicEnd(_, _, code) = subscriber.next() {
             return code;
         }
     }
@@ -47,7 +47,7 @@ fn a_value_topic_has_the_same_version_at_every_node() {
     let page = |node: &Server| node.get("/v1/topics/scores/a?limit=1").text();
     let before = page(nodes.at(0));
     assert_eq!(before, page(nodes.at(1)));
-    // One that begins with nothing reads it back.
+    // A node that starts without events reads the version from NATS.
     nodes.drain(1);
     nodes.run(1);
     assert_eq!(before, page(nodes.at(1)));
@@ -77,7 +77,7 @@ fn each_node_with_subscribers_fetches_and_one_stores() {
             version => Reply::json(&headers, &version),
         }
     });
-    let fetched = upstream.flag("f/**", ",least=20ms,max-age=20ms,linger=0,timeout=2s");
+    let fetched = upstream.flag("f/**", ",min-interval=20ms,max-age=20ms,linger=0,timeout=2s");
     let nodes = Nodes::start_with(&servers, 2, "all=f/**,kind=value", &["--upstream", &fetched]);
     let mut readers = [0, 1].map(|nth| nodes.at(nth).subscribe(Transport::WebSocket, "/f/x"));
     let mut first = None;
@@ -87,14 +87,14 @@ fn each_node_with_subscribers_fetches_and_one_stores() {
         assert_eq!(one, other, "stored once");
         first.get_or_insert(one);
     }
-    // Each version is one message: the numbers say how many there were.
+    // Each version is one record, so the sequence shows their number.
     let last = last_sequence(nodes.at(1), "f/x");
     assert_eq!(last - sequence(&first.expect("one")), VERSIONS - 1);
     number.store(VERSIONS, SeqCst);
     assert_eq!(readers.each_mut().map(end), ["gone", "gone"]);
 }
 
-/// Publishes to a subject of NATS, as others may. It is stored when this returns.
+/// Publishes to a subject of NATS, as other programs may. The message is stored when this returns.
 fn publish(servers: &Servers, subject: &str, body: &str) {
     let address = servers.urls().remove(0).replace("nats://", "");
     let mut socket = TcpStream::connect(address).expect("NATS");
@@ -105,12 +105,12 @@ fn publish(servers: &Servers, subject: &str, body: &str) {
     assert!(lines.any(|line| line.contains("\"seq\"")));
 }
 
-/// The number of the message that a position is in.
+/// Returns the sequence of the record in a position.
 fn sequence(position: &str) -> u64 {
     position.split_once('.').expect("two").1.parse::<u64>().expect("a number") / 256
 }
 
-/// The number of a topic's newest message.
+/// Returns the sequence of a topic's newest record.
 fn last_sequence(node: &Server, topic: &str) -> u64 {
     let text = node.get(&format!("/v1/topics/{topic}?limit=1")).text();
     let page: Value = serde_json::from_str(&text).expect("JSON");
@@ -118,13 +118,13 @@ fn last_sequence(node: &Server, topic: &str) -> u64 {
 }
 
 #[test]
-fn what_was_fetched_before_a_newer_version_came_is_not_stored() {
+fn a_fetch_older_than_a_published_version_is_not_stored() {
     let Some(servers) = Servers::start(1) else { return };
     let (go_on, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
     let upstream = Upstream::start(move |asked| {
         let body = match asked.before {
-            // The answer to the first is long on its way.
+            // The first response is slow.
             0 => {
                 wait.lock().expect("the end").recv().expect("a word");
                 "old"
@@ -133,7 +133,7 @@ fn what_was_fetched_before_a_newer_version_came_is_not_stored() {
         };
         Reply::json("Cache-Control: no-cache\r\n", &json!(body))
     });
-    let fetched = upstream.flag("f/**", ",least=20ms,max-age=20ms,linger=0,timeout=5s");
+    let fetched = upstream.flag("f/**", ",min-interval=20ms,max-age=20ms,linger=0,timeout=5s");
     let nodes = Nodes::start_with(&servers, 2, "all=f/**,kind=value", &["--upstream", &fetched]);
     let mut slow = nodes.at(0).subscribe(Transport::WebSocket, "/f/x");
     upstream.await_asked("/f/x", 1);
@@ -146,14 +146,14 @@ fn what_was_fetched_before_a_newer_version_came_is_not_stored() {
 }
 
 #[test]
-fn a_fetched_document_replaces_what_nobody_can_read() {
+fn a_fetched_document_replaces_an_unreadable_record() {
     let Some(servers) = Servers::start(1) else { return };
     let number = Arc::new(AtomicU64::new(0));
     let current = Arc::clone(&number);
     let upstream = Upstream::start(move |_| {
         Reply::json("Cache-Control: no-cache\r\n", &json!(current.load(SeqCst)))
     });
-    let fetched = upstream.flag("f/**", ",least=20ms,max-age=20ms,linger=0,timeout=2s");
+    let fetched = upstream.flag("f/**", ",min-interval=20ms,max-age=20ms,linger=0,timeout=2s");
     let nodes = Nodes::start_with(&servers, 1, "all=f/**,kind=value", &["--upstream", &fetched]);
     let mut reader = nodes.at(0).subscribe(Transport::WebSocket, "/f/x");
     let first = until(&mut reader, &json!(0));

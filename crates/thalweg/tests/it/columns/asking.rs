@@ -5,14 +5,14 @@ use serde_json::json;
 use super::{
     publish,
     reading::read,
-    stream::{Columns, Heard, MEDIA_TYPE, as_objects},
+    stream::{Columns, MEDIA_TYPE, StreamItem, as_objects},
 };
 use crate::harness::{Raw, Server, TlsClient, request, wait_for};
 
 const ROWS: &str = "{\"n\":1,\"car\":\"c1\"}\n{\"n\":2,\"car\":\"c2\"}\n";
 
-/// Every version of HTTP, as curl speaks it, in cleartext and over TLS: the response ends when its
-/// topic is deleted, and all of it is a stream.
+/// Over every version of HTTP, with curl, in cleartext and over TLS, the response ends when its topic is
+/// deleted, and it is a complete stream.
 #[test]
 fn every_protocol_carries_the_same_stream() {
     for (tls, versions) in [
@@ -68,9 +68,9 @@ fn every_protocol_carries_the_same_stream() {
     }
 }
 
-/// `Accept`, the query, and the type of the answer.
+/// `Accept`, the query, and the type of the response.
 #[test]
-fn what_a_request_accepts_decides() {
+fn accept_decides_the_transport() {
     let server = Server::start(&[]);
     publish(&server, "cars", ROWS);
     let http2 = server.http2();
@@ -94,11 +94,11 @@ fn what_a_request_accepts_decides() {
         sockets[0].send(request("GET", &target, &[("Accept", accept)], b""));
         for mut socket in sockets {
             let head = socket.response_head();
-            let media_type = head.header("content-type").and_then(|it| it.split(';').next());
+            let media_type = head.header("content-type").and_then(|value| value.split(';').next());
             assert_eq!((head.status, media_type), (200, Some(expected)), "{accept} {query}");
             if expected == arrow {
                 let mut stream = Columns::taken(socket, head);
-                assert_eq!(stream.next(), Heard::NoRows);
+                assert_eq!(stream.next(), StreamItem::NoRows);
                 assert_eq!(stream.rows_next().len(), 2, "{accept} {query}");
             }
         }
@@ -106,16 +106,16 @@ fn what_a_request_accepts_decides() {
 }
 
 #[test]
-fn what_columns_cannot_be_is_refused_with_the_remedy() {
+fn invalid_column_requests_are_refused_with_the_remedy() {
     let server = Server::start(&["--topic", "documents/**,kind=value"]);
     let accept = [("Accept", MEDIA_TYPE)];
     for (target, status, code, remedy) in [
         ("/documents/a", 400, "bad_parameter", "ask for JSON"),
         ("?topic=a&topic=b", 400, "bad_parameter", "each of them by itself"),
         ("", 400, "bad_parameter", "name a topic"),
-        ("/a?window=4KiB", 400, "bad_parameter", "leave it away"),
+        ("/a?window=4KiB", 400, "bad_parameter", "WebSocket"),
         ("/a?cursor=soon", 400, "bad_cursor", "earliest"),
-        ("/a?wait=0", 400, "bad_parameter", "leave it away"),
+        ("/a?wait=0", 400, "bad_parameter", "accept application/x-ndjson"),
         ("/a?transport=long-polling", 400, "bad_parameter", "accept application/x-ndjson"),
     ] {
         let target = format!("/v1/topics{target}");
@@ -140,7 +140,7 @@ fn a_long_poll_that_takes_json_too_is_answered_in_json() {
 }
 
 #[test]
-fn head_says_what_get_would_and_opens_nothing() {
+fn head_answers_like_get_without_opening_a_subscription() {
     let server = Server::start(&[]);
     publish(&server, "cars", ROWS);
     let mut socket = server.connect();
@@ -149,7 +149,7 @@ fn head_says_what_get_would_and_opens_nothing() {
     let head = socket.until(b"\r\n\r\n", "a head").expect("a head");
     let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
     assert!(head.starts_with("http/1.1 200") && head.contains(MEDIA_TYPE), "{head}");
-    // The connection goes on.
+    // The connection stays open.
     socket.send(request("GET", "/healthz", &[], b""));
     assert_eq!(socket.response().status, 200);
     assert_eq!(server.metric("thalweg_connections"), 0.0);
@@ -158,10 +158,10 @@ fn head_says_what_get_would_and_opens_nothing() {
 #[test]
 fn tokens_and_origins_hold_for_columns_too() {
     let server = Server::start(&[
-        "--publish-token",
-        "publish-secret-1234567890",
-        "--subscribe-token",
-        "subscribe-secret-1234567890",
+        "--token",
+        "publisher=publish-secret-1234567890,subscribe=**,publish=**,inspect=**,admin=true",
+        "--token",
+        "subscriber=subscribe-secret-1234567890,subscribe=**",
         "--allow-origin",
         "https://app.example",
     ]);
@@ -181,7 +181,7 @@ fn tokens_and_origins_hold_for_columns_too() {
     assert_eq!(head.status, 200, "{head:?}");
     let exposed = head.header("access-control-expose-headers").unwrap_or_default();
     for name in ["thalweg-position", "thalweg-resume"] {
-        assert!(exposed.split(", ").any(|it| it == name), "{exposed}");
+        assert!(exposed.split(", ").any(|exposed_name| exposed_name == name), "{exposed}");
         assert_eq!(head.header(name).is_some(), name == "thalweg-position");
     }
     assert_eq!(head.header("access-control-allow-origin"), Some("https://app.example"));

@@ -1,4 +1,4 @@
-//! Publishers and readers that mean harm. What they do costs them, and nobody else.
+//! Malicious publishers and readers. Only they bear the cost.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -8,22 +8,22 @@ use serde_json::json;
 
 use super::{
     publish,
-    stream::{Columns, Heard, MEDIA_TYPE},
+    stream::{Columns, MEDIA_TYPE, StreamItem},
 };
 use crate::harness::{
     H2, Raw, Server, TlsClient, kind, offset, ticking, unharmed, unharmed_over, wait_for,
 };
 
-/// Lowercase, as HTTP/2 has all names.
+/// The name is lower-case, as in HTTP/2.
 const ACCEPT: [(&str, &str); 1] = [("accept", MEDIA_TYPE)];
 
 /// RFC 9113 §6.5.2.
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// What a frame of columns takes at most, which nobody has declared: 8 bytes of each cell, and what is around them.
+/// The maximum size of a frame of undeclared columns: 8 bytes per cell, and the rest of the frame.
 const FRAME_BYTES_MAX: usize = 10 << 20;
 
-/// An object with so many members.
+/// Returns an object with this many members.
 fn wide(members: usize, value: &str) -> String {
     let member = |number| format!("\"member{number}\":{value}");
     format!("{{{}}}\n", (0..members).map(member).collect::<Vec<_>>().join(","))
@@ -38,17 +38,17 @@ fn a_publisher_cannot_have_readers_come_again_for_ever() {
     let mut reopened = 0;
     unharmed(&server, || {
         for number in 0..POSTS {
-            // Another member, and another type of it, each time.
+            // Each event has another member with another type.
             let value = ["1", "\"x\"", "[]", "true"][number % 4];
             publish(&server, "cars", &format!("{{\"m{}\":{value}}}\n", number / 2));
         }
         let mut seen = 0;
         while seen < POSTS + 1 {
             match stream.next() {
-                Heard::Rows(rows) => seen += rows.len(),
-                Heard::NoRows => {}
+                StreamItem::Rows(rows) => seen += rows.len(),
+                StreamItem::NoRows => {}
                 last => {
-                    assert_eq!(last, Heard::Close(4003, "reload".into(), true));
+                    assert_eq!(last, StreamItem::Close(4003, "reload".into(), true));
                     stream = Columns::open(&server, &format!("cars?cursor={}", stream.cursor));
                     reopened += 1;
                 }
@@ -62,10 +62,10 @@ fn a_publisher_cannot_have_readers_come_again_for_ever() {
     assert_eq!(stream.rows_next(), vec![((POSTS + 2) as u64, json!({"value": [[7]]}))]);
 }
 
-/// Whatever an event is, its reader hears of it, and so does everybody else.
+/// Every event reaches its reader, and all other subscribers.
 #[test]
-fn what_is_published_to_do_harm_is_read() {
-    let server = ticking(&["--history-bytes", "32MiB"]);
+fn malicious_events_reach_their_readers() {
+    let server = ticking(&["--topic", "**,history-bytes=32MiB"]);
     let nested = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let numbers = "[1e308,-1e-308,-0,9223372036854775808,0.1e1]";
     let mut flood = String::new();
@@ -91,7 +91,7 @@ fn what_is_published_to_do_harm_is_read() {
             let topic = topic.replace(' ', "-");
             let count = publish(&server, &topic, lines).count as usize;
             let mut stream = Columns::open(&server, &format!("{topic}?cursor=earliest"));
-            assert_eq!(stream.next(), Heard::NoRows, "{topic}");
+            assert_eq!(stream.next(), StreamItem::NoRows, "{topic}");
             let rows = stream.take(count);
             assert_eq!(rows.last().map(|(offset, _)| *offset), Some(count as u64), "{topic}");
             let unique: HashSet<&String> = stream.columns.iter().collect();
@@ -102,8 +102,8 @@ fn what_is_published_to_do_harm_is_read() {
     assert!(grown < 6 * FRAME_BYTES_MAX, "{grown}");
 }
 
-/// Rows that have nothing for most columns make frames much larger than what was published: bounded for
-/// a batch, or the schema becomes one column.
+/// Rows without values for most columns make frames much larger than the published events. A batch has a
+/// bound, or its schema becomes one column.
 #[test]
 fn a_few_bytes_do_not_become_a_frame_without_bound() {
     const ROWS: usize = 8_000;
@@ -115,13 +115,13 @@ fn a_few_bytes_do_not_become_a_frame_without_bound() {
         assert_eq!(stream.take_after_confirmation(1).len(), 1);
         let before = server.memory();
         unharmed(&server, || publish(&server, &topic, &"{}\n".repeat(ROWS)));
-        // One post may be several batches: those with too many cells have another schema.
+        // One post may become several batches. Those with too many cells have another schema.
         let mut taken = 0;
         while taken < ROWS {
             let used = stream.socket.used();
             match stream.next() {
-                Heard::Rows(rows) => taken += rows.len(),
-                Heard::Close(4003, ..) => {
+                StreamItem::Rows(rows) => taken += rows.len(),
+                StreamItem::Close(4003, ..) => {
                     stream = Columns::open(&server, &format!("{topic}?cursor={}", stream.cursor));
                     continue;
                 }
@@ -134,23 +134,30 @@ fn a_few_bytes_do_not_become_a_frame_without_bound() {
     }
 }
 
-/// Of a frame that is larger than its events too little is too little to its end.
+/// If a frame is larger than its events, too slow reading counts until its end.
 #[test]
-fn who_takes_less_than_its_share_of_a_large_frame_is_stalled() {
+fn a_client_that_reads_less_than_its_share_of_a_large_frame_is_stalled() {
     const ROWS: usize = 8_000;
-    // All of a post in one batch.
+    // All events of a post are in one batch.
     let topic = ["--topic", "wide,flush=300ms,batch-bytes=1MiB"];
-    let unsent = ["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "16KiB"];
+    let unsent = [
+        "--write-timeout",
+        "500ms",
+        "--set",
+        "tuning.unsent-bytes=4KiB",
+        "--set",
+        "tuning.send-buffer-bytes=16KiB",
+    ];
     let server = Server::start(&[&topic[..], &unsent].concat());
     let text = "x".repeat(110);
     publish(&server, "wide", &wide(120, "0.5"));
     publish(&server, "wide", &format!("{{\"text\":\"{text}\"}}\n").repeat(ROWS));
-    // Little room in the kernel: what is taken shows at once.
+    // With small kernel buffers the server notices each read at once.
     let socket = thalweg_testing::connect(server.address);
     set_socket_recv_buffer_size(&socket, 32 << 10).expect("set SO_RCVBUF");
     let mut raw = Raw::over(socket);
     raw.ask("GET", "/v1/topics/wide?cursor=earliest", &ACCEPT, "");
-    // More than all events have, at full speed. Most of the frame is left.
+    // The client reads more than all events have, at full speed. Most of the frame remains.
     assert!(raw.exact(2 << 20, "more than its events").is_some());
     wait_for("it to be stalled", || {
         raw.some(3_000);
@@ -160,7 +167,14 @@ fn who_takes_less_than_its_share_of_a_large_frame_is_stalled() {
 
 #[test]
 fn readers_of_a_few_bytes_at_a_time_do_not_slow_others_down() {
-    let settings = ["--unsent", "4KiB", "--send-buffer", "16KiB", "--shards", "1"];
+    let settings = [
+        "--set",
+        "tuning.unsent-bytes=4KiB",
+        "--set",
+        "tuning.send-buffer-bytes=16KiB",
+        "--shards",
+        "1",
+    ];
     for tls in [false, true] {
         let tls_flag = tls.then_some("--tls-self-signed");
         let server = ticking(&[&settings[..], tls_flag.as_slice()].concat());
@@ -189,11 +203,11 @@ fn readers_of_a_few_bytes_at_a_time_do_not_slow_others_down() {
     }
 }
 
-/// HTTP/2 streams that are never read hold their beginning and no more, and go when they stall.
+/// HTTP/2 streams that the client never reads hold only their beginning, and end when they stall.
 #[test]
 fn streams_that_are_never_read_go_again() {
     const STREAMS: u32 = 30;
-    let server = ticking(&["--stall", "1s"]);
+    let server = ticking(&["--write-timeout", "1s"]);
     publish(&server, "cars", &wide(100, "\"x\""));
     let before = server.memory();
     unharmed(&server, || {
@@ -201,7 +215,7 @@ fn streams_that_are_never_read_go_again() {
         for _ in 0..3 {
             let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
             for number in 0..STREAMS {
-                // The first may have stalled by the time that the last is asked for.
+                // The first stream may have stalled when the last one is requested.
                 h2.get(2 * number + 1, "/v1/topics/cars?cursor=earliest", &ACCEPT);
             }
             connections.push(h2);
@@ -216,11 +230,11 @@ fn streams_that_are_never_read_go_again() {
     });
     let grown = server.memory().saturating_sub(before);
     assert!(grown < 32 << 20, "{grown}");
-    // The bystander has left, too.
+    // The bystander has disconnected, too.
     server.await_connections(0);
 }
 
-/// Between request and first row, and in the head.
+/// The stream has the time between the request and the first row, and the head.
 #[test]
 fn readers_that_leave_at_once_leave_nothing() {
     let server = ticking(&["--shards", "2"]);

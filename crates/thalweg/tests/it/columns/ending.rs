@@ -2,15 +2,15 @@ use serde_json::json;
 
 use super::{
     publish,
-    stream::{Columns, Heard},
+    stream::{Columns, StreamItem},
 };
-use crate::harness::{Http2, Server, Socket, at, offset, request, wait_for};
+use crate::harness::{Http2, STALLS_SOON, Server, Socket, at, offset, request, wait_for};
 
-fn close(code: u64, reason: &str, reconnect: bool) -> Heard {
-    Heard::Close(code, reason.into(), reconnect)
+fn close(code: u64, reason: &str, reconnect: bool) -> StreamItem {
+    StreamItem::Close(code, reason.into(), reconnect)
 }
 
-/// One stream over HTTP/1.1, and one over HTTP/2.
+/// Opens a stream over HTTP/1.1, and one over HTTP/2.
 fn both(server: &Server, http2: &Http2, target: &str) -> [Columns; 2] {
     let accept = [("Accept", super::stream::MEDIA_TYPE)];
     let path = format!("/v1/topics/{target}");
@@ -20,12 +20,12 @@ fn both(server: &Server, http2: &Http2, target: &str) -> [Columns; 2] {
 
 #[test]
 fn a_server_that_stops_says_so() {
-    let mut server = Server::start(&["--drain", "30s"]);
+    let mut server = Server::start(&["--shutdown-timeout", "30s"]);
     publish(&server, "cars", "{\"n\":1}\n");
     let http2 = server.http2();
     let targets = ["cars?cursor=earliest", "empty"];
     let mut streams: Vec<Columns> =
-        targets.into_iter().flat_map(|it| both(&server, &http2, it)).collect();
+        targets.into_iter().flat_map(|target| both(&server, &http2, target)).collect();
     server.await_connections(4);
     server.terminate();
     for stream in &mut streams {
@@ -55,12 +55,12 @@ fn a_topic_that_is_deleted_ends_its_streams_after_its_last_row() {
 }
 
 #[test]
-fn a_stream_that_lives_says_so_by_batches_without_rows() {
+fn an_idle_stream_has_heartbeats_without_rows() {
     let server = Server::start(&["--heartbeat", "200ms"]);
     publish(&server, "cars", "{\"n\":1,\"car\":\"c1\"}\n");
     for mut stream in both(&server, &server.http2(), "cars") {
         for _ in 0..3 {
-            assert_eq!(stream.next(), Heard::NoRows);
+            assert_eq!(stream.next(), StreamItem::NoRows);
         }
     }
     assert!(server.metric("thalweg_heartbeats_total") >= 4.0);
@@ -71,7 +71,7 @@ fn an_interval_brings_several_batches_at_once() {
     let server = Server::start(&["--heartbeat", "1h"]);
     publish(&server, "cars", "{\"n\":0}\n");
     let mut stream = Columns::open(&server, "cars?interval=300ms");
-    assert_eq!(stream.next(), Heard::NoRows);
+    assert_eq!(stream.next(), StreamItem::NoRows);
     for n in 1..=20 {
         publish(&server, "cars", &format!("{{\"n\":{n}}}\n"));
     }
@@ -79,7 +79,7 @@ fn an_interval_brings_several_batches_at_once() {
     assert_eq!(rows[19], (21, json!({"n": 20})));
 }
 
-/// Subscribers on both shards are sent the same bytes.
+/// Subscribers on both shards receive the same bytes.
 #[test]
 fn streams_on_all_shards_are_the_same_bytes() {
     let server = Server::start(&["--shards", "2", "--heartbeat", "1h"]);
@@ -94,8 +94,8 @@ fn streams_on_all_shards_are_the_same_bytes() {
     let on_each = server.ask("GET", "/metrics", &[], "").text();
     for shard in ["0", "1"] {
         let line = format!("thalweg_connections{{shard=\"{shard}\"}} ");
-        let count = on_each.lines().find_map(|it| it.strip_prefix(&line));
-        assert!(count.is_some_and(|it| it != "0"), "{line}: {count:?}");
+        let count = on_each.lines().find_map(|text| text.strip_prefix(&line));
+        assert!(count.is_some_and(|count| count != "0"), "{line}: {count:?}");
     }
     for n in 1..20 {
         publish(&server, "cars", &format!("{{\"n\":{n},\"car\":\"c{n}\"}}\n{{\"n\":null}}\n"));
@@ -107,17 +107,17 @@ fn streams_on_all_shards_are_the_same_bytes() {
     assert!(bodies.all(|body| body == first), "other bytes for others");
 }
 
-/// Far more than the history and the kernel hold.
+/// This is far more than history and kernel hold.
 const LINES: &str =
     "{\"n\":1,\"text\":\"........................................................\"}\n";
 const POSTS: usize = 60;
 const LINES_PER_POST: usize = 4_000;
 
-/// A stream that was confirmed and then, by the time this returns, fell off the history.
+/// Returns a stream that was confirmed, and then fell behind the history.
 fn fallen_behind(server: &Server, topic: &str, policy: &str) -> Columns {
     publish(server, topic, LINES);
     let target = format!("{topic}?policy={policy}&cursor=earliest");
-    let mut slow = Columns::of(Socket::connect_narrow(server.address), &target);
+    let mut slow = Columns::open_on(Socket::connect_narrow(server.address), &target);
     assert_eq!(slow.take_after_confirmation(1).len(), 1);
     for _ in 0..POSTS {
         publish(server, topic, &LINES.repeat(LINES_PER_POST));
@@ -126,8 +126,8 @@ fn fallen_behind(server: &Server, topic: &str, policy: &str) -> Columns {
 }
 
 #[test]
-fn who_falls_off_the_history_comes_again_and_is_told_what_it_missed() {
-    let server = Server::start(&["--history-bytes", "256KiB"]);
+fn a_slow_stream_ends_and_its_successor_gets_the_gap() {
+    let server = Server::start(&["--topic", "**,history-bytes=256KiB"]);
     let head = 1 + (POSTS * LINES_PER_POST) as u64;
     for (policy, expected) in [
         ("skip", close(4003, "reload", true)),
@@ -160,10 +160,10 @@ fn who_falls_off_the_history_comes_again_and_is_told_what_it_missed() {
     }
 }
 
-/// Who reads nothing of a begun frame is reset, with nothing more to hear.
+/// A client that reads nothing of a partly sent frame is reset, without a close message.
 #[test]
-fn who_takes_nothing_of_a_frame_is_stalled() {
-    let server = Server::start(&["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "64KiB"]);
+fn a_client_that_reads_nothing_of_a_frame_is_stalled() {
+    let server = Server::start(&STALLS_SOON);
     publish(&server, "cars", &LINES.repeat(8_000));
     let mut socket = Socket::connect_narrow(server.address);
     let accept = [("Accept", super::stream::MEDIA_TYPE)];
@@ -172,5 +172,5 @@ fn who_takes_nothing_of_a_frame_is_stalled() {
         (server.count("thalweg_closed_total{code=\"4002\"}") == 1).then_some(())
     });
     let mut stream = Columns::answered(socket);
-    assert_eq!(stream.last_words(), Heard::Cut);
+    assert_eq!(stream.last_words(), StreamItem::Cut);
 }

@@ -2,7 +2,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     publish,
-    stream::{Columns, Heard, Row},
+    stream::{Columns, Row, StreamItem},
 };
 use crate::harness::{Server, at, offset};
 
@@ -22,7 +22,7 @@ fn a_stream_goes_on_at_any_offset_also_within_a_batch() {
             let mut stream = Columns::open(&server, &format!("cars?cursor={cursor}"));
             assert_eq!(stream.resume(), Some("exact"), "{cursor}");
             assert_eq!(stream.cursor, cursor);
-            assert_eq!(stream.next(), Heard::NoRows);
+            assert_eq!(stream.next(), StreamItem::NoRows);
             if before < COUNT {
                 let expected: Vec<Row> = (before + 1..=COUNT)
                     .map(|offset| {
@@ -36,7 +36,7 @@ fn a_stream_goes_on_at_any_offset_also_within_a_batch() {
     }
 }
 
-/// Where no position was named, nothing is said of how it goes on.
+/// Without a position in the request, the response does not say how the stream continues.
 #[test]
 fn a_stream_that_is_new_says_only_where_it_begins() {
     let server = Server::start(&[]);
@@ -70,10 +70,10 @@ fn a_topic_without_events_has_its_head_at_once_and_its_body_with_the_first() {
                 false => Columns::open(&server, "cars"),
             };
             assert_eq!(offset(&stream.cursor), 0);
-            // Longer than a heartbeat: without a schema there is none.
+            // This is longer than a heartbeat: without a schema there is none.
             assert!(stream.is_silent(std::time::Duration::from_millis(300)));
             publish(&server, "cars", "{\"n\":1}\n");
-            assert_eq!(stream.next(), Heard::NoRows);
+            assert_eq!(stream.next(), StreamItem::NoRows);
             assert_eq!(stream.columns, ["n:Int64"]);
             assert_eq!(stream.rows_next(), vec![(1, json!({"n": 1}))]);
             server.ask("DELETE", "/v1/topics/cars", &[], "");
@@ -104,10 +104,10 @@ fn wider_columns_of_a_query_end_its_streams_and_the_next_ones_have_them() {
         let mut stream = Columns::open(&server, &format!("{topic}?cursor=earliest"));
         assert_eq!(stream.rows_next(), vec![(1, json!({"k": "a", "v": 1}))]);
         assert_eq!(stream.columns, ["k:Dictionary(Int32, Utf8)", "v:Int64"]);
-        // Of one batch, of which the first row fits.
+        // The rows are one batch. Only the first of them fits the schema.
         publish(&server, "values", "{\"v\":2,\"k\":\"b\"}\n{\"v\":2.5,\"k\":\"c\"}\n");
         assert_eq!(stream.rows_next(), vec![(2, json!({"k": "b", "v": 2}))]);
-        assert_eq!(stream.next(), Heard::Close(4003, "reload".into(), true));
+        assert_eq!(stream.next(), StreamItem::Close(4003, "reload".into(), true));
         let mut next = Columns::open(&server, &format!("{topic}?cursor={}", stream.cursor));
         assert_eq!(next.resume(), Some("schema"));
         assert_eq!(next.rows_next(), vec![(3, json!({"k": "c", "v": 2.5}))]);
@@ -130,25 +130,25 @@ fn another_schema_ends_the_stream_and_the_next_one_says_so() {
         publish(&server, "cars", "{\"n\":\"three\",\"car\":\"c1\"}\n");
         for stream in &mut streams {
             assert_eq!(stream.rows_next(), vec![(2, json!({"n": 2}))]);
-            assert_eq!(stream.next(), Heard::Close(4003, "reload".into(), true));
+            assert_eq!(stream.next(), StreamItem::Close(4003, "reload".into(), true));
             let mut next = Columns::open(&server, &format!("cars?cursor={}", stream.cursor));
             assert_eq!(next.resume(), Some("schema"));
-            assert_eq!(next.next(), Heard::NoRows);
+            assert_eq!(next.next(), StreamItem::NoRows);
             assert_eq!(next.columns, ["n:Utf8", "car:Dictionary(Int32, Utf8)"]);
             assert_eq!(next.rows_next(), vec![(3, json!({"n": "three", "car": "c1"}))]);
-            // Its last words were heard: nothing is said twice.
+            // The client has received the close, so nothing is repeated.
             let again = Columns::open(&server, &format!("cars?cursor={}", next.cursor));
             assert_eq!(again.resume(), Some("exact"));
         }
-        // Once, however many shards and streams there are.
+        // The change counts once, however many shards and streams there are.
         server.has_counted("thalweg_columns_changed_total", 1);
     }
 }
 
-/// Members come, and change their types, at random; two streams, one of which comes late, hear all of
-/// it once.
+/// Members appear and change their types at random. Two streams, one of which starts late, receive all of it
+/// once.
 #[test]
-fn whatever_changes_nothing_is_lost_and_nothing_comes_twice() {
+fn schema_changes_lose_and_repeat_no_row() {
     for (seed, shards) in [(1, "1"), (2, "2"), (3, "2")] {
         let mut random = fastrand::Rng::with_seed(seed);
         let server = Server::start(&["--shards", shards]);
@@ -156,7 +156,7 @@ fn whatever_changes_nothing_is_lost_and_nothing_comes_twice() {
         let first = publish(&server, "cars", "{\"n\":0}\n").position;
         published.push(json!({"n": 0}));
         let mut early = Columns::open(&server, &format!("cars?cursor={}", at(&first, 0)));
-        let (mut heard, mut reasons) = (Vec::new(), Vec::new());
+        let (mut received, mut reasons) = (Vec::new(), Vec::new());
         for _ in 0..60 {
             let rows: Vec<Value> = (0..random.usize(1..6))
                 .map(|row| random_row(published.len() + row, &mut random))
@@ -165,12 +165,12 @@ fn whatever_changes_nothing_is_lost_and_nothing_comes_twice() {
             publish(&server, "cars", &lines);
             published.extend(rows);
             if random.bool() {
-                follow(&server, &mut early, published.len(), &mut heard, &mut reasons);
+                follow(&server, &mut early, published.len(), &mut received, &mut reasons);
             }
         }
-        follow(&server, &mut early, published.len(), &mut heard, &mut reasons);
-        assert_eq!(heard.len(), published.len(), "seed {seed}");
-        for ((offset, row), expected) in heard.iter().zip(&published) {
+        follow(&server, &mut early, published.len(), &mut received, &mut reasons);
+        assert_eq!(received.len(), published.len(), "seed {seed}");
+        for ((offset, row), expected) in received.iter().zip(&published) {
             assert_same(row, expected, *offset);
         }
         assert!(reasons.len() > 3, "seed {seed}: the schema changes: {reasons:?}");
@@ -178,25 +178,25 @@ fn whatever_changes_nothing_is_lost_and_nothing_comes_twice() {
         let (mut late, mut again) = (Vec::new(), Vec::new());
         let mut stream = Columns::open(&server, &format!("cars?cursor={}", at(&first, 0)));
         follow(&server, &mut stream, published.len(), &mut late, &mut again);
-        assert_eq!(late, heard, "seed {seed}: who comes late hears the same");
+        assert_eq!(late, received, "seed {seed}: who comes late hears the same");
         assert_eq!(again, reasons, "seed {seed}: for the same reasons");
     }
 }
 
-/// Reads on to `head`, coming again where a stream ends.
+/// Reads up to `head`. It resumes after each end of the stream.
 fn follow(
     server: &Server,
     stream: &mut Columns,
     head: usize,
-    heard: &mut Vec<Row>,
+    received: &mut Vec<Row>,
     reasons: &mut Vec<String>,
 ) {
-    while heard.len() < head {
+    while received.len() < head {
         match stream.next() {
-            Heard::Rows(rows) => heard.extend(rows),
-            Heard::NoRows => {}
+            StreamItem::Rows(rows) => received.extend(rows),
+            StreamItem::NoRows => {}
             last => {
-                assert_eq!(last, Heard::Close(4003, "reload".into(), true));
+                assert_eq!(last, StreamItem::Close(4003, "reload".into(), true));
                 *stream = Columns::open(server, &format!("cars?cursor={}", stream.cursor));
                 reasons.push(stream.resume().unwrap_or_default().to_owned());
             }
@@ -204,7 +204,7 @@ fn follow(
     }
 }
 
-/// An object with some of few members, mostly of their usual types.
+/// Returns an object with some of a few members, mostly of their usual types.
 fn random_row(number: usize, random: &mut fastrand::Rng) -> Value {
     let mut row = Map::from_iter([("n".to_owned(), json!(number))]);
     for name in ["a", "b", "c", "d"].iter().take(number / 20) {
@@ -222,7 +222,7 @@ fn random_row(number: usize, random: &mut fastrand::Rng) -> Value {
     Value::Object(row)
 }
 
-/// An object as columns have it: without nulls, and an int may have become a double.
+/// Compares an object with a row: columns have no nulls, and an int may have become a double.
 fn assert_same(row: &Value, expected: &Value, offset: u64) {
     let row = match row.get("value") {
         Some(whole) => whole,
@@ -245,7 +245,7 @@ fn assert_same(row: &Value, expected: &Value, offset: u64) {
     }
 }
 
-/// Of a query that could not make some of its rows.
+/// The topic belongs to a query that could not make some of its rows.
 #[test]
 fn rows_that_were_never_made_are_a_gap_and_the_next_stream_goes_on() {
     let query = "twice=SELECT car, car AS again FROM cars";
@@ -258,7 +258,7 @@ fn rows_that_were_never_made_are_a_gap_and_the_next_stream_goes_on() {
         let mut stream = Columns::open(&server, &path("earliest"));
         let row = |offset: u64, car: &str| (offset, json!({ "car": car, "again": car }));
         assert_eq!(stream.take_after_confirmation(1), [row(1, "a")]);
-        assert_eq!(stream.next(), Heard::Close(4003, "reload".into(), true));
+        assert_eq!(stream.next(), StreamItem::Close(4003, "reload".into(), true));
         let mut next = Columns::open(&server, &path(&stream.cursor));
         assert_eq!(next.resume(), Some("gap; reason=trimmed"));
         assert_eq!(next.take_after_confirmation(1), [row(3, "b")]);

@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 
 use super::{
     publish,
-    stream::{Columns, Heard, Row},
+    stream::{Columns, Row, StreamItem},
 };
 use crate::harness::Server;
 
-/// Rows as lines, the columns that they have, and what is read.
+/// Rows as lines, their columns, and the result.
 type Case = (&'static str, &'static [&'static str], Value);
 
 const STRING: &str = "Dictionary(Int32, Utf8)";
 
-/// The type of a column, as Arrow's reader names it.
+/// Returns the type of a column, as Arrow's reader names it.
 fn column(name: &str, kind: &str) -> String {
     let kind = match kind {
         "string" => STRING,
@@ -28,11 +28,11 @@ fn column(name: &str, kind: &str) -> String {
 }
 
 fn columns(declared: &[&str]) -> Vec<String> {
-    let split = declared.iter().map(|it| it.rsplit_once(':').expect("name:type"));
+    let split = declared.iter().map(|column| column.rsplit_once(':').expect("name:type"));
     split.map(|(name, kind)| column(name, kind)).collect()
 }
 
-/// Rows from the first on.
+/// Numbers rows from the first offset on.
 fn rows(values: &Value) -> Vec<Row> {
     (1..).zip(values.as_array().expect("rows").clone()).collect()
 }
@@ -40,13 +40,13 @@ fn rows(values: &Value) -> Vec<Row> {
 fn check(server: &Server, topic: &str, (lines, expected, read): Case) {
     publish(server, topic, lines);
     let mut stream = Columns::open(server, &format!("{topic}?cursor=earliest"));
-    assert_eq!(stream.next(), Heard::NoRows, "{lines}");
+    assert_eq!(stream.next(), StreamItem::NoRows, "{lines}");
     assert_eq!(stream.columns, columns(expected), "{lines}");
     assert_eq!(stream.rows_next(), rows(&read), "{lines}");
 }
 
 #[test]
-fn columns_are_inferred_from_what_there_is() {
+fn columns_are_inferred_from_existing_events() {
     let server = Server::start(&[]);
     let cases: &[Case] = &[
         (
@@ -108,12 +108,12 @@ fn columns_are_inferred_from_what_there_is() {
 }
 
 #[test]
-fn declared_columns_read_what_they_can_and_count_the_rest() {
+fn declared_columns_count_unreadable_values() {
     let declared = "declared/*,columns=id:int speed:double on:bool at:time car:string more:json";
     let server = Server::start(&["--topic", declared]);
-    // There before any event.
+    // The schema exists before any event.
     let mut stream = Columns::open(&server, "declared/a");
-    assert_eq!(stream.next(), Heard::NoRows);
+    assert_eq!(stream.next(), StreamItem::NoRows);
     let names = ["id:int", "speed:double", "on:bool", "at:time", "car:string", "more:json"];
     assert_eq!(stream.columns, columns(&names));
     let lines = concat!(
@@ -134,9 +134,9 @@ fn declared_columns_read_what_they_can_and_count_the_rest() {
         {},
     ]);
     assert_eq!(stream.rows_next(), rows(&expected));
-    // "seven" was read before 9 came; "fast", "yes", "today", and the row that is no row.
+    // "seven" arrived before 9; then "fast", "yes", "today", and the row that is not an object.
     server.has_counted("thalweg_columns_unreadable_total", 5);
-    // A schema that is declared never changes.
+    // A declared schema never changes.
     publish(&server, "declared/a", "{\"id\":[],\"new\":true}\n");
     assert_eq!(stream.rows_next(), vec![(5, json!({}))]);
     server.has_counted("thalweg_columns_unreadable_total", 6);
@@ -148,8 +148,8 @@ fn wrong_declarations_are_refused_at_the_start_in_one_sentence() {
     let many: Vec<String> = (0..257).map(|number| format!("c{number}:int")).collect();
     let many = format!("t,columns={}", many.join(" "));
     for (topic, says) in [
-        ("t,columns=speed", "speed is no column: write name:type"),
-        ("t,columns=speed:float", "float is no type of a column: it is one of bool, int"),
+        ("t,columns=speed", "speed is not a column: write name:type"),
+        ("t,columns=speed:float", "float is not a column type: write bool, int"),
         ("t,columns=a:int a:string", "two columns are named a"),
         ("t,columns=_offset:int", "two columns are named _offset"),
         ("t,columns=", "a topic has 1 to 256 columns"),
@@ -178,7 +178,7 @@ fn sources_have_columns_of_their_own() {
         ("constant", &["sequence:int", "due_us:int", "car:string", "never:time"]),
     ] {
         let mut stream = Columns::open(&server, topic);
-        assert_eq!(stream.next(), Heard::NoRows);
+        assert_eq!(stream.next(), StreamItem::NoRows);
         for column in columns(expected) {
             assert!(stream.columns.contains(&column), "{column} in {:?}", stream.columns);
         }
@@ -188,9 +188,9 @@ fn sources_have_columns_of_their_own() {
     server.has_counted("thalweg_columns_unreadable_total", 0);
 }
 
-/// Columns that are declared for a source's topic are those that count.
+/// Columns that are declared for the topic of a source have precedence.
 #[test]
-fn what_is_declared_goes_before_what_a_source_has() {
+fn declared_columns_have_precedence_over_those_of_a_source() {
     let server = Server::start(&[
         "--topic",
         "cars,columns=used:bool longitude:string",
@@ -198,7 +198,7 @@ fn what_is_declared_goes_before_what_a_source_has() {
         "cars=cars,cars=3,interval=20ms",
     ]);
     let mut stream = Columns::open(&server, "cars");
-    assert_eq!(stream.next(), Heard::NoRows);
+    assert_eq!(stream.next(), StreamItem::NoRows);
     assert_eq!(stream.columns, columns(&["used:bool", "longitude:string"]));
     let row = stream.rows_next().remove(0).1;
     assert!(row["longitude"].is_string() && row["used"].is_boolean(), "{row}");

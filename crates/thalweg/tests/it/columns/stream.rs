@@ -1,5 +1,5 @@
-//! A stream that is read frame by frame. Each frame is read alone, after the schema: every frame has
-//! all that it needs.
+//! A stream that is read frame by frame. Each frame is decoded with the schema only, because every frame is
+//! complete.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use crate::harness::{Patience, Response, Server, Socket, request};
 
 pub(super) const MEDIA_TYPE: &str = "application/vnd.apache.arrow.stream";
 
-/// What ends a stream (Arrow Columnar Format 1.5, "IPC Streaming Format").
+/// The end of a stream (Arrow Columnar Format 1.5, "IPC Streaming Format").
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 #[derive(Debug)]
 pub(super) struct Columns {
     pub(super) socket: Socket,
     pub(super) head: Response,
-    /// The schema, and what comes before the first batch: dictionaries without strings.
+    /// The schema, and the messages before the first batch: dictionaries without strings.
     preamble: Option<Vec<u8>>,
-    /// Its columns but that of the offsets, as `name:type`.
+    /// Its columns without the offsets, as `name:type`.
     pub(super) columns: Vec<String>,
-    /// `<epoch>.<offset>` of the last row, or where the stream begins.
+    /// `<epoch>.<offset>` of the last row, or the start of the stream.
     pub(super) cursor: String,
-    /// The code of its topic's end, if that is why it ended.
+    /// The code of the topic's end, if it has ended.
     pub(super) ended_by: Option<String>,
 }
 
-/// An event's offset, and its values by column but for nulls.
+/// The offset of an event, and its values by column, without nulls.
 pub(super) type Row = (u64, Value);
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum StreamItem {
     Rows(Vec<Row>),
-    /// A batch without rows: the stream has begun, or lives.
+    /// A batch without rows: a confirmation or a heartbeat.
     NoRows,
-    /// The last words: code, reason, reconnect. The end of stream and of response have come, too.
+    /// The close: code, reason, reconnect. Stream and response are complete.
     Close(u64, String, bool),
-    /// The body was cut.
+    /// The connection broke inside of the body.
     Cut,
 }
 
@@ -51,19 +51,19 @@ struct Message {
 }
 
 impl Columns {
-    /// Asks for `target`, what follows `/v1/topics/` in the path.
+    /// Requests `target`, the part of the path after `/v1/topics/`.
     pub(super) fn open(server: &Server, target: &str) -> Self {
-        Self::of(server.connect(), target)
+        Self::open_on(server.connect(), target)
     }
 
-    /// The same on this connection.
-    pub(super) fn of(mut socket: Socket, target: &str) -> Self {
+    /// Does the same on this connection.
+    pub(super) fn open_on(mut socket: Socket, target: &str) -> Self {
         let accept = [("Accept", MEDIA_TYPE)];
         socket.send(request("GET", &format!("/v1/topics/{target}"), &accept, b""));
         Self::answered(socket)
     }
 
-    /// One that was asked for.
+    /// Reads the head of a stream that was requested.
     pub(super) fn answered(mut socket: Socket) -> Self {
         let mut head = socket.response_head();
         if head.status != 200 {
@@ -73,7 +73,7 @@ impl Columns {
         Self::taken(socket, head)
     }
 
-    /// One whose head was read.
+    /// Wraps a stream whose head was read.
     pub(super) fn taken(socket: Socket, head: Response) -> Self {
         assert_eq!(head.header("content-type"), Some(MEDIA_TYPE), "{head:?}");
         let cursor = head.header("thalweg-position").expect("where it begins").to_owned();
@@ -85,12 +85,12 @@ impl Columns {
         self.head.header("thalweg-resume")
     }
 
-    /// What comes next.
-    pub(super) fn next(&mut self) -> Heard {
+    /// Returns the next item.
+    pub(super) fn next(&mut self) -> StreamItem {
         let mut frame = Vec::new();
         let mut dictionaries = 0;
         loop {
-            let Some(message) = self.message() else { return Heard::Cut };
+            let Some(message) = self.message() else { return StreamItem::Cut };
             frame.extend_from_slice(&message.bytes);
             match message.header {
                 MessageHeader::Schema => assert!(self.preamble.is_none(), "one schema"),
@@ -108,34 +108,34 @@ impl Columns {
                     self.columns = self.read(&frame).columns();
                     assert_eq!((message.rows, dictionaries), (0, self.dictionaries()), "it begins");
                     self.preamble = Some(frame);
-                    return Heard::NoRows;
+                    return StreamItem::NoRows;
                 }
                 MessageHeader::RecordBatch if message.rows == 0 => {
                     assert_eq!(dictionaries, 0, "a batch without rows needs none");
-                    return Heard::NoRows;
+                    return StreamItem::NoRows;
                 }
                 MessageHeader::RecordBatch => {
                     assert_eq!(dictionaries, self.dictionaries(), "each dictionary is replaced");
-                    return Heard::Rows(self.rows(&frame));
+                    return StreamItem::Rows(self.rows(&frame));
                 }
                 other => panic!("no message of a stream: {other:?}"),
             }
         }
     }
 
-    /// The next rows, after however many batches without.
+    /// Returns the next rows. It skips batches without rows.
     pub(super) fn rows_next(&mut self) -> Vec<Row> {
         let mut patience = Patience::new();
         loop {
             match self.next() {
-                Heard::Rows(rows) => return rows,
-                Heard::NoRows => patience.check("rows"),
+                StreamItem::Rows(rows) => return rows,
+                StreamItem::NoRows => patience.check("rows"),
                 other => panic!("rows were due, not {other:?}"),
             }
         }
     }
 
-    /// The next `count` rows of however many frames.
+    /// Returns the next `count` rows.
     pub(super) fn take(&mut self, count: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         while rows.len() < count {
@@ -145,39 +145,39 @@ impl Columns {
         rows
     }
 
-    /// The same after the confirmation.
+    /// Does the same after the confirmation.
     pub(super) fn take_after_confirmation(&mut self, count: usize) -> Vec<Row> {
-        assert_eq!(self.next(), Heard::NoRows, "a stream begins without rows");
+        assert_eq!(self.next(), StreamItem::NoRows, "a stream begins without rows");
         self.take(count)
     }
 
-    /// What comes after rows and batches without.
-    pub(super) fn last_words(&mut self) -> Heard {
+    /// Skips rows and batches without rows. Returns the next other item.
+    pub(super) fn last_words(&mut self) -> StreamItem {
         loop {
             match self.next() {
-                Heard::Rows(_) | Heard::NoRows => {}
+                StreamItem::Rows(_) | StreamItem::NoRows => {}
                 last => return last,
             }
         }
     }
 
-    /// Whether nothing comes for `time`.
+    /// Whether no byte arrives for `time`.
     pub(super) fn is_silent(&mut self, time: Duration) -> bool {
         self.socket.is_silent(time)
     }
 
-    /// The end of the stream, after its last words.
-    fn end(&mut self, close: &str) -> Heard {
+    /// Reads the end of the stream, after its close message.
+    fn end(&mut self, close: &str) -> StreamItem {
         assert_eq!(self.socket.exact(END.len(), "the end of the stream"), Some(END.to_vec()));
         assert_eq!(self.socket.exact(1, "the end of the response"), None);
         let close: Value = serde_json::from_str(close).expect("last words in JSON");
         let reason = close["reason"].as_str().expect("a reason").to_owned();
         let code = close["code"].as_u64().expect("a code");
         self.ended_by = close["end"]["code"].as_str().map(str::to_owned);
-        Heard::Close(code, reason, close["reconnect"].as_bool().expect("reconnect"))
+        StreamItem::Close(code, reason, close["reconnect"].as_bool().expect("reconnect"))
     }
 
-    /// The next message; `None` if the body was cut before its end.
+    /// Returns the next message, or `None` if the body ends early.
     fn message(&mut self) -> Option<Message> {
         let mut bytes = self.socket.exact(8, "a message")?;
         assert_eq!(bytes[..4], END[..4], "a continuation marker");
@@ -205,7 +205,7 @@ impl Columns {
         Some(Message { bytes, header: message.header_type(), rows, close })
     }
 
-    /// The rows of a frame, after the schema alone.
+    /// Decodes the rows of a frame, with the schema only.
     fn rows(&mut self, frame: &[u8]) -> Vec<Row> {
         let preamble = self.preamble.take().expect("a schema before rows");
         let stream = self.read(&[&preamble, frame].concat());
@@ -235,7 +235,7 @@ impl Columns {
     }
 }
 
-/// The rows of a stream: what is null is left out.
+/// Returns the rows of a stream, without nulls.
 pub(super) fn as_objects(stream: &Stream) -> Vec<Row> {
     let names: Vec<&str> =
         stream.schema.fields().iter().skip(1).map(|field| field.name().as_str()).collect();

@@ -1,23 +1,25 @@
-//! How much is asked for at most, and for how long.
+//! Bounds of fetching: requests, and time.
 
 use serde_json::json;
 
 use super::{numbers, serve, until};
 use crate::harness::{
-    Heard, Line, Patience, Reply, Server, Subscriber, TRUSTED, Transport, Upstream, wait_for,
+    Line, OPEN, Patience, Received, Reply, Server, Subscriber, TRUSTED, Transport, Upstream,
+    wait_for,
 };
 
 #[test]
-fn an_address_makes_up_so_many_keys_in_a_second() {
+fn an_address_may_request_a_limited_number_of_keys_per_second() {
     let (upstream, _) = numbers();
-    let flags = [&TRUSTED[..], &["--max-new-fetched-per-address", "1"]].concat();
+    let flags =
+        [&TRUSTED[..], &OPEN, &["--set", "limits.new-fetched-topics-per-address=1"]].concat();
     let server = serve(&upstream, "", &flags);
     let named = [("X-Forwarded-For", "192.0.2.1"), ("Accept", "text/event-stream")];
-    // If a new second begins in between, there are two.
+    // If a new second begins meanwhile, there are two.
     let target = "/v1/topics?topic=f/1&topic=f/2&topic=f/3&topic=f/4";
     server.ask("GET", target, &named, "").refused(429, "too_many_from_address");
     assert_eq!(upstream.count(), 0, "all of them or none");
-    // Others have their own, and a topic that is there already costs nothing.
+    // Other clients have their own limit, and an existing topic costs nothing.
     let _other = Subscriber::open(
         Line::Http1(server.address),
         Transport::Sse,
@@ -31,9 +33,9 @@ fn an_address_makes_up_so_many_keys_in_a_second() {
     }
 }
 
-/// Of two upstreams of one host the smaller limit holds, and there is one for all.
+/// Two upstreams of one host share the smaller limit.
 #[test]
-fn all_hosts_and_each_are_asked_for_so_many_at_a_time() {
+fn parallel_fetches_are_limited_per_host_and_in_total() {
     let [one, other] = [(); 2].map(|()| Upstream::start(|_| Reply::Never(Vec::new())));
     let flags = [
         one.flag("a/**", ",in-flight=3,timeout=1m"),
@@ -41,7 +43,7 @@ fn all_hosts_and_each_are_asked_for_so_many_at_a_time() {
         other.flag("c/**", ",in-flight=5,timeout=1m"),
     ];
     let flags = flags.iter().flat_map(|flag| ["--upstream", flag]);
-    let server = Server::start(&flags.chain(["--max-fetches", "4"]).collect::<Vec<_>>());
+    let server = Server::start(&flags.chain(["--set", "limits.fetches=4"]).collect::<Vec<_>>());
     let subscribe = |pattern: &str| {
         let topics: Vec<_> = (0..5).map(|number| format!("topic={pattern}/{number}")).collect();
         server.subscribe(Transport::Sse, &format!("?{}", topics.join("&")))
@@ -55,15 +57,17 @@ fn all_hosts_and_each_are_asked_for_so_many_at_a_time() {
     assert_eq!(server.metric("thalweg_upstream_fetches_total"), 4.0);
 }
 
-/// Keys of one client that take as long as a fetch may hold up neither documents, nor keys of others.
+/// Slow keys of one client, which take as long as a fetch may, delay neither documents nor keys of other
+/// clients.
 #[test]
-fn a_client_with_many_slow_keys_starves_nobody() {
+fn many_slow_keys_of_a_client_do_not_delay_others() {
     let upstream = Upstream::start(|asked| match asked.path.starts_with("/f/slow/") {
         true => Reply::Never(Vec::new()),
         false => Reply::json("", &asked.before),
     });
-    let settings = ",max-age=20ms,least=20ms,timeout=10m";
-    let flags = [&TRUSTED[..], &["--max-new-fetched-per-address", "1000"]].concat();
+    let settings = ",max-age=20ms,min-interval=20ms,timeout=10m";
+    let flags =
+        [&TRUSTED[..], &OPEN, &["--set", "limits.new-fetched-topics-per-address=1000"]].concat();
     let server = serve(&upstream, settings, &flags);
     let subscribe = |address: &str, target: &str| {
         let named = [("X-Forwarded-For", address)];
@@ -79,12 +83,12 @@ fn a_client_with_many_slow_keys_starves_nobody() {
         })
         .collect();
     server.await_metric("thalweg_upstream_waiting", |waiting| waiting >= 200.0);
-    // There is room that is kept for others.
+    // The remaining room is reserved for other clients.
     server.await_metric("thalweg_upstream_held_back_total", |held_back| held_back >= 200.0);
     until(&mut known, &json!(upstream.asked("/f/known").len() + 10));
     let mut other = subscribe("192.0.2.3", "/v1/topics/f/new");
     until(&mut other, &json!(0));
-    // One of the client's own that somebody else reads, too.
+    // One of the client's own keys has another subscriber, too.
     assert!(upstream.asked("/f/slow/3-63").is_empty());
     let _shared = subscribe("192.0.2.3", "/v1/topics/f/slow/3-63");
     upstream.await_asked("/f/slow/3-63", 1);
@@ -92,7 +96,7 @@ fn a_client_with_many_slow_keys_starves_nobody() {
 }
 
 #[test]
-fn a_host_is_asked_for_so_many_at_a_time() {
+fn parallel_fetches_of_a_host_are_limited() {
     let upstream = Upstream::start(|_| Reply::Never(Vec::new()));
     let server = serve(&upstream, ",in-flight=2,timeout=1m", &[]);
     let query: Vec<String> = (0..5).map(|number| format!("topic=f/{number}")).collect();
@@ -101,13 +105,13 @@ fn a_host_is_asked_for_so_many_at_a_time() {
     server.await_metric("thalweg_upstream_topics", |topics| topics == 5.0);
     server.await_metric("thalweg_upstream_in_flight", |fetches| fetches == 2.0);
     assert_eq!(server.metric("thalweg_upstream_fetches_total"), 2.0);
-    // Whatever an upstream does, others are served.
+    // Other clients are served, whatever an upstream does.
     server.publish("other", 0..1);
     server.await_metric("thalweg_upstream_waiting", |topics| topics == 3.0);
     server.await_metric("thalweg_upstream_age_seconds_max", |age| age > 0.0);
 }
 
-/// Who comes back meanwhile has what there is, and nothing is begun anew.
+/// A client that reconnects meanwhile receives the current document, and no new fetch starts.
 #[test]
 fn a_topic_without_subscribers_is_fetched_for_a_while() {
     let upstream = Upstream::start(|asked| {
@@ -124,9 +128,9 @@ fn a_topic_without_subscribers_is_fetched_for_a_while() {
     assert_eq!(server.metric("thalweg_upstream_topics"), 1.0);
 }
 
-/// Each upstream has numbers of its own.
+/// Each upstream has its own metrics.
 #[test]
-fn what_an_upstream_does_is_counted_for_it_alone() {
+fn metrics_of_upstreams_are_separate() {
     let document = format!("\"{}\"", "x".repeat(998));
     let upstream =
         Upstream::start(move |_| Reply::json("Cache-Control: max-age=250\r\n", &document));
@@ -138,7 +142,7 @@ fn what_an_upstream_does_is_counted_for_it_alone() {
         assert_eq!(subscriber.envelope().events.len(), 1);
         subscriber
     });
-    // The fetcher counts a document after its subscribers have it.
+    // The fetcher counts a document after its subscribers have received it.
     let expected = [
         ("fetches_total", 2, 1),
         ("bytes_total", 2000, 1000),
@@ -165,18 +169,18 @@ fn a_document_that_was_let_go_for_memory_is_fetched_again() {
         Some(_) => Reply::with(304, "", ""),
         None => Reply::json("ETag: \"x\"\r\n", &document),
     });
-    let room = ["--max-history", "64KiB", "--max-event", "32KiB"];
-    let server = serve(&upstream, ",least=20ms,max-age=20ms", &room);
+    let room = ["--set", "limits.history-bytes=64KiB", "--set", "limits.event-bytes=32KiB"];
+    let server = serve(&upstream, ",min-interval=20ms,max-age=20ms", &room);
     let mut subscribers = Vec::new();
     for number in [0, 1, 2, 3, 0, 1, 2, 3] {
         let mut subscriber = server.subscribe(Transport::Sse, &format!("/f/{number}"));
         let mut patience = Patience::new();
         loop {
             match subscriber.next() {
-                Heard::Envelope(envelope) if !envelope.events.is_empty() => break,
-                // There was one, and it is not there now.
-                Heard::Gap(gap) => assert_eq!(gap.reason, "unknown"),
-                Heard::Envelope(_) | Heard::Heartbeat => patience.check("the document"),
+                Received::Envelope(envelope) if !envelope.events.is_empty() => break,
+                // The topic had a version before, and has none now.
+                Received::Gap(gap) => assert_eq!(gap.reason, "unknown"),
+                Received::Envelope(_) | Received::Heartbeat => patience.check("the document"),
                 other => panic!("the document was due, not {other:?}"),
             }
         }

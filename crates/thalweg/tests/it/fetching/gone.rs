@@ -1,13 +1,13 @@
-//! Documents that are not there, or not any more.
+//! Documents that do not exist, or no longer exist.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::{SOON, serve};
-use crate::harness::{Heard, Reply, Subscriber, Transport, Upstream, wait_for};
+use crate::harness::{Received, Reply, Subscriber, Transport, Upstream, wait_for};
 
-/// Reads on until a topic ends; the last event and position that it had, and the position of the end.
+/// Reads until a topic ends. Returns its last event and position, and the position of the end.
 fn ended(
     subscriber: &mut Subscriber,
     topic: &str,
@@ -15,30 +15,33 @@ fn ended(
     let mut last = None;
     loop {
         match subscriber.next() {
-            Heard::Envelope(envelope) if envelope.topic == topic => {
+            Received::Envelope(envelope) if envelope.topic == topic => {
                 let event = envelope.events.last().cloned();
                 last = event.map(|event| (event, envelope.position)).or(last);
             }
-            Heard::Envelope(_) | Heard::Heartbeat => {}
-            Heard::TopicEnd(of, position, code) => {
+            Received::Envelope(_) | Received::Heartbeat => {}
+            Received::TopicEnd(of, position, code) => {
                 assert_eq!((&*of, &*code), (topic, "gone"));
                 return (last, position);
             }
-            heard => panic!("{heard:?}"),
+            received => panic!("{received:?}"),
         }
     }
 }
 
 #[test]
-fn what_is_gone_ends_after_its_last_version_and_others_go_on() {
+fn a_removed_document_ends_its_topic_after_the_last_version() {
     let upstream = Upstream::start(|asked| match asked.before {
         version if asked.path.ends_with("/other") || version < 2 => Reply::json("", &version),
         _ => Reply::with(410, "", ""),
     });
     for shards in ["1", "2"] {
         let server = serve(&upstream, SOON, &["--shards", shards]);
-        // Who polls may be away when it ends: then its next poll is for another topic of the name.
-        for transport in Transport::ALL.into_iter().filter(|it| *it != Transport::LongPolling) {
+        // A polling client may be disconnected when the topic ends. Its next poll is for a new topic of the
+        // same name.
+        for transport in
+            Transport::ALL.into_iter().filter(|transport| *transport != Transport::LongPolling)
+        {
             let [topic, other] =
                 ["x", "other"].map(|name| format!("f/{shards}/{transport:?}/{name}"));
             let target = format!("?topic={topic}&topic={other}");
@@ -47,7 +50,7 @@ fn what_is_gone_ends_after_its_last_version_and_others_go_on() {
             assert_eq!(last, Some((json!(1), position)), "{transport:?}");
             let now = upstream.asked(&format!("/{other}")).len() as u64;
             wait_for("another version of the other", || match subscriber.next() {
-                Heard::Envelope(envelope) if envelope.topic == other => {
+                Received::Envelope(envelope) if envelope.topic == other => {
                     envelope.events.last()?.as_u64().filter(|version| *version > now)
                 }
                 _ => None,
@@ -58,7 +61,7 @@ fn what_is_gone_ends_after_its_last_version_and_others_go_on() {
 }
 
 #[test]
-fn what_is_not_there_ends_and_is_remembered() {
+fn a_missing_document_ends_its_topic_and_is_cached() {
     let upstream = Upstream::start(|asked| {
         let status = asked.path.rsplit('/').next().and_then(|status| status.parse().ok());
         Reply::with(status.expect("a status"), "", "")
@@ -79,7 +82,7 @@ fn what_is_not_there_ends_and_is_remembered() {
 }
 
 #[test]
-fn what_comes_later_is_found_once_it_is_no_longer_remembered_that_it_is_not_there() {
+fn a_later_document_is_found_after_the_negative_cache_expires() {
     let upstream = Upstream::start(|asked| match asked.before {
         0 => Reply::with(404, "", ""),
         _ => Reply::json("", &"1"),
@@ -89,9 +92,9 @@ fn what_comes_later_is_found_once_it_is_no_longer_remembered_that_it_is_not_ther
         let mut socket = server.subscribe(Transport::WebSocket, "/f/x");
         socket.confirmed();
         match socket.next() {
-            Heard::TopicEnd(..) => {}
-            Heard::Envelope(envelope) => break assert_eq!(envelope.events, [json!(1)]),
-            heard => panic!("{heard:?}"),
+            Received::TopicEnd(..) => {}
+            Received::Envelope(envelope) => break assert_eq!(envelope.events, [json!(1)]),
+            received => panic!("{received:?}"),
         }
     }
     let asked = upstream.asked("/f/x");

@@ -1,4 +1,4 @@
-//! Upstreams that do everything wrong: they cost their own topics time, and nothing else.
+//! Upstreams that misbehave: they delay their own topics only.
 
 use std::io::Write;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use thalweg_testing::RefusingAddress;
 use super::{serve, until};
 use crate::harness::{Reply, Transport, Upstream, response};
 
-/// The first answer of each topic is wrong, the second one right.
+/// The first response of each topic is wrong, the second one right.
 const WRONG: [&str; 16] = [
     "slow-head",
     "slow-body",
@@ -62,7 +62,7 @@ fn wrong(topic: &str) -> Reply {
 }
 
 #[test]
-fn whatever_was_wrong_it_is_asked_once_more_and_then_right() {
+fn every_wrong_response_is_followed_by_a_retry() {
     let upstream = Upstream::start(|asked| match asked.before {
         0 => wrong(asked.path.trim_start_matches("/f/")),
         _ => Reply::json("Cache-Control: max-age=250\r\n", &"[\"right\"]"),
@@ -75,24 +75,24 @@ fn whatever_was_wrong_it_is_asked_once_more_and_then_right() {
         assert_eq!(subscriber.envelope().events, [json!(["right"])], "{topic}");
         let asked = upstream.asked(&format!("/f/{topic}"));
         assert_eq!(asked.len(), 2, "{topic}");
-        // Backing off, with some jitter.
+        // The fetcher backs off, with some jitter.
         let waited = asked[1].at - asked[0].at;
         assert!(waited >= Duration::from_millis(250), "{topic}: {waited:?}");
     }
     let metric = |name: &str| server.metric(&format!("thalweg_upstream_{name}_total"));
     assert_eq!(metric("errors"), WRONG.len() as f64);
     let (timeouts, too_large) = (metric("timeouts"), metric("too_large"));
-    // Two dawdle, with the head or with the body. On a busy machine others may take as long, a body
-    // that is too large among them.
+    // Two upstreams are slow, with the head or with the body. On a busy machine others may take as long,
+    // among them a body that is too large.
     assert!(timeouts >= 2.0 && too_large <= 3.0 && timeouts + too_large >= 5.0);
     assert_eq!(metric("fetches"), 2.0 * WRONG.len() as f64);
 }
 
-/// A document is an event, and no larger.
+/// A document is an event, with the same maximum size.
 #[test]
 fn a_document_over_the_limit_of_events_is_not_taken() {
     let upstream = Upstream::start(|_| Reply::json("", &format!("{:?}", "x".repeat(2_000))));
-    let server = serve(&upstream, "", &["--max-event", "1KiB"]);
+    let server = serve(&upstream, "", &["--set", "limits.event-bytes=1KiB"]);
     let mut subscriber = server.subscribe(Transport::Sse, "/f/large");
     subscriber.confirmed();
     server.await_metric("thalweg_upstream_too_large_total", |count| count >= 1.0);
@@ -154,8 +154,8 @@ fn dates_that_cannot_be_do_no_harm() {
         };
         Reply::json(headers, &asked.before)
     });
-    // Whatever is taken for a long time is longer than a test waits.
-    let server = serve(&upstream, ",least=20ms,max-age=20ms", &[]);
+    // Every long time is longer than a test waits.
+    let server = serve(&upstream, ",min-interval=20ms,max-age=20ms", &[]);
     let mut subscriber = server.subscribe(Transport::Sse, "/f/dates");
     for version in 0..5 {
         until(&mut subscriber, &json!(version));
@@ -166,8 +166,8 @@ fn dates_that_cannot_be_do_no_harm() {
     }
 }
 
-/// A number of seconds beyond what fits in 32 bits, or in 64, is a large one (RFC 9111 §1.2.2), and a
-/// response without any freshness says nothing of how often it changes.
+/// A number of seconds that does not fit into 32 bits, or into 64, counts as a large one (RFC 9111 §1.2.2),
+/// and a response without freshness does not say how often it changes.
 #[test]
 fn no_lifetime_makes_an_upstream_be_asked_all_the_time() {
     let lifetimes = [
@@ -183,7 +183,7 @@ fn no_lifetime_makes_an_upstream_be_asked_all_the_time() {
         let number: usize = asked.path.trim_start_matches("/f/").parse().expect("a number");
         Reply::json(&format!("{}\r\n", lifetimes[number]), &asked.before)
     });
-    let server = serve(&upstream, ",least=1ms,max-age=2s,most=2s", &[]);
+    let server = serve(&upstream, ",min-interval=1ms,max-age=2s,max-interval=2s", &[]);
     let subscribers = [0, 1, 2, 3, 4, 5, 6]
         .map(|number| server.subscribe(Transport::Sse, &format!("/f/{number}")));
     for (number, mut subscriber) in subscribers.into_iter().enumerate() {
@@ -192,31 +192,31 @@ fn no_lifetime_makes_an_upstream_be_asked_all_the_time() {
         let waited = asked[1].at - asked[0].at;
         assert!(waited >= Duration::from_secs(2), "{}: {waited:?}", lifetimes[number]);
     }
-    // An age beyond all numbers is that of a stale response, and no reason to wait for an hour.
+    // A huge age means a stale response, and is no reason to wait for an hour.
     let stale = Upstream::start(|asked| {
         let headers = "Cache-Control: max-age=3600\r\nAge: 4294967296\r\n";
         Reply::json(headers, &asked.before)
     });
-    let server = serve(&stale, ",max-age=20ms,most=1h", &[]);
+    let server = serve(&stale, ",max-age=20ms,max-interval=1h", &[]);
     until(&mut server.subscribe(Transport::Sse, "/f/x"), &json!(1));
 }
 
 #[test]
-fn who_asks_to_be_left_alone_is() {
+fn retry_after_delays_the_next_fetch() {
     let upstream = Upstream::start(|asked| match (asked.before, &*asked.path) {
         (0, "/f/seconds") => Reply::with(503, "Retry-After: 2\r\n", ""),
-        // By its own clock.
+        // The time is that of the upstream's clock.
         (0, "/f/date") => {
             let dates = "Date: Sun, 22 Nov 1970 12:00:00 GMT\r\n\
                          Retry-After: Sun, 22 Nov 1970 12:00:02 GMT\r\n";
             Reply::with(429, dates, "")
         }
-        // But not for longer than `most`.
+        // The wait is at most `most`.
         (0, "/f/long") => Reply::with(503, "Retry-After: 36000\r\n", ""),
         (0, _) => Reply::with(503, "Retry-After: 99999999999999999999\r\n", ""),
         _ => Reply::json("Cache-Control: max-age=250\r\n", &"1"),
     });
-    let server = serve(&upstream, ",most=2s", &[]);
+    let server = serve(&upstream, ",max-interval=2s", &[]);
     let topics = ["f/seconds", "f/date", "f/long", "f/beyond"];
     let subscribers = topics.map(|topic| server.subscribe(Transport::Sse, &format!("/{topic}")));
     for (mut subscriber, topic) in subscribers.into_iter().zip(topics) {

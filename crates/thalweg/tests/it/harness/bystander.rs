@@ -1,8 +1,8 @@
-//! A bystander: a subscriber that does no harm while others do. It must miss no event, and its
-//! events must not come much later than before.
+//! A bystander: a well-behaved subscriber during an attack. It must miss no event, and its events must not
+//! arrive much later than before.
 //!
-//! Time for which the server or the bystander could run and had no core does not count: other
-//! programs, and other tests, have the cores then.
+//! Time in which the server or the bystander could run but had no core does not count: other programs and
+//! tests use the cores then.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,36 +17,35 @@ use thalweg_testing::let_pass;
 
 use super::{Raw, Server, receive};
 
-/// What feeds the bystander's topic, 100 times a second.
+/// The source of the bystander's topic, 100 events per second.
 pub(crate) const TICKING: [&str; 2] = ["--source", "tick=dummy,interval=10ms"];
 
-/// From event to event.
+/// The time between two events.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Events that show how late they come without an attack.
+/// The number of events that show the latency without an attack.
 const EVENTS_BEFORE: usize = 40;
 
-/// How much later than before the worst may come.
+/// The worst latency may be this many times the one before the attack.
 const WORSE_AT_MOST: u32 = 10;
 
-/// Less than this is not late.
+/// A smaller latency than this always passes.
 const LATENESS_FLOOR: Duration = Duration::from_millis(20);
 
 /// An event that the bystander has received.
-struct Heard {
+struct Arrival {
     at: Instant,
     offset: u64,
-    /// How long the threads of the server, and the bystander, have waited for a core so far.
+    /// The time for which the threads of the server, and the bystander, have waited for a core so far.
     waited: Duration,
 }
 
-/// A server with a ticking topic.
+/// Starts a server with a ticking topic.
 pub(crate) fn ticking(arguments: &[&str]) -> Server {
     Server::start(&[&TICKING, arguments].concat())
 }
 
-/// What `attack` returns, after a bystander on another connection has seen no harm
-/// from it.
+/// Returns the result of `attack`, after a bystander on another connection has not noticed it.
 pub(crate) fn unharmed<T>(server: &Server, attack: impl FnOnce() -> T) -> T {
     unharmed_over(server, Raw::connect(server.address), attack)
 }
@@ -54,7 +53,7 @@ pub(crate) fn unharmed<T>(server: &Server, attack: impl FnOnce() -> T) -> T {
 /// Events of half a second: a pause of the machine is shorter than half of that.
 const EVENTS_FOR_A_MEDIAN: usize = 50;
 
-/// The same, with the bystander on this connection.
+/// Does the same, with the bystander on this connection.
 pub(crate) fn unharmed_over<T>(server: &Server, mut raw: Raw, attack: impl FnOnce() -> T) -> T {
     raw.ask("GET", "/v1/topics/tick", &[("Accept", "application/x-ndjson")], "");
     raw.until(b"\r\n\r\n", "the bystander's response head").expect("a response head");
@@ -74,28 +73,27 @@ pub(crate) fn unharmed_over<T>(server: &Server, mut raw: Raw, attack: impl FnOnc
     let result = attack();
     is_over.store(true, Relaxed);
     *until.lock().expect("the end") = Some(Instant::now());
-    let heard = bystander.join().expect("a bystander that misses nothing");
+    let received = bystander.join().expect("a bystander that misses nothing");
     let oversleep = sleeper.join().expect("a sleeper");
     let (before, during): (Vec<_>, Vec<_>) =
-        lateness(&heard).into_iter().partition(|(at, _)| *at < from);
+        lateness(&received).into_iter().partition(|(at, _)| *at < from);
     let latest = |these: &[(Instant, Duration)]| {
         these.iter().map(|(_, late)| *late).max().expect("events before and during the attack")
     };
     let usual = latest(&before).max(oversleep).max(LATENESS_FLOOR);
-    // What a hypervisor takes of the server's core the sleeper need not see on its own.
+    // The sleeper may not notice the time that a hypervisor takes from the server's core.
     let stolen = stolen().saturating_sub(stolen_before);
     let (late, allowed) = (latest(&during), usual * WORSE_AT_MOST + stolen);
     assert!(
         late <= allowed,
         "a bystander's event came {late:?} late, {usual:?} was usual, {stolen:?} were stolen"
     );
-    // Now and then the machine is late, for all of a short attack perhaps; a shard that is
-    // kept busy is late all the time.
+    // Sometimes the machine is late, perhaps for all of a short attack. A busy shard is late all the time.
     let mut during: Vec<Duration> = during.into_iter().map(|(_, late)| late).collect();
     during.sort_unstable();
     if during.len() >= EVENTS_FOR_A_MEDIAN {
         let late = during[during.len() / 2];
-        // The worst of before, and of what the machine does to a sleeper meanwhile.
+        // The limit is the worst latency before, and that of a sleeper meanwhile.
         assert!(
             late <= usual * 2,
             "half of a bystander's events came {late:?} late or more, {usual:?} was usual"
@@ -104,9 +102,14 @@ pub(crate) fn unharmed_over<T>(server: &Server, mut raw: Raw, attack: impl FnOnc
     result
 }
 
-/// Returns the events that came until one did that was due after the attack.
-fn watch(mut raw: Raw, pid: i32, began: &Sender<()>, until: &Mutex<Option<Instant>>) -> Vec<Heard> {
-    let mut heard: Vec<Heard> = Vec::new();
+/// Returns the events up to the first one that was due after the attack.
+fn watch(
+    mut raw: Raw,
+    pid: i32,
+    began: &Sender<()>,
+    until: &Mutex<Option<Instant>>,
+) -> Vec<Arrival> {
+    let mut received: Vec<Arrival> = Vec::new();
     let mut next = None;
     loop {
         let envelope = raw.message("the bystander's next event");
@@ -120,49 +123,48 @@ fn watch(mut raw: Raw, pid: i32, began: &Sender<()>, until: &Mutex<Option<Instan
         let events = envelope["events"].as_array().map_or(0, Vec::len) as u64;
         next = Some(first + events);
         let waited = waited_for_a_core(pid);
-        heard.extend((first..first + events).map(|offset| Heard { at, offset, waited }));
-        if heard.len() >= EVENTS_BEFORE {
+        received.extend((first..first + events).map(|offset| Arrival { at, offset, waited }));
+        if received.len() >= EVENTS_BEFORE {
             let _ = began.send(());
         }
-        // All events that were due in the attack came before the one that was due after it.
+        // All events that were due during the attack have arrived before that one.
         let end = *until.lock().expect("the end");
         if let Some(end) = end
-            && heard.last().is_some_and(|last| start(&heard) + after(&heard, last) > end)
+            && received.last().is_some_and(|last| start(&received) + after(&received, last) > end)
         {
-            return heard;
+            return received;
         }
     }
 }
 
-/// Returns when each event came and how late that was, without the time for which there was no
-/// core.
-fn lateness(heard: &[Heard]) -> Vec<(Instant, Duration)> {
-    let start = start(heard);
+/// Returns when each event arrived and how late, without the time for which there was no core.
+fn lateness(received: &[Arrival]) -> Vec<(Instant, Duration)> {
+    let start = start(received);
     let mut before_due = 0;
-    let late = heard.iter().map(|event| {
-        let due = start + after(heard, event);
-        while heard[before_due + 1..].first().is_some_and(|next| next.at <= due) {
+    let late = received.iter().map(|event| {
+        let due = start + after(received, event);
+        while received[before_due + 1..].first().is_some_and(|next| next.at <= due) {
             before_due += 1;
         }
-        let waited = event.waited.saturating_sub(heard[before_due].waited);
+        let waited = event.waited.saturating_sub(received[before_due].waited);
         (event.at, (event.at - due).saturating_sub(waited))
     });
     late.collect()
 }
 
-/// Returns when the first event would have come, were it as early as the earliest.
-fn start(heard: &[Heard]) -> Instant {
-    let start = heard.iter().map(|event| event.at - after(heard, event)).min();
+/// Returns when the first event would have arrived without latency.
+fn start(received: &[Arrival]) -> Instant {
+    let start = received.iter().map(|event| event.at - after(received, event)).min();
     start.expect("an event")
 }
 
-/// Returns how long after the first event another is published.
-fn after(heard: &[Heard], event: &Heard) -> Duration {
-    INTERVAL * (event.offset - heard[0].offset) as u32
+/// Returns the time from the publishing of the first event to that of another.
+fn after(received: &[Arrival], event: &Arrival) -> Duration {
+    INTERVAL * (event.offset - received[0].offset) as u32
 }
 
-/// Returns how long the threads of a process, and this one, could run so far and had no core
-/// (Linux: Documentation/scheduler/sched-stats.rst); zero where the kernel does not tell.
+/// Returns how long the threads of a process, and this one, could run so far but had no core (Linux:
+/// Documentation/scheduler/sched-stats.rst). It is zero where the kernel does not report it.
 fn waited_for_a_core(pid: i32) -> Duration {
     let of_task = |path: &Path| {
         let text = fs::read_to_string(path.join("schedstat")).ok()?;
@@ -173,7 +175,7 @@ fn waited_for_a_core(pid: i32) -> Duration {
     tasks.filter_map(|task| of_task(&task)).sum()
 }
 
-/// How late the machine wakes someone who only sleeps, at worst.
+/// Returns the longest delay with which the machine wakes a sleeping thread.
 fn latest_wake_up(is_over: &AtomicBool) -> Duration {
     let mut worst = Duration::ZERO;
     while !is_over.load(Relaxed) {

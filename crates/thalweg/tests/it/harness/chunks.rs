@@ -1,16 +1,16 @@
-//! A body in chunks (RFC 9112 §7.1), as it comes.
+//! A chunked body (RFC 9112 §7.1), read incrementally.
 
-/// What of a body was read.
+/// The state of reading a body.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
-    /// Not a whole chunk yet; behind the last one, what comes after the body.
+    /// An incomplete chunk, or data after the body.
     pub(super) unread: Vec<u8>,
-    /// The last one has come.
+    /// The last chunk has been read.
     pub(super) has_ended: bool,
 }
 
 impl Chunks {
-    /// Takes bytes, and appends the data of each chunk that is whole.
+    /// Reads bytes, and appends the data of each complete chunk.
     pub(super) fn take(&mut self, bytes: &[u8], data: &mut Vec<u8>) {
         self.unread.extend_from_slice(bytes);
         while !self.has_ended {

@@ -1,11 +1,11 @@
-//! HTTP/2 frame by frame (RFC 9113 §4), as no library would send them.
+//! HTTP/2 frame by frame (RFC 9113 §4), also invalid frames.
 
 use super::Raw;
 
 /// RFC 9113 §3.4.
 const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Frames' types (RFC 9113 §6).
+/// Frame types (RFC 9113 §6).
 pub(crate) mod kind {
     pub(crate) const DATA: u8 = 0;
     pub(crate) const HEADERS: u8 = 1;
@@ -19,7 +19,7 @@ pub(crate) mod kind {
     pub(crate) const CONTINUATION: u8 = 9;
 }
 
-/// Frames' flags.
+/// Frame flags.
 pub(crate) mod flag {
     pub(crate) const NONE: u8 = 0;
     pub(crate) const ACK: u8 = 1;
@@ -36,7 +36,7 @@ pub(crate) struct H2Frame {
 }
 
 impl H2Frame {
-    /// The error code of a `RST_STREAM` or `GOAWAY` (RFC 9113 §7).
+    /// Returns the error code of a `RST_STREAM` or `GOAWAY` (RFC 9113 §7).
     pub(crate) fn error(&self) -> u32 {
         let at = if self.kind == kind::GOAWAY { 4 } else { 0 };
         let bytes = self.payload[at..at + 4].try_into().expect("an error code");
@@ -44,14 +44,14 @@ impl H2Frame {
     }
 }
 
-/// A frame, whatever sense it makes.
+/// Encodes a frame, valid or not.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Headers, each literal and without indexing (RFC 7541 §6.2.2).
+/// Encodes headers as literals without indexing (RFC 7541 §6.2.2).
 pub(crate) fn hpack(headers: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in headers {
@@ -78,14 +78,14 @@ fn push_length(length: usize, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
-/// A connection that has said hello.
+/// A connection after the preface.
 #[derive(Debug)]
 pub(crate) struct H2 {
     pub(crate) raw: Raw,
 }
 
 impl H2 {
-    /// Says hello, with settings: identifier and value (RFC 9113 §6.5.1).
+    /// Sends the preface with settings: identifier and value (RFC 9113 §6.5.1).
     pub(crate) fn start(mut raw: Raw, settings: &[(u16, u32)]) -> Self {
         raw.send(PREFACE);
         let mut payload = Vec::new();
@@ -97,7 +97,7 @@ impl H2 {
         Self { raw }
     }
 
-    /// Sends a frame; whether the connection took it.
+    /// Sends a frame. Returns whether the connection accepted it.
     pub(crate) fn send(
         &mut self,
         kind: u8,
@@ -114,7 +114,7 @@ impl H2 {
         self.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, block)
     }
 
-    /// A request's head.
+    /// Encodes the head of a request.
     pub(crate) fn head(method: &str, path: &str) -> Vec<u8> {
         hpack(&[
             (":method", method),
@@ -124,7 +124,7 @@ impl H2 {
         ])
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame, `None` at the end.
     pub(crate) fn next(&mut self) -> Option<H2Frame> {
         let head = self.raw.exact(9, "the head of a frame")?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -133,7 +133,7 @@ impl H2 {
         Some(H2Frame { kind: head[3], flags: head[4], stream, payload })
     }
 
-    /// The next frame that is looked for; answers what must be answered on the way.
+    /// Returns the next frame that matches. It answers other frames if required.
     pub(crate) fn until(&mut self, is_it: impl Fn(&H2Frame) -> bool) -> Option<H2Frame> {
         loop {
             let frame = self.next()?;
@@ -150,12 +150,12 @@ impl H2 {
         }
     }
 
-    /// The next frame of this kind.
+    /// Returns the next frame of this kind.
     pub(crate) fn until_kind(&mut self, kind: u8) -> Option<H2Frame> {
         self.until(|frame| frame.kind == kind)
     }
 
-    /// The body of the answer on a stream, up to its end.
+    /// Returns the body of the response on a stream.
     pub(crate) fn body(&mut self, stream: u32) -> String {
         let mut body = Vec::new();
         loop {
@@ -172,7 +172,7 @@ impl H2 {
         }
     }
 
-    /// Why the server ended the connection, if it said so.
+    /// Returns the error code with which the server closed the connection, if there is one.
     pub(crate) fn ended_with(&mut self) -> Option<u32> {
         self.until_kind(kind::GOAWAY).map(|frame| frame.error())
     }

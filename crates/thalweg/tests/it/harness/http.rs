@@ -8,12 +8,12 @@ use super::Socket;
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// Names are lowercase.
+    /// Names are lower-case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-/// The answer to a publish request.
+/// The response to a publish request.
 #[derive(Debug, Deserialize, PartialEq)]
 pub(crate) struct Published {
     pub(crate) topic: String,
@@ -22,7 +22,7 @@ pub(crate) struct Published {
     pub(crate) count: u64,
 }
 
-/// A request with a body of known length.
+/// Encodes a request with a body of known length.
 pub(crate) fn request(
     method: &str,
     target: &str,
@@ -42,30 +42,30 @@ pub(crate) fn request(
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-/// One chunk of a chunked body (RFC 9112 §7.1); the empty one ends it.
+/// Encodes a chunk of a body (RFC 9112 §7.1). The empty one ends it.
 pub(crate) fn chunk(data: &str) -> String {
     format!("{:x}\r\n{data}\r\n", data.len())
 }
 
-/// The offset in a position.
+/// Returns the offset in a position.
 pub(crate) fn offset(position: &str) -> u64 {
     let (_, offset) = position.split_once('.').expect("a position is EPOCH.OFFSET");
     offset.parse().expect("an offset is a number")
 }
 
-/// The position with another offset.
+/// Returns the position with another offset.
 pub(crate) fn at(position: &str, offset: u64) -> String {
     let (epoch, _) = position.split_once('.').expect("a position is EPOCH.OFFSET");
     format!("{epoch}.{offset}")
 }
 
 impl Socket {
-    /// The next response's head.
+    /// Reads the head of the next response.
     pub(crate) fn response_head(&mut self) -> Response {
         self.response_head_if_open().expect("a response, not the end")
     }
 
-    /// The next response's head, unless the connection ends.
+    /// Reads the head of the next response, unless the connection ends.
     pub(crate) fn response_head_if_open(&mut self) -> Option<Response> {
         let head = self.until(b"\r\n\r\n", "a response head")?;
         let head = String::from_utf8(head).expect("a head is text");
@@ -83,7 +83,7 @@ impl Socket {
         Some(head)
     }
 
-    /// The next response with its body.
+    /// Reads the next response with its body.
     pub(crate) fn response(&mut self) -> Response {
         self.response_if_open().expect("a response, not the end")
     }
@@ -94,7 +94,7 @@ impl Socket {
         Some(response)
     }
 
-    /// The body as its head delimits it (RFC 9112 §6.3).
+    /// Reads the body, whose end follows from the head (RFC 9112 §6.3).
     pub(crate) fn body(&mut self, head: &Response) -> Vec<u8> {
         if let Some(length) = head.header("content-length") {
             let length = length.parse().expect("a length");
@@ -125,13 +125,13 @@ impl Response {
         })
     }
 
-    /// What a successful publish answered.
+    /// Returns the content of a successful publish response.
     pub(crate) fn published(&self) -> Published {
         assert_eq!(self.status, 200, "{}", self.text());
         serde_json::from_slice(&self.body).expect("a publish answer")
     }
 
-    /// Asserts a refusal with this status and code; returns its sentence.
+    /// Asserts a refusal with this status and code. Returns its message.
     pub(crate) fn refused(&self, status: u16, code: &str) -> String {
         let json = self.json();
         assert_eq!((self.status, json["error"]["code"].as_str()), (status, Some(code)), "{json}");

@@ -1,6 +1,5 @@
-//! A connection of many streams (RFC 9113), cleartext, by prior knowledge. A
-//! stream is a socket that says its head as HTTP/1 would, then its body. It takes
-//! from the server only what the test reads: flow control holds back the rest.
+//! An HTTP/2 connection in cleartext with prior knowledge (RFC 9113). A stream is a socket with an HTTP/1
+//! head and the body. The connection reads only what the test reads: flow control limits the rest.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::socket::Channel;
 use super::{Response, Socket, wait_for};
 
-/// Enough that a stream not read does not hold the others.
+/// A stream that is not read must not block others.
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 
 #[derive(Clone, Debug)]
@@ -24,7 +23,7 @@ pub(crate) struct Http2 {
     requests: UnboundedSender<Job>,
 }
 
-/// A request, and how its stream talks to the test.
+/// A request, and the channels between its stream and the test.
 #[derive(Debug)]
 struct Job {
     request: http::Request<()>,
@@ -37,18 +36,18 @@ struct Job {
 
 #[derive(Debug)]
 enum Order {
-    /// Read one piece.
+    /// Reads one piece.
     Read,
     Write(Vec<u8>),
     Finish,
 }
 
-/// One stream. Dropped, it is cancelled.
+/// One stream. Dropping it cancels it.
 #[derive(Debug)]
 struct Stream {
     orders: UnboundedSender<Order>,
     pieces: Receiver<io::Result<Vec<u8>>>,
-    /// Taken and not handed out yet.
+    /// Received bytes that the test has not read yet.
     rest: Vec<u8>,
     is_reading: bool,
 }
@@ -74,7 +73,7 @@ impl Http2 {
         self.start_with(method, target, headers, body, true)
     }
 
-    /// The same, its body not ended: the socket's writes are more of it.
+    /// Does the same without ending the body: writes to the socket continue it.
     pub(crate) fn start_open(
         &self,
         method: &str,
@@ -105,7 +104,7 @@ impl Http2 {
         let body = Bytes::copy_from_slice(body);
         let job = Job { request, body, is_whole, pieces, orders: taken };
         self.requests.send(job).expect("the connection's thread");
-        Socket::of(Stream { orders, pieces: given, rest: Vec::new(), is_reading: false })
+        Socket::new(Stream { orders, pieces: given, rest: Vec::new(), is_reading: false })
     }
 
     pub(crate) fn ask(
@@ -118,7 +117,7 @@ impl Http2 {
         self.start(method, target, headers, body.as_ref()).response()
     }
 
-    /// Waits until the server takes no more streams on it (GOAWAY, RFC 9113 §6.8).
+    /// Waits until the server accepts no more streams (GOAWAY, RFC 9113 §6.8).
     pub(crate) fn await_retired(&self) {
         wait_for("a connection that takes no more streams", || {
             let mut socket = self.start("GET", "/healthz", &[], b"");
@@ -127,7 +126,7 @@ impl Http2 {
     }
 }
 
-/// Opens the streams that are asked for, until nobody can ask any more.
+/// Opens requested streams, until no test can request one.
 async fn serve(address: SocketAddr, mut jobs: UnboundedReceiver<Job>) {
     let stream = tokio::net::TcpStream::connect(address).await.expect("connect");
     let mut builder = h2::client::Builder::new();
@@ -161,7 +160,7 @@ async fn open(
     Ok((response, sending))
 }
 
-/// Carries out the test's orders on one stream.
+/// Executes the test's commands on one stream.
 async fn carry(
     response: ResponseFuture,
     mut sending: SendStream<Bytes>,
@@ -170,7 +169,7 @@ async fn carry(
 ) {
     let mut response = Some(response);
     let mut receiving: Option<RecvStream> = None;
-    // Reading waits; writing must not wait for it.
+    // A blocked read must not block writes.
     let mut reads = 0;
     loop {
         tokio::select! {
@@ -190,7 +189,7 @@ async fn carry(
     }
 }
 
-/// The head, written as HTTP/1 would, then pieces of the body; empty at the end.
+/// Returns the head, in the form of HTTP/1, then pieces of the body, and an empty one at the end.
 async fn piece(
     response: &mut Option<ResponseFuture>,
     receiving: &mut Option<RecvStream>,
@@ -209,7 +208,7 @@ async fn piece(
     let Some(body) = receiving else { return Ok(Vec::new()) };
     loop {
         match body.data().await {
-            // An empty one is not the end.
+            // An empty frame is not the end.
             Some(Ok(data)) if data.is_empty() => {}
             Some(Ok(data)) => {
                 body.flow_control().release_capacity(data.len())?;

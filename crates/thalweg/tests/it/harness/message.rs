@@ -1,25 +1,24 @@
-//! What the server says to a subscriber.
+//! Messages from the server to a subscriber.
 
 use serde_json::Value;
 
 use super::Transport;
 
-/// What a subscriber hears.
+/// A received message.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Envelope(Envelope),
     Gap(Gap),
-    /// A topic has ended: which, its last position, and the code.
+    /// A topic has ended: its name, its last position, and the code.
     TopicEnd(String, String, String),
     Heartbeat,
-    /// Code, reason, and whether to come back, where the transport says so.
+    /// Code, reason, and whether to reconnect, if the transport has that.
     Close(u16, String, Option<bool>),
-    /// What a WebSocket command was answered, whole.
+    /// A complete reply to a WebSocket command.
     Answer(Value),
     Pong(Vec<u8>),
-    /// A poll, or a document loaded again, was refused: status and code.
+    /// A poll, or a reloaded document, was refused: status and code.
     Refused(u16, String),
-    /// The connection ended.
     End,
 }
 
@@ -29,12 +28,12 @@ pub(crate) struct Envelope {
     pub(crate) position: String,
     pub(crate) first: u64,
     pub(crate) events: Vec<Value>,
-    /// Of a value topic.
+    /// Value topics only.
     pub(crate) previous: Option<u64>,
     pub(crate) patch: Option<Value>,
-    /// Server-Sent Events' `id:`.
+    /// `id:` of Server-Sent Events.
     pub(crate) id: Option<String>,
-    /// As it came.
+    /// The JSON.
     pub(crate) text: String,
 }
 
@@ -46,14 +45,14 @@ pub(crate) struct Gap {
     pub(crate) reason: String,
 }
 
-/// The close with `code`, as this transport says it.
-pub(crate) fn close(transport: Transport, code: u16, reason: &str, reconnect: bool) -> Heard {
+/// Returns the close with `code` in the form of this transport.
+pub(crate) fn close(transport: Transport, code: u16, reason: &str, reconnect: bool) -> Received {
     let reconnect = (transport != Transport::WebSocket).then_some(reconnect);
-    Heard::Close(code, reason.to_owned(), reconnect)
+    Received::Close(code, reason.to_owned(), reconnect)
 }
 
-impl Heard {
-    /// Out of a message's JSON; `name` says whose, for failures.
+impl Received {
+    /// Parses the JSON of a message. `name` is for failures.
     pub(crate) fn parse(text: &[u8], id: Option<String>, name: &str) -> Self {
         let text = String::from_utf8(text.to_vec()).expect("the wire is UTF-8");
         let json: Value = serde_json::from_str(&text)

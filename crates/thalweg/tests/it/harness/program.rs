@@ -10,14 +10,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{receive, try_receive, wait_for_value};
 
-/// A running program. Dropped, it is ended.
+/// A running program. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     said: Arc<Mutex<String>>,
-    /// Disconnected when it has closed its stderr.
+    /// Disconnected after the program has closed its stderr.
     ended: Receiver<()>,
 }
 
@@ -32,7 +32,7 @@ impl Program {
         let mut child = command.spawn().expect("start the program");
         let (sender, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().expect("its stdout"));
-        // Ends, and with it the pipe, when the test does not listen any more.
+        // This thread ends, and with it the pipe, when the test stops listening.
         thread::spawn(move || {
             stdout.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
         });
@@ -42,18 +42,18 @@ impl Program {
         Self { child, stdin, lines, said, ended }
     }
 
-    /// Gives it lines.
+    /// Writes lines to its stdin.
     pub(crate) fn give(&mut self, lines: &str) {
         let stdin = self.stdin.as_mut().expect("an open stdin");
         stdin.write_all(lines.as_bytes()).expect("a program that reads");
     }
 
-    /// The next line that it prints; `None` when it prints no more.
+    /// Returns the next line of its output, or `None` at the end.
     pub(crate) fn line(&mut self) -> Option<String> {
         receive(&self.lines, "a line of the program")
     }
 
-    /// The next lines that it prints.
+    /// Returns the next lines of its output.
     pub(crate) fn lines(&mut self, count: usize) -> Vec<String> {
         let line = |_| self.line();
         let lines: Vec<String> = (0..count).map_while(line).collect();
@@ -61,23 +61,23 @@ impl Program {
         lines
     }
 
-    /// Waits until it has said this on stderr.
+    /// Waits for this text on stderr.
     pub(crate) fn until_said(&self, sentence: &str) {
         let what = format!("the program to say {sentence:?}");
         wait_for_value(&what, || self.said(), |said| said.contains(sentence));
     }
 
-    /// What it has said on stderr so far.
+    /// Returns its stderr so far.
     pub(crate) fn said(&self) -> String {
         self.said.lock().expect("what it said").clone()
     }
 
-    /// Whether it has ended by itself.
+    /// Whether it has exited.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("its status").is_some()
     }
 
-    /// Nobody reads what it prints from now on.
+    /// Stops reading its output.
     pub(crate) fn stop_listening(&mut self) {
         self.lines = channel().1;
     }
@@ -86,12 +86,12 @@ impl Program {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("signal the program");
     }
 
-    /// Ends it at once, as nobody can prevent.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(&self) {
         kill_process(Pid::from_child(&self.child), Signal::KILL).expect("kill the program");
     }
 
-    /// Ends its stdin and waits for its end: how it ended, and all that it said.
+    /// Closes its stdin and waits for its exit. Returns the status and its stderr.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         self.stdin = None;
         let is_ended = try_receive(&self.ended) == Err(RecvTimeoutError::Disconnected);
@@ -102,7 +102,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {

@@ -1,11 +1,11 @@
-//! Stands between a client and the server, and cuts their connections.
+//! A proxy between a client and the server that breaks connections.
 
 use std::io::{ErrorKind, copy};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A proxy on a port of its own. Its threads end with the test's process.
+/// A proxy on its own port. Its threads end with the test's process.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
@@ -36,10 +36,10 @@ impl Proxy {
         Self { address, open }
     }
 
-    /// Cuts every connection, wherever in a message it is.
+    /// Breaks every connection, also inside of a message.
     pub(crate) fn cut(&self) {
         for socket in self.open.lock().expect("the connections").drain(..) {
-            // Whoever left already is no trouble.
+            // The client may have disconnected already.
             let _ = socket.shutdown(Shutdown::Both);
         }
     }

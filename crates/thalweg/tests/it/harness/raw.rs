@@ -1,5 +1,5 @@
-//! A connection that may misbehave: any bytes, in cleartext or over TLS, as
-//! slowly as one likes, read or not. Every wait ends when progress stops.
+//! A connection that may misbehave: any bytes, in cleartext or over TLS, at any speed, read or not. Every
+//! wait ends when progress stops.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -11,9 +11,9 @@ use thalweg_testing::{Patience, connect, is_timeout, write_all};
 
 use super::{request, wait_for};
 
-/// Bytes both ways; `TcpStream` itself, or TLS on it.
+/// Bytes in both directions, over a `TcpStream` or TLS.
 pub(crate) trait Duplex: Read + Write + Send {
-    /// The socket below.
+    /// Returns the underlying socket.
     fn tcp(&self) -> &TcpStream;
 }
 
@@ -25,11 +25,11 @@ impl Duplex for TcpStream {
 
 pub(crate) struct Raw {
     stream: Box<dyn Duplex>,
-    /// Read and not used yet.
+    /// Received bytes that are not used yet.
     input: Vec<u8>,
 }
 
-/// A response, whole.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -46,18 +46,17 @@ impl Raw {
         Self { stream: Box::new(stream), input: Vec::new() }
     }
 
-    /// Whether the bytes went out, as far as this end can know.
+    /// Sends bytes. Returns whether that succeeded, as far as this end can know.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         write_all(&mut *self.stream, bytes.as_ref()).is_ok()
     }
 
-    /// Waits until the server's side of the connection has all that was sent, read or not.
+    /// Waits until the server's kernel has received all bytes.
     pub(crate) fn await_arrival(&self) {
         let local = self.stream.tcp().local_addr().expect("a connected socket");
         let port = format!(":{:04X}", local.port());
         wait_for("what was sent to arrive", || {
-            // Fields of proc_net_tcp(5): the number, both addresses, the state, and what is not
-            // acknowledged.
+            // Fields of proc_net_tcp(5): the number, both addresses, the state, and unacknowledged bytes.
             let sockets = fs::read_to_string("/proc/net/tcp").expect("the kernel's sockets");
             let mut fields = sockets.lines().map(|line| line.split_whitespace());
             let own = fields.find_map(|mut fields| {
@@ -68,8 +67,7 @@ impl Raw {
         });
     }
 
-    /// Sends until the server takes no more for `patience`: it reads no more. How much
-    /// it took.
+    /// Sends until the server accepts no more for `patience`. Returns the number of accepted bytes.
     pub(crate) fn stuff(&mut self, bytes: &[u8], most: usize, patience: Duration) -> usize {
         self.stream.tcp().set_write_timeout(Some(patience)).expect("set a write timeout");
         let mut sent = 0;
@@ -86,12 +84,12 @@ impl Raw {
         sent
     }
 
-    /// Says that nothing more will be sent.
+    /// Ends the sending direction.
     pub(crate) fn finish(&self) {
         let _ = self.stream.tcp().shutdown(Shutdown::Write);
     }
 
-    /// Everything up to and including `mark`; `None` if the connection ends before.
+    /// Reads everything up to and including `mark`. Returns `None` if the connection ends before.
     pub(crate) fn until(&mut self, mark: &[u8], what: &str) -> Option<Vec<u8>> {
         let mut patience = Patience::new();
         loop {
@@ -104,8 +102,8 @@ impl Raw {
         }
     }
 
-    /// The next message of HTTP streaming, which is one chunk: lines that do not begin as
-    /// one are the chunks' own.
+    /// Returns the next message of HTTP streaming, which is one chunk. Lines that do not begin as a message
+    /// belong to the chunks.
     pub(crate) fn message(&mut self, what: &str) -> Value {
         loop {
             let line = self.until(b"\n", what).expect("a message");
@@ -115,7 +113,7 @@ impl Raw {
         }
     }
 
-    /// Exactly `count` bytes; `None` if the connection ends before.
+    /// Reads exactly `count` bytes. Returns `None` if the connection ends before.
     pub(crate) fn exact(&mut self, count: usize, what: &str) -> Option<Vec<u8>> {
         let mut patience = Patience::new();
         while self.input.len() < count {
@@ -126,39 +124,39 @@ impl Raw {
         Some(self.input.drain(..count).collect())
     }
 
-    /// Takes at most so many bytes of what has come, without waiting for more.
+    /// Reads at most this many available bytes, without waiting.
     pub(crate) fn some(&mut self, count: usize) {
         self.input.clear();
         let mut piece = vec![0; count];
         self.stream.tcp().set_nonblocking(true).expect("not to wait");
-        // Nothing, or the end, is no news to who does not look.
+        // No data, or the end, makes no difference here.
         let _ = self.stream.read(&mut piece);
         self.stream.tcp().set_nonblocking(false).expect("to wait again");
     }
 
-    /// Everything up to the end of the connection.
+    /// Reads up to the end of the connection.
     pub(crate) fn rest(&mut self, what: &str) -> Vec<u8> {
         let mut patience = Patience::new();
         while self.fill(&mut patience, what) {}
         std::mem::take(&mut self.input)
     }
 
-    /// The same, as text.
+    /// Does the same, as text.
     pub(crate) fn rest_text(&mut self, what: &str) -> String {
         String::from_utf8_lossy(&self.rest(what)).into_owned()
     }
 
-    /// Sends a request of HTTP/1.1.
+    /// Sends an HTTP/1.1 request.
     pub(crate) fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) {
         self.send(request(method, target, headers, body.as_bytes()));
     }
 
-    /// The next response with a body of known length, or none.
+    /// Reads the next response with a body of known length, or without one.
     pub(crate) fn answer(&mut self) -> Answer {
         self.answer_if_any().expect("an answer, not the end")
     }
 
-    /// The same, unless the connection ends before.
+    /// Does the same, unless the connection ends before.
     pub(crate) fn answer_if_any(&mut self) -> Option<Answer> {
         let head = self.until(b"\r\n\r\n", "a response head")?;
         let head = String::from_utf8(head).expect("a head is text").to_ascii_lowercase();
@@ -170,7 +168,7 @@ impl Raw {
         Some(Answer { status, head, body })
     }
 
-    /// Reads once; whether more may come. A reset is an end like any other.
+    /// Reads once. Returns whether more may come. A reset counts as an end.
     fn fill(&mut self, patience: &mut Patience, what: &str) -> bool {
         let mut piece = [0; 64 << 10];
         let slice = Some(patience.slice());
@@ -185,7 +183,7 @@ impl Raw {
             Err(error) if is_timeout(&error) => {
                 if patience.is_over() {
                     let start = String::from_utf8_lossy(&self.input[..self.input.len().min(500)]);
-                    panic!("waited in vain for {what}; so far: {start:?}");
+                    panic!("waited without success for {what}; so far: {start:?}");
                 }
                 true
             }
@@ -195,7 +193,7 @@ impl Raw {
 }
 
 impl Answer {
-    /// Asserts a refusal with this status and code; returns its sentence.
+    /// Asserts a refusal with this status and code. Returns its message.
     pub(crate) fn refused(&self, status: u16, code: &str) -> String {
         let text = String::from_utf8_lossy(&self.body);
         let json: Value = serde_json::from_str(&text).unwrap_or_default();

@@ -15,14 +15,35 @@ use super::{
     wait_for, wait_for_value,
 };
 
-/// What the server says on its first line.
+/// The beginning of the server's first line.
 const LISTENING: &str = "listening on ";
 
 /// Trusts the test as a proxy, and shows its metrics to the harness.
 pub(crate) const TRUSTED: [&str; 4] =
-    ["--trusted-proxy", "127.0.0.1", "--inspect-token", "inspect-secret"];
+    ["--trusted-proxy", "127.0.0.1", "--token", "inspector=inspect-secret,inspect=**"];
 
-/// A running `thalweg serve`. Dropped, it is asked to stop, and must.
+/// Clients without a token may subscribe and publish, as they may on a server without tokens.
+pub(crate) const OPEN: [&str; 2] = ["--token", "everybody,subscribe=**,publish=**"];
+
+/// A token with all rights, `publish-secret-1234567890`; other clients may subscribe and inspect.
+pub(crate) const PUBLISHER: [&str; 4] = [
+    "--token",
+    "publisher=publish-secret-1234567890,subscribe=**,publish=**,inspect=**,admin=true",
+    "--token",
+    "everybody,subscribe=**,inspect=**",
+];
+
+/// A client that reads nothing is stalled soon: after 500 ms, and with small buffers.
+pub(crate) const STALLS_SOON: [&str; 6] = [
+    "--write-timeout",
+    "500ms",
+    "--set",
+    "tuning.unsent-bytes=4KiB",
+    "--set",
+    "tuning.send-buffer-bytes=64KiB",
+];
+
+/// A running `thalweg serve`. Dropping it stops it, and fails if it does not stop.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -30,20 +51,20 @@ pub(crate) struct Server {
     /// Locked, so that the threads of a test may share the server.
     exit: Mutex<Receiver<ExitStatus>>,
     has_exited: bool,
-    /// What is presented to see its metrics.
+    /// The token for its metrics.
     inspect_token: Option<String>,
-    /// What it printed; shown when the test fails.
+    /// Its output, shown if the test fails.
     pub(super) log: Arc<Mutex<String>>,
 }
 
 impl Server {
-    /// Starts it on a free port. One shard, unless `arguments` say otherwise.
+    /// Starts a server on a free port. It has one shard, unless `arguments` set another number.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         Self::start_by(command.arg("serve"), arguments, Stdio::piped())
     }
 
-    /// The same by a command that becomes it, and with a stderr of its own.
+    /// Does the same through a command that becomes the server, with another stderr.
     pub(crate) fn start_by(command: &mut Command, arguments: &[&str], stderr: Stdio) -> Self {
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
@@ -65,12 +86,13 @@ impl Server {
             let log = log.lock().expect("the log");
             panic!("{arguments:?}: ended without a line {LISTENING}…; it said: {log}")
         });
-        let inspect_token = arguments.iter().skip_while(|flag| **flag != "--inspect-token").nth(1);
-        let inspect_token = inspect_token.map(|token| format!("Bearer {token}"));
+        let inspector = arguments.iter().find_map(|value| value.strip_prefix("inspector="));
+        let inspector = inspector.and_then(|token| token.split(',').next());
+        let inspect_token = inspector.map(|secret| format!("Bearer {secret}"));
         Self { address, pid, exit, has_exited: false, inspect_token, log }
     }
 
-    /// Where a server started with `--admin-listen` listens for that.
+    /// Returns the address of `--admin-listen`.
     pub(crate) fn admin_address(&self) -> SocketAddr {
         wait_for("the admin address", || {
             let log = self.log.lock().expect("the log");
@@ -83,7 +105,7 @@ impl Server {
         Socket::connect(self.address)
     }
 
-    /// One request on a connection of its own.
+    /// Sends a request on a new connection.
     pub(crate) fn ask(
         &self,
         method: &str,
@@ -92,7 +114,7 @@ impl Server {
         body: impl AsRef<[u8]>,
     ) -> Response {
         let mut socket = self.connect();
-        // An answer to HEAD is delimited by nothing that this reader knows but the connection's end.
+        // A response to HEAD ends, for this reader, with the connection.
         let close: &[_] = if method == "HEAD" { &[("Connection", "close")] } else { &[] };
         let headers = [headers, close].concat();
         socket.send_if_open(request(method, target, &headers, body.as_ref()));
@@ -108,13 +130,13 @@ impl Server {
         self.ask("POST", &target, &[("Content-Type", content_type)], body)
     }
 
-    /// Publishes numbers: an event's value says which one it is.
+    /// Publishes numbered events: the value is the number.
     pub(crate) fn publish(&self, topic: &str, numbers: Range<u64>) -> Published {
         let lines: String = numbers.map(|number| format!("{number}\n")).collect();
         self.post(topic, "application/x-ndjson", lines).published()
     }
 
-    /// Subscribes to `target`, what follows `/v1/topics` in the path.
+    /// Subscribes to `target`, the part of the path after `/v1/topics`.
     pub(crate) fn subscribe(&self, transport: Transport, target: &str) -> Subscriber {
         self.subscribe_with(transport, target, &[])
     }
@@ -129,44 +151,44 @@ impl Server {
         Subscriber::open(line, transport, &format!("/v1/topics{target}"), headers)
     }
 
-    /// A connection of many streams.
+    /// Opens an HTTP/2 connection.
     pub(crate) fn http2(&self) -> Http2 {
         Http2::connect(self.address)
     }
 
-    /// The headers with which its metrics are seen.
+    /// Returns the headers that the metrics require.
     pub(super) fn inspection(&self) -> Vec<(&str, &str)> {
         self.inspect_token.iter().map(|token| ("Authorization", &**token)).collect()
     }
 
-    /// The sum of a metric's samples.
+    /// Returns the sum of a metric's samples.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.ask("GET", "/metrics", &self.inspection(), "").text();
         metric(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"))
     }
 
-    /// Waits until a metric is as it should be: nothing else tells of it.
+    /// Waits until a metric meets the condition, where nothing else shows it.
     pub(crate) fn await_metric(&self, name: &str, mut is_met: impl FnMut(f64) -> bool) {
         wait_for_value(name, || self.metric(name), |value| is_met(*value));
     }
 
-    /// Waits until so many connections (streams, waiting polls) subscribe.
+    /// Waits until this many connections (streams, waiting polls) have subscribed.
     pub(crate) fn await_connections(&self, count: usize) {
         self.await_metric("thalweg_connections", |value| value == count as f64);
     }
 
-    /// Asks it to stop.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         kill_process(self.pid, Signal::TERM).expect("signal the server");
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills it, like a crash.
     pub(crate) fn kill(mut self) {
         kill_process(self.pid, Signal::KILL).expect("signal the server");
         self.exit();
     }
 
-    /// Waits for its end: how it ended.
+    /// Waits for its exit. Returns the status.
     pub(crate) fn exit(&mut self) -> ExitStatus {
         let exit = self.exit.get_mut().expect("how it ended");
         let status = receive(exit, "the server to end").expect("how it ended");
@@ -175,10 +197,10 @@ impl Server {
     }
 }
 
-/// Where a server that listens everywhere is reached from this machine other than over
-/// loopback, which it does not count; none on a machine that has only loopback.
+/// Returns the address of a server that listens on all interfaces, as seen from this machine outside of
+/// loopback, which it does not count. Returns `None` on a machine with loopback only.
 pub(crate) fn outside(server: &Server) -> Option<SocketAddr> {
-    // Finds the way to an address of documentation (RFC 5737), and sends nothing.
+    // Finds the route to an address of documentation (RFC 5737), without sending.
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     let own = socket.connect("198.51.100.1:9").and_then(|()| socket.local_addr());
     let own = own.ok().map(|own| own.ip()).filter(|own| !own.is_loopback());
@@ -188,7 +210,7 @@ pub(crate) fn outside(server: &Server) -> Option<SocketAddr> {
     own.map(|own| SocketAddr::new(own, server.address.port()))
 }
 
-/// The sum of a metric's samples.
+/// Returns the sum of a metric's samples.
 pub(crate) fn metric(text: &str, name: &str) -> Option<f64> {
     let samples: Vec<f64> = text
         .lines()
@@ -222,7 +244,7 @@ impl Drop for Server {
     }
 }
 
-/// Keeps what the server prints, so that its pipe never fills.
+/// Stores the server's output, so that its pipe never fills.
 fn keep(
     output: impl Read + Send + 'static,
     log: Arc<Mutex<String>>,

@@ -1,45 +1,30 @@
-//! What shows from outside how a server is: its metrics, its memory, its log.
+//! The state of a server from outside: metrics, memory, log.
 
 use std::{fs, path::Path};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Raw, Server, wait_for, wait_for_value};
+use super::{Raw, Server, metric, wait_for, wait_for_value};
 
 impl Server {
-    /// The sum of a metric's samples: `thalweg_name`, or `thalweg_name{code="…"}`.
+    /// Returns the sum of a metric's samples: `thalweg_name`, or `thalweg_name{code="…"}`.
     pub(crate) fn count(&self, name: &str) -> u64 {
         self.count_over(Raw::connect(self.address), name)
     }
 
-    /// The same, asked on this connection.
-    pub(crate) fn count_over(&self, raw: Raw, name: &str) -> u64 {
-        self.amount_over(raw, name) as u64
-    }
-
-    /// The same of a metric that has fractions.
-    pub(crate) fn amount(&self, name: &str) -> f64 {
-        self.amount_over(Raw::connect(self.address), name)
-    }
-
-    fn amount_over(&self, mut raw: Raw, name: &str) -> f64 {
+    /// Does the same on this connection.
+    pub(crate) fn count_over(&self, mut raw: Raw, name: &str) -> u64 {
         raw.ask("GET", "/metrics", &self.inspection(), "");
-        let answer = raw.answer();
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        let samples = text.lines().filter_map(|line| line.strip_prefix(name));
-        let samples = samples.filter(|rest| rest.starts_with(['{', ' ']));
-        let values: Vec<f64> =
-            samples.filter_map(|rest| rest.rsplit(' ').next()?.parse().ok()).collect();
-        assert!(!values.is_empty(), "no {name} in {text}");
-        values.iter().sum()
+        let text = String::from_utf8_lossy(&raw.answer().body).into_owned();
+        metric(&text, name).unwrap_or_else(|| panic!("no {name} in {text}")) as u64
     }
 
-    /// Waits until that many were refused with `code`.
+    /// Waits until this many requests were refused with `code`.
     pub(crate) fn has_refused(&self, code: &str, times: u64) {
         self.has_counted(&format!("thalweg_refused_total{{code=\"{code}\"}}"), times);
     }
 
-    /// Waits until that many were closed with `code`.
+    /// Waits until this many connections were closed with `code`.
     pub(crate) fn has_closed(&self, code: u16, times: u64) {
         self.has_counted(&format!("thalweg_closed_total{{code=\"{code}\"}}"), times);
     }
@@ -49,12 +34,12 @@ impl Server {
         wait_for_value(name, || self.count(name), |last| *last == expected);
     }
 
-    /// Its process, to signal.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Does something while none of its threads runs.
+    /// Runs a closure while all its threads are stopped.
     pub(crate) fn while_stopped(&self, act: impl FnOnce()) {
         kill_process(self.pid, Signal::STOP).expect("stop the server");
         wait_for("the server to stop", || {
@@ -66,7 +51,7 @@ impl Server {
         kill_process(self.pid, Signal::CONT).expect("let it go on");
     }
 
-    /// Its resident memory, in bytes.
+    /// Returns its resident memory in bytes.
     pub(crate) fn memory(&self) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_pid()));
         let status = status.expect("a running server");
@@ -75,12 +60,12 @@ impl Server {
         kib.expect("VmRSS") << 10
     }
 
-    /// All that it has said.
+    /// Returns its log.
     pub(crate) fn said(&self) -> String {
         self.log.lock().expect("the log").clone()
     }
 
-    /// Waits until it has said `words`.
+    /// Waits until its log has `words`.
     pub(crate) fn has_said(&self, words: &str) {
         wait_for(&format!("the server to say {words:?}"), || {
             self.log.lock().expect("the log").contains(words).then_some(())

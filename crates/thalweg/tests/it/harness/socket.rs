@@ -10,23 +10,23 @@ use thalweg_testing::{Patience, connect, is_timeout, write_all};
 
 use super::chunks::Chunks;
 
-/// Where bytes come from: a connection, or a stream of one.
+/// A source of bytes: a connection, or a stream of one.
 pub(crate) trait Channel: Debug + Send {
-    /// Reads once; 0 is the end.
+    /// Reads once. 0 is the end.
     fn read(&mut self, piece: &mut [u8], wait: Duration) -> io::Result<usize>;
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// No more will be sent.
+    /// Ends the sending direction.
     fn finish(&mut self);
 }
 
 #[derive(Debug)]
 pub(crate) struct Socket {
     channel: Box<dyn Channel>,
-    /// Read and not used yet.
+    /// Received bytes that are not used yet.
     input: Vec<u8>,
-    /// Bytes read in all.
+    /// Bytes read in total.
     read: usize,
-    /// What comes is the body of a response, in chunks: the input is their data.
+    /// Set while the input is a chunked body: it then has the data of the chunks.
     chunks: Option<Chunks>,
 }
 
@@ -47,17 +47,17 @@ impl Channel for TcpStream {
 
 impl Socket {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        Self::of(connect(address))
+        Self::new(connect(address))
     }
 
-    /// The same with little room in the kernel for what is not read.
+    /// Does the same with small receive buffers in the kernel.
     pub(crate) fn connect_narrow(address: SocketAddr) -> Self {
         let stream = connect(address);
         set_socket_recv_buffer_size(&stream, 32 << 10).expect("set SO_RCVBUF");
-        Self::of(stream)
+        Self::new(stream)
     }
 
-    pub(crate) fn of(channel: impl Channel + 'static) -> Self {
+    pub(crate) fn new(channel: impl Channel + 'static) -> Self {
         Self { channel: Box::new(channel), input: Vec::new(), read: 0, chunks: None }
     }
 
@@ -65,23 +65,23 @@ impl Socket {
         self.channel.write(bytes.as_ref()).expect("send");
     }
 
-    /// Sends what the server may refuse by closing in the middle.
+    /// Sends bytes, although the server may close the connection meanwhile.
     pub(crate) fn send_if_open(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.channel.write(bytes.as_ref());
     }
 
-    /// Ends this side's half.
+    /// Ends the sending direction.
     pub(crate) fn finish(&mut self) {
         self.channel.finish();
     }
 
-    /// Bytes taken out so far.
+    /// Returns the number of bytes used so far.
     pub(crate) fn used(&self) -> usize {
         let unread = self.chunks.as_ref().map_or(0, |chunks| chunks.unread.len());
         self.read - unread - self.input.len()
     }
 
-    /// From here on there is a body in chunks.
+    /// A chunked body begins.
     pub(super) fn begin_chunks(&mut self) {
         let mut chunks = Chunks::default();
         let read = std::mem::take(&mut self.input);
@@ -89,7 +89,7 @@ impl Socket {
         self.chunks = Some(chunks);
     }
 
-    /// The rest of a body in chunks; behind it there may be another response.
+    /// Reads the rest of a chunked body. Another response may follow.
     pub(super) fn end_chunks(&mut self) -> Vec<u8> {
         let mut patience = Patience::new();
         while !self.has_ended_well() {
@@ -99,13 +99,13 @@ impl Socket {
         std::mem::replace(&mut self.input, chunks.unread)
     }
 
-    /// Whether the last chunk of a body has come.
+    /// Whether the last chunk of a body has been read.
     pub(crate) fn has_ended_well(&self) -> bool {
         self.chunks.as_ref().is_some_and(|chunks| chunks.has_ended)
     }
 
-    /// Everything up to and including `mark`; `None` if the connection ends
-    /// before it. `what` says what is waited for.
+    /// Reads everything up to and including `mark`. Returns `None` if the connection ends before. `what` is
+    /// for failures.
     pub(crate) fn until(&mut self, mark: &[u8], what: &str) -> Option<Vec<u8>> {
         let mut patience = Patience::new();
         let mut searched = 0;
@@ -120,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// Exactly `count` bytes; `None` if the connection ends before.
+    /// Reads exactly `count` bytes. Returns `None` if the connection ends before.
     pub(crate) fn exact(&mut self, count: usize, what: &str) -> Option<Vec<u8>> {
         let mut patience = Patience::new();
         while self.input.len() < count {
@@ -131,14 +131,14 @@ impl Socket {
         Some(self.input.drain(..count).collect())
     }
 
-    /// Everything up to the end of the connection.
+    /// Reads up to the end of the connection.
     pub(crate) fn rest(&mut self, what: &str) -> Vec<u8> {
         let mut patience = Patience::new();
         while self.fill(&mut patience, what) {}
         std::mem::take(&mut self.input)
     }
 
-    /// Whether nothing comes for `time`.
+    /// Whether no byte arrives for `time`.
     pub(crate) fn is_silent(&mut self, time: Duration) -> bool {
         let mut piece = [0; 4096];
         if !self.input.is_empty() {
@@ -161,7 +161,7 @@ impl Socket {
         }
     }
 
-    /// Reads once; whether more may come. A reset is an end like any other.
+    /// Reads once. Returns whether more may come. A reset counts as an end.
     fn fill(&mut self, patience: &mut Patience, what: &str) -> bool {
         let mut piece = [0; 64 << 10];
         match self.channel.read(&mut piece, patience.slice()) {
@@ -174,7 +174,7 @@ impl Socket {
             Err(error) if is_timeout(&error) => {
                 if patience.is_over() {
                     let start = String::from_utf8_lossy(&self.input[..self.input.len().min(500)]);
-                    panic!("waited in vain for {what}; so far: {start:?}");
+                    panic!("waited without success for {what}; so far: {start:?}");
                 }
                 true
             }

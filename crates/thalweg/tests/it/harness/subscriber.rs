@@ -1,47 +1,46 @@
-//! A subscriber on any transport. It does what a client of the transport does by
-//! itself: polls on, and loads a forever frame that has grown large again; and it
-//! checks that each goes on where it was.
+//! A subscriber on any transport. Like a client of the transport it polls again, and reloads a forever frame
+//! that has become too large. It checks that each topic continues at its position.
 
 use serde_json::Value;
 use thalweg_client::Topic;
 
-use super::message::{Envelope, Gap, Heard};
+use super::message::{Envelope, Gap, Received};
 use super::reader::Reader;
 use super::websocket::{Frame, opcode};
 use super::{Http2, Line, Patience, Response, Socket, Transport, offset};
 
-/// How long a poll waits that is not the first.
+/// The wait of polls after the first one.
 const WAIT: &str = "wait=10s";
 
-/// What a forever frame that has grown large says.
+/// The close code of a forever frame that has become too large.
 const RELOAD: u16 = 4003;
 
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) socket: Socket,
-    /// What the first request was answered.
+    /// The head of the first response.
     pub(crate) head: Response,
     transport: Transport,
     reader: Reader,
     line: Line,
     path: String,
-    /// Without cursors.
+    /// The query without cursors.
     query: Vec<String>,
     headers: Vec<(String, String)>,
-    /// Where each topic is, in the order of the URL.
+    /// The position in each topic, in the order of the URL.
     cursors: Vec<(String, Option<String>)>,
-    /// Topics that must be confirmed at their cursors before anything else of them.
+    /// Topics that must be confirmed at their cursors before any other message.
     due: Vec<String>,
-    /// A poll has been sent and not been answered.
+    /// A poll has been sent, and not been answered.
     is_polling: bool,
-    /// Nothing more is asked for.
+    /// No further request follows.
     is_over: bool,
-    /// For failures.
+    /// The name for failures.
     name: String,
 }
 
 impl Http2 {
-    /// Subscribes to `target`, what follows `/v1/topics` in the path.
+    /// Subscribes to `target`, the part of the path after `/v1/topics`.
     pub(crate) fn subscribe(&self, transport: Transport, target: &str) -> Subscriber {
         let line = Line::Http2(self.clone());
         Subscriber::open(line, transport, &format!("/v1/topics{target}"), &[])
@@ -49,7 +48,7 @@ impl Http2 {
 }
 
 impl Subscriber {
-    /// Asks for `target` over HTTP/1.1, on a connection that is there.
+    /// Requests `target` over HTTP/1.1, on an existing connection.
     pub(crate) fn on(
         mut socket: Socket,
         line: Line,
@@ -92,7 +91,7 @@ impl Subscriber {
             let accept = head.header("sec-websocket-accept");
             assert_eq!(accept, Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{name}");
         }
-        let reader = Reader::of(transport, &head, &mut socket);
+        let reader = Reader::new(transport, &head, &mut socket);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let topics = topics(path, query);
         let query = query.split('&').filter(|pair| !pair.is_empty() && !is_cursor(pair));
@@ -114,8 +113,8 @@ impl Subscriber {
         }
     }
 
-    /// What comes next.
-    pub(crate) fn next(&mut self) -> Heard {
+    /// Returns the next message.
+    pub(crate) fn next(&mut self) -> Received {
         let mut patience = Patience::new();
         loop {
             patience.check(&self.name);
@@ -124,51 +123,51 @@ impl Subscriber {
             {
                 return refused;
             }
-            let heard = self.reader.next(&mut self.socket, &self.name);
-            if matches!(heard, Heard::Close(RELOAD, _, _)) {
+            let received = self.reader.next(&mut self.socket, &self.name);
+            if matches!(received, Received::Close(RELOAD, _, _)) {
                 if let Some(refused) = self.reload() {
                     return refused;
                 }
                 continue;
             }
-            let is_news = self.note(&heard);
+            let is_news = self.note(&received);
             if self.reader.is_used_up() && !self.is_over {
                 self.poll();
             }
             if is_news {
-                return heard;
+                return received;
             }
         }
     }
 
-    /// The next message that is not a heartbeat.
-    pub(crate) fn news(&mut self) -> Heard {
+    /// Returns the next message that is not a heartbeat.
+    pub(crate) fn news(&mut self) -> Received {
         let mut patience = Patience::new();
         loop {
             match self.next() {
-                Heard::Heartbeat => patience.check(&self.name),
-                heard => return heard,
+                Received::Heartbeat => patience.check(&self.name),
+                received => return received,
             }
         }
     }
 
-    /// The next envelope; anything else but a heartbeat fails.
+    /// Returns the next envelope. Any other message except a heartbeat fails the test.
     pub(crate) fn envelope(&mut self) -> Envelope {
         match self.news() {
-            Heard::Envelope(envelope) => envelope,
+            Received::Envelope(envelope) => envelope,
             other => panic!("{}: an envelope was due, not {other:?}", self.name),
         }
     }
 
-    /// The next gap.
+    /// Returns the next gap.
     pub(crate) fn gap(&mut self) -> Gap {
         match self.next() {
-            Heard::Gap(gap) => gap,
+            Received::Gap(gap) => gap,
             other => panic!("{}: a gap was due, not {other:?}", self.name),
         }
     }
 
-    /// The envelope that confirms the subscription; its position.
+    /// Reads the envelope that confirms the subscription. Returns its position.
     pub(crate) fn confirmed(&mut self) -> String {
         let first = self.envelope();
         assert_eq!(first.events, Vec::<Value>::new(), "{}: the first is empty", self.name);
@@ -176,8 +175,8 @@ impl Subscriber {
         first.position
     }
 
-    /// The next `count` events of one topic: their numbers and the position
-    /// after them. Offsets must be gapless.
+    /// Reads the next `count` events of one topic. Returns their numbers and the position after them. Offsets
+    /// must be gapless.
     pub(crate) fn numbers(&mut self, count: usize) -> (Vec<u64>, String) {
         let mut numbers = Vec::new();
         let mut before: Option<u64> = None;
@@ -205,48 +204,48 @@ impl Subscriber {
         self.send(&Frame::new(opcode::TEXT, command));
     }
 
-    /// Sends a command over the WebSocket and returns its answer.
+    /// Sends a command over the WebSocket. Returns its reply.
     pub(crate) fn command(&mut self, command: &str) -> Value {
         self.say(command);
         loop {
             match self.next() {
-                Heard::Answer(answer) => return answer,
-                Heard::Envelope(_) | Heard::Heartbeat => {}
+                Received::Answer(answer) => return answer,
+                Received::Envelope(_) | Received::Heartbeat => {}
                 other => panic!("{}: an answer was due, not {other:?}", self.name),
             }
         }
     }
 
-    /// Keeps the place that `heard` names; whether the test is to hear it. What
-    /// only confirms where a poll or a reload goes on is not news.
-    fn note(&mut self, heard: &Heard) -> bool {
-        let (topic, position) = match heard {
-            Heard::Envelope(envelope) => (&envelope.topic, &envelope.position),
-            Heard::Gap(gap) => (&gap.topic, &gap.position),
-            Heard::TopicEnd(topic, ..) => {
+    /// Records the position of a message. Returns whether the message is for the test: a confirmation of a
+    /// poll or a reload is not.
+    fn note(&mut self, received: &Received) -> bool {
+        let (topic, position) = match received {
+            Received::Envelope(envelope) => (&envelope.topic, &envelope.position),
+            Received::Gap(gap) => (&gap.topic, &gap.position),
+            Received::TopicEnd(topic, ..) => {
                 self.cursors.retain(|(name, _)| name != topic);
                 self.query.retain(|pair| pair.strip_prefix("topic=") != Some(topic));
                 return true;
             }
-            Heard::Close(..) | Heard::End => {
+            Received::Close(..) | Received::End => {
                 self.is_over = true;
                 return true;
             }
             _ => return true,
         };
         if self.cursors.is_empty() && self.query.iter().any(|pair| pair.starts_with("query=")) {
-            // A query's topic is named by the server.
+            // The server names the topic of a query.
             self.cursors.push((topic.clone(), None));
         }
         let Some((_, cursor)) = self.cursors.iter_mut().find(|(name, _)| name == topic) else {
-            // Subscribed to with a command.
-            assert_eq!(self.transport, Transport::WebSocket, "{}: {heard:?}", self.name);
+            // The topic was subscribed to with a command.
+            assert_eq!(self.transport, Transport::WebSocket, "{}: {received:?}", self.name);
             return true;
         };
         let due = self.due.iter().position(|name| name == topic);
-        if let (Some(due), Heard::Envelope(envelope)) = (due, heard) {
+        if let (Some(due), Received::Envelope(envelope)) = (due, received) {
             let is_confirmation = envelope.events.is_empty() && cursor.as_ref() == Some(position);
-            assert!(is_confirmation, "{}: resumed at {cursor:?}, not {heard:?}", self.name);
+            assert!(is_confirmation, "{}: resumed at {cursor:?}, not {received:?}", self.name);
             self.due.remove(due);
             return false;
         }
@@ -257,7 +256,7 @@ impl Subscriber {
         true
     }
 
-    /// Asks for what comes after the cursors. The connection is kept.
+    /// Requests events after the cursors, on the same connection.
     fn poll(&mut self) {
         let target = self.resumed_target(WAIT);
         let headers: Vec<(&str, &str)> =
@@ -270,36 +269,36 @@ impl Subscriber {
         self.is_polling = true;
     }
 
-    /// The answer to a poll; an end or a refusal, if it is one.
-    fn take_answer(&mut self) -> Option<Heard> {
+    /// Reads the response to a poll. Returns a message if it is an end or a refusal.
+    fn take_answer(&mut self) -> Option<Received> {
         self.is_polling = false;
         let Some(head) = self.socket.response_head_if_open() else {
             self.is_over = true;
-            return Some(Heard::End);
+            return Some(Received::End);
         };
         self.take_head(head)
     }
 
-    fn reload(&mut self) -> Option<Heard> {
+    fn reload(&mut self) -> Option<Received> {
         let target = self.resumed_target(self.transport.query().unwrap_or_default());
         self.socket = self.line.start(&target, &[]);
         let head = self.socket.response_head();
         self.take_head(head)
     }
 
-    fn take_head(&mut self, head: Response) -> Option<Heard> {
+    fn take_head(&mut self, head: Response) -> Option<Received> {
         self.head = head;
         if self.head.status == 200 {
-            self.reader = Reader::of(self.transport, &self.head, &mut self.socket);
+            self.reader = Reader::new(self.transport, &self.head, &mut self.socket);
             return None;
         }
         self.is_over = true;
         self.head.body = self.socket.body(&self.head);
         let code = self.head.json()["error"]["code"].as_str().unwrap_or_default().to_owned();
-        Some(Heard::Refused(self.head.status, code))
+        Some(Received::Refused(self.head.status, code))
     }
 
-    /// Where it goes on, by its cursors.
+    /// Returns the target that resumes at the cursors.
     fn resumed_target(&mut self, query: &str) -> String {
         let mut pairs = self.query.clone();
         pairs.push(query.to_owned());
@@ -314,7 +313,7 @@ impl Subscriber {
     }
 }
 
-/// The first request's target: with what asks for the transport.
+/// Returns the target of the first request, with the parameter for the transport.
 fn first_target(transport: Transport, target: &str) -> String {
     match (transport.query(), target.contains('?')) {
         (None, _) => target.to_owned(),

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// One that a program may have for its stdout or stderr.
+/// A terminal for stdout or stderr of a program.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     ours: File,
@@ -26,17 +26,17 @@ impl Terminal {
         Self { ours: File::from(ours), theirs }
     }
 
-    /// The program's end of it.
+    /// Returns the program's end of it.
     pub(crate) fn stdio(&self) -> Stdio {
         self.theirs.try_clone().expect("another handle of it").into()
     }
 
-    /// All that is written to it, until no program has it any more.
+    /// Reads all output, until no program has the terminal open.
     pub(crate) fn read_to_end(self) -> String {
         let Self { mut ours, theirs } = self;
         drop(theirs);
         let mut read = Vec::new();
-        // It ends with an error (EIO).
+        // The end is an error (EIO).
         let _ = ours.read_to_end(&mut read);
         String::from_utf8(read).expect("text")
     }

@@ -1,4 +1,4 @@
-//! The client's side of TLS. It trusts anybody: what is tested is the server.
+//! The client's side of TLS. It accepts any certificate, because the server is tested.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,7 +18,7 @@ use super::{Duplex, Patience, Raw, connect};
 pub(crate) struct TlsClient(StreamOwned<ClientConnection, TcpStream>);
 
 impl TlsClient {
-    /// Shakes hands, offering these protocols.
+    /// Connects with a handshake that offers these protocols.
     pub(crate) fn connect(address: SocketAddr, protocols: &[&str]) -> Self {
         let provider = Arc::new(default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
@@ -37,17 +37,17 @@ impl TlsClient {
         Self(stream)
     }
 
-    /// A connection over TLS for HTTP/1.1.
+    /// Connects over TLS for HTTP/1.1.
     pub(crate) fn raw(address: SocketAddr) -> Raw {
         Raw::over(Self::connect(address, &["http/1.1"]))
     }
 
-    /// The protocol that was agreed on.
+    /// Returns the negotiated protocol.
     pub(crate) fn protocol(&self) -> Option<String> {
         self.0.conn.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned())
     }
 
-    /// The server's certificate.
+    /// Returns the server's certificate.
     pub(crate) fn certificate(&self) -> Vec<u8> {
         let chain = self.0.conn.peer_certificates().expect("a certificate");
         chain[0].as_ref().to_vec()

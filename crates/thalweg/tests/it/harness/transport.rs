@@ -1,4 +1,4 @@
-//! What is asked for, and over which protocol.
+//! Requests of each transport, and their protocol.
 
 use std::net::SocketAddr;
 
@@ -17,15 +17,15 @@ impl Transport {
     pub(crate) const ALL: [Self; 5] =
         [Self::WebSocket, Self::Sse, Self::HttpStreaming, Self::ForeverFrame, Self::LongPolling];
 
-    /// Those with an answer that goes on for as long as the subscription does.
+    /// Transports whose response lasts as long as the subscription.
     pub(crate) const STREAMING: [Self; 4] =
         [Self::WebSocket, Self::Sse, Self::HttpStreaming, Self::ForeverFrame];
 
-    /// Those that any HTTP carries.
+    /// Transports over plain HTTP.
     pub(crate) const ONE_WAY: [Self; 4] =
         [Self::Sse, Self::HttpStreaming, Self::ForeverFrame, Self::LongPolling];
 
-    /// What a request asks for it with in its head.
+    /// Returns the headers that request the transport.
     pub(crate) fn headers(self) -> Vec<(&'static str, &'static str)> {
         match self {
             Self::WebSocket => vec![
@@ -41,7 +41,7 @@ impl Transport {
         }
     }
 
-    /// What it asks for it with in its query.
+    /// Returns the parameter that requests the transport.
     pub(crate) fn query(self) -> Option<&'static str> {
         match self {
             Self::ForeverFrame => Some("transport=forever-frame"),
@@ -68,7 +68,7 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    /// Sends a request; the answer is what the socket then says.
+    /// Sends a request. The socket then has the response.
     pub(crate) fn start(&self, target: &str, headers: &[(&str, &str)]) -> Socket {
         match self {
             Self::Http1(address) => {
@@ -80,7 +80,7 @@ impl Line {
         }
     }
 
-    /// The same after an answer has come whole: HTTP/1.1 keeps the connection.
+    /// Does the same after a complete response: HTTP/1.1 keeps the connection.
     pub(crate) fn start_again(&self, socket: &mut Socket, target: &str, headers: &[(&str, &str)]) {
         match self {
             Self::Http1(_) => socket.send_if_open(request("GET", target, headers, b"")),

@@ -1,4 +1,4 @@
-//! An HTTP server that answers as a test has it, also wrongly, and knows what it was asked.
+//! An HTTP server whose responses the test chooses, also invalid ones. It records requests.
 
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Write};
@@ -9,29 +9,29 @@ use std::time::Instant;
 
 use super::wait_for_value;
 
-/// A request that came.
+/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) path: String,
-    /// Names are lowercase.
+    /// Names are lower-case.
     headers: Vec<(String, String)>,
     pub(crate) at: Instant,
-    /// How often this path was asked for before.
+    /// The number of earlier requests for this path.
     pub(crate) before: usize,
 }
 
-/// What is answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// These bytes; then the next request is read.
+    /// Sends these bytes, then reads the next request.
     Bytes(Vec<u8>),
-    /// These bytes, then the end of the connection.
+    /// Sends these bytes, then closes the connection.
     Last(Vec<u8>),
-    /// These bytes, and then nothing until the client gives up.
+    /// Sends these bytes, then waits until the client gives up.
     Never(Vec<u8>),
 }
 
-/// Threads end with the test's process.
+/// Its threads end with the test's process.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
@@ -55,28 +55,28 @@ impl Upstream {
         Self { address, log }
     }
 
-    /// The flag of `thalweg serve`, with these settings.
+    /// Returns the flag of `thalweg serve`, with these settings.
     pub(crate) fn flag(&self, pattern: &str, settings: &str) -> String {
         format!("{pattern}=http://{}/{{topic}}{settings}", self.address)
     }
 
-    /// The URL of a path.
+    /// Returns the URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// What it was asked for, of this path.
+    /// Returns the requests for this path.
     pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
         let all = self.log.lock().expect("the log");
         all.iter().filter(|asked| asked.path == path).cloned().collect()
     }
 
-    /// All that it was asked for.
+    /// Returns the number of all requests.
     pub(crate) fn count(&self) -> usize {
         self.log.lock().expect("the log").len()
     }
 
-    /// Waits until it has been asked so often for this path.
+    /// Waits until this path was requested this many times.
     pub(crate) fn await_asked(&self, path: &str, times: usize) -> Vec<Asked> {
         let what = format!("{times} requests for {path}");
         wait_for_value(&what, || self.asked(path), |asked| asked.len() >= times)
@@ -91,7 +91,7 @@ impl Asked {
 }
 
 impl Reply {
-    /// A response with the length that its body has.
+    /// A response with the length of its body.
     pub(crate) fn with(status: u16, headers: &str, body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let length = format!("Content-Length: {}\r\n{headers}", body.len());
@@ -104,13 +104,13 @@ impl Reply {
     }
 }
 
-/// A response as bytes; each header ends its line.
+/// Encodes a response. Each header ends with a line break.
 pub(crate) fn response(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 {status} So\r\n{headers}\r\n");
     [head.as_bytes(), body].concat()
 }
 
-/// Until the client hangs up, or is hung up on.
+/// Serves until either side closes the connection.
 fn serve(client: &TcpStream, log: &Log, answer: &dyn Fn(&Asked) -> Reply) -> Option<()> {
     let mut reader = BufReader::new(client);
     let mut writer = client;
@@ -126,7 +126,7 @@ fn serve(client: &TcpStream, log: &Log, answer: &dyn Fn(&Asked) -> Reply) -> Opt
             Some(true) => {}
             Some(false) => return None,
             None => {
-                // The end of the connection, or an error.
+                // This waits for the end of the connection, or an error.
                 let _ = reader.fill_buf();
                 return None;
             }

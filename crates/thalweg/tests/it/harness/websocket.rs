@@ -1,5 +1,4 @@
-//! WebSocket frames as a client sends and hears them (RFC 6455 §5), and as no
-//! client should.
+//! WebSocket frames as a client sends and receives them (RFC 6455 §5), also invalid ones.
 
 use super::Socket;
 
@@ -16,7 +15,7 @@ const FIN: u8 = 0x80;
 const MASKED: u8 = 0x80;
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// A frame of a client, correct unless made otherwise.
+/// A frame of a client, valid unless a method changes it.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     opcode: u8,
@@ -32,7 +31,7 @@ impl<'a> Frame<'a> {
         Self { opcode, is_final: true, reserved_bits: 0, is_masked: true, payload }
     }
 
-    /// More of the message follows.
+    /// The message continues in another frame.
     pub(crate) fn not_final(self) -> Self {
         Self { is_final: false, ..self }
     }
@@ -72,8 +71,8 @@ impl<'a> Frame<'a> {
 }
 
 impl Socket {
-    /// The server's next frame: opcode and payload. Its frames are whole,
-    /// unmasked and without extensions.
+    /// Returns the server's next frame: opcode and payload. Server frames are whole, unmasked and without
+    /// extensions.
     pub(crate) fn websocket_frame(&mut self, what: &str) -> Option<(u8, Vec<u8>)> {
         let head = self.exact(2, what)?;
         assert_eq!(head[0] & 0xf0, FIN, "the server's frames are final, reserved bits clear");

@@ -1,7 +1,7 @@
 use super::{MISUSES, connect, error, setting};
 use crate::harness::{H2, Raw, flag, frame, hpack, kind, ticking, unharmed};
 
-/// What RFC 9113 has the server end the connection for, and with which error.
+/// The server closes the connection for these violations of RFC 9113, with this error.
 #[test]
 fn breaches_end_the_connection_and_are_counted() {
     use error::*;
@@ -104,15 +104,14 @@ fn breaches_end_the_connection_and_are_counted() {
             let mut h2 = connect(&server);
             h2.raw.send(bytes);
             let ended = h2.ended_with().expect(what);
-            // A more general error does as well (§7).
+            // A more general error is allowed (§7).
             assert!([*code, PROTOCOL_ERROR].contains(&ended), "{what}: {ended}");
         }
     });
     server.has_counted(MISUSES, wrong.len() as u64);
 }
 
-/// What is wrong with a request ends its stream, or as well its connection (§5.4.1): it
-/// is never answered.
+/// An invalid request ends its stream, or also its connection (§5.4.1). It is never answered.
 #[test]
 fn a_malformed_request_is_not_answered() {
     let server = ticking(&[]);
@@ -140,7 +139,7 @@ fn a_malformed_request_is_not_answered() {
             assert!(matches!(ended.kind, kind::RST_STREAM | kind::GOAWAY), "{what}: {ended:?}");
             assert_eq!(ended.error(), error::PROTOCOL_ERROR, "{what}");
         }
-        // Less than said (§8.1.1): only this one is lost.
+        // The body is shorter than announced (§8.1.1): only this request fails.
         let mut h2 = connect(&server);
         let head = [H2::head("POST", "/v1/topics/t"), hpack(&[("content-length", "5")])].concat();
         h2.send(kind::HEADERS, flag::END_HEADERS, 1, head);
@@ -157,7 +156,7 @@ fn a_malformed_request_is_not_answered() {
     );
 }
 
-/// RFC 9113 §5.1: what was closed on purpose is not spoken on any more.
+/// RFC 9113 §5.1: frames on a closed stream are ignored.
 #[test]
 fn data_on_a_closed_stream_is_an_error() {
     let server = ticking(&[]);
@@ -173,7 +172,7 @@ fn data_on_a_closed_stream_is_an_error() {
 
 #[test]
 fn a_preface_cut_off_is_let_go() {
-    let server = ticking(&["--head-wait", "300ms"]);
+    let server = ticking(&["--header-timeout", "300ms"]);
     unharmed(&server, || {
         let mut cut = ["PRI", "PRI * HTTP/2.0\r\n\r\nS"].map(|start| {
             let mut raw = Raw::connect(server.address);
@@ -184,12 +183,12 @@ fn a_preface_cut_off_is_let_go() {
             let answer = raw.rest_text("the server to hang up");
             assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
         }
-        // Whoever goes in the middle of it is let go as well.
+        // A client that disconnects inside of the preface frees its connection, too.
         let mut gone = Raw::connect(server.address);
         gone.send("PRI * HTT");
         gone.finish();
         gone.rest("the server to hang up");
-        // One that is none is a request like any other, and not one that there is.
+        // An invalid preface is a request like any other, for an unknown path.
         let mut other = Raw::connect(server.address);
         other.send("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n");
         let answer = other.rest_text("the server to hang up");

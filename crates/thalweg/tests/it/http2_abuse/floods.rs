@@ -3,7 +3,7 @@ use crate::harness::{H2, H2Frame, Server, flag, frame, hpack, kind, ticking, unh
 
 const CANCEL: [u8; 4] = error::CANCEL.to_be_bytes();
 
-/// Sends `bytes` again and again until the server ends the connection; with what.
+/// Sends `bytes` again and again until the server closes the connection. Returns the error code.
 fn flood(server: &Server, times: usize, mut bytes: impl FnMut(u32) -> Vec<u8>) -> Option<u32> {
     let mut h2 = connect(server);
     for number in 0..times {
@@ -32,7 +32,7 @@ fn rapid_resets_end_the_connection() {
     server.has_counted("thalweg_piped_connections", 0);
 }
 
-/// The same, made to reset by the server itself (the variant of 2025).
+/// The server itself resets the streams (the variant of 2025).
 #[test]
 fn resets_provoked_from_the_server_end_the_connection() {
     let server = ticking(&[]);
@@ -53,7 +53,7 @@ fn resets_provoked_from_the_server_end_the_connection() {
 #[test]
 fn streams_beyond_the_limit_are_refused_and_the_others_go_on() {
     const STREAMS: u32 = 8;
-    let server = ticking(&["--max-streams", "8"]);
+    let server = ticking(&["--set", "limits.http2-streams=8"]);
     unharmed(&server, || {
         let mut h2 = connect(&server);
         let stream_of = |number: u32| 2 * number + 1;
@@ -69,7 +69,7 @@ fn streams_beyond_the_limit_are_refused_and_the_others_go_on() {
         let reset = h2.until(|frame| frame.stream == one_more).expect("a refusal");
         assert_eq!((reset.kind, reset.error()), (kind::RST_STREAM, error::REFUSED_STREAM));
         server.has_counted("thalweg_h2_refused_streams_total", 1);
-        // One that ends makes room.
+        // The end of a stream frees its place.
         h2.send(kind::RST_STREAM, 0, 1, CANCEL);
         let again = stream_of(STREAMS + 1);
         h2.get(again, "/healthz", &[]);
@@ -79,10 +79,10 @@ fn streams_beyond_the_limit_are_refused_and_the_others_go_on() {
     server.has_counted("thalweg_piped_connections", 0);
 }
 
-/// CVE-2024-27316 and its like: a header block without end.
+/// CVE-2024-27316 and similar: a header block without end.
 #[test]
 fn continuations_without_end_end_the_connection() {
-    let server = ticking(&["--max-head", "16KiB"]);
+    let server = ticking(&["--set", "limits.header-bytes=16KiB"]);
     let before = server.memory();
     unharmed(&server, || {
         let ended = flood(&server, 10_000, |number| {
@@ -93,7 +93,7 @@ fn continuations_without_end_end_the_connection() {
             }
         });
         assert!(ended.is_none_or(|code| code != 0), "{ended:?}");
-        // Empty ones as well: they cost no memory, but time.
+        // Empty frames cost no memory, but time.
         let ended = flood(&server, 50_000, |number| match number {
             0 => frame(kind::HEADERS, 0, 1, H2::head("GET", "/healthz")),
             _ => frame(kind::CONTINUATION, 0, 1, ""),
@@ -107,7 +107,7 @@ fn continuations_without_end_end_the_connection() {
 
 #[test]
 fn a_header_list_over_the_limit_is_431() {
-    let server = ticking(&["--max-head", "16KiB"]);
+    let server = ticking(&["--set", "limits.header-bytes=16KiB"]);
     unharmed(&server, || {
         let mut h2 = connect(&server);
         let block =
@@ -123,8 +123,8 @@ fn a_header_list_over_the_limit_is_431() {
     });
 }
 
-/// Each is to be answered; whoever does not read the answers is not read either, or
-/// let go.
+/// Each frame requires a reply. If the client does not read replies, the server stops reading, or closes the
+/// connection.
 #[test]
 fn settings_and_pings_without_end_do_not_fill_memory() {
     let server = ticking(&[]);
@@ -135,7 +135,7 @@ fn settings_and_pings_without_end_do_not_fill_memory() {
             frame(kind::PING, 0, 0, [7; 8]),
             frame(kind::PRIORITY, 0, 5, [0, 0, 0, 3, 9]),
             frame(kind::WINDOW_UPDATE, 0, 0, 1_u32.to_be_bytes()),
-            // Of a type that there is not (RFC 9113 §5.5).
+            // An unknown frame type (RFC 9113 §5.5).
             frame(0xbe, 0, 0, "hello"),
         ] {
             let mut h2 = connect(&server);
@@ -147,10 +147,10 @@ fn settings_and_pings_without_end_do_not_fill_memory() {
     assert!(grown < 16 << 20, "{grown} bytes more than before");
 }
 
-/// Empty DATA frames cost the sender's window nothing (CVE-2019-9518).
+/// Empty DATA frames do not reduce the sender's window (CVE-2019-9518).
 #[test]
 fn empty_data_without_end_has_the_bodys_deadline() {
-    let server = ticking(&["--body-wait", "300ms"]);
+    let server = ticking(&["--body-timeout", "300ms"]);
     unharmed(&server, || {
         let mut h2 = connect(&server);
         let head = H2::head("POST", "/v1/topics/t");
@@ -161,7 +161,7 @@ fn empty_data_without_end_has_the_bodys_deadline() {
             }
             thalweg_testing::let_pass(std::time::Duration::from_millis(5));
         }
-        // It is told so on its stream, or hung up on.
+        // The stream ends with this code, or the connection is closed.
         if let Some(data) = h2.until(|frame| frame.stream == 1 && frame.kind == kind::DATA) {
             let text = String::from_utf8_lossy(&data.payload).into_owned();
             assert!(text.contains("\"slow_request\""), "{text}");

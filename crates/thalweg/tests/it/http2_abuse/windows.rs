@@ -3,11 +3,11 @@ use std::time::Duration;
 use super::{connect, error, setting};
 use crate::harness::{H2, Raw, flag, kind, ticking, unharmed, wait_for};
 
-/// A firehose: 100 kB, 200 times a second.
+/// A topic with 100 kB, 200 times per second.
 const HOSE: [&str; 4] =
-    ["--source", "hose=dummy,interval=5ms,size=100000", "--history-bytes", "1MiB"];
+    ["--source", "hose=dummy,interval=5ms,size=100000", "--topic", "**,history-bytes=1MiB"];
 
-/// Subscribes with a window of 0 that is never opened, on so many streams.
+/// Subscribes on this many streams, with a window of 0.
 fn stopped(raw: Raw, streams: u32) -> H2 {
     let mut h2 = H2::start(raw, &[(setting::INITIAL_WINDOW_SIZE, 0)]);
     for number in 0..streams {
@@ -19,7 +19,7 @@ fn stopped(raw: Raw, streams: u32) -> H2 {
 #[test]
 fn streams_whose_window_stays_shut_hold_little() {
     const STREAMS: u32 = 64;
-    let server = ticking(&[&HOSE[..], &["--stall", "60s"]].concat());
+    let server = ticking(&[&HOSE[..], &["--write-timeout", "60s"]].concat());
     let before = server.memory();
     unharmed(&server, || {
         let _held = stopped(Raw::connect(server.address), STREAMS);
@@ -28,7 +28,7 @@ fn streams_whose_window_stays_shut_hold_little() {
         });
         let sent = server.count("thalweg_sent_bytes_total");
         thalweg_testing::let_pass(Duration::from_millis(500));
-        // The bystander alone is sent something, and that is not much.
+        // The server sends to the bystander only, which is little.
         let more = server.count("thalweg_sent_bytes_total") - sent;
         assert!(more < 1 << 20, "{more} bytes for those who read nothing");
         let grown = server.memory().saturating_sub(before);
@@ -39,12 +39,12 @@ fn streams_whose_window_stays_shut_hold_little() {
 
 #[test]
 fn a_stream_that_is_not_read_is_reset_after_the_stall() {
-    let server = ticking(&[&HOSE[..], &["--stall", "500ms"]].concat());
+    let server = ticking(&[&HOSE[..], &["--write-timeout", "500ms"]].concat());
     unharmed(&server, || {
         let mut h2 = stopped(Raw::connect(server.address), 1);
         let reset = h2.until(|f| f.stream == 1 && f.kind == kind::RST_STREAM).expect("a reset");
         assert_ne!(reset.error(), 0);
-        // The connection itself goes on.
+        // The connection itself stays open.
         h2.get(3, "/healthz", &[]);
         h2.until(|frame| frame.stream == 3 && frame.kind == kind::HEADERS).expect("an answer");
     });
@@ -52,19 +52,19 @@ fn a_stream_that_is_not_read_is_reset_after_the_stall() {
     server.has_counted("thalweg_piped_connections", 0);
 }
 
-/// Whoever reads something now and then is slow, and no more than that.
+/// A client that reads something from time to time is only slow.
 #[test]
 fn a_stream_read_slowly_hears_of_its_gaps() {
     let server = ticking(&HOSE);
     unharmed(&server, || {
         let mut h2 = stopped(Raw::connect(server.address), 1);
-        let mut heard = String::new();
-        while !heard.contains("\"reason\":\"slow\"") {
+        let mut received = String::new();
+        while !received.contains("\"reason\":\"slow\"") {
             for stream in [0, 1] {
                 h2.send(kind::WINDOW_UPDATE, 0, stream, 20_000_u32.to_be_bytes());
             }
             let data = h2.until(|f| f.stream == 1 && f.kind == kind::DATA).expect("data");
-            heard.push_str(&String::from_utf8_lossy(&data.payload));
+            received.push_str(&String::from_utf8_lossy(&data.payload));
             thalweg_testing::let_pass(Duration::from_millis(10));
         }
     });
@@ -84,10 +84,10 @@ fn a_streams_window_over_its_bound_resets_the_stream() {
     server.has_counted("thalweg_piped_connections", 0);
 }
 
-/// A connection whose socket is not read at all: the pings find out.
+/// A connection whose socket is not read at all: pings detect it.
 #[test]
 fn a_connection_that_reads_nothing_is_ended() {
-    let arguments = [&HOSE[..], &["--stall", "500ms", "--heartbeat", "500ms"]].concat();
+    let arguments = [&HOSE[..], &["--write-timeout", "500ms", "--heartbeat", "500ms"]].concat();
     let server = ticking(&arguments);
     let before = server.memory();
     unharmed(&server, || {
@@ -105,15 +105,15 @@ fn a_connection_that_reads_nothing_is_ended() {
     });
 }
 
-/// Bodies that are sent faster than they are read wait in the client.
+/// Bodies that are sent faster than the server reads them wait in the client.
 #[test]
 fn a_body_waits_for_its_window() {
-    let server = ticking(&["--body-wait", "500ms", "--max-event", "64KiB"]);
+    let server = ticking(&["--body-timeout", "500ms", "--set", "limits.event-bytes=64KiB"]);
     unharmed(&server, || {
         let mut h2 = connect(&server);
         let head = H2::head("POST", "/v1/topics/t");
         h2.send(kind::HEADERS, flag::END_HEADERS, 1, head);
-        // More than any window that was granted (RFC 9113 §6.9.1): at last an error.
+        // The client exceeds every window (RFC 9113 §6.9.1), until an error follows.
         for _ in 0..1_000 {
             if !h2.send(kind::DATA, 0, 1, vec![b'1'; 16 << 10]) {
                 break;
@@ -125,10 +125,10 @@ fn a_body_waits_for_its_window() {
     server.has_counted("thalweg_requests", 0);
 }
 
-/// As a connection of HTTP/1.1 without a request is.
+/// The same rule holds for an HTTP/1.1 connection without a request.
 #[test]
 fn a_connection_without_a_stream_is_kept_for_as_long_as_one_without_a_request() {
-    let server = ticking(&["--keep-alive", "500ms", "--stall", "100ms"]);
+    let server = ticking(&["--set", "limits.keep-alive-timeout=500ms", "--write-timeout", "100ms"]);
     unharmed(&server, || {
         let mut kept = connect(&server);
         kept.get(1, "/v1/topics/tick?transport=sse", &[]);
@@ -137,7 +137,7 @@ fn a_connection_without_a_stream_is_kept_for_as_long_as_one_without_a_request() 
         assert_eq!(idle.body(1), "ok\n");
         assert_eq!(idle.ended_with(), Some(error::NO_ERROR));
         assert!(idle.until(|_| false).is_none());
-        // The other has had a stream for longer than that.
+        // The other connection has had a stream for longer than that.
         kept.get(3, "/healthz", &[]);
         kept.until(|frame| frame.stream == 3 && frame.kind == kind::HEADERS).expect("an answer");
         assert!(kept.until_kind(kind::DATA).is_some());

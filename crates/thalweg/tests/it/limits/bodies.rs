@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use crate::harness::{Raw, Server, TRUSTED, chunk, ticking, unharmed};
+use crate::harness::{OPEN, PUBLISHER, Raw, Server, TRUSTED, chunk, ticking, unharmed};
 
-/// A request whose body is to come.
+/// Sends the head of a request with a body.
 fn begin(server: &Server, headers: &str) -> Raw {
     let mut raw = Raw::connect(server.address);
     raw.send(format!("POST /v1/topics/t HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"));
@@ -13,7 +13,7 @@ const LINES: &str = "Content-Type: application/x-ndjson\r\nTransfer-Encoding: ch
 
 #[test]
 fn a_body_that_does_not_come_in_time_is_408() {
-    let server = ticking(&["--body-wait", "300ms"]);
+    let server = ticking(&["--body-timeout", "300ms"]);
     unharmed(&server, || {
         let mut silent = begin(&server, "Content-Length: 10\r\n");
         let mut half = begin(&server, "Content-Length: 10\r\n");
@@ -35,10 +35,10 @@ fn a_body_that_does_not_come_in_time_is_408() {
     server.has_refused("slow_request", 3);
 }
 
-/// A line that is begun is to be finished; between lines there is all the time.
+/// A line must be completed in time; between lines there is no limit.
 #[test]
 fn a_slow_line_is_408_and_slow_lines_are_not() {
-    let server = ticking(&["--body-wait", "300ms"]);
+    let server = ticking(&["--body-timeout", "300ms"]);
     unharmed(&server, || {
         let mut patient = begin(&server, LINES);
         patient.send(chunk("1\n"));
@@ -48,7 +48,7 @@ fn a_slow_line_is_408_and_slow_lines_are_not() {
         answer.refused(408, "slow_request");
         let told: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
         assert_eq!(told["published"]["count"], 1, "{told}");
-        // More than the time for a line has passed for the other one too.
+        // For the other client, too, more than the time for a line has passed.
         patient.send(chunk("2\n"));
         patient.send("0\r\n\r\n");
         assert_eq!(patient.answer().status, 200);
@@ -58,14 +58,14 @@ fn a_slow_line_is_408_and_slow_lines_are_not() {
 
 #[test]
 fn bodies_that_are_too_large_are_413() {
-    let server = ticking(&["--max-event", "16KiB"]);
+    let server = ticking(&["--set", "limits.event-bytes=16KiB"]);
     let large = format!("\"{}\"", "x".repeat(16 << 10));
     unharmed(&server, || {
         let length = format!("Content-Length: {}\r\n", large.len());
         let mut raw = begin(&server, &length);
         raw.send(&large);
         raw.answer().refused(413, "event_too_large");
-        // It is not waited for what is known to be too large.
+        // The server does not wait for a body that is known to be too large.
         let mut raw = begin(&server, "Content-Length: 1099511627776\r\n");
         raw.send(&large);
         raw.answer().refused(413, "event_too_large");
@@ -80,7 +80,7 @@ fn bodies_that_are_too_large_are_413() {
     server.has_refused("event_too_large", 4);
 }
 
-/// What is more than said is the next request, and none.
+/// Bytes after the announced length are the next request, and an invalid one.
 #[test]
 fn a_body_larger_than_said_is_cut_where_it_was_said_to_end() {
     let server = ticking(&[]);
@@ -99,7 +99,7 @@ fn a_body_larger_than_said_is_cut_where_it_was_said_to_end() {
 }
 
 #[test]
-fn broken_chunks_are_refused_and_what_came_before_stands() {
+fn broken_chunks_are_refused_and_earlier_events_stay() {
     let server = ticking(&[]);
     let broken = ["zz\r\n1\n\r\n", "1\r\nab\r\n", "-1\r\n", "ffffffffffffffffff\r\n1\n"];
     unharmed(&server, || {
@@ -118,7 +118,7 @@ fn broken_chunks_are_refused_and_what_came_before_stands() {
 
 #[test]
 fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
-    let server = ticking(&["--max-requests", "4"]);
+    let server = ticking(&["--set", "limits.requests=4"]);
     unharmed(&server, || {
         let mut held: Vec<Raw> = (0..4).map(|_| begin(&server, LINES)).collect();
         for raw in &mut held {
@@ -127,7 +127,7 @@ fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
         let mut subscriber =
             server.subscribe(crate::harness::Transport::HttpStreaming, "/t?cursor=earliest");
         subscriber.confirmed();
-        // Each has begun a second line when its first has been published.
+        // Each client has begun a second line when its first one is published.
         subscriber.numbers(4);
         server.has_counted("thalweg_requests", 4);
         for target in ["/v1/topics/t", "/v1/commands"] {
@@ -148,10 +148,10 @@ fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
     server.has_counted("thalweg_requests", 0);
 }
 
-/// Between lines a publisher waits for something to happen, for hours perhaps.
+/// Between lines a publisher may wait for hours.
 #[test]
 fn publishers_between_lines_hold_no_place() {
-    let server = ticking(&["--max-requests", "8"]);
+    let server = ticking(&["--set", "limits.requests=8"]);
     unharmed(&server, || {
         let mut idle: Vec<Raw> = (0..8).map(|_| begin(&server, LINES)).collect();
         let mut subscriber =
@@ -163,8 +163,8 @@ fn publishers_between_lines_hold_no_place() {
         subscriber.numbers(8);
         server.has_counted("thalweg_requests", 0);
         assert_eq!(server.post("t", "application/json", "9").status, 200);
-        // All places are taken by lines that are begun: who begins is told, and who has
-        // published before waits for a place.
+        // Incomplete lines have taken all places: a new line is refused, and a publisher of earlier lines
+        // waits for a place.
         let mut begun: Vec<Raw> = (0..8).map(|_| begin(&server, LINES)).collect();
         for raw in &mut begun {
             raw.send(chunk("1"));
@@ -185,7 +185,7 @@ fn publishers_between_lines_hold_no_place() {
     server.has_counted("thalweg_requests", 0);
 }
 
-/// What is compressed would have to be inflated for whoever sends it.
+/// The server would have to decompress a body for anyone who sends it.
 #[test]
 fn a_body_in_a_content_coding_is_415() {
     let server = ticking(&[]);
@@ -207,14 +207,15 @@ fn a_body_in_a_content_coding_is_415() {
     server.has_refused("unsupported_encoding", 6);
 }
 
-/// A command may be sent by anybody, and its body takes a place before it is looked at.
+/// Any client may send a command, and its body takes a place before it is parsed.
 #[test]
 fn those_without_the_token_have_places_of_their_own() {
     const TOKEN: &str = "publish-secret-1234567890";
     let bearer = format!("Bearer {TOKEN}");
     let echo = r#"{"command":"echo","data":1}"#;
     for (places, others) in [("1", 1), ("4", 1), ("8", 2)] {
-        let server = ticking(&["--max-requests", places, "--publish-token", TOKEN]);
+        let limit = format!("limits.requests={places}");
+        let server = ticking(&[&["--set", &limit], &PUBLISHER[..]].concat());
         let mut raw = Raw::connect(server.address);
         raw.ask("POST", "/v1/commands", &[], echo);
         assert_eq!(raw.answer().status, 200);
@@ -230,7 +231,7 @@ fn those_without_the_token_have_places_of_their_own() {
             server.has_counted("thalweg_requests", others);
             raw.ask("POST", "/v1/commands", &[], echo);
             raw.answer().refused(503, "busy");
-            // However many of the others there are: all places are the publishers'.
+            // However many other bodies there are, all places belong to publishers.
             let places: u64 = places.parse().expect("a number");
             let publish = format!("/v1/topics/t HTTP/1.1\r\nAuthorization: {bearer}");
             let publishers: Vec<Raw> = (1..places).map(|_| begin(&publish)).collect();
@@ -242,10 +243,10 @@ fn those_without_the_token_have_places_of_their_own() {
     }
 }
 
-/// However many of its bodies are slow: others find places.
+/// However many slow bodies a client has, others find places.
 #[test]
 fn one_client_has_half_of_the_places() {
-    let server = ticking(&[&["--max-requests", "8"], &TRUSTED[..]].concat());
+    let server = ticking(&[&["--set", "limits.requests=8"], &TRUSTED[..], &OPEN].concat());
     let of = |client: &str, body: &str| {
         let headers = format!("X-Forwarded-For: {client}\r\nContent-Length: 1\r\n");
         let mut raw = begin(&server, &headers);
@@ -266,11 +267,17 @@ fn one_client_has_half_of_the_places() {
     server.has_counted("thalweg_requests", 0);
 }
 
-/// What bodies hold that never end is bounded in all; small ones are read all the same.
+/// Endless bodies have a bound in total. Small ones are read nevertheless.
 #[test]
 fn large_bodies_that_do_not_end_leave_room_and_small_ones_pass() {
-    let server =
-        ticking(&["--max-event", "200KiB", "--max-unfinished", "256KiB", "--body-wait", "60s"]);
+    let server = ticking(&[
+        "--set",
+        "limits.event-bytes=200KiB",
+        "--set",
+        "limits.unfinished-bytes=256KiB",
+        "--body-timeout",
+        "60s",
+    ]);
     let half = "x".repeat(100_000);
     let begun: Vec<Raw> = (0..6)
         .map(|number| {

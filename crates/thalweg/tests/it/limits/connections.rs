@@ -2,28 +2,35 @@ use std::net::SocketAddr;
 
 use crate::harness::{Answer, Http2, Raw, Server, outside, ticking, unharmed, wait_for};
 
-/// Connections that come at once, several times what may be there.
+/// Connections that arrive at once, several times the limit.
 const FLOOD: usize = 300;
 
 /// Loopback is not counted.
-const ANYWHERE: [&str; 5] = ["--listen", "0.0.0.0:0", "--open", "--admin-listen", "127.0.0.1:0"];
+const ANYWHERE: [&str; 6] = [
+    "--listen",
+    "0.0.0.0:0",
+    "--token",
+    "everybody,subscribe=**,publish=**",
+    "--admin-listen",
+    "127.0.0.1:0",
+];
 
-/// Connections that may be there.
+/// The limit of connections.
 const PLACES: usize = 20;
 
-/// Says nothing, and reads what it is told.
+/// Connects without a request. Returns the response.
 fn greeting(address: SocketAddr) -> Option<Answer> {
     Raw::connect(address).answer_if_any()
 }
 
-/// Opens connections that stay until there is no place for more; how many got in. The
-/// bystander has a place already, and the metrics need one later.
+/// Opens connections until no more are accepted. Returns their number. The bystander has a connection
+/// already, and the metrics need one later.
 fn flood(address: SocketAddr, status: u16, code: &str) {
     let mut sockets: Vec<Raw> = (0..FLOOD).map(|_| Raw::connect(address)).collect();
     let mut told = 0;
-    // Those that got in wait for a request; they are the first.
+    // Accepted connections wait for a request. They are the first ones.
     for socket in sockets.iter_mut().skip(PLACES) {
-        // Of a flood only some are told why.
+        // In a flood only some connections get a reason.
         if let Some(answer) = socket.answer_if_any() {
             answer.refused(status, code);
             assert!(answer.head.contains("\r\nretry-after: "), "{}", answer.head);
@@ -32,12 +39,12 @@ fn flood(address: SocketAddr, status: u16, code: &str) {
         }
     }
     assert!(told > 0, "some are told why");
-    // As soon as some of those have been told, another one is.
+    // As soon as some have got a reason, another one does.
     let answer = wait_for("a word", || greeting(address));
     answer.refused(status, code);
 }
 
-/// The flood is over, and its places are there for whoever wants to know.
+/// After the flood its places are free again, also for the metrics.
 fn all_were_counted(server: &Server, code: &str) {
     wait_for("a place", || {
         let mut raw = Raw::connect(server.address);
@@ -50,25 +57,26 @@ fn all_were_counted(server: &Server, code: &str) {
 }
 
 #[test]
-fn connections_beyond_the_limit_are_told_so_and_places_come_back() {
-    let server = ticking(&["--max-connections", "20", "--admin-listen", "127.0.0.1:0"]);
+fn connections_above_the_limit_are_refused_and_places_are_freed() {
+    let server = ticking(&["--set", "limits.connections=20", "--admin-listen", "127.0.0.1:0"]);
     unharmed(&server, || flood(server.address, 503, "too_many_connections"));
     all_were_counted(&server, "too_many_connections");
 }
 
 #[test]
 fn connections_from_one_address_are_limited_on_their_own() {
-    let server = ticking(&[&ANYWHERE[..], &["--max-connections-per-address", "20"]].concat());
+    let server =
+        ticking(&[&ANYWHERE[..], &["--set", "limits.connections-per-address=20"]].concat());
     let Some(outside) = outside(&server) else { return };
     unharmed(&server, || flood(outside, 429, "too_many_from_address"));
     all_were_counted(&server, "too_many_from_address");
 }
 
-/// A subscriber's place is given back too, and a stream's that was taken over.
+/// A subscriber frees its place as well, and so does a stream that was taken over.
 #[test]
 fn a_place_is_given_back_however_its_connection_ends() {
     const FEW: usize = 8;
-    let server = ticking(&["--max-connections", "8", "--shards", "2"]);
+    let server = ticking(&["--set", "limits.connections=8", "--shards", "2"]);
     for round in 0..3 {
         let mut sockets: Vec<Raw> = Vec::new();
         while sockets.len() < FEW {
@@ -89,7 +97,7 @@ fn a_place_is_given_back_however_its_connection_ends() {
                     "",
                 ),
             }
-            // Whoever comes before the others' places are back is refused: once more.
+            // A connection before the other places are free is refused: it tries again.
             let head = raw.until(b"\r\n\r\n", "an answer's head").expect("an answer");
             if !head.starts_with(b"HTTP/1.1 503") {
                 sockets.push(raw);
@@ -102,10 +110,11 @@ fn a_place_is_given_back_however_its_connection_ends() {
     }
 }
 
-/// However many share a connection: each costs as much as one of its own.
+/// Streams that share a connection cost as much as separate connections.
 #[test]
 fn subscribers_that_share_a_connection_count_for_its_address() {
-    let server = Server::start(&[&ANYWHERE[..], &["--max-connections-per-address", "8"]].concat());
+    let server =
+        Server::start(&[&ANYWHERE[..], &["--set", "limits.connections-per-address=8"]].concat());
     let Some(outside) = outside(&server) else { return };
     let client = Http2::connect(outside);
     let mut streams: Vec<_> =
@@ -119,13 +128,13 @@ fn subscribers_that_share_a_connection_count_for_its_address() {
 /// A publisher of lines may be silent for as long as a subscriber.
 #[test]
 fn publishers_of_lines_that_share_a_connection_have_places() {
-    let server = Server::start(&["--max-connections", "3"]);
+    let server = Server::start(&["--set", "limits.connections=3"]);
     let client = server.http2();
     let lines = [("content-type", "application/x-ndjson")];
     let mut silent: Vec<_> =
         (0..2).map(|_| client.start_open("POST", "/v1/topics/t", &lines)).collect();
     client.ask("POST", "/v1/topics/t", &lines, "1\n").refused(503, "too_many_connections");
-    // What is of one event is not long in coming.
+    // A request with one event must arrive soon.
     assert_eq!(client.ask("POST", "/v1/topics/t", &[], "1").status, 200);
     silent.remove(0).finish();
     wait_for("its place", || {
@@ -134,10 +143,10 @@ fn publishers_of_lines_that_share_a_connection_have_places() {
     });
 }
 
-/// A place is taken before topics are made.
+/// A place is taken before topics are created.
 #[test]
 fn a_subscriber_without_a_place_leaves_no_topic_behind() {
-    let server = Server::start(&["--max-connections", "2"]);
+    let server = Server::start(&["--set", "limits.connections=2"]);
     let client = server.http2();
     let mut served = client.start("GET", "/v1/topics/a?transport=sse", &[], b"");
     assert_eq!(served.response_head().status, 200);
@@ -145,11 +154,11 @@ fn a_subscriber_without_a_place_leaves_no_topic_behind() {
     client.ask("GET", "/v1/topics/b?limit=1", &[], b"").refused(404, "no_such_topic");
 }
 
-/// A poll over HTTP/1.1 has its connection to itself, and no place beside it.
+/// A poll over HTTP/1.1 takes no place beside its connection.
 #[test]
 fn as_many_may_poll_as_may_connect() {
     const FEW: usize = 4;
-    let server = Server::start(&["--max-connections", "4"]);
+    let server = Server::start(&["--set", "limits.connections=4"]);
     let mut polls: Vec<Raw> = (0..FEW).map(|_| Raw::connect(server.address)).collect();
     for poll in &mut polls {
         poll.ask("GET", "/v1/topics/t?wait=2s", &[], "");

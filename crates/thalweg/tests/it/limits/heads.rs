@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use crate::harness::{Raw, Server, ticking, unharmed};
 
-const SLOW: &[&str] = &["--head-wait", "300ms", "--keep-alive", "500ms"];
+const SLOW: &[&str] = &["--header-timeout", "300ms", "--set", "limits.keep-alive-timeout=500ms"];
 
-/// Sends `bytes` on a connection of its own; what came back by its end.
+/// Sends `bytes` on a new connection. Returns the response until its end.
 fn answer_to(server: &Server, bytes: impl AsRef<[u8]>) -> String {
     let mut raw = Raw::connect(server.address);
     raw.send(bytes);
@@ -29,7 +29,7 @@ fn a_head_that_does_not_end_in_time_is_408() {
     server.has_refused("slow_request", 3);
 }
 
-/// A byte now and then is no progress: the head has a deadline as a whole.
+/// A byte from time to time is no progress: the head has a deadline as a whole.
 #[test]
 fn a_head_that_drips_is_408() {
     let server = ticking(SLOW);
@@ -47,14 +47,13 @@ fn a_head_that_drips_is_408() {
     server.has_refused("slow_request", 1);
 }
 
-/// Browsers connect in advance: whoever says nothing is hung up on, and has done
-/// nothing wrong.
+/// Browsers connect in advance: a connection without a request is closed, and counts as no error.
 #[test]
-fn whoever_says_nothing_is_hung_up_on_without_a_word() {
+fn a_connection_without_a_request_is_closed_silently() {
     let server = ticking(SLOW);
     unharmed(&server, || {
         assert_eq!(answer_to(&server, ""), "");
-        // Nor is it wrong to have asked before, and to ask nothing more.
+        // An earlier request makes no difference.
         let mut raw = Raw::connect(server.address);
         raw.ask("GET", "/healthz", &[], "");
         assert_eq!(raw.answer().status, 200);
@@ -63,11 +62,10 @@ fn whoever_says_nothing_is_hung_up_on_without_a_word() {
     server.has_refused("slow_request", 0);
 }
 
-/// A balancer keeps its connections for a minute: one that waits for the next request is not one that
-/// sends a slow head.
+/// A load balancer keeps its connections for a minute: waiting for the next request is not a slow head.
 #[test]
 fn a_connection_without_a_request_is_kept_for_longer_than_a_head_may_take() {
-    let server = ticking(&["--head-wait", "100ms"]);
+    let server = ticking(&["--header-timeout", "100ms"]);
     let mut raw = Raw::connect(server.address);
     for _ in 0..3 {
         raw.ask("GET", "/healthz", &[], "");
@@ -78,17 +76,17 @@ fn a_connection_without_a_request_is_kept_for_longer_than_a_head_may_take() {
     raw.ask("POST", "/v1/topics/t", &[("Content-Type", "application/x-ndjson")], body);
     assert_eq!(raw.answer().status, 200);
     thalweg_testing::let_pass(Duration::from_millis(500));
-    // A next head is as slow as a first one.
+    // The next head has the same deadline as the first one.
     raw.send("GET /healthz HTTP/1.1\r\nHost: loc");
     raw.answer().refused(408, "slow_request");
     assert_eq!(raw.rest_text("the end"), "");
     server.has_refused("slow_request", 1);
 }
 
-/// The HTTP library answers these: with a bare status.
+/// The HTTP library answers these with a status only.
 #[test]
 fn heads_that_are_too_large_are_431() {
-    let server = ticking(&["--max-head", "16KiB"]);
+    let server = ticking(&["--set", "limits.header-bytes=16KiB"]);
     let start = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
     let many = "X-Many: y\r\n";
     let one = format!("{start}X-One: {}", "x".repeat(1 << 20));
@@ -98,12 +96,12 @@ fn heads_that_are_too_large_are_431() {
         for head in [one, endless, ten_thousand] {
             let mut raw = Raw::connect(server.address);
             raw.send(&head);
-            // Sent on while it is refused: the answer may be lost with a reset.
+            // The client still sends while it is refused, so that a reset may replace the response.
             if let Some(answer) = raw.answer_if_any() {
                 assert_eq!(answer.status, 431, "{}", answer.head);
             }
         }
-        // Whoever stops just over the limit reads the answer.
+        // A client that stops just above the limit receives the response.
         let just_over = format!("{start}X-One: {}", "x".repeat(16 << 10));
         let mut raw = Raw::connect(server.address);
         raw.send(just_over);
@@ -114,7 +112,7 @@ fn heads_that_are_too_large_are_431() {
 
 #[test]
 fn a_request_line_without_end_is_refused() {
-    let server = ticking(&["--max-head", "16KiB"]);
+    let server = ticking(&["--set", "limits.header-bytes=16KiB"]);
     unharmed(&server, || {
         let mut raw = Raw::connect(server.address);
         raw.send(format!("GET /{}", "x".repeat(16 << 10)));
@@ -133,7 +131,7 @@ fn garbage_behind_a_request_is_refused_after_its_answer() {
         assert_eq!(raw.answer().status, 200);
         assert_eq!(raw.answer().status, 400);
         assert_eq!(raw.rest_text("the end"), "");
-        // A thousand requests at once, and then garbage: each is answered.
+        // A thousand requests arrive at once, then garbage: each request is answered.
         let mut raw = Raw::connect(server.address);
         raw.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000));
         raw.send("\0\r\n\r\n");
@@ -145,7 +143,7 @@ fn garbage_behind_a_request_is_refused_after_its_answer() {
     server.has_refused("bad_parameter", 2);
 }
 
-/// RFC 9110 §7.8: a server ignores an upgrade asked for over HTTP/1.0.
+/// RFC 9110 §7.8: a server ignores an upgrade over HTTP/1.0.
 #[test]
 fn an_upgrade_over_http_1_0_is_ignored() {
     let server = ticking(&[]);

@@ -1,12 +1,13 @@
-//! Clients who compress what they say: what it is inflated to, and for how long others wait
-//! while it is.
+//! Compressed messages of clients: their size after decompression, and the time for which others wait
+//! meanwhile.
 
 use std::io::Write as _;
 
 use flate2::{Compression, write::DeflateEncoder};
 
 use crate::harness::{
-    Frame, Heard, Raw, Server, Subscriber, Transport, opcode, request, ticking, unharmed,
+    Frame, PUBLISHER, Raw, Received, Server, Subscriber, Transport, opcode, request, ticking,
+    unharmed,
 };
 
 const TOKEN: &str = "publish-secret-1234567890";
@@ -15,23 +16,23 @@ const DEFLATES: (&str, &str) = ("Sec-WebSocket-Extensions", "permessage-deflate"
 /// RSV1 of a compressed message (RFC 7692 §6).
 const RSV1: u8 = 0x40;
 
-/// A command as a client with compression sends it (RFC 7692 §7.2.1), in one last block.
+/// Compresses a command like a client (RFC 7692 §7.2.1), in one last block.
 fn deflated(command: &str) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(command.as_bytes()).expect("a Vec takes everything");
     let mut payload = encoder.finish().expect("a Vec takes everything");
-    // What follows the last block for the next message to begin at a byte.
+    // After the last block the next message must begin at a byte.
     payload.push(0);
     Frame::new(opcode::TEXT, &payload).with_reserved_bits(RSV1).bytes()
 }
 
-/// An echo of so many bytes in all: a thousandth of them compressed.
+/// Returns an echo command of this many bytes. Compressed it has a thousandth of them.
 fn echo(bytes: usize) -> String {
     let around = r#"{"command":"echo","data":""}"#.len();
     format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(bytes - around))
 }
 
-/// A WebSocket that compresses, read by nobody.
+/// Opens a WebSocket with compression that nobody reads.
 fn deflating(server: &Server) -> Raw {
     let mut raw = Raw::connect(server.address);
     let headers = [&Transport::WebSocket.headers()[..], &[DEFLATES]].concat();
@@ -41,23 +42,23 @@ fn deflating(server: &Server) -> Raw {
     raw
 }
 
-/// The same, read.
+/// Opens one that is read.
 fn deflating_subscriber(server: &Server, headers: &[(&str, &str)]) -> Subscriber {
     server.subscribe_with(Transport::WebSocket, "", &[&[DEFLATES], headers].concat())
 }
 
-/// Whoever may publish may send large messages; it has one inflated at a time.
+/// A publisher may send large messages. The server decompresses one of them at a time.
 #[test]
-fn one_message_is_inflated_before_its_answer_is_taken() {
+fn one_message_is_decompressed_at_a_time() {
     const CONNECTIONS: usize = 3;
     let server = ticking(&["--compression"]);
     let message = deflated(&echo(1 << 20));
     let piece = message.repeat((8 << 10) / message.len());
     assert!(piece.len() >= 7 * message.len());
-    // What the first message makes the allocator keep is not what is looked for.
+    // The memory that the allocator keeps after the first message is not measured.
     let mut first = deflating_subscriber(&server, &[]);
     first.socket.send(&message);
-    assert!(matches!(first.next(), Heard::Answer(_)));
+    assert!(matches!(first.next(), Received::Answer(_)));
     let before = server.memory();
     unharmed(&server, || {
         let connections: Vec<Raw> = (0..CONNECTIONS)
@@ -68,11 +69,11 @@ fn one_message_is_inflated_before_its_answer_is_taken() {
             })
             .collect();
         server.has_counted("thalweg_connections", 2 + CONNECTIONS as u64);
-        // Each has been heard when another's command is answered.
+        // Each message has been processed when the command of another client is answered.
         assert!(first.command(&echo(100))["answer"]["data"].is_string());
         let grown = server.memory().saturating_sub(before);
         assert!(grown <= 8 << 20, "{grown} bytes for {CONNECTIONS} connections");
-        // None is forgotten: whoever reads is answered each.
+        // No message is lost: a client that reads gets every reply.
         for mut raw in connections {
             for _ in 0..piece.len() / message.len() {
                 let header = raw.exact(10, "a frame's header").expect("an answer");
@@ -85,7 +86,7 @@ fn one_message_is_inflated_before_its_answer_is_taken() {
     server.has_counted("thalweg_unfinished_bytes", 0);
 }
 
-/// A turn hears for so long; the rest of what was said waits, whoever said it.
+/// A loop iteration reads for a limited time. The remaining messages wait, from every client.
 #[test]
 fn others_are_served_while_much_is_inflated() {
     let server = ticking(&["--compression"]);
@@ -100,7 +101,7 @@ fn others_are_served_while_much_is_inflated() {
         }
         for connection in &mut connections {
             for _ in 0..8 {
-                assert!(matches!(connection.next(), Heard::Answer(_)));
+                assert!(matches!(connection.next(), Received::Answer(_)));
             }
         }
     });
@@ -108,51 +109,51 @@ fn others_are_served_while_much_is_inflated() {
 }
 
 #[test]
-fn who_may_not_publish_is_inflated_in_proportion() {
-    let server = ticking(&["--compression", "--publish-token", TOKEN]);
+fn messages_without_the_right_to_publish_are_decompressed_in_proportion() {
+    let server = ticking(&[&["--compression"], &PUBLISHER[..]].concat());
     let bearer = format!("Bearer {TOKEN}");
     unharmed(&server, || {
-        // Commands of 16 KiB, a few hundred bytes each: some are heard.
+        // Commands of 16 KiB, a few hundred bytes compressed: some are processed.
         let message = deflated(&echo(16 << 10));
         let mut bomber = deflating_subscriber(&server, &[]);
         let mut answers = 0;
         let code = loop {
             bomber.socket.send_if_open(&message);
             match bomber.next() {
-                Heard::Answer(_) if answers < 100 => answers += 1,
-                Heard::Close(code, ..) => break code,
+                Received::Answer(_) if answers < 100 => answers += 1,
+                Received::Close(code, ..) => break code,
                 other => panic!("an answer was due, not {other:?}"),
             }
         };
         assert_eq!((code, answers), (1009, 4));
-        // What compresses as commands do is heard as long as it likes.
+        // Messages with the usual compression ratio have no limit.
         let mut honest = deflating_subscriber(&server, &[]);
         for number in 0..3000 {
             let ack = format!(
                 r#"{{"command":"ack","id":{number},"topic":"tick","position":"9f3c21.{number}"}}"#
             );
             honest.socket.send(deflated(&ack));
-            assert!(matches!(honest.next(), Heard::Answer(_)));
+            assert!(matches!(honest.next(), Received::Answer(_)));
         }
-        // A publisher has no such bounds.
+        // A publisher has no such limits.
         let mut publisher = deflating_subscriber(&server, &[("Authorization", &bearer)]);
         for _ in 0..20 {
             publisher.socket.send(deflated(&echo(1 << 20)));
-            assert!(matches!(publisher.next(), Heard::Answer(_)));
+            assert!(matches!(publisher.next(), Received::Answer(_)));
         }
     });
     server.has_closed(1009, 1);
 }
 
 #[test]
-fn who_may_not_publish_sends_commands_of_16_kib() {
-    let server = ticking(&["--publish-token", TOKEN]);
+fn commands_without_the_right_to_publish_have_at_most_16_kib() {
+    let server = ticking(&PUBLISHER);
     unharmed(&server, || {
         let mut subscriber = server.subscribe(Transport::WebSocket, "");
         let (fits, long) = (echo(16 << 10), echo((16 << 10) + 1));
         assert!(subscriber.command(&fits)["answer"]["data"].is_string());
         subscriber.socket.send(Frame::new(opcode::TEXT, &long).bytes());
-        assert!(matches!(subscriber.next(), Heard::Close(1009, ..)));
+        assert!(matches!(subscriber.next(), Received::Close(1009, ..)));
         let post = |command: &str| server.ask("POST", "/v1/commands", &[], command);
         assert_eq!(post(&fits).status, 200);
         let sentence = post(&long).refused(413, "event_too_large");

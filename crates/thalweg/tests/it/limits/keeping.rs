@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use crate::harness::{Heard, Raw, Transport, ticking, unharmed, wait_for};
+use crate::harness::{Raw, Received, Transport, ticking, unharmed, wait_for};
 
 #[test]
 fn subscriptions_beyond_the_limit_are_refused() {
-    let server = ticking(&["--max-subscriptions", "3"]);
+    let server = ticking(&["--set", "limits.subscriptions-per-connection=3"]);
     unharmed(&server, || {
         let mut raw = Raw::connect(server.address);
         let target = "/v1/topics?topic=a&topic=b&topic=c&topic=d";
@@ -23,14 +23,15 @@ fn subscriptions_beyond_the_limit_are_refused() {
     server.has_refused("too_many_topics", 2);
 }
 
-/// Each topic is far within its own bounds; all together are not.
+/// Each topic is far below its own bounds, but all together are not.
 #[test]
 fn all_histories_together_are_bounded() {
     const TOPICS: u64 = 128;
     const EVENT_BYTES: u64 = 10_000;
     const EVENTS: u64 = 100;
     const BOUND: u64 = 4 << 20;
-    let server = ticking(&["--max-history", "4MiB", "--history-bytes", "8MiB"]);
+    let server =
+        ticking(&["--set", "limits.history-bytes=4MiB", "--topic", "**,history-bytes=8MiB"]);
     let before = server.memory();
     let body = format!("\"{}\"\n", "x".repeat(EVENT_BYTES as usize)).repeat(EVENTS as usize);
     let positions: Vec<String> = unharmed(&server, || {
@@ -38,23 +39,23 @@ fn all_histories_together_are_bounded() {
         (0..TOPICS).map(|topic| publish(topic).published().position).collect()
     });
     wait_for("the gauge", || (server.count("thalweg_history_bytes") > BOUND / 2).then_some(()));
-    // One batch more than the bound may be there, and the ticking topic's own.
+    // The total may exceed the bound by one batch, and by the ticking topic.
     let retained = server.count("thalweg_history_bytes");
     assert!(retained < 2 * BOUND, "{retained} of {}", TOPICS * EVENTS * EVENT_BYTES);
     let grown = server.memory().saturating_sub(before);
-    // Half of what was published: an allocator keeps much of what bodies needed.
+    // The limit is half of what was published: an allocator keeps much of the memory of bodies.
     assert!(grown < 64 << 20, "{grown} bytes more than before");
-    // What was lost of it is announced.
+    // Missing events are announced.
     let mut missed = 0;
     for (topic, position) in positions.iter().enumerate() {
         let (epoch, _) = position.split_once('.').expect("a position");
         let target = format!("/full/{topic}?cursor={epoch}.0");
         let mut resumed = server.subscribe(Transport::HttpStreaming, &target);
         missed += match resumed.next() {
-            Heard::Gap(gap) if gap.reason == "trimmed" => gap.missed.expect("a known size"),
-            // It kept nothing and was forgotten.
-            Heard::Gap(gap) if gap.reason == "epoch" => EVENTS,
-            Heard::Envelope(envelope) if envelope.first == 1 => 0,
+            Received::Gap(gap) if gap.reason == "trimmed" => gap.missed.expect("a known size"),
+            // The topic retained no event and was removed.
+            Received::Gap(gap) if gap.reason == "epoch" => EVENTS,
+            Received::Envelope(envelope) if envelope.first == 1 => 0,
             other => panic!("{other:?}"),
         };
     }
@@ -62,12 +63,19 @@ fn all_histories_together_are_bounded() {
     assert!(missed >= TOPICS * EVENTS - 2 * kept, "{missed}");
 }
 
-/// Other shards' copies are batches that these retain as well.
+/// The copies of other shards are batches that the topics retain as well.
 #[test]
 fn all_histories_together_are_bounded_on_several_shards() {
     const TOPICS: u64 = 16;
-    let server = ticking(&["--max-history", "4MiB", "--history-bytes", "8MiB", "--shards", "2"]);
-    // On both shards, whichever is a topic's home.
+    let server = ticking(&[
+        "--set",
+        "limits.history-bytes=4MiB",
+        "--topic",
+        "**,history-bytes=8MiB",
+        "--shards",
+        "2",
+    ]);
+    // The readers are on both shards, so that one of them is not the owner.
     let mut readers = Vec::new();
     for topic in 0..TOPICS {
         for _ in 0..2 {
@@ -89,7 +97,8 @@ fn all_histories_together_are_bounded_on_several_shards() {
 
 #[test]
 fn idempotency_keys_are_forgotten_by_number_and_by_time() {
-    let server = ticking(&["--retry-keys", "2", "--retry-time", "1s"]);
+    let server =
+        ticking(&["--set", "limits.idempotency-keys=2", "--set", "limits.idempotency-window=1s"]);
     let publish = |key: &str| {
         let mut raw = Raw::connect(server.address);
         raw.ask("POST", "/v1/topics/once", &[("Idempotency-Key", key)], "1");
@@ -99,7 +108,7 @@ fn idempotency_keys_are_forgotten_by_number_and_by_time() {
     };
     unharmed(&server, || {
         assert!(!publish("a") && publish("a"), "the second is a replay");
-        // Two newer ones push it out.
+        // Two newer keys replace it.
         assert!(!publish("b") && !publish("c") && !publish("a"));
         wait_for("it to be forgotten", || (!publish("c")).then_some(()));
     });

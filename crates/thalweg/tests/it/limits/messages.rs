@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::harness::{
-    Frame, Heard, Server, Subscriber, Transport, opcode, ticking, unharmed, wait_for,
+    Frame, Received, Server, Subscriber, Transport, opcode, ticking, unharmed, wait_for,
 };
 
 fn connect(server: &Server) -> Subscriber {
@@ -10,12 +10,12 @@ fn connect(server: &Server) -> Subscriber {
     subscriber
 }
 
-/// The close that comes next, whatever is answered before it.
+/// Returns the code of the next close, after any replies.
 fn closed(subscriber: &mut Subscriber) -> u16 {
     loop {
         match subscriber.next() {
-            Heard::Close(code, ..) => return code,
-            Heard::Pong(_) | Heard::Heartbeat | Heard::Answer(_) => {}
+            Received::Close(code, ..) => return code,
+            Received::Pong(_) | Received::Heartbeat | Received::Answer(_) => {}
             other => panic!("a close was due, not {other:?}"),
         }
     }
@@ -25,18 +25,18 @@ const ECHO: &str = r#"{"command":"echo","id":1,"data":"all of this is one messag
 
 #[test]
 fn a_message_not_finished_in_time_is_1008() {
-    let server = ticking(&["--body-wait", "300ms"]);
+    let server = ticking(&["--body-timeout", "300ms"]);
     let whole = Frame::new(opcode::TEXT, ECHO).bytes();
     unharmed(&server, || {
-        // Begun and left.
+        // This message is never completed.
         let mut begun = connect(&server);
         begun.socket.send(&whole[..whole.len() / 2]);
-        // Only a header; only half of one.
+        // These send only a header, or half of one.
         let mut header = connect(&server);
         header.socket.send(&whole[..6]);
         let mut half_header = connect(&server);
         half_header.socket.send(&whole[..1]);
-        // Fragments of a byte each with pings between them.
+        // Fragments of a byte each, with pings between them.
         let mut pinging = connect(&server);
         let first = Frame::new(opcode::TEXT, &ECHO[..1]).not_final().bytes();
         pinging.socket.send(first);
@@ -46,7 +46,7 @@ fn a_message_not_finished_in_time_is_1008() {
             pinging.socket.send_if_open([fragment, ping].concat());
             thalweg_testing::let_pass(Duration::from_millis(5));
         }
-        // One byte at a time, 200 times a second.
+        // One byte at a time, 200 times per second.
         let mut dripping = connect(&server);
         let long = Frame::new(opcode::TEXT, &"x".repeat(1000)).bytes();
         for byte in long.chunks(1).take(400) {
@@ -61,10 +61,10 @@ fn a_message_not_finished_in_time_is_1008() {
     server.has_counted("thalweg_unfinished_bytes", 0);
 }
 
-/// Whoever finishes each message in time may be at it without a pause.
+/// A client that finishes each message in time may send without a pause.
 #[test]
 fn messages_that_overlap_reads_are_not_slow() {
-    let server = ticking(&["--body-wait", "300ms"]);
+    let server = ticking(&["--body-timeout", "300ms"]);
     let whole = Frame::new(opcode::TEXT, ECHO).bytes();
     let mut steady = connect(&server);
     let (mut sent, stream) = (0, whole.repeat(60));
@@ -76,21 +76,21 @@ fn messages_that_overlap_reads_are_not_slow() {
     }
     assert_eq!(sent, stream.len());
     for _ in 0..60 {
-        assert!(matches!(steady.next(), Heard::Answer(_)));
+        assert!(matches!(steady.next(), Received::Answer(_)));
     }
     server.has_closed(1008, 0);
 }
 
-/// The room for a command around an event (`thalweg-wire/src/limits.rs`) is more than
-/// this test's largest event.
+/// The room for a command around an event (`thalweg-wire/src/limits.rs`) is larger than the largest event of
+/// this test.
 #[test]
 fn a_message_over_the_limit_is_1009() {
     const EVENT_BYTES: usize = 64 << 10;
-    let server = ticking(&["--max-event", "64KiB"]);
+    let server = ticking(&["--set", "limits.event-bytes=64KiB"]);
     let large = "x".repeat(4 * EVENT_BYTES);
     unharmed(&server, || {
         let mut whole = connect(&server);
-        // By the header alone.
+        // The header is enough.
         whole.socket.send(&Frame::new(opcode::TEXT, &large).bytes()[..20]);
         let mut fragments = connect(&server);
         fragments.send(&Frame::new(opcode::TEXT, &large[..EVENT_BYTES / 2]).not_final());
@@ -106,7 +106,7 @@ fn a_message_over_the_limit_is_1009() {
         for one in [&mut whole, &mut fragments, &mut endless] {
             assert_eq!(closed(one), 1009);
         }
-        // An event over the limit in a message that is not: the command is refused.
+        // An event above the limit in a message below it: the command is refused.
         let mut event = connect(&server);
         let pad = &large[..EVENT_BYTES];
         let command = format!(r#"{{"command":"publish","id":1,"topic":"t","event":"{pad}"}}"#);
@@ -122,7 +122,7 @@ fn malformed_frames_are_1002_and_what_is_not_utf8_1007() {
     let server = ticking(&[]);
     let text = |payload: &'static str| Frame::new(opcode::TEXT, payload);
     let length_2_63 = [&[0x81, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0], &[1, 2, 3, 4][..]].concat();
-    // Encoded longer than it need be (RFC 6455 §5.2).
+    // The length has a longer encoding than necessary (RFC 6455 §5.2).
     let long_short = [&[0x81, 0xfe, 0, 5], &[0; 9][..]].concat();
     let long_long = [&[0x81, 0xff, 0, 0, 0, 0, 0, 0, 0, 5], &[0; 9][..]].concat();
     let too_long_ping = "x".repeat(126);
@@ -160,7 +160,7 @@ fn malformed_frames_are_1002_and_what_is_not_utf8_1007() {
             let mut subscriber = connect(&server);
             subscriber.socket.send_if_open(bytes);
             assert_eq!(closed(&mut subscriber), *code, "{what}");
-            assert_eq!(subscriber.next(), Heard::End, "{what}");
+            assert_eq!(subscriber.next(), Received::End, "{what}");
         }
     });
     for code in [1002, 1003, 1007, 1009] {
@@ -177,10 +177,10 @@ fn thousands_of_pings_are_answered_each() {
         let mut subscriber = connect(&server);
         for number in 0..PINGS {
             subscriber.send(&Frame::new(opcode::PING, &number.to_string()));
-            // Answers are read now and then, or both ends would wait.
+            // The client reads replies from time to time; otherwise both ends would wait.
             if number % 1000 == 999 {
                 for expected in number - 999..=number {
-                    let pong = Heard::Pong(expected.to_string().into_bytes());
+                    let pong = Received::Pong(expected.to_string().into_bytes());
                     assert_eq!(subscriber.next(), pong);
                 }
             }
@@ -191,23 +191,24 @@ fn thousands_of_pings_are_answered_each() {
 #[test]
 fn unfinished_messages_over_their_memory_are_1013() {
     const HELD: usize = 32 << 10;
-    let server = ticking(&["--max-event", "64KiB", "--max-unfinished", "256KiB"]);
+    let server =
+        ticking(&["--set", "limits.event-bytes=64KiB", "--set", "limits.unfinished-bytes=256KiB"]);
     let begun = &Frame::new(opcode::TEXT, &"x".repeat(2 * HELD)).bytes()[..HELD];
     unharmed(&server, || {
         let mut holders: Vec<Subscriber> = (0..16).map(|_| connect(&server)).collect();
         for holder in &mut holders {
             holder.socket.send_if_open(begun);
         }
-        // Those who hold most are told, until there is room again.
+        // The connections with most bytes are closed, until there is room again.
         wait_for("half of them to be closed", || {
             (server.count("thalweg_closed_total{code=\"1013\"}") >= 8).then_some(())
         });
         let unfinished = server.count("thalweg_unfinished_bytes");
         assert!(unfinished <= 256 << 10, "{unfinished}");
-        // Someone else's small message is not in the way.
+        // The small message of another client is not affected.
         let mut other = connect(&server);
         assert!(other.command(ECHO)["answer"]["data"].is_string());
-        // Nor is one that comes in two parts, and brings it over the limit again.
+        // Neither is a message in two parts, which exceeds the limit again.
         let echo = format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(8000));
         let echo = Frame::new(opcode::TEXT, &echo).bytes();
         let mut others: Vec<Subscriber> = (0..8).map(|_| connect(&server)).collect();
@@ -218,21 +219,27 @@ fn unfinished_messages_over_their_memory_are_1013() {
             server.get("/healthz");
         }
         for other in &mut others {
-            assert!(matches!(other.next(), Heard::Answer(_)));
+            assert!(matches!(other.next(), Received::Answer(_)));
         }
         drop(holders);
     });
     server.has_counted("thalweg_unfinished_bytes", 0);
 }
 
-/// Who asks and does not read has what it says kept unheard. That is in the same bound, and
-/// it goes before others who hold less.
+/// If a client does not read replies, its messages wait unprocessed. They count under the same bound, and
+/// such a client is closed before others with fewer bytes.
 #[test]
-fn who_does_not_read_its_answers_pays_for_what_it_says() {
+fn messages_of_a_client_that_does_not_read_count_against_it() {
     const ROOM: u64 = 1 << 20;
-    let server =
-        ticking(&["--max-event", "64KiB", "--max-unfinished", "1MiB", "--send-buffer", "8KiB"]);
-    // Each is refused, in far more bytes than it has.
+    let server = ticking(&[
+        "--set",
+        "limits.event-bytes=64KiB",
+        "--set",
+        "limits.unfinished-bytes=1MiB",
+        "--set",
+        "tuning.send-buffer-bytes=8KiB",
+    ]);
+    // Each is refused with a reply that is far longer than itself.
     let many = Frame::new(opcode::TEXT, "{}").bytes().repeat(24_000);
     let echo = format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(40_000));
     let echo = Frame::new(opcode::TEXT, &echo).bytes();
@@ -252,7 +259,7 @@ fn who_does_not_read_its_answers_pays_for_what_it_says() {
             server.get("/healthz");
         }
         for other in &mut others {
-            assert!(matches!(other.next(), Heard::Answer(_)));
+            assert!(matches!(other.next(), Received::Answer(_)));
         }
     });
     server.has_counted("thalweg_unfinished_bytes", 0);

@@ -11,11 +11,11 @@ const UPGRADE: [(&str, &str); 4] = [
     ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
 ];
 
-/// A firehose: 100 kB, 200 times a second.
+/// A topic with 100 kB, 200 times per second.
 const HOSE: [&str; 4] =
-    ["--source", "hose=dummy,interval=5ms,size=100000", "--history-bytes", "1MiB"];
+    ["--source", "hose=dummy,interval=5ms,size=100000", "--topic", "**,history-bytes=1MiB"];
 
-/// A server whose topic `read` has 4 MB to read, which is what one answer may be.
+/// Starts a server whose topic `read` has 4 MB of history, the maximum of one response.
 fn with_history(arguments: &[&str]) -> Server {
     let server = ticking(arguments);
     let line = format!("\"{}\"\n", "x".repeat(10_000));
@@ -30,7 +30,7 @@ fn websocket(server: &Server) -> Raw {
     raw
 }
 
-/// Answers wait for whoever asked, and what it asks next waits for them.
+/// Responses wait for their client, and its next requests wait for them.
 #[test]
 fn commands_without_end_whose_answers_are_not_read_hold_little() {
     const CONNECTIONS: usize = 16;
@@ -40,7 +40,7 @@ fn commands_without_end_whose_answers_are_not_read_hold_little() {
     for frame in [
         Frame::new(opcode::PING, "are you there?").bytes(),
         Frame::new(opcode::TEXT, &echo).bytes(),
-        // Its answer is far longer than itself.
+        // The reply is far longer than the message.
         Frame::new(opcode::TEXT, "{}").bytes(),
     ] {
         let before = server.memory();
@@ -62,7 +62,7 @@ fn commands_without_end_whose_answers_are_not_read_hold_little() {
 
 #[test]
 fn subscribers_that_read_nothing_are_reset_after_the_stall_over_every_transport() {
-    let server = ticking(&[&HOSE[..], &["--stall", "500ms"]].concat());
+    let server = ticking(&[&HOSE[..], &["--write-timeout", "500ms"]].concat());
     unharmed(&server, || {
         let mut stopped = Vec::new();
         for (query, headers) in [
@@ -77,18 +77,18 @@ fn subscribers_that_read_nothing_are_reset_after_the_stall_over_every_transport(
         }
         server.has_closed(4002, 4);
         for raw in &mut stopped {
-            // What the kernel had is there still; a whole end is not.
+            // The kernel's buffered bytes arrive, but not the whole response.
             raw.rest("the reset");
         }
     });
     server.has_counted("thalweg_blocked_connections", 0);
 }
 
-/// Over HTTP/1.1 an answer that is not read ends its connection, and its memory.
+/// Over HTTP/1.1 an unread response ends its connection and frees its memory.
 #[test]
 fn answers_that_are_not_read_are_given_up_after_the_stall() {
     const READERS: usize = 16;
-    let server = with_history(&["--stall", "500ms"]);
+    let server = with_history(&["--write-timeout", "500ms"]);
     let before = server.memory();
     unharmed(&server, || {
         let mut stopped: Vec<Raw> = (0..READERS).map(|_| Raw::connect(server.address)).collect();
@@ -100,16 +100,16 @@ fn answers_that_are_not_read_are_given_up_after_the_stall() {
             raw.rest("the reset");
         }
     });
-    // Sixteen answers would be 64 MB.
+    // Sixteen responses would take 64 MB.
     wait_for("the memory to be given back", || {
         (server.memory().saturating_sub(before) < 24 << 20).then_some(())
     });
 }
 
-/// Long polls are asked on one connection, one after the other, and none is read.
+/// Many long polls are sent on one connection, and no response is read.
 #[test]
 fn long_polls_whose_answers_are_not_read_are_given_up_after_the_stall() {
-    let server = with_history(&["--stall", "500ms"]);
+    let server = with_history(&["--write-timeout", "500ms"]);
     unharmed(&server, || {
         let mut raw = Raw::connect(server.address);
         for _ in 0..1000 {
@@ -121,11 +121,11 @@ fn long_polls_whose_answers_are_not_read_are_given_up_after_the_stall() {
     server.has_counted("thalweg_piped_connections", 0);
 }
 
-/// The same over HTTP/2, where only the stream is ended.
+/// The same over HTTP/2 ends the stream only.
 #[test]
 fn answers_that_are_not_read_over_http_2_end_their_streams() {
     const STREAMS: u32 = 32;
-    let server = with_history(&["--stall", "500ms"]);
+    let server = with_history(&["--write-timeout", "500ms"]);
     let before = server.memory();
     unharmed(&server, || {
         const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -152,12 +152,12 @@ fn answers_that_are_not_read_over_http_2_end_their_streams() {
     });
 }
 
-/// Its windows are wide open, but nobody reads its socket: its place goes to another.
+/// Its windows are open, but its socket is not read: another client gets its place.
 #[test]
 fn a_connection_of_http_2_that_is_not_read_is_ended() {
     const INITIAL_WINDOW_SIZE: u16 = 4;
     const WINDOW: u32 = 1 << 30;
-    let limits = ["--stall", "500ms", "--heartbeat", "1h", "--max-connections", "3"];
+    let limits = ["--write-timeout", "500ms", "--heartbeat", "1h", "--set", "limits.connections=3"];
     let server = with_history(&limits);
     unharmed(&server, || {
         let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, WINDOW)]);
@@ -179,10 +179,9 @@ fn a_connection_of_http_2_that_is_not_read_is_ended() {
     });
 }
 
-/// It is the end of the frame that lets a subscription go, and here the end of the
-/// connection comes with it.
+/// The end of the frame ends the subscription, and here the connection ends with it.
 #[test]
-fn who_unsubscribes_in_a_frame_and_goes_is_gone() {
+fn an_unsubscribe_inside_of_a_frame_survives_a_disconnect() {
     let server = ticking(&HOSE);
     let mut raw = Raw::connect(server.address);
     raw.ask("GET", "/v1/topics/hose", &UPGRADE, "");
@@ -192,7 +191,7 @@ fn who_unsubscribes_in_a_frame_and_goes_is_gone() {
     });
     raw.send(Frame::new(opcode::TEXT, r#"{"command":"unsubscribe","topic":"hose"}"#).bytes());
     raw.send(Frame::new(opcode::CLOSE, &[3, 232]).bytes());
-    wait_for("it to be heard", || {
+    wait_for("it to be received", || {
         (server.count("thalweg_blocked_connections") == 1).then(|| server.get("/healthz"))
     });
     raw.rest("the end of the frame and of the connection");
@@ -203,10 +202,10 @@ fn who_unsubscribes_in_a_frame_and_goes_is_gone() {
     assert_eq!(hose.expect("the topic")["subscribers"], 0, "{listed}");
 }
 
-/// It holds the feed twice until the frame ends: what it pins is counted once.
+/// The subscription holds the feed twice until the frame ends. Its pinned batch counts once.
 #[test]
-fn who_unsubscribes_in_a_frame_and_subscribes_again_is_reset_after_the_stall() {
-    let server = ticking(&[&HOSE[..], &["--stall", "500ms"]].concat());
+fn an_unsubscribe_and_subscribe_inside_of_a_frame_stalls() {
+    let server = ticking(&[&HOSE[..], &["--write-timeout", "500ms"]].concat());
     unharmed(&server, || {
         let mut raw = Raw::connect(server.address);
         raw.ask("GET", "/v1/topics/hose", &UPGRADE, "");
@@ -225,11 +224,11 @@ fn who_unsubscribes_in_a_frame_and_subscribes_again_is_reset_after_the_stall() {
     server.has_counted("thalweg_pinned_bytes", 0);
 }
 
-/// Whoever reads slowly, but reads, has its whole answer: the stall is for those who
-/// take less than their share.
+/// A slow but steady reader receives its whole response: the timeout closes only clients that read less than
+/// their share.
 #[test]
 fn an_answer_read_slowly_is_whole() {
-    let server = with_history(&["--stall", "2s"]);
+    let server = with_history(&["--write-timeout", "2s"]);
     unharmed(&server, || {
         let mut h1 = Raw::connect(server.address);
         h1.ask("GET", "/v1/topics/read?limit=10000", &[], "");

@@ -1,23 +1,24 @@
-//! Topics that only subscribers hold: they leave publishers alone, each address has its
-//! share of them, and one costs little.
+//! Topics with subscribers only: they do not limit publishers, each address has a share of them, and one
+//! costs little.
 
 use std::fs;
 
 use thalweg_server::config::EMPTY_TOPIC_BYTES;
 
 use crate::harness::{
-    Heard, Line, Server, Socket, Subscriber, TRUSTED, Transport, ticking, unharmed, wait_for,
+    Line, OPEN, Received, Server, Socket, Subscriber, TRUSTED, Transport, ticking, unharmed,
+    wait_for,
 };
 
 const SSE: [(&str, &str); 1] = [("Accept", "text/event-stream")];
 
-/// `topic=` for each number in the range.
+/// Returns `topic=` for each number in the range.
 fn query(name: &str, numbers: std::ops::Range<usize>) -> String {
     let topics: Vec<String> = numbers.map(|number| format!("topic={name}{number}")).collect();
     format!("?{}", topics.join("&"))
 }
 
-/// A subscriber to such topics that has been confirmed all of them.
+/// Returns a subscriber to these topics, after all confirmations.
 fn subscribed(server: &Server, name: &str, numbers: std::ops::Range<usize>) -> Subscriber {
     let count = numbers.len();
     let mut subscriber = server.subscribe(Transport::Sse, &query(name, numbers));
@@ -26,12 +27,12 @@ fn subscribed(server: &Server, name: &str, numbers: std::ops::Range<usize>) -> S
 }
 
 #[test]
-fn subscribers_keep_nobody_from_publishing_to_new_topics() {
-    // The ticking one is the first.
-    let server = ticking(&["--max-topics", "4", "--max-subscribed-topics", "3"]);
+fn subscribers_do_not_prevent_publishing_to_new_topics() {
+    // The ticking topic is the first.
+    let server = ticking(&["--set", "limits.topics=4", "--set", "limits.subscribed-topics=3"]);
     unharmed(&server, || {
         let _held = subscribed(&server, "held", 0..3);
-        // One too many: none of them is made.
+        // One topic is too many: none of them is created.
         let refused = |target: &str| {
             server.ask("GET", target, &SSE, "").refused(400, "too_many_topics");
         };
@@ -45,16 +46,16 @@ fn subscribers_keep_nobody_from_publishing_to_new_topics() {
 
         server.publish("a", 0..1);
         server.publish("b", 0..1);
-        // One that is published to is no longer only held: there is room for another.
+        // A topic with an event no longer counts as subscriber-only: there is room for another one.
         server.publish("held2", 0..1);
         let _another = subscribed(&server, "another", 0..1);
         refused("/v1/topics/more");
-        // Now publishers have all that they may.
+        // Publishers have reached their limit now.
         server.post("c", "application/json", "1").refused(400, "too_many_topics");
         server.post("held1", "application/json", "1").refused(400, "too_many_topics");
         let answer = socket.command(r#"{"command":"publish","id":1,"topic":"c","event":1}"#);
         assert_eq!(answer["error"]["code"], "too_many_topics", "{answer}");
-        // Those that there are go on, and may be subscribed to.
+        // Existing topics continue, and accept subscribers.
         server.publish("a", 1..2);
         server.subscribe(Transport::Sse, "/a").confirmed();
         server.has_counted("thalweg_subscribed_topics", 3);
@@ -62,10 +63,10 @@ fn subscribers_keep_nobody_from_publishing_to_new_topics() {
     server.has_refused("too_many_topics", 7);
 }
 
-/// A topic that only was asked for makes room as soon as nobody asks for it.
+/// A subscriber-only topic frees its place when its last subscriber leaves.
 #[test]
-fn topics_that_nobody_needs_make_room() {
-    let server = Server::start(&["--max-subscribed-topics", "3"]);
+fn unused_topics_make_room() {
+    let server = Server::start(&["--set", "limits.subscribed-topics=3"]);
     let readers = subscribed(&server, "t", 0..3);
     let subscribe = || server.ask("GET", "/v1/topics/another?wait=0", &[], "");
     subscribe().refused(400, "too_many_topics");
@@ -73,11 +74,18 @@ fn topics_that_nobody_needs_make_room() {
     wait_for("room for another topic", || (subscribe().status == 200).then_some(()));
 }
 
-/// Topics whose events are gone are those of their subscribers alone. They make room for
-/// others that are published to, and are not more than there may be of such.
+/// Topics whose events have expired are subscriber-only. They free their places for other published topics,
+/// and count under the limit of subscriber-only topics.
 #[test]
 fn topics_whose_events_are_gone_give_way() {
-    let limits = ["--max-topics", "3", "--max-subscribed-topics", "1", "--history-age", "2s"];
+    let limits = [
+        "--set",
+        "limits.topics=3",
+        "--set",
+        "limits.subscribed-topics=1",
+        "--topic",
+        "**,history-age=2s",
+    ];
     let server = Server::start(&limits);
     let mut readers: Vec<Subscriber> = Vec::new();
     for topic in ["t0", "t1", "t2"] {
@@ -88,35 +96,36 @@ fn topics_whose_events_are_gone_give_way() {
         readers.push(reader);
     }
     server.has_closed(1013, 2);
-    // There is room for as many again. Whoever stays is still told what is published.
+    // There is room for as many again. Subscribers that stay receive new events.
     let mut closed = 0;
     for (number, reader) in readers.iter_mut().enumerate() {
         server.publish(&format!("t{number}"), 1..2);
         match reader.next() {
-            Heard::Close(1013, ..) => closed += 1,
-            Heard::Envelope(envelope) => assert_eq!(envelope.events, [1]),
+            Received::Close(1013, ..) => closed += 1,
+            Received::Envelope(envelope) => assert_eq!(envelope.events, [1]),
             other => panic!("{other:?}"),
         }
     }
     assert_eq!(closed, 2);
 }
 
-/// Whoever only waited for events keeps its topic.
+/// A subscriber that only waits for events keeps its topic.
 #[test]
 fn topics_whose_events_are_gone_go_before_those_that_had_none() {
-    let server = Server::start(&["--max-subscribed-topics", "1", "--history-age", "2s"]);
+    let server =
+        Server::start(&["--set", "limits.subscribed-topics=1", "--topic", "**,history-age=2s"]);
     let mut waiting = server.subscribe(Transport::Sse, "/waiting");
     waiting.confirmed();
     server.publish("spent", 0..1);
     let mut reader = server.subscribe(Transport::Sse, "/spent?cursor=earliest");
     assert_eq!(reader.numbers(1).0, [0]);
     server.has_closed(1013, 1);
-    assert!(matches!(reader.next(), Heard::Close(1013, ..)));
+    assert!(matches!(reader.next(), Received::Close(1013, ..)));
     server.publish("waiting", 1..2);
     assert_eq!(waiting.numbers(1).0, [1]);
 }
 
-/// Subscribes as a client of the proxy that the test is; `None` if there is no room.
+/// Subscribes as this client of the trusted proxy. Returns `None` if there is no room.
 fn subscribe_for(server: &Server, client: &str, topic: &str) -> Option<Socket> {
     let headers = [("Accept", "text/event-stream"), ("X-Forwarded-For", client)];
     let target = format!("/v1/topics/{topic}");
@@ -129,7 +138,7 @@ fn subscribe_for(server: &Server, client: &str, topic: &str) -> Option<Socket> {
     }
     socket.until(b"\n", "how soon to come back");
     let event = socket.until(b"\n\n", "the first event").expect("an event");
-    // A topic's home that is another shard says so later.
+    // The owner shard of a topic may refuse later.
     let is_closed = event.starts_with(b"event:close");
     assert!(is_closed || event.starts_with(b"data:"), "{}", event.escape_ascii());
     (!is_closed).then_some(socket)
@@ -138,19 +147,19 @@ fn subscribe_for(server: &Server, client: &str, topic: &str) -> Option<Socket> {
 #[test]
 fn one_address_holds_its_share_of_topics() {
     const SHARE: usize = 5;
-    // Whom the proxy does not name counts for the proxy, which is on loopback.
+    // A client that the proxy does not name counts as the proxy, which is on loopback.
     for (shards, greedy) in
         [("1", "192.0.2.1"), ("2", "192.0.2.1"), ("1", "unknown"), ("2", "unknown")]
     {
-        let limits = ["--max-subscribed-topics-per-address", "5", "--shards", shards];
-        let server = Server::start(&[&limits[..], &TRUSTED].concat());
+        let limits = ["--set", "limits.subscribed-topics-per-address=5", "--shards", shards];
+        let server = Server::start(&[&limits[..], &TRUSTED, &OPEN].concat());
         let other = "192.0.2.2";
         let topics: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
         let held: Vec<Socket> =
             topics.iter().filter_map(|topic| subscribe_for(&server, greedy, topic)).collect();
         assert_eq!(held.len(), SHARE, "{greedy}, {shards} shards");
         assert!(subscribe_for(&server, other, "u").is_some(), "another address has its own share");
-        // One that is there is nobody's share.
+        // An existing topic counts for no client.
         server.publish("v", 0..1);
         assert!(subscribe_for(&server, greedy, "v").is_some());
         assert!(subscribe_for(&server, greedy, "w").is_none());
@@ -161,11 +170,11 @@ fn one_address_holds_its_share_of_topics() {
     }
 }
 
-/// Every way to subscribe, to topics whose homes are on all shards.
+/// Every way to subscribe, to topics of all shards.
 #[test]
 fn subscribing_makes_no_topics_if_the_server_is_told_so() {
     for shards in ["1", "2"] {
-        let server = ticking(&["--subscribe", "existing", "--shards", shards]);
+        let server = ticking(&["--set", "existing-topics-only=true", "--shards", shards]);
         server.subscribe(Transport::Sse, "/tick").confirmed();
         for number in 0..8 {
             let topic = format!("t{number}");
@@ -201,7 +210,7 @@ fn subscribing_makes_no_topics_if_the_server_is_told_so() {
     }
 }
 
-/// Topics made by subscribing, by so many connections of as many as each may have.
+/// Subscribes to new topics, on this many connections with the maximum number of topics each.
 fn hold(server: &Server, name: &str, connections: usize) -> Vec<Subscriber> {
     const EACH: usize = 256;
     (0..connections)
@@ -209,12 +218,12 @@ fn hold(server: &Server, name: &str, connections: usize) -> Vec<Subscriber> {
         .collect()
 }
 
-/// Also where nobody reads what confirms the subscription.
+/// This holds although nobody reads the confirmation.
 #[test]
 fn an_empty_topic_costs_no_more_than_is_said() {
     const CONNECTIONS: usize = 100;
     let server = Server::start(&[]);
-    // What the first ones need is there once.
+    // The memory that only the first ones need is allocated now.
     let _first = hold(&server, "first", 4);
     let before = server.memory();
     let _read = hold(&server, "read", CONNECTIONS);

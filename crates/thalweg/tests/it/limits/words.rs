@@ -1,13 +1,13 @@
-//! What a client says, said back: of how much of it, and what it costs to look at it.
+//! Error texts that quote a client: the length of the quotation, and the cost of checking it.
 
 use serde_json::Value;
 
 use crate::harness::{Frame, Raw, Server, Transport, opcode, ticking, unharmed};
 
-/// What no answer that refuses is longer than, head excluded.
+/// The maximum length of an error response, without the head.
 const REFUSAL_BYTES_MAX: usize = 2048;
 
-/// A command whose every part is as long as can be.
+/// Returns commands in which every part has the maximum length.
 fn commands(long: &str) -> Vec<String> {
     let escaped = r"\u0001".repeat(long.len() / 6);
     vec![
@@ -62,11 +62,16 @@ fn a_command_is_quoted_up_to_64_characters() {
     });
 }
 
-/// Also where it is right as it is.
+/// A valid value is repeated in the same way.
 #[test]
 fn a_topic_is_quoted_up_to_64_characters() {
     let topic = "x".repeat(200);
-    let server = Server::start(&["--publish-token", "publish", "--subscribe-token", "subscribe"]);
+    let server = Server::start(&[
+        "--token",
+        "publisher=publish,subscribe=**,publish=**,inspect=**,admin=true",
+        "--token",
+        "subscriber=subscribe,subscribe=**",
+    ]);
     for (method, query) in [("POST", ""), ("GET", "?limit=1"), ("GET", "?transport=sse")] {
         let refused = server.ask(method, &format!("/v1/topics/{topic}{query}"), &[], "");
         is_cut(query, &refused.body);
@@ -139,7 +144,7 @@ fn an_id_comes_back_whole_or_not_at_all() {
     server.has_refused("bad_command", 1);
 }
 
-/// Comparing takes time with both lengths, and nobody has said yet who asks.
+/// A comparison takes time with both lengths, and the client has not authenticated yet.
 #[test]
 fn a_long_word_is_given_no_suggestion() {
     let server = Server::start(&[]);
@@ -165,7 +170,7 @@ fn a_long_word_is_given_no_suggestion() {
 #[test]
 fn json_that_nests_deeper_than_128_is_refused_on_every_way_in() {
     let nested = |depth: usize| [r#"{"a":["#.repeat(depth / 2), "]}".repeat(depth / 2)].concat();
-    let server = ticking(&["--max-event", "4MiB"]);
+    let server = ticking(&["--set", "limits.event-bytes=4MiB"]);
     unharmed(&server, || {
         let mut socket = server.subscribe(Transport::WebSocket, "");
         for (depth, is_taken) in [(128, true), (130, false), (500_000, false)] {
@@ -180,7 +185,7 @@ fn json_that_nests_deeper_than_128_is_refused_on_every_way_in() {
                     false => assert!(answer.refused(400, "bad_event").contains("128 deep")),
                 }
             }
-            // A text is one, whatever is in it.
+            // Any text is valid, whatever it contains.
             assert_eq!(server.post("t", "text/plain", &event).status, 200);
             for command in [
                 format!(r#"{{"command":"publish","topic":"t","event":{event}}}"#),

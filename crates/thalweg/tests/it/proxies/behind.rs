@@ -1,4 +1,4 @@
-//! Starts a proxy with its lines in `docs/proxies.md`.
+//! Starts proxies with their lines in `docs/how-to/proxies.md`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use std::thread;
 
 use crate::harness::{Program, skipped, wait_for};
 
-/// For how long a proxy bears silence here, seconds; in the document it is 75.
+/// The idle timeout of a proxy in these tests, in seconds. In the document it is 75.
 pub(super) const PATIENCE_S: u64 = 3;
 
 /// The server's address in the document.
@@ -17,7 +17,7 @@ const SERVER: &str = "127.0.0.1:8080";
 
 /// A kind of proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProxyKind {
     Nginx,
     HAProxy,
     Caddy,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Varnish,
 }
 
-/// A running proxy. Dropped, it is ended.
+/// A running proxy. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Behind {
     pub(crate) address: SocketAddr,
@@ -33,25 +33,26 @@ pub(crate) struct Behind {
 }
 
 impl Behind {
-    /// One before the server at `server`; `None`, which is noted, where there is no such
-    /// program.
-    pub(crate) fn start(kind: Kind, server: SocketAddr) -> Option<Self> {
+    /// Starts a proxy in front of the server at `server`. Returns `None`, and notes that, if the program is
+    /// not installed.
+    pub(crate) fn start(kind: ProxyKind, server: SocketAddr) -> Option<Self> {
         Self::start_by(kind, |program, address| kind.command(program, address, server))
     }
 
-    /// One that listens at the address that the command is made with; `None` likewise.
+    /// Starts a proxy that listens at the address that the command gets. Returns `None` likewise.
     pub(crate) fn start_by(
-        kind: Kind,
+        kind: ProxyKind,
         command: impl Fn(&Path, SocketAddr) -> Command,
     ) -> Option<Self> {
         let Some(program) = kind.program() else {
             skipped(&format!("there is no {kind:?} on this machine"));
             return None;
         };
-        // Somebody else may take a free port before the proxy does.
+        // Another process may take a free port before the proxy does.
         (0..5)
             .find_map(|_| {
-                let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+                let free =
+                    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
                 let address = free.expect("a free port");
                 let mut program = Program::start(&mut command(&program, address));
                 let listens = wait_for("the proxy to listen", || {
@@ -68,7 +69,7 @@ impl Behind {
 }
 
 impl Drop for Behind {
-    /// In an orderly way, because some have processes of their own.
+    /// SIGTERM, because some proxies have child processes.
     fn drop(&mut self) {
         self.program.interrupt();
         // A second panic would end all tests.
@@ -78,8 +79,8 @@ impl Drop for Behind {
     }
 }
 
-impl Kind {
-    /// Where it is: system programs are not in everybody's `PATH`.
+impl ProxyKind {
+    /// Returns the path of the program, which may not be in the `PATH`.
     fn program(self) -> Option<PathBuf> {
         let name = match self {
             Self::Nginx => "nginx",
@@ -93,10 +94,10 @@ impl Kind {
         folders.map(|folder| folder.join(name)).find(|path| path.is_file())
     }
 
-    /// Its lines in the document, for these addresses.
+    /// Returns its lines in the document, for these addresses.
     fn lines(self, address: SocketAddr, server: SocketAddr) -> String {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/proxies.md");
-        let document = fs::read_to_string(path).expect("docs/proxies.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/proxies.md");
+        let document = fs::read_to_string(path).expect("docs/how-to/proxies.md");
         let language = match self {
             Self::Nginx => "nginx",
             Self::HAProxy => "haproxy",
@@ -116,7 +117,7 @@ impl Kind {
             Self::Varnish => vec![("\"8080\"", format!("\"{server_port}\""))],
         };
         let mut lines = block.to_owned() + "\n";
-        // The times first: a port may look like one.
+        // Times are replaced first: a port may look like one.
         let all = [("75", patience), (SERVER, server.to_string())].into_iter().chain(changes);
         for (from, to) in all {
             let is_elsewhere =
@@ -127,7 +128,7 @@ impl Kind {
         lines
     }
 
-    /// Starts it in the foreground, with all that it writes in a folder of its own.
+    /// Starts it in the foreground, with a separate folder for its files.
     fn command(self, program: &Path, address: SocketAddr, server: SocketAddr) -> Command {
         let port = address.port();
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{self:?}-{port}"));
@@ -151,7 +152,7 @@ impl Kind {
                     format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n")
                 };
                 let modules: String = modules.map(load).concat();
-                // As root it would not serve as root.
+                // As root, nginx would serve as another user.
                 format!(
                     "ServerRoot {at}\nServerName live.example\nPidFile {at}/pid\n\
                      ErrorLog /dev/stderr\nMutex file:{at} default\nListen {address}\n\

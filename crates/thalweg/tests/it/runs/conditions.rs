@@ -1,4 +1,4 @@
-//! What a run is held to: `--fail-if`, `--junit`.
+//! Conditions of a run: `--fail-if`, `--junit`.
 
 use std::fs;
 
@@ -11,6 +11,10 @@ fn conditions_fail_a_run_when_everything_is_saved() {
     if !has_cores() {
         return;
     }
+    undisturbed(conditions_fail_it);
+}
+
+fn conditions_fail_it() {
     let place = Place::new("fail-if");
     let condition =
         ["--fail-if", "parts.rows.thalweg.latency.p99_us > 0", "--junit", "results.xml"];
@@ -29,7 +33,7 @@ fn conditions_fail_a_run_when_everything_is_saved() {
     };
     show("parts.tiny.pooled.cpu < 0").ended_with(0);
     show("parts.tiny.pooled.thalweg.cpu > 0").ended_with(1);
-    // What was not found out is not passed.
+    // A condition without a figure fails.
     let unknown = show("parts.rows.round_trip.mean_us > 1");
     unknown.ended_with(1);
     assert!(unknown.stderr.contains("nothing here has a figure at"), "{}", unknown.stderr);
@@ -40,11 +44,11 @@ fn conditions_fail_a_run_when_everything_is_saved() {
 }
 
 #[test]
-fn what_is_broken_passes_no_condition() {
+fn a_broken_subject_passes_no_condition() {
     if !has_cores() {
         return;
     }
-    // A busy machine leaves no sample of the other subject that counts, either.
+    // A busy machine leaves no valid sample of the other subject, either.
     undisturbed(break_one);
 }
 

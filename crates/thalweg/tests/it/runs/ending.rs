@@ -1,4 +1,4 @@
-//! Runs that are under way, interrupted, or killed.
+//! Running, interrupted and killed runs.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::super::harness::{Program, wait_for};
 use super::place::{Place, TINY};
 
 #[test]
-fn a_run_that_is_running_is_left_alone_and_killed_keeps_what_it_has() {
+fn a_running_run_is_locked_and_a_killed_one_keeps_its_samples() {
     let place = Place::with("running", &TINY.replace("repeats = 2", "repeats = 200"));
     let words = ["tiny.toml", "--out", "store/run-a"];
     let mut program = Program::start(&mut place.command(&words));
@@ -26,7 +26,7 @@ fn a_run_that_is_running_is_left_alone_and_killed_keeps_what_it_has() {
     program.kill();
     program.end();
     place.end_processes();
-    // Nobody else has added to it.
+    // No other process has added samples.
     let mut slots = place.slots("run-a");
     let taken = slots.len();
     slots.sort();
@@ -39,7 +39,7 @@ fn a_run_that_is_running_is_left_alone_and_killed_keeps_what_it_has() {
 }
 
 #[test]
-fn an_interrupted_run_leaves_no_process_and_keeps_what_it_has() {
+fn an_interrupted_run_leaves_no_process_and_keeps_its_samples() {
     let place = Place::with("interrupt", &TINY.replace("repeats = 2", "repeats = 6"));
     let words = ["tiny.toml", "--out", "store/run-a", "--store", "store"];
     let mut program = Program::start(&mut place.command(&words));
@@ -51,7 +51,7 @@ fn an_interrupted_run_leaves_no_process_and_keeps_what_it_has() {
     assert_eq!(place.processes(), [""; 0]);
     let kept = place.slots("run-a").len();
     assert!((1..12).contains(&kept), "{kept}");
-    // A start is kept whole or not at all.
+    // A start is stored completely or not at all.
     assert_eq!(kept % 2, 0);
     assert!(said.contains(&format!("Interrupted: {kept} of 12 samples were kept.")), "{said}");
     assert_eq!(place.json("run-a", "manifest.json")["was_interrupted"], true);
@@ -59,7 +59,7 @@ fn an_interrupted_run_leaves_no_process_and_keeps_what_it_has() {
     assert!(list.contains(&format!("{kept} of 12 samples")), "{list}");
     assert!(list.contains("\n  ended early\n"), "{list}");
 
-    // It goes on where it was, in its folder: no sample is taken twice, none is left out.
+    // The run continues in its folder, without repeating or omitting a sample.
     let before = place.text("run-a", "samples.jsonl");
     let go_on = || place.bench(&["continue", "run-a", "--store", "store", "--quiet"]);
     let continued = go_on();
@@ -74,11 +74,14 @@ fn an_interrupted_run_leaves_no_process_and_keeps_what_it_has() {
     assert_eq!(manifest["continued"].as_array().map(Vec::len), Some(1));
     let again = go_on();
     again.ended_with(2);
-    assert_eq!(again.stderr, "thalweg: `run-a` is complete: `rerun` takes it anew\n");
+    assert_eq!(
+        again.stderr,
+        "thalweg: `run-a` is complete; start a new run with `thalweg bench rerun`\n"
+    );
 }
 
 #[test]
-fn a_run_is_continued_only_with_what_it_was_begun_with() {
+fn a_run_is_continued_only_with_the_same_binary_and_machine() {
     let place = Place::with("others", &TINY.replace("repeats = 2", "repeats = 1"));
     place.take("run-a", &[]);
     let mut manifest = place.json("run-a", "manifest.json");
@@ -94,7 +97,7 @@ fn a_run_is_continued_only_with_what_it_was_begun_with() {
         fs::write(place.file("run-a", "manifest.json"), other.to_string()).expect("write");
         let said = place.bench(&["continue", "run-a", "--store", "store"]);
         said.ended_with(2);
-        let sentence = format!("`run-a` was begun with another {what}, whose figures");
+        let sentence = format!("`run-a` was begun with another {what}, and figures of both");
         assert!(said.stderr.contains(&sentence), "{}", said.stderr);
     }
 }
@@ -102,7 +105,7 @@ fn a_run_is_continued_only_with_what_it_was_begun_with() {
 #[test]
 fn a_second_interrupt_ends_at_once_and_leaves_no_process() {
     let place = Place::new("twice");
-    // It never answers, so that the lab waits for it.
+    // This program never answers, so that the lab waits for it.
     let silent = place.folder.join("silent");
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && exit\nexec sleep 600\n";
     fs::write(&silent, script).expect("write a script");
@@ -112,7 +115,7 @@ fn a_second_interrupt_ends_at_once_and_leaves_no_process() {
     let mut program = Program::start(&mut place.command(&words));
     let sleeps = || place.processes().into_iter().find(|line| line.starts_with("sleep "));
     wait_for("a subject", sleeps);
-    // Signals that wait for one another are one signal.
+    // Signals that are pending together are delivered once.
     wait_for("the end", || {
         program.interrupt();
         program.said().contains("Ended at once").then_some(())
@@ -126,7 +129,7 @@ fn a_second_interrupt_ends_at_once_and_leaves_no_process() {
 fn a_killed_run_is_read_without_its_half_line() {
     let place = Place::new("killed");
     place.take("run-a", &[]);
-    // As if it had been killed while it wrote: no end, no summary, half a line.
+    // The folder is in the state after a kill during a write: no summary, and half a line.
     for name in ["summary.json", "summary.csv", "table.txt"] {
         fs::remove_file(place.file("run-a", name)).expect("a file of a run");
     }
@@ -144,7 +147,7 @@ fn a_killed_run_is_read_without_its_half_line() {
          out\n"
     );
     assert!(place.bench(&["list", "--store", "store"]).stdout.contains("\n  ended early\n"));
-    // Its report is made of what there is.
+    // The report has the existing samples.
     let page = place.bench(&["export", "run-a", "--store", "store", "--format", "html"]);
     assert!(page.ended_with(0).starts_with("<!doctype html>"), "{}", page.stdout);
 }

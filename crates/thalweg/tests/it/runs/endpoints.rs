@@ -1,4 +1,4 @@
-//! Endpoints that cannot be measured, and what is refused before it is tried; another build.
+//! Endpoints that cannot be measured, refusals before a run starts, and the comparison with another build.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use super::place::{Place, THALWEG};
 use super::secrets::endpoint;
 use crate::harness::Server;
 
-/// What a visit of that URL says that fails, and leaves nothing but what was asked for.
+/// Measures this URL, which must fail. Returns the error, and checks that no other file remains.
 fn failure(name: &str, words: &[&str]) -> String {
     let place = Place::new(name);
     let short = ["--duration", "100ms", "--out", "store/run-a", "--junit", "results.xml"];
@@ -35,7 +35,7 @@ fn a_visit_that_fails_leaves_no_run() {
 }
 
 #[test]
-fn a_timestamp_that_is_not_there_is_answered_with_what_is() {
+fn a_missing_timestamp_is_an_error_that_lists_existing_fields() {
     let (at, _) = endpoint();
     let said = failure("no-time", &["--url", &format!("http://{at}/"), "--timestamp", "data.ts"]);
     let expected = "thalweg: no event has a time at data.ts: the first has made\n";
@@ -43,7 +43,7 @@ fn a_timestamp_that_is_not_there_is_answered_with_what_is() {
 }
 
 #[test]
-fn what_has_no_effect_on_an_endpoint_is_refused() {
+fn options_without_effect_on_an_endpoint_are_refused() {
     let place = Place::new("no-effect");
     let refused = |words: &[&str], expected: &str| {
         let said = place.bench(&[&["--url", "ws://127.0.0.1:1/"], words].concat());
@@ -67,7 +67,7 @@ fn what_has_no_effect_on_an_endpoint_is_refused() {
     fs::write(place.folder.join("far.txt"), "fine\nä\n").expect("write lines");
     refused(&["--header", "A: {token}", "--tokens", "far.txt"], "line 2 of --tokens cannot");
     refused(&["--set", "window=4"], "window has no effect with --url, which uses connections");
-    refused(&["--transports", "sse,websocket"], "one of --transports");
+    refused(&["--transports", "sse,websocket"], "name one transport with --transports");
     let http = ["--url", "http://127.0.0.1:1/", "--rate", "1"];
     let said = place.bench(&http);
     said.ended_with(2);
@@ -77,8 +77,8 @@ fn what_has_no_effect_on_an_endpoint_is_refused() {
 }
 
 #[test]
-fn what_is_sent_and_what_comes_back_is_told() {
-    // On a machine that is late, fewer messages than 50/s leave in 200 ms.
+fn sent_messages_and_replies_are_counted() {
+    // On a slow machine fewer messages than 50/s leave in 200 ms.
     undisturbed(send_and_tell);
 }
 
@@ -103,7 +103,7 @@ fn send_and_tell() {
     assert!(page.contains("answered, 0 unanswered"), "{page}");
 }
 
-/// The other build is this one: what stands beside each other is looked at, and no figure.
+/// The other build is this one: the test checks which subjects are compared, and no figure.
 #[test]
 fn another_build_is_measured_beside_this_one() {
     let place = Place::new("against");
@@ -114,7 +114,7 @@ fn another_build_is_measured_beside_this_one() {
     assert_eq!((&rows[0]["is_baseline"], &rows[1]["subject"]), (&true.into(), &"thalweg".into()));
     let manifest = place.json("run-a", "manifest.json");
     assert_eq!(manifest["peers"]["thalweg before"], manifest["version"]);
-    // Where it lay is not kept.
+    // The run does not store the path of the other build.
     let said = place.bench(&["rerun", "run-a", "--store", "store"]);
     said.ended_with(2);
     assert!(said.stderr.contains("name one that is with --against"), "{}", said.stderr);

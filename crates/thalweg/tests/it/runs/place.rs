@@ -23,7 +23,7 @@ measured_ms = 100
 connections = 2
 "#;
 
-/// A folder of its own with a scenario, and a store in it.
+/// A separate folder with a scenario and a store.
 pub(super) struct Place {
     pub(super) folder: PathBuf,
 }
@@ -41,26 +41,26 @@ impl Place {
         Self { folder }
     }
 
-    /// `thalweg bench` with these words, in the folder.
+    /// Returns `thalweg bench` with these arguments, in the folder.
     pub(super) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(THALWEG);
         command.arg("bench").args(words).current_dir(&self.folder);
-        // By this its processes are found.
+        // The variable identifies its processes.
         command.env("THALWEG_RUNS_TEST", &self.folder);
         command
     }
 
     pub(super) fn bench(&self, words: &[&str]) -> Said {
-        Said::of(&self.command(words).output().expect("start the binary"))
+        Said::from_output(&self.command(words).output().expect("start the binary"))
     }
 
-    /// Runs the scenario into the store under this name.
+    /// Runs the scenario. The store keeps the run under this name.
     pub(super) fn take(&self, name: &str, words: &[&str]) -> Said {
         let out = format!("store/{name}");
         self.bench(&[&["tiny.toml", "--out", &out], words].concat())
     }
 
-    /// A file of a run in the store.
+    /// Returns the path of a file of a run.
     pub(super) fn file(&self, run: &str, name: &str) -> PathBuf {
         self.folder.join("store").join(run).join(name)
     }
@@ -73,7 +73,7 @@ impl Place {
         serde_json::from_str(&self.text(run, name)).expect("JSON")
     }
 
-    /// Where the run's samples stand in the plan, in the order of the file.
+    /// Returns the place in the plan of each sample, in the order of the file.
     pub(super) fn slots(&self, run: &str) -> Vec<String> {
         let slot = |line: &str| {
             let sample: Value = serde_json::from_str(line).expect("a sample");
@@ -82,7 +82,7 @@ impl Place {
         self.text(run, "samples.jsonl").lines().map(slot).collect()
     }
 
-    /// Writes the run's samples as `change` leaves them.
+    /// Replaces the run's samples with the result of `change`.
     pub(super) fn change_samples(&self, run: &str, change: impl Fn(&mut Vec<Value>)) {
         let text = self.text(run, "samples.jsonl");
         let parsed = text.lines().map(|line| serde_json::from_str(line).expect("a sample"));
@@ -92,7 +92,7 @@ impl Place {
         fs::write(self.file(run, "samples.jsonl"), text).expect("write samples");
     }
 
-    /// Command lines of the processes that were started from here and live.
+    /// Returns the command lines of running processes that were started from here.
     pub(super) fn processes(&self) -> Vec<String> {
         let line = |process: PathBuf| {
             let words = fs::read(process.join("cmdline")).unwrap_or_default();
@@ -101,12 +101,12 @@ impl Place {
         self.process_folders().into_iter().map(line).collect()
     }
 
-    /// Ends them: a lab that was killed has left its subject.
+    /// Kills these processes: a killed lab leaves its subject.
     pub(super) fn end_processes(&self) {
         for process in self.process_folders() {
             let number = process.file_name().and_then(|name| name.to_str()?.parse().ok());
             if let Some(process) = number.and_then(Pid::from_raw) {
-                // It may have ended.
+                // It may have exited.
                 let _ = kill_process(process, Signal::KILL);
             }
         }
@@ -130,7 +130,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    fn of(output: &Output) -> Self {
+    fn from_output(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
             code: output.status.code(),
@@ -139,7 +139,7 @@ impl Said {
         }
     }
 
-    /// Its stdout, if it ended so.
+    /// Asserts this exit status. Returns stdout.
     pub(super) fn ended_with(&self, code: i32) -> &str {
         let Self { stdout, stderr, .. } = self;
         assert_eq!(self.code, Some(code), "it said:\n{stdout}\n{stderr}");
@@ -147,12 +147,12 @@ impl Said {
     }
 }
 
-/// With one core no sample counts, and a run without one fails.
+/// With one core no sample is valid, and a run without one fails.
 pub(super) fn has_cores() -> bool {
     thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
-/// Figures with nine digits: who reads one and writes it again may change its last.
+/// Rounds figures to nine digits: reading and writing one may change its last digit.
 pub(super) fn rounded(text: &str) -> String {
     let separators = [',', ' ', '\n'];
     let round = |piece: &str| match piece.trim_end_matches(separators).parse::<f64>() {

@@ -1,4 +1,4 @@
-//! What may be a secret is kept nowhere; a run that had some is taken anew.
+//! Possible secrets are stored nowhere. A run with secrets can only be measured again.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::{fs, thread};
 
 use super::place::Place;
 
-/// Part of everything that is to be kept nowhere.
+/// Part of every secret.
 const SECRET: &str = "s3cret";
 
-/// An endpoint of Server-Sent Events: where, and what it was asked.
+/// Starts an SSE endpoint. Returns its URL and its requests.
 pub(super) fn endpoint() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let place = listener.local_addr().expect("its address").to_string();
@@ -31,7 +31,7 @@ fn serve(mut socket: TcpStream, heads: &Mutex<Vec<String>>) -> Option<()> {
         lines.map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
     heads.lock().unwrap_or_else(PoisonError::into_inner).push(head.join("\n"));
     socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n").ok()?;
-    // Until the client is gone.
+    // The loop ends when the client disconnects.
     loop {
         socket.write_all(b"data: {\"made\":1}\n\n").ok()?;
         thalweg_testing::let_pass(std::time::Duration::from_millis(1));
@@ -49,7 +49,7 @@ fn assert_kept_nowhere(place: &Place, run: &str) {
 }
 
 #[test]
-fn secrets_are_kept_nowhere_and_such_a_run_is_taken_anew() {
+fn secrets_are_not_stored_and_such_a_run_cannot_be_repeated() {
     let place = Place::new("secrets");
     let (at, asked) = endpoint();
     let url = format!("http://{at}/live?token={SECRET}-query&{SECRET}");
@@ -68,7 +68,11 @@ fn secrets_are_kept_nowhere_and_such_a_run_is_taken_anew() {
 
     let refused = place.bench(&["rerun", "run-a", "--store", "store", "--out", "store/run-b"]);
     refused.ended_with(2);
-    assert!(refused.stderr.contains("take this run anew"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("measure again with `thalweg bench --url`"),
+        "{}",
+        refused.stderr
+    );
     assert!(!place.file("run-b", "").exists());
     let asked = asked.lock().expect("what was asked");
     for head in asked.iter() {

@@ -1,4 +1,4 @@
-//! Connections that administrators end, and publishers whose token ends.
+//! Connections that administrators close, and publishers whose token expires.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use crate::harness::{Answer, Patience, Raw, Server, Transport, chunk, close};
 #[test]
 fn administrators_disconnect_others() {
     let root = ["--token", "root=s3cret,admin=true,publish=**"];
-    // The name of a token is nobody's subject.
+    // The name of a configured token is not a subject.
     let named = ["--token", "alice=own,subscribe=users/**"];
-    let others = ["--shards", "2", "--everybody", "subscribe=open"];
+    let others = ["--shards", "2", "--token", "everybody,subscribe=open"];
     let server = server(&[&root[..], &named, &others].concat());
     let mut anybody = server.subscribe(Transport::WebSocket, "/open");
     anybody.confirmed();
@@ -40,7 +40,7 @@ fn administrators_disconnect_others() {
     {
         disconnect(wrong, "Bearer s3cret").refused(400, "bad_command");
     }
-    // Who has no token is nobody's subject, not even that of an empty name.
+    // A client without a token has no subject, not even an empty one.
     let nobody = disconnect(json!({ "subject": "" }), "Bearer s3cret");
     assert_eq!(nobody.json(), json!({ "disconnected": 0 }));
     let answer = disconnect(json!({ "subject": "alice" }), "Bearer s3cret");
@@ -67,8 +67,8 @@ fn administrators_disconnect_others() {
     server.has_said("disconnected");
 }
 
-/// A publisher of lines that never pauses, until the server ends it with this answer. Again and again something is done
-/// meanwhile, for the first time may be before the server has its head.
+/// Publishes lines without a pause, until the server ends the request with this answer. `act` runs
+/// repeatedly, because the first call may come before the server has the head.
 pub(super) fn publish_without_end(
     server: &Server,
     token: &str,
@@ -96,22 +96,28 @@ pub(super) fn publish_without_end(
 
 #[test]
 fn a_publisher_of_lines_ends_with_its_token_and_when_it_is_disconnected() {
-    let rates = "publishes=1000000000,bytes=100GiB";
-    let server = server(&["--token", "root=s3cret,admin=true", "--subject-rates", rates]);
+    let server = server(&[
+        "--token",
+        "root=s3cret,admin=true",
+        "--set",
+        "limits.subject-rates.publishes=1000000000",
+        "--set",
+        "limits.subject-rates.bytes=100GiB",
+    ]);
     let short = bearer(&token(EC[0], None, json!({ "exp": now_s() + 2 })));
     publish_without_end(&server, &short, || {}).refused(401, "unauthorized");
     let long = bearer(&token(EC[0], None, json!({})));
-    for whom in [r#"{"subject":"alice"}"#, r#"{"topics":"users/*/out"}"#] {
+    for selection in [r#"{"subject":"alice"}"#, r#"{"topics":"users/*/out"}"#] {
         let mut disconnected = Vec::new();
         let ended = publish_without_end(&server, &long, || {
             let headers = [("Authorization", "Bearer s3cret")];
-            let answer = server.ask("POST", "/v1/admin/disconnect", &headers, whom).json();
-            // Whom it does not mean does not undo it.
+            let answer = server.ask("POST", "/v1/admin/disconnect", &headers, selection).json();
+            // A disconnect of another subject has no effect.
             let other = r#"{"subject":"bob"}"#;
             server.ask("POST", "/v1/admin/disconnect", &headers, other);
             disconnected.push(answer["disconnected"].as_u64().expect("a number"));
         });
         ended.refused(403, "forbidden");
-        assert_eq!(disconnected.iter().sum::<u64>(), 1, "{whom}");
+        assert_eq!(disconnected.iter().sum::<u64>(), 1, "{selection}");
     }
 }

@@ -1,4 +1,4 @@
-//! Keys and algorithms: those that are taken, and those of a set that are not.
+//! Keys and algorithms that are accepted, and those of a key set that are not.
 
 use serde_json::{Value, json};
 use thalweg_token::{Algorithm, SigningKey};
@@ -22,7 +22,7 @@ fn tokens_of_each_algorithm_are_taken() {
     let keys = [EC[1], RSA[1], P384[1]].map(|path| format!("@{path}"));
     let keys = keys.iter().flat_map(|key| ["--jwt-key", key]);
     let server = Server::start(&keys.chain(["--jwt-secret", &secret]).collect::<Vec<_>>());
-    for algorithm in Algorithm::ALL.into_iter().filter(|it| it.name() != "EdDSA") {
+    for algorithm in Algorithm::ALL.into_iter().filter(|algorithm| algorithm.name() != "EdDSA") {
         let key = match algorithm.name() {
             "ES256" => EC[0],
             "ES384" => P384[0],
@@ -35,7 +35,7 @@ fn tokens_of_each_algorithm_are_taken() {
     }
 }
 
-/// A set at a URL, and the server that reads it.
+/// Starts an upstream with a key set, and a server that reads it.
 fn reading(set: Value) -> (Upstream, Server) {
     let issuer = Upstream::start(move |asked| match &*asked.path {
         "/keys" => Reply::with(302, "Location: moved/keys\r\n", ""),
@@ -43,7 +43,7 @@ fn reading(set: Value) -> (Upstream, Server) {
         path => panic!("{path}"),
     });
     let url = issuer.url("/keys");
-    let server = Server::start(&["--jwks-url", &url, "--inspect-token", "i"]);
+    let server = Server::start(&["--jwks-url", &url, "--token", "inspector=i,inspect=**"]);
     (issuer, server)
 }
 
@@ -71,7 +71,7 @@ fn a_set_of_many_keys_is_read_and_the_rest_is_named() {
 }
 
 #[test]
-fn a_set_with_a_private_key_is_not_believed() {
+fn a_key_set_with_a_private_key_is_refused() {
     let mut set = key_set("one");
     set["keys"][0]["d"] = "AAAA".into();
     let (_issuer, server) = reading(set);
@@ -80,20 +80,20 @@ fn a_set_with_a_private_key_is_not_believed() {
     server.await_metric("thalweg_jwks_errors_total", |errors| errors > 0.0);
 }
 
-/// The issuer is asked again when it wants to be, and not before.
+/// The server requests the key set again when it expires, and not before.
 #[test]
 fn an_issuer_that_asks_to_be_left_alone_is() {
     let issuer = Upstream::start(|_| Reply::with(429, "Retry-After: 99999999999\r\n", ""));
     let server = Server::start(&["--jwks-url", &issuer.url("/keys")]);
     let ask = |id: &str| status(&server, &token(EC[0], Some(id), json!({})));
     assert_eq!(ask("one"), 503);
-    // More than the ten seconds after which it is asked otherwise.
+    // This is longer than the ten seconds after which it is requested otherwise.
     thalweg_testing::let_pass(std::time::Duration::from_secs(11));
     assert_eq!(ask("two"), 503);
     assert_eq!(issuer.count(), 1);
 }
 
-/// A key by the name of its file alone is neither a key nor a secret.
+/// A file name without @ is neither a key nor a secret.
 #[test]
 fn a_file_is_named_with_an_at_sign() {
     let refused = |arguments: &[&str]| {
@@ -106,7 +106,7 @@ fn a_file_is_named_with_an_at_sign() {
     for (arguments, words) in [
         (["--jwt-key", EC[1]], format!("write @{}", EC[1])),
         (["--jwt-key", &named], format!("write main=@{}", EC[1])),
-        // It is long enough for a secret.
+        // The name is long enough for a secret.
         (["--jwt-secret", EC[1]], format!("write @{}", EC[1])),
         (["--jwt-key", "nowhere.pem"], "write @ before".to_owned()),
     ] {

@@ -1,4 +1,4 @@
-//! Tokens, keys and limits that are read again by SIGHUP.
+//! Tokens, keys and limits that are reloaded on SIGHUP.
 
 use std::sync::{
     Arc,
@@ -9,9 +9,9 @@ use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use super::{EC, bearer, disconnecting::publish_without_end, key_set, token};
-use crate::harness::{Heard, Reply, Server, Transport, Upstream, close};
+use crate::harness::{Received, Reply, Server, Transport, Upstream, close};
 
-/// What one asks for again by SIGHUP: a file with settings.
+/// A settings file that is reloaded on SIGHUP.
 struct Settings(std::path::PathBuf);
 
 impl Settings {
@@ -28,6 +28,18 @@ impl Settings {
     }
 }
 
+/// Tables of tokens, from their short forms with one or two rights.
+fn tables(tokens: &[&str]) -> String {
+    let table = |token: &&str| {
+        let mut parts = token.split(',').filter_map(|part| part.split_once('='));
+        let (name, secret) = parts.next().expect("a secret");
+        let rights = parts.map(|(right, topics)| format!("{right} = [\"{topics}\"]\n"));
+        let rights: String = rights.collect();
+        format!("[[token]]\nname = \"{name}\"\nsecret = \"{secret}\"\n{rights}")
+    };
+    tokens.iter().map(table).collect()
+}
+
 impl Drop for Settings {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
@@ -36,8 +48,8 @@ impl Drop for Settings {
 
 #[test]
 fn tokens_are_read_again_and_no_connection_is_lost() {
-    let all = r#"token = ["a=one,subscribe=**", "b=two,subscribe=**,publish=**"]"#;
-    let settings = Settings::new("again", all);
+    let all = tables(&["a=one,subscribe=**", "b=two,subscribe=**,publish=**"]);
+    let settings = Settings::new("again", &all);
     let path = settings.0.to_str().expect("a path");
     let server = Server::start(&["--config", path, "--shards", "2"]);
     let with = |token: &str| ("Authorization", format!("Bearer {token}"));
@@ -52,11 +64,11 @@ fn tokens_are_read_again_and_no_connection_is_lost() {
     };
     let (mut kept, mut gone, mut less) = (open("two"), open("one"), open("two"));
     drop(less.command(r#"{"command":"unsubscribe","topic":"cars"}"#));
-    let fewer = r#"token = ["b=two,subscribe=cars,publish=**", "c=three,subscribe=**"]"#;
-    settings.change(&server, fewer, "loaded tokens");
+    let fewer = tables(&["b=two,subscribe=cars,publish=**", "c=three,subscribe=**"]);
+    settings.change(&server, &fewer, "loaded tokens");
     assert_eq!(gone.next(), close(Transport::WebSocket, 4004, "expired", true));
     for subscriber in [&mut kept, &mut less] {
-        let Heard::TopicEnd(topic, _, code) = subscriber.next() else { panic!("an end") };
+        let Received::TopicEnd(topic, _, code) = subscriber.next() else { panic!("an end") };
         assert_eq!((&*topic, &*code), ("bikes", "forbidden"));
     }
     let (name, value) = with("two");
@@ -67,29 +79,36 @@ fn tokens_are_read_again_and_no_connection_is_lost() {
     assert_eq!(server.ask("POST", "/v1/topics/cars", &[(name, &value)], "7").status, 200);
     assert_eq!(kept.numbers(1).0, [7]);
     assert_eq!([ask("one"), ask("two"), ask("three")], [401, 200, 200]);
-    // What cannot be read changes nothing.
-    settings.change(&server, r#"token = ["nonsense"]"#, "stay as they were");
+    // An invalid file changes nothing.
+    settings.change(&server, r#"token = ["nonsense"]"#, "keeping the old ones");
     assert_eq!([ask("one"), ask("two"), ask("three")], [401, 200, 200]);
 }
 
 #[test]
+fn a_reload_without_tokens_opens_nothing() {
+    let settings = Settings::new("empty", &tables(&["a=one,publish=**"]));
+    let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
+    settings.change(&server, "", "keeping the old ones");
+    server.ask("POST", "/v1/topics/cars", &[], "7").refused(401, "unauthorized");
+}
+
+#[test]
 fn a_publisher_of_lines_ends_with_its_right() {
-    let all = "users/alice/out";
     for (left, status, code) in [
-        (r#""b=two,publish=**""#, 401, "unauthorized"),
-        (r#""a=one,publish=users/bob/out", "b=two,subscribe=x""#, 403, "forbidden"),
+        (&["b=two,publish=**"][..], 401, "unauthorized"),
+        (&["a=one,publish=users/bob/out", "b=two,subscribe=x"], 403, "forbidden"),
     ] {
         let settings = Settings::new(
             "publisher",
-            &format!(r#"token = ["a=one,publish={all}", "b=two,subscribe=x"]"#),
+            &tables(&["a=one,publish=users/alice/out", "b=two,subscribe=x"]),
         );
         let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
         let mut turns = 0;
         let ended = publish_without_end(&server, "Bearer one", || {
             turns += 1;
-            // Not before the server has its head.
+            // The server needs its head first.
             if turns == 2 {
-                settings.change(&server, &format!("token = [{left}]"), "loaded tokens");
+                settings.change(&server, &tables(left), "loaded tokens");
             }
         });
         ended.refused(status, code);
@@ -123,22 +142,22 @@ fn keys_that_were_read_stay_when_settings_are_read_again() {
 }
 
 #[test]
-fn a_ticket_is_good_for_what_its_token_is_good_for_when_it_is_used() {
-    let settings = Settings::new("ticket", r#"token = ["a=one,subscribe=**", "b=two,publish=**"]"#);
+fn a_ticket_has_the_rights_of_its_token_at_the_time_of_use() {
+    let settings = Settings::new("ticket", &tables(&["a=one,subscribe=**", "b=two,publish=**"]));
     let server = Server::start(&["--config", settings.0.to_str().expect("a path")]);
     let ticket = |token: &str| {
         let answer = server.ask("POST", "/v1/tickets", &[("Authorization", token)], "").json();
         answer["ticket"].as_str().expect("a ticket").to_owned()
     };
     let (gone, less) = (ticket("Bearer one"), ticket("Bearer two"));
-    settings.change(&server, r#"token = ["b=two,publish=cars"]"#, "loaded tokens");
+    settings.change(&server, &tables(&["b=two,publish=cars"]), "loaded tokens");
     server.get(&format!("/v1/topics/t?limit=1&ticket={gone}")).refused(401, "unauthorized");
     server
         .ask("POST", &format!("/v1/topics/bikes?ticket={less}"), &[], "1")
         .refused(403, "forbidden");
 }
 
-/// Who comes through a proxy that was one at the start must not become a neighbour on loopback.
+/// A client of a former trusted proxy must not count as a loopback client.
 #[test]
 fn proxies_are_those_of_the_start() {
     let settings = Settings::new("proxies", "trusted-proxy = [\"127.0.0.1\"]\n");
@@ -149,8 +168,9 @@ fn proxies_are_those_of_the_start() {
 }
 
 #[test]
-fn limits_are_read_again_and_who_is_connected_stays() {
-    let narrow = "trusted-proxy = [\"127.0.0.1\"]\nmax-connections-per-address = 1\naddress-rates = \"handshakes=1\"\n";
+fn limits_are_reloaded_and_connections_stay() {
+    let narrow = "trusted-proxy = [\"127.0.0.1\"]\n[limits]\nconnections-per-address = 1\n\
+                  address-rates = { handshakes = 1 }\n";
     let settings = Settings::new("limits", narrow);
     let path = settings.0.to_str().expect("a path");
     let server = Server::start(&["--config", path, "--shards", "2", "--demo"]);
@@ -164,11 +184,13 @@ fn limits_are_read_again_and_who_is_connected_stays() {
     };
     ask("192.0.2.1").refused(429, "too_many_from_address");
     server.has_said("address=\"192.0.2.1\"");
-    // Ten at once are what one a second comes to.
-    let refused = |address| (0..30).map(|_| ask(address)).filter(|it| it.status == 429).count();
+    // One per second allows ten at once.
+    let refused =
+        |address| (0..30).map(|_| ask(address)).filter(|response| response.status == 429).count();
     assert!(refused("192.0.2.2") >= 15);
-    let wide = narrow.replace("= 1", "= 3").replace("handshakes=1", "handshakes=1000");
-    settings.change(&server, &wide, "loaded tokens, origins, names and limits");
+    let wide =
+        narrow.replace("address = 1", "address = 3").replace("handshakes = 1", "handshakes = 1000");
+    settings.change(&server, &wide, "reloaded tokens, origins, host names and limits");
     assert_eq!(refused("192.0.2.3"), 0);
     let mut second = subscribe();
     second.confirmed();

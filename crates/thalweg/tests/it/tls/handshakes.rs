@@ -1,12 +1,12 @@
 use super::{FAILURES, has_counted, secure, unharmed};
 use crate::harness::{H2, Raw, TlsClient, ticking};
 
-/// The beginning of a ClientHello (RFC 8446 §4.1.2): a record of 512 bytes is to come.
+/// The beginning of a ClientHello (RFC 8446 §4.1.2), of a record of 512 bytes.
 const HALF_HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 
 #[test]
 fn handshakes_that_come_to_nothing_are_ended_and_counted() {
-    let server = secure(&["--head-wait", "500ms"]);
+    let server = secure(&["--header-timeout", "500ms"]);
     unharmed(&server, || {
         let starts: [&[u8]; 5] = [
             b"",
@@ -22,7 +22,7 @@ fn handshakes_that_come_to_nothing_are_ended_and_counted() {
         });
         for raw in &mut raws {
             let said = raw.rest("the server to hang up");
-            // An alert (RFC 8446 §6), nothing, or what to do: in the clear, as it was asked.
+            // The reply is an alert (RFC 8446 §6), empty, or a remedy in cleartext, like the request.
             let is_pointed = said.starts_with(b"HTTP/1.1 400 ") || said.starts_with(&[0; 3]);
             assert!(said.is_empty() || said[0] == 0x15 || is_pointed, "{said:?}");
         }
@@ -30,10 +30,10 @@ fn handshakes_that_come_to_nothing_are_ended_and_counted() {
     has_counted(&server, FAILURES, 5);
 }
 
-/// The handshake is done, and then nothing comes, or only a part of it.
+/// After a complete handshake no byte follows, or only a part of a record.
 #[test]
-fn whoever_stops_after_the_handshake_is_let_go() {
-    let server = secure(&["--head-wait", "500ms", "--heartbeat", "60s"]);
+fn a_client_that_stops_after_the_handshake_is_closed() {
+    let server = secure(&["--header-timeout", "500ms", "--heartbeat", "60s"]);
     unharmed(&server, || {
         let mut raws = Vec::new();
         for (protocol, start) in [
@@ -53,10 +53,10 @@ fn whoever_stops_after_the_handshake_is_let_go() {
     });
 }
 
-/// With many of them at a time: each ends within the time for one.
+/// With many handshakes at a time each ends within the timeout of one.
 #[test]
-fn a_hundred_half_handshakes_are_in_nobodys_way() {
-    let server = secure(&["--head-wait", "1s"]);
+fn a_hundred_incomplete_handshakes_block_no_client() {
+    let server = secure(&["--header-timeout", "1s"]);
     unharmed(&server, || {
         let mut raws: Vec<Raw> = (0..100).map(|_| Raw::connect(server.address)).collect();
         for raw in &mut raws {

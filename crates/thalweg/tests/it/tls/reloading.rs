@@ -22,7 +22,7 @@ impl Files {
         self.0.join(name)
     }
 
-    /// Another certificate with another key.
+    /// Writes another certificate with another key.
     fn renew(&self) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
         let made = made.expect("a certificate");
@@ -51,7 +51,7 @@ fn hang_up(server: &Server) {
     kill_process(server.pid(), Signal::HUP).expect("signal the server");
 }
 
-/// What is alive goes on with the old one, bystander and keep-alive connection.
+/// Existing connections continue with the old certificate: the bystander, and a keep-alive connection.
 #[test]
 fn a_new_certificate_is_for_new_connections() {
     let files = Files::new("reload");
@@ -83,7 +83,7 @@ fn a_broken_file_keeps_the_old_certificate_and_says_so() {
             server.has_said(name);
             assert_eq!(certificate(&server), old);
         }
-        // A key of another certificate.
+        // This key belongs to another certificate.
         files.renew();
         let key = fs::read(files.path("key.pem")).expect("read it");
         files.renew();

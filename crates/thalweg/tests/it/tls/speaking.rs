@@ -4,7 +4,7 @@ use std::thread;
 use super::{FAILURES, has_counted, secure};
 use crate::harness::{H2, Raw, Server, TlsClient};
 
-/// What curl says; its standard error if it fails.
+/// Returns the output of curl, or its standard error if it fails.
 fn curl(server: &Server, arguments: &[&str], target: &str) -> Result<String, String> {
     let url = format!("https://{}{target}", server.address);
     let base = ["--insecure", "--silent", "--show-error", "--no-buffer", "--max-time", "20"];
@@ -36,7 +36,7 @@ fn tls_1_2_and_1_3_are_spoken_and_nothing_older() {
 }
 
 #[test]
-fn the_protocol_is_what_both_speak() {
+fn the_protocol_is_negotiated() {
     let server = secure(&[]);
     for (offered, agreed) in [
         (&["h2", "http/1.1"][..], Some("h2")),
@@ -61,8 +61,7 @@ fn the_protocol_is_what_both_speak() {
     }
 }
 
-/// Every transport over TLS, published to over TLS, from a position on, until it has
-/// said all there is.
+/// Every transport over TLS receives all events from a position on, which were published over TLS.
 #[test]
 fn every_transport_is_spoken_over_tls() {
     let server = secure(&[]);
@@ -86,10 +85,10 @@ fn every_transport_is_spoken_over_tls() {
             ]);
             let mut child = command.stdout(Stdio::piped()).spawn().expect("run curl");
             let output = child.stdout.take().expect("its output");
-            let heard = heard_until(output, "\"events\":[{\"hello\":\"world\"}");
+            let received = received_until(output, "\"events\":[{\"hello\":\"world\"}");
             child.kill().expect("end curl");
             child.wait().expect("the end of curl");
-            assert!(heard, "{version} {query}");
+            assert!(received, "{version} {query}");
         }
         let polled = curl(&server, &[version], "/v1/topics/t?cursor=earliest&wait=1s");
         assert!(polled.as_ref().is_ok_and(|text| text.contains("\"world\"")), "{polled:?}");
@@ -100,7 +99,7 @@ fn every_transport_is_spoken_over_tls() {
     has_counted(&server, FAILURES, 0);
 }
 
-fn heard_until(mut output: impl std::io::Read + Send + 'static, words: &'static str) -> bool {
+fn received_until(mut output: impl std::io::Read + Send + 'static, words: &'static str) -> bool {
     let reader = thread::spawn(move || {
         let (mut text, mut piece) = (String::new(), [0; 4096]);
         while let Ok(read @ 1..) = output.read(&mut piece) {

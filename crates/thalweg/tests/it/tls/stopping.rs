@@ -3,9 +3,9 @@ use std::time::Duration;
 use super::{count, has_counted, secure, unharmed};
 use crate::harness::{Raw, TlsClient, wait_for};
 
-/// A firehose: 100 kB, 200 times a second.
+/// A topic with 100 kB, 200 times per second.
 const HOSE: [&str; 4] =
-    ["--source", "hose=dummy,interval=5ms,size=100000", "--history-bytes", "1MiB"];
+    ["--source", "hose=dummy,interval=5ms,size=100000", "--topic", "**,history-bytes=1MiB"];
 
 fn subscribe(raw: &mut Raw, transport: &str) {
     raw.ask("GET", &format!("/v1/topics/hose?transport={transport}"), &[], "");
@@ -15,7 +15,7 @@ fn subscribe(raw: &mut Raw, transport: &str) {
 #[test]
 fn readers_that_stop_hold_little() {
     const READERS: usize = 64;
-    let server = secure(&[&HOSE[..], &["--stall", "60s"]].concat());
+    let server = secure(&[&HOSE[..], &["--write-timeout", "60s"]].concat());
     let before = server.memory();
     unharmed(&server, || {
         let mut raws: Vec<Raw> = (0..READERS).map(|_| TlsClient::raw(server.address)).collect();
@@ -27,7 +27,7 @@ fn readers_that_stop_hold_little() {
         });
         thalweg_testing::let_pass(Duration::from_millis(500));
         let grown = server.memory().saturating_sub(before);
-        // Four records each, and what TLS itself needs.
+        // Four records each, and the memory of TLS itself.
         assert!(grown < 48 << 20, "{grown} bytes for {READERS} readers");
     });
     has_counted(&server, "thalweg_blocked_connections", 0);
@@ -35,7 +35,7 @@ fn readers_that_stop_hold_little() {
 
 #[test]
 fn a_reader_that_stops_in_a_frame_is_reset_after_the_stall() {
-    let server = secure(&[&HOSE[..], &["--stall", "500ms"]].concat());
+    let server = secure(&[&HOSE[..], &["--write-timeout", "500ms"]].concat());
     unharmed(&server, || {
         let mut stopped = ["sse", "http-streaming", "forever-frame"].map(|transport| {
             let mut raw = TlsClient::raw(server.address);
@@ -49,7 +49,7 @@ fn a_reader_that_stops_in_a_frame_is_reset_after_the_stall() {
     });
 }
 
-/// One that reads on after it had stopped hears of its gap, and whole records.
+/// A reader that continues after a pause receives its gap, and complete records.
 #[test]
 fn a_reader_that_goes_on_hears_of_its_gap() {
     let server = secure(&HOSE);

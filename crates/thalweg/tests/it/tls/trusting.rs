@@ -1,5 +1,4 @@
-//! Whom `thalweg tail` trusts, and what it says to whom it does not; and which upstreams are
-//! trusted.
+//! Certificates that `thalweg tail` and upstreams accept, and the error for others.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,11 +9,11 @@ use serde_json::json;
 
 use crate::harness::{Program, Server, Transport};
 
-/// A certificate's files, removed at the end.
+/// The files of a certificate, removed at the end.
 struct Made(PathBuf);
 
 impl Made {
-    /// Signed by itself, or by an authority of its own.
+    /// Creates a certificate, signed by itself or by its own authority.
     fn new(name: &str, names: &[&str], change: impl Fn(&mut CertificateParams)) -> Self {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
@@ -40,7 +39,7 @@ impl Made {
         Server::start(&["--tls-cert", &self.path("cert.pem"), "--tls-key", &self.path("key.pem")])
     }
 
-    /// What `tail` says that trusts `ca`, at its end.
+    /// Returns the output of a `tail` that trusts `ca`, at its end.
     fn said(&self, ca: &str) -> String {
         let server = self.serve();
         let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
@@ -61,7 +60,7 @@ impl Drop for Made {
 
 const HERE: &[&str] = &["localhost"];
 
-/// As `openssl req -x509` makes it, unless it is told otherwise.
+/// A certificate like that of `openssl req -x509` by default.
 #[test]
 fn an_authoritys_certificate_as_the_servers_is_named_with_the_remedy() {
     let own = Made::new("authority", HERE, |params| {
@@ -72,7 +71,7 @@ fn an_authoritys_certificate_as_the_servers_is_named_with_the_remedy() {
     assert!(!said.contains("OtherError"), "{said}");
 }
 
-/// And as it makes it when it is told.
+/// A certificate like that of `openssl req -x509` with options.
 #[test]
 fn a_self_signed_certificate_that_is_no_authoritys_is_trusted_by_name() {
     let own = Made::new("own", HERE, |params| params.is_ca = IsCa::ExplicitNoCa);
@@ -84,7 +83,7 @@ fn a_self_signed_certificate_that_is_no_authoritys_is_trusted_by_name() {
     assert!(status.success(), "{said}");
 }
 
-/// Where topics are fetched from is trusted as this machine has it.
+/// Upstreams are verified with the certificates of this machine.
 #[test]
 fn an_upstream_over_https_is_asked_if_it_is_trusted() {
     let own = Made::new("upstream", HERE, |params| params.is_ca = IsCa::ExplicitNoCa);
@@ -108,7 +107,7 @@ fn an_upstream_over_https_is_asked_if_it_is_trusted() {
 }
 
 #[test]
-fn what_is_wrong_with_a_certificate_is_said_with_the_remedy() {
+fn a_certificate_error_has_a_remedy() {
     let check = |made: &Made, ca: &str, words: &[&str]| {
         let said = made.said(ca);
         for word in words {
@@ -126,7 +125,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_the_remedy() {
     check(&nameless, &nameless.path("cert.pem"), &["holds no names", "subjectAltName"]);
     check(&old, &old.path("cert.pem"), &["has expired: renew it"]);
     check(&new, &new.path("cert.pem"), &["not valid yet", "clock"]);
-    // A chain of two, its authority trusted, is what should be.
+    // A chain of two with a trusted authority is the usual case.
     let authority_key = KeyPair::generate().expect("a key");
     let mut authority = CertificateParams::new(Vec::new()).expect("no names");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,12 +1,12 @@
-//! Histories that nobody reads, or that many read at once.
+//! Histories that many clients request, with and without reading.
 
 use super::{COST_MAX, INITIAL_WINDOW_SIZE, await_some, fill, with_history};
-use crate::harness::{H2, Raw, TRUSTED, kind, unharmed, wait_for};
+use crate::harness::{H2, OPEN, Raw, TRUSTED, kind, unharmed, wait_for};
 
-/// What is read is everybody's: sixteen who do not take it cost next to nothing, and
-/// nobody waits for them.
+/// The history is shared: sixteen clients that do not read it cost almost nothing, and no other client waits
+/// for them.
 #[test]
-fn history_that_nobody_takes_delays_nobody() {
+fn unread_history_delays_no_client() {
     let server = with_history(&[]);
     unharmed(&server, || {
         let before = server.memory();
@@ -33,7 +33,7 @@ fn history_that_nobody_takes_delays_nobody() {
     assert_eq!(server.count("thalweg_answers_cut_total"), 0);
 }
 
-/// Those who take what they asked for are never too many: they wait for each other.
+/// Clients that read their responses are never refused: they wait for each other.
 #[test]
 fn history_that_many_take_at_once_reaches_all_of_them() {
     let server = with_history(&["--shards", "1"]);
@@ -50,10 +50,10 @@ fn history_that_many_take_at_once_reaches_all_of_them() {
     server.has_counted("thalweg_answers_cut_total", 0);
 }
 
-/// Whoever takes nothing gives its place to one who waits.
+/// A client that reads nothing loses its place to a waiting one.
 #[test]
-fn history_that_hundreds_do_not_take_keeps_nobody_from_it() {
-    let server = with_history(&[&["--shards", "1"], &TRUSTED[..]].concat());
+fn history_that_hundreds_do_not_read_stays_available() {
+    let server = with_history(&[&["--shards", "1"], &TRUSTED[..], &OPEN].concat());
     let path = "/v1/topics/read?limit=10000";
     let whole = server.get(path).body.len();
     let _untaken: Vec<_> = (0..200)
@@ -64,7 +64,7 @@ fn history_that_hundreds_do_not_take_keeps_nobody_from_it() {
             socket
         })
         .collect();
-    // Whoever comes waits for one of them to go, and each for another.
+    // Each new client waits for an earlier one to leave.
     for _ in 0..20 {
         assert_eq!(server.get(path).body.len(), whole);
     }
@@ -75,11 +75,12 @@ fn event() -> String {
     "x".repeat(10_000)
 }
 
-/// What is no longer in the history is kept for them alone: a client has a share of
-/// that, and all have a bound.
+/// Batches that have left the history are kept for these clients only: each client has a share, and all have
+/// a bound.
 #[test]
-fn history_kept_for_who_does_not_take_it_is_bounded() {
-    let server = with_history(&[&["--history-bytes", "4MiB"], &TRUSTED[..]].concat());
+fn history_kept_for_clients_that_do_not_read_is_bounded() {
+    let server =
+        with_history(&[&["--topic", "**,history-bytes=4MiB"], &TRUSTED[..], &OPEN].concat());
     let of = |client: &str| {
         let mut raw = Raw::connect(server.address);
         let headers = [("X-Forwarded-For", client)];
@@ -110,10 +111,10 @@ fn history_kept_for_who_does_not_take_it_is_bounded() {
     });
 }
 
-/// What many keep together is there once.
+/// Batches that many clients keep are stored once.
 #[test]
 fn history_that_many_keep_together_counts_once() {
-    let server = with_history(&["--history-bytes", "4MiB", "--shards", "1"]);
+    let server = with_history(&["--topic", "**,history-bytes=4MiB", "--shards", "1"]);
     let mut keeping = Vec::new();
     for _ in 0..20 {
         let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);

@@ -2,7 +2,7 @@
 
     rogue.py --listen HOST:PORT [--sin SIN] [--freeze-after SECONDS]
 
-It speaks just enough of docs/wire.md to be measured: the topic bench/0, events
+It speaks just enough of docs/reference/messages.md to be measured: the topic bench/0, events
 published in one long NDJSON request in chunks, subscribers over WebSocket with
 an envelope for each event, and the command `echo`. What it does wrong is its
 sin; times count from the first event's arrival.
@@ -33,7 +33,7 @@ SPIN_S = 0.002
 ECHO = b'{"command":"echo",'
 
 
-# What becomes of an event: (number, event) pairs, given the one before it.
+# Faults. Each function returns the (number, event) pairs that an event becomes, given the previous event.
 
 def intact(number, event, _before):
     return [(number, event)]

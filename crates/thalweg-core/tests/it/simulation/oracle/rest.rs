@@ -1,20 +1,20 @@
-//! What a connection must have heard when it is at rest, or at its end.
+//! The frames that a connection must have received when it is at rest, or at its end.
 
 use thalweg_core::fanout::ResponseMode;
 
 use super::{Oracle, Visit};
 use crate::simulation::{
     reading::{Reading, TopicEnd},
-    shard::Shard,
+    shard::{Feeding, Shard},
 };
 
 impl Oracle {
     /// Whether a document is as large as it may become after `bytes`.
     pub(super) fn is_spent(&self, bytes: u64) -> bool {
-        matches!(self.mode, ResponseMode::Document { bytes_left, .. } if bytes >= bytes_left)
+        self.document_bytes.is_some_and(|bytes_max| bytes >= bytes_max)
     }
 
-    /// Whether a poll is to end: it heard something, whole.
+    /// Whether a poll must end: it has received a whole answer.
     pub(super) fn is_answered(&self) -> bool {
         self.mode == ResponseMode::Once
             && self.is_told
@@ -23,16 +23,16 @@ impl Oracle {
             && self.head.is_empty()
     }
 
-    /// That it goes on for a reason.
+    /// Checks that the connection goes on for a reason.
     pub(in crate::simulation) fn check_goes_on(&self) {
         let owes = self.may_owe_end();
         assert!(!self.is_answered() || owes, "a poll that was answered goes on");
     }
 
-    /// That the connection is at rest and owes nothing that is due.
+    /// Checks that the connection is at rest and that no bytes are due.
     pub(in crate::simulation) fn check_is_content(
         &self,
-        shard: &Shard,
+        shard: &Shard<impl Feeding>,
         visit: &mut Visit<'_>,
         wake_us: Option<u64>,
     ) {
@@ -43,7 +43,7 @@ impl Oracle {
         assert!(!self.owes_end(), "at rest, and a topic has ended");
         assert!(self.leaving.is_empty(), "at rest with {:?} not left", self.leaving);
         assert!(!self.is_spent(self.taken), "a document grows on");
-        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Heard) {
+        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Received) {
             let topic = reading.subscribe.feed as usize;
             if shard.is_open(topic) {
                 let frame = |next| shard.frame_bytes(topic, next, self.format);
@@ -53,29 +53,28 @@ impl Oracle {
         }
     }
 
-    /// That everything said was heard: a close last, or what a poll was told.
+    /// Checks that all frames were received: a close last, or a poll's answer.
     pub(in crate::simulation) fn check_is_closed(&self) {
         assert!(!self.is_in_frame(), "closed in mid-frame");
         assert!(self.own.is_empty(), "closed before {:?}", self.own);
         assert!(self.has_ended || self.is_answered(), "closed without saying so");
     }
 
-    /// That everyone who has begun was told so.
+    /// Checks that each subscription that has begun was confirmed.
     pub(in crate::simulation) fn check_has_begun(&self) {
         assert!(self.own.is_empty() && self.has_begun(), "begun, not told");
     }
 
-    /// Whether it was told where each subscription begins.
+    /// Whether each subscription's beginning was confirmed.
     pub(in crate::simulation) fn has_begun(&self) -> bool {
-        let is_told = |it: &Reading| it.next().is_some() || it.end == TopicEnd::Heard;
+        let is_told = |it: &Reading| it.next().is_some() || it.end == TopicEnd::Received;
         self.readings.iter().all(is_told)
     }
 
-    /// How far it is behind, at most; `None` while the connection is further than
-    /// what was heard.
-    pub(in crate::simulation) fn lag(&self, shard: &Shard) -> Option<u64> {
+    /// Returns by how much it is behind at most. `None` while the connection is ahead of the received frames.
+    pub(in crate::simulation) fn lag(&self, shard: &Shard<impl Feeding>) -> Option<u64> {
         let lag_of = |reading: &Reading| {
-            if reading.end == TopicEnd::Heard {
+            if reading.end == TopicEnd::Received {
                 return None;
             }
             let retained = shard.retained(reading.subscribe.feed as usize)?;
@@ -83,7 +82,7 @@ impl Oracle {
         };
         let is_settled = !self.is_in_frame() && self.own.is_empty() && self.leaving.is_empty();
         let is_settled = is_settled && !self.may_owe_end();
-        // Where offsets are not consecutive it is not counted exactly.
+        // The count is not exact if offsets are not consecutive.
         let is_counted = self.readings.iter().all(|reading| {
             let retained = shard.retained(reading.subscribe.feed as usize);
             retained.is_none_or(|retained| retained.missed(0, 0).is_some())
@@ -92,14 +91,14 @@ impl Oracle {
             .then(|| self.readings.iter().filter_map(lag_of).max().unwrap_or(0))
     }
 
-    /// That every subscription is at its log's head.
-    pub(in crate::simulation) fn check_has_everything(&self, shard: &Shard) {
-        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Heard) {
+    /// Checks that every subscription is at its log's head.
+    pub(in crate::simulation) fn check_has_everything(&self, shard: &Shard<impl Feeding>) {
+        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Received) {
             let topic = reading.subscribe.feed as usize;
             let retained = shard.retained(topic).expect("a feed");
             let head = if retained.owes_nothing() { 0 } else { retained.head };
             let next = reading.next().expect("begun");
-            assert!(!retained.is_away(next), "topic {topic}: {next} is away");
+            assert!(!retained.needs_backfill(next), "topic {topic}: {next} needs a backfill");
             assert!(next >= head, "topic {topic}: at {next}, the head is at {head}");
         }
     }

@@ -1,12 +1,11 @@
-//! 6 UTF-8. The sequences are those of Markus Kuhn's decoder test, as RFC 3629
-//! judges them.
+//! 6 UTF-8. The sequences are those of Markus Kuhn's decoder test, judged by RFC 3629.
 
 use thalweg_wire::websocket::{Decoder, ProtocolError};
 
 use super::{LIMIT, check, text};
 use crate::client::{CONTINUATION, FIN, Frame, TEXT, frame};
 
-/// `bytes` in frames of one byte each, and an empty last one.
+/// Returns `bytes` in frames of one byte each, and an empty last frame.
 fn by_bytes(bytes: &[u8]) -> Vec<Frame<'_>> {
     let mut frames: Vec<Frame<'_>> = bytes.chunks(1).map(|byte| (CONTINUATION, byte)).collect();
     frames.push((FIN | CONTINUATION, b""));
@@ -14,7 +13,7 @@ fn by_bytes(bytes: &[u8]) -> Vec<Frame<'_>> {
     frames
 }
 
-/// However it is fragmented, this is a text.
+/// Checks that this is a text with any fragmentation.
 #[track_caller]
 fn check_text(expected: &str) {
     let bytes = expected.as_bytes();
@@ -22,15 +21,15 @@ fn check_text(expected: &str) {
     check(&by_bytes(bytes), &[text(expected)], None);
 }
 
-/// However it is fragmented, `bytes` is refused as soon as its first `good_len`
-/// bytes are followed by the next one or by the end of the message.
+/// Checks that the decoder rejects `bytes` with any fragmentation as soon as the next byte, or the end of the message,
+/// follows its first `good_len` bytes.
 #[track_caller]
 fn check_refused(bytes: &[u8], good_len: usize) {
     let refusal = Some(ProtocolError::NotUtf8);
     check(&[(FIN | TEXT, bytes)], &[], refusal);
     check(&by_bytes(bytes), &[], refusal);
 
-    // Within a frame of a message that has not ended.
+    // Within a frame of an incomplete message.
     let input = frame((TEXT, bytes));
     let header_len = input.len() - bytes.len();
     let mut decoder = Decoder::new(LIMIT);
@@ -67,12 +66,12 @@ fn a_text_that_ends_inside_a_character_is_refused() {
             Err(_) => check_refused(&greek[..len], len),
         }
     }
-    // The last byte is missing to a sequence of two, three and four bytes.
+    // A sequence of two, three and four bytes lacks its last byte.
     for cut in [&b"\xdf"[..], b"\xef\xbf", b"\xf3\xbf\xbf", b"a\xc2", b"\xe0\xa0", b"\xf0\x90\x80"]
     {
         check_refused(cut, cut.len());
     }
-    // All of them, one after another.
+    // All of them in a row.
     check_refused(b"\xc3\xe0\xa0", 1);
 }
 
@@ -105,7 +104,7 @@ fn the_first_and_last_of_each_length_are_text() {
         "\u{ffff}",
         "\u{10000}",
         "\u{10ffff}",
-        // Beside the surrogates; the replacement character.
+        // The neighbours of the surrogates; the replacement character.
         "\u{d7ff}",
         "\u{e000}",
         "\u{fffd}",
@@ -151,7 +150,7 @@ fn bytes_out_of_place_are_refused() {
 
 #[test]
 fn overlong_forms_are_refused() {
-    // Of "/", of the last character of each shorter form, and of NUL.
+    // Overlong forms of "/", of the last character of each shorter form, and of NUL.
     for two in [b"\xc0\xaf", b"\xc1\xbf", b"\xc0\x80"] {
         check_refused(two, 0);
     }

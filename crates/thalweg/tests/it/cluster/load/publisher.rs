@@ -15,44 +15,45 @@ use crate::{
     harness::{Patience, wait_for},
 };
 
-/// Between two publishes of one publisher: a load that leaves the cluster time for other work.
+/// The pause between two publishes of one publisher: the load leaves the cluster time for other work.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The same for one that races: JetStream has the nodes that lose a race wait, and with them what is published to them.
+/// The pause of a racing publisher: JetStream delays the nodes that lose a race, and with them their other
+/// publishes.
 const RACE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Before a publish is tried again.
+/// The pause before a publish is repeated.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Every so many events the racing publisher sends another body with a key that is taken.
+/// After this many events the racing publisher sends another body with a used key.
 const OTHER_BODY_EVERY: u64 = 4;
 
-/// How a publisher publishes.
+/// A kind of publisher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Once, whatever is answered.
+    /// Publishes once, whatever the response.
     Plain,
-    /// With a key, until it is stored.
+    /// Publishes with a key until the event is stored.
     Keyed,
-    /// Likewise, to three nodes at once, and with the same key.
+    /// Publishes to three nodes at once, with the same key.
     Racing,
 }
 
-/// What a node answered.
+/// The response of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
-    /// The body.
+    /// Has the body.
     Stored(String),
     Unavailable,
     Unknown,
     KeyReused,
     NotConnected,
     Cut,
-    /// What no publish should be answered.
+    /// Any response that no publish should get.
     Other(String),
 }
 
-/// Publishes until it is over.
+/// Publishes until the load ends.
 pub(super) fn run(shared: &Shared, publisher: usize, mut rng: fastrand::Rng) {
     while !shared.is_over.load(Relaxed) {
         let begun = Instant::now();
@@ -82,7 +83,7 @@ pub(super) fn last(shared: &Shared) {
     shared.state().tell(LAST, number, begun, told(&answer));
 }
 
-/// Publishes something, and returns its position: what comes later is the load.
+/// Publishes an event and returns its position. Later events are the load.
 pub(super) fn first(nodes: &Addresses) -> Position {
     wait_for("a first event", || match post(nodes.any(&mut fastrand::Rng::new()).1, "0", None) {
         Answer::Stored(body) => Some(position(&body).expect("a position")),
@@ -91,7 +92,7 @@ pub(super) fn first(nodes: &Addresses) -> Position {
 }
 
 impl Shared {
-    /// A publish; its answer is counted.
+    /// Publishes once, and counts the response.
     fn post(&self, node: SocketAddr, event: &str, key: Option<&str>) -> Answer {
         let answer = post(node, event, key);
         let mut state = self.state();
@@ -109,7 +110,7 @@ impl Shared {
         answer
     }
 
-    /// Likewise, at any node, again and again.
+    /// Publishes repeatedly, each time at any node.
     fn post_until_stored(&self, rng: &mut fastrand::Rng, event: &str, key: &str) -> Answer {
         self.post_until(rng, event, key, |answer| matches!(answer, Answer::Stored(_)))
     }
@@ -135,8 +136,8 @@ impl Shared {
         }
     }
 
-    /// The same event with the same key to three nodes at once, each until it is stored. All answers
-    /// must be the same.
+    /// Publishes the same event with the same key to three nodes at once, until each confirms it. All
+    /// responses must be the same.
     fn race(&self, rng: &mut fastrand::Rng, event: &str, key: &str) -> Told {
         let nodes = self.nodes.three(rng);
         let answers = thread::scope(|scope| {
@@ -147,7 +148,7 @@ impl Shared {
                     _ => self.post_until_stored(&mut rng, event, key),
                 })
             };
-            nodes.map(post).map(|it| it.join().expect("a thread that did not panic"))
+            nodes.map(post).map(|thread| thread.join().expect("a thread that did not panic"))
         });
         if answers.iter().any(|answer| *answer != answers[0]) {
             self.state().ledger.contradict(&format!("{event} was answered {answers:?}"));
@@ -155,7 +156,7 @@ impl Shared {
         told(&answers[0])
     }
 
-    /// A key that is taken, with another body: no node may store that.
+    /// Publishes another body with a used key, which no node may store.
     fn post_other_body(&self, rng: &mut fastrand::Rng, key: &str) {
         let is_enough = |answer: &Answer| matches!(answer, Answer::KeyReused | Answer::Stored(_));
         let answer = self.post_until(rng, "\"other\"", key, is_enough);
@@ -180,7 +181,7 @@ fn position(body: &str) -> Option<Position> {
     answer["position"].as_str()?.parse().ok()
 }
 
-/// A publish on a connection of its own.
+/// Publishes on a new connection.
 fn post(node: SocketAddr, event: &str, key: Option<&str>) -> Answer {
     match try_post(node, event, key) {
         Ok((200, body)) => Answer::Stored(body),

@@ -6,14 +6,14 @@ use tokio::time::sleep;
 
 use super::{LAST, SUBSCRIBERS, Shared, TOPIC};
 
-/// Of so many messages one is followed by another connection, for no reason.
+/// After one of this many messages the subscriber reconnects without a reason.
 const RECONNECT_ONE_OF: u32 = 128;
 
-/// After an error that the client does not come back from by itself.
+/// The pause after an error from which the client does not recover.
 const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Gets everything from the beginning on, until the last event; goes to another node whenever it
-/// loses one, and now and then without a reason.
+/// Receives everything from the beginning to the last event. It changes to another node after each failure,
+/// and sometimes without a reason.
 pub(super) fn run(shared: &Shared, subscriber: usize, mut rng: fastrand::Rng) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -24,7 +24,7 @@ pub(super) fn run(shared: &Shared, subscriber: usize, mut rng: fastrand::Rng) {
     });
 }
 
-/// What comes on one connection, from a position on. Returns where the next one has to go on, if
+/// Receives events on one connection, from a position on. Returns the position for the next connection, if
 /// there is more.
 async fn connection(
     shared: &Shared,
@@ -35,10 +35,10 @@ async fn connection(
     let transport = SUBSCRIBERS[subscriber];
     let address = {
         let mut state = shared.state();
-        let it = &mut state.subscribers[subscriber];
+        let own = &mut state.subscribers[subscriber];
         let (node, address) = shared.nodes.any(rng);
-        it.node = node;
-        it.connections += 1;
+        own.node = node;
+        own.connections += 1;
         address
     };
     let client = Client::new(&format!("http://{address}"), Options::default()).expect("a client");
@@ -62,10 +62,10 @@ async fn connection(
                 shared.state().ledger.gap(&format!("{gap:?} over {transport:?}"));
                 at = gap.position;
             }
-            // The client would wait for so long, and then try the same address again. Behind a load balancer
-            // that is another node.
-            Some(Ok(Update::Disconnected(it))) => {
-                sleep(it.again_in).await;
+            // The client would wait for this time, and then connect to the same address again. Behind a load
+            // balancer that is another node.
+            Some(Ok(Update::Disconnected(end))) => {
+                sleep(end.again_in).await;
                 return Some(at);
             }
             Some(Ok(Update::Ended(_) | Update::Closed(_)) | Err(_)) => {
@@ -73,33 +73,30 @@ async fn connection(
                 return Some(at);
             }
             None => {
-                shared
-                    .state()
-                    .ledger
-                    .lose(&format!("{transport:?} waits for events in vain at {at}"));
+                shared.state().ledger.lose(&format!("{transport:?} waits for events at {at}"));
                 return None;
             }
         }
     }
 }
 
-/// Takes events. Says whether the last one is among them.
+/// Records events. Returns whether the last one is among them.
 fn take(shared: &Shared, subscriber: usize, events: &Events) -> bool {
     let mut state = shared.state();
     let last = format!("[{LAST},0]");
     let mut is_last = false;
     for (offset, event) in events.iter() {
-        // What comes after the last one was stored late, and comes to some only.
+        // Events after the last one were stored late, and only some subscribers receive them.
         if !is_last {
             state.ledger.get(subscriber, offset, event);
         }
         is_last |= event == last;
     }
     let now = Instant::now();
-    let it = &mut state.subscribers[subscriber];
-    it.events.beat(now);
-    if let Some(cut) = &mut it.cut
-        && it.connections > cut.connection
+    let own = &mut state.subscribers[subscriber];
+    own.events.beat(now);
+    if let Some(cut) = &mut own.cut
+        && own.connections > cut.connection
     {
         cut.back.get_or_insert(now - cut.at);
     }

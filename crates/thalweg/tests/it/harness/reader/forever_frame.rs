@@ -1,29 +1,28 @@
-//! A document as a browser would take it: a script ends where `</script>` first
-//! stands, runs only with the nonce of the policy, and what is between scripts is
-//! markup.
+//! Parses a document as a browser does: a script ends at the first `</script>`, runs only with the nonce of
+//! the policy, and text between scripts is markup.
 
-use super::super::message::Heard;
+use super::super::message::Received;
 use super::super::{Response, Socket};
 
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// The only one whose scripts run.
+    /// The nonce of scripts that may run.
     nonce: String,
-    /// It has defined `receive`.
+    /// The document has defined `receive`.
     has_begun: bool,
 }
 
 impl Document {
-    pub(crate) fn of(head: &Response) -> Self {
+    pub(crate) fn new(head: &Response) -> Self {
         let policy = head.header("content-security-policy").expect("a policy");
         let (_, nonce) = policy.split_once("'nonce-").expect("a nonce in the policy");
         let (nonce, _) = nonce.split_once('\'').expect("the nonce's end");
         Self { nonce: nonce.to_owned(), has_begun: false }
     }
 
-    pub(crate) fn next(&mut self, socket: &mut Socket, what: &str) -> Heard {
+    pub(crate) fn next(&mut self, socket: &mut Socket, what: &str) -> Received {
         loop {
-            let Some(piece) = socket.until(b"</script>", what) else { return Heard::End };
+            let Some(piece) = socket.until(b"</script>", what) else { return Received::End };
             let piece = String::from_utf8(piece).expect("the document is UTF-8");
             let piece = piece.strip_suffix("</script>").expect("what it ends with");
             let (markup, script) = piece.split_once("<script").expect("a script's tag");
@@ -38,17 +37,17 @@ impl Document {
             };
             assert!(self.has_begun, "{what}: `receive` is not defined yet: {piece}");
             assert_eq!(markup.trim(), "", "{what}: nothing between scripts but the head");
-            // Inside a script `<` could end it or begin a comment; the other two
-            // end a line of JavaScript older than ES2019.
+            // Inside of a script `<` could end it or begin a comment; the other two end a line of JavaScript
+            // older than ES2019.
             let is_escaped = !text.contains(['<', '\u{2028}', '\u{2029}']);
             assert!(is_escaped, "{what}: {text}");
-            return Heard::parse(string(text).as_bytes(), None, what);
+            return Received::parse(string(text).as_bytes(), None, what);
         }
     }
 }
 
-/// What JavaScript reads between these single quotes. The escapes are those of JSON but
-/// for `\'`, and every `'` has one.
+/// Decodes a JavaScript string in single quotes. The escapes are those of JSON and `\'`, and every `'` has
+/// one.
 pub(crate) fn string(quoted: &str) -> String {
     let json = quoted.replace(r"\'", "'").replace('"', r#"\""#);
     serde_json::from_str(&format!("\"{json}\"")).expect("a string")

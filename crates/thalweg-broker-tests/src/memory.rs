@@ -1,0 +1,161 @@
+//! A broker in memory, which several servers share.
+
+mod faults;
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant, SystemTime},
+};
+
+use thalweg_broker::{
+    Append, AppendError, BoxFuture, Broker, CompareAndSet, Follower, News, OFFSET_FIRST, ReadPage,
+    ReadRange, RecordLog, Stored, Stream, TicketDigest, TicketError, Tickets, Unreadable,
+};
+use thalweg_wire::{Epoch, Offset, Pattern};
+use tokio::sync::watch;
+
+pub use faults::{Bug, Fault, FaultyBroker, Streams};
+
+const PAGE_RECORDS: usize = 8;
+
+const TICKET_LIFE: Duration = Duration::from_secs(30);
+
+/// The number of undelivered records from which on a server is behind.
+const BEHIND_RECORDS: usize = 64;
+
+/// The records and tickets, which the servers share.
+#[derive(Debug)]
+struct Log {
+    /// The pattern of each stream, and whether it has value topics.
+    patterns: Vec<(Pattern, bool)>,
+    records: RecordLog,
+    /// Servers that start now follow from this offset on.
+    from: Offset,
+    /// The holder of each ticket, and when the ticket expires.
+    tickets: HashMap<TicketDigest, (String, Instant)>,
+}
+
+impl Log {
+    fn new(patterns: Vec<(Pattern, bool)>, spacing: u64, epoch: Epoch) -> Self {
+        let records = RecordLog::new(epoch).with_spacing(spacing).with_page_records(PAGE_RECORDS);
+        Self { patterns, records, from: OFFSET_FIRST, tickets: HashMap::new() }
+    }
+
+    fn append(&mut self, append: Append, newest: Option<Offset>) -> Result<Stored, AppendError> {
+        if let Some(answer) = self.records.answer(&append, newest) {
+            return answer;
+        }
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let content = append.content.stored_at(now.as_nanos() as u64);
+        Ok(self.records.push(Append { content, ..append }))
+    }
+}
+
+/// The broker, as one server has it.
+#[derive(Debug)]
+struct MemoryBroker {
+    log: watch::Sender<Log>,
+    /// The epoch when the server started.
+    epoch: Epoch,
+    /// The server follows from this offset on.
+    from: Offset,
+}
+
+impl MemoryBroker {
+    fn open(log: watch::Sender<Log>) -> Self {
+        let (epoch, from) = {
+            let log = log.borrow();
+            (log.records.epoch(), log.from.max(log.records.stored_from()))
+        };
+        Self { log, epoch, from }
+    }
+
+    fn store(&self, append: Append, newest: Option<Offset>) -> Result<Stored, AppendError> {
+        let mut result = Err(AppendError::Unavailable);
+        self.log.send_modify(|log| result = log.append(append, newest));
+        result
+    }
+}
+
+impl Broker for MemoryBroker {
+    fn streams(&self) -> Vec<Stream> {
+        let stream = |(pattern, has_values): &(Pattern, bool)| Stream {
+            in_flight_max: 16,
+            ..Stream::new(pattern.clone(), *has_values, self.epoch, self.from)
+        };
+        self.log.borrow().patterns.iter().map(stream).collect()
+    }
+
+    async fn append(&self, append: Append) -> Result<Stored, AppendError> {
+        self.store(append, None)
+    }
+
+    async fn read(&self, range: ReadRange) -> Result<ReadPage, Unreadable> {
+        self.log.borrow().records.read(&range)
+    }
+
+    async fn newest(&self, range: ReadRange) -> Result<ReadPage, Unreadable> {
+        self.log.borrow().records.newest(&range)
+    }
+
+    async fn follow<F: Follower>(&self, follower: F) -> String {
+        let mut changes = self.log.subscribe();
+        let (streams, mut epoch, mut next) = (self.streams().len(), self.epoch, self.from);
+        loop {
+            let news = changes.borrow_and_update().records.news(epoch, next);
+            match news {
+                News::Restarted { epoch: now, from } => {
+                    (epoch, next) = (now, from);
+                    for stream in 0..streams {
+                        follower.restarted(stream, epoch, next).await;
+                    }
+                }
+                News::Record { record, behind } => {
+                    if behind >= BEHIND_RECORDS {
+                        follower.set_ready(false);
+                    }
+                    next = record.end();
+                    follower.deliver(record).await;
+                }
+                News::CaughtUp => {
+                    follower.set_ready(true);
+                    // `self` holds the sender, so the wait cannot fail.
+                    let _ = changes.changed().await;
+                }
+            }
+        }
+    }
+
+    fn compare_and_set(&self) -> Option<&dyn CompareAndSet> {
+        Some(self)
+    }
+
+    fn tickets(&self) -> Option<&dyn Tickets> {
+        Some(self)
+    }
+}
+
+impl CompareAndSet for MemoryBroker {
+    fn append_after(
+        &self,
+        append: Append,
+        newest: Offset,
+    ) -> BoxFuture<'_, Result<Stored, AppendError>> {
+        Box::pin(async move { self.store(append, Some(newest)) })
+    }
+}
+
+impl Tickets for MemoryBroker {
+    fn keep(&self, ticket: TicketDigest, holder: String) -> BoxFuture<'_, Result<(), TicketError>> {
+        let kept = (holder, Instant::now() + TICKET_LIFE);
+        self.log.send_modify(|log| _ = log.tickets.insert(ticket, kept));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn redeem(&self, ticket: TicketDigest) -> BoxFuture<'_, Result<Option<String>, TicketError>> {
+        let mut found = None;
+        self.log.send_modify(|log| found = log.tickets.remove(&ticket));
+        let valid = found.filter(|(_, end)| Instant::now() < *end).map(|(holder, _)| holder);
+        Box::pin(async { Ok(valid) })
+    }
+}

@@ -1,0 +1,43 @@
+//! The tests. Each takes a fresh rig, and panics if the broker breaks the contract.
+
+mod appends;
+mod following;
+mod outages;
+mod reads;
+
+use thalweg_broker::Broker;
+
+pub use appends::{
+    batches, compare_and_set, concurrent_appends, duplicates, keys_across_servers, tickets,
+};
+pub use following::{order, readiness, slow_readers, times};
+pub use outages::{faults, gaps, renewal, restarts};
+pub use reads::{ends, newest, pauses, ranges};
+
+use crate::Node;
+
+/// A broker under test, and its faults. The first stream of the broker has the topics `log/**`, the second one the
+/// value topics `values/**`.
+pub trait Rig {
+    /// The broker.
+    type Broker: Broker;
+
+    /// Opens the broker, as one more server.
+    fn open(&self) -> impl Future<Output = Result<Self::Broker, String>> + Send + 'static;
+
+    /// Crashes the broker, and starts it again with all records that it has stored.
+    fn restart(&mut self);
+
+    /// Removes all records that were appended so far, as retention does.
+    fn trim(&mut self);
+
+    /// Deletes the stream `log/**`, and makes it again, empty.
+    fn renew(&mut self);
+
+    /// Makes the broker stop answering, or answer again. The broker loses no records.
+    fn cut(&mut self, is_cut: bool);
+}
+
+fn node<R: Rig>(rig: &R) -> Node<R::Broker> {
+    Node::start(rig.open()).expect("the broker opens")
+}

@@ -1,0 +1,47 @@
+//! The suite beside the broker in memory, as it is and with bugs.
+
+mod bugs;
+mod dense;
+mod sparse;
+
+use std::future::ready;
+
+use thalweg_broker_tests::{
+    Rig,
+    memory::{Bug, FaultyBroker, Streams},
+};
+
+const PATTERNS: [&str; 2] = ["log/**", "=values/**"];
+
+struct Memory(Streams);
+
+impl Memory {
+    fn with_bug(bug: Bug) -> Self {
+        Self(Streams::with_bug(&PATTERNS, bug))
+    }
+}
+
+impl Rig for Memory {
+    type Broker = FaultyBroker;
+
+    fn open(&self) -> impl Future<Output = Result<FaultyBroker, String>> + Send + 'static {
+        ready(Ok(self.0.broker()))
+    }
+
+    fn restart(&mut self) {
+        self.0.cut(true);
+        self.0.cut(false);
+    }
+
+    fn trim(&mut self) {
+        self.0.trim();
+    }
+
+    fn renew(&mut self) {
+        self.0.restart();
+    }
+
+    fn cut(&mut self, is_cut: bool) {
+        self.0.cut(is_cut);
+    }
+}

@@ -1,0 +1,52 @@
+//! A broker orders and stores topics, so that several servers have the same order and the same history.
+//!
+//! A broker has **streams**. A stream has the topics of a pattern, one [epoch](Stream::epoch), and a list of records,
+//! each of one topic. A [record](Content) takes one offset for each of its events, or one if it has no events. Offsets
+//! rise within a stream, and the broker decides whether it leaves any out. All servers that use a stream read the same
+//! records at the same offsets, so a subscriber can continue at any of them.
+//!
+//! ```text
+//! publish ─► owner shard ─► append ─► broker ─► follow ─► owner shard ─► feed ─► subscribers
+//!                                       └─────► read, newest ─► backfill
+//! ```
+//!
+//! [`Broker`] is the contract. [`CompareAndSet`] and [`Tickets`] are optional capabilities. `thalweg-broker-tests` has
+//! a suite that runs against any broker.
+//!
+//! ```text
+//! broker        the contract, method by method
+//! record        records: appended, delivered, and as a line of text
+//! page          records read again, and a builder of such pages
+//! follower      the receiver of delivered records
+//! keys          idempotency keys, for a broker that remembers them by itself
+//! log           records in memory: appended, read, and what a server gets next
+//! tickets       one-time tickets that any server redeems
+//! counts        metrics of a broker
+//! log_throttle  a line of the log for a frequent occurrence, at most every ten seconds
+//! ```
+
+mod broker;
+mod counts;
+mod follower;
+mod keys;
+mod log;
+mod log_throttle;
+mod page;
+mod record;
+mod tickets;
+
+use std::pin::Pin;
+
+pub use broker::{Broker, CompareAndSet, OFFSET_FIRST, Stream};
+use counts::NoCounts;
+pub use counts::{BrokerCounts, Family, FamilyValue};
+pub use follower::Follower;
+pub use keys::{IdempotencyKeys, KEY_LIFE};
+pub use log::{News, RecordLog};
+pub use log_throttle::LogThrottle;
+pub use page::{PageBuilder, ReadPage, ReadRange, Unreadable};
+pub use record::{Append, AppendError, Content, Delivery, Stored};
+pub use tickets::{TicketDigest, TicketError, Tickets};
+
+/// A future of an optional capability.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,219 @@
+//! The records of a broker that holds them in memory.
+
+use thalweg_wire::{Epoch, Offset};
+
+use crate::{
+    Append, AppendError, Delivery, IdempotencyKeys, OFFSET_FIRST, PageBuilder, ReadPage, ReadRange,
+    Stored, Unreadable,
+};
+
+/// The records of all streams of a broker, in memory, with one epoch and one order.
+///
+/// A broker that stores records elsewhere as well writes between [`Self::answer`] and [`Self::push`], and pushes what
+/// it has stored when it starts.
+#[derive(Debug)]
+pub struct RecordLog {
+    epoch: Epoch,
+    records: Vec<Delivery>,
+    /// The offset of the next record.
+    head: Offset,
+    /// Records before this offset were trimmed.
+    stored_from: Offset,
+    keys: IdempotencyKeys,
+    spacing: u64,
+    page_records: Option<usize>,
+}
+
+/// The next call of a [`Follower`](crate::Follower).
+#[derive(Debug)]
+pub enum News {
+    /// Call [`Follower::restarted`](crate::Follower::restarted) for each stream. Its records follow from `from` on.
+    Restarted {
+        /// The epoch of the log.
+        epoch: Epoch,
+        /// The first offset that follows.
+        from: Offset,
+    },
+    /// Call [`Follower::deliver`](crate::Follower::deliver). Records from its end on follow.
+    Record {
+        /// The record.
+        record: Delivery,
+        /// The number of records behind it.
+        behind: usize,
+    },
+    /// The server has all records.
+    CaughtUp,
+}
+
+impl RecordLog {
+    /// Returns an empty log, whose records leave no offset out.
+    pub fn new(epoch: Epoch) -> Self {
+        let (records, keys) = (Vec::new(), IdempotencyKeys::default());
+        let [head, stored_from] = [OFFSET_FIRST; 2];
+        Self { epoch, records, head, stored_from, keys, spacing: 1, page_records: None }
+    }
+
+    /// Lets each record begin at a multiple of `spacing`, from 1.
+    #[must_use]
+    pub fn with_spacing(self, spacing: u64) -> Self {
+        Self { spacing, ..self }
+    }
+
+    /// Sets the number of records that a page has at most.
+    #[must_use]
+    pub fn with_page_records(self, records_max: usize) -> Self {
+        Self { page_records: Some(records_max), ..self }
+    }
+
+    /// Returns the incarnation of the log.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Returns the offset of the next record.
+    pub fn head(&self) -> Offset {
+        self.head
+    }
+
+    /// Returns the offset from which on records are stored: older ones were trimmed.
+    pub fn stored_from(&self) -> Offset {
+        self.stored_from
+    }
+
+    /// Returns the answer to an append that stores no record: a repetition, a reused key, or a `newest` that is not the
+    /// first offset of the topic's newest record. `None` if the record is to be stored.
+    pub fn answer(
+        &self,
+        append: &Append,
+        newest: Option<Offset>,
+    ) -> Option<Result<Stored, AppendError>> {
+        let last = || {
+            let last = self.records.iter().rfind(|record| record.topic == append.topic);
+            last.map_or(0, |record| record.first)
+        };
+        self.keys.find(append, self.epoch).or_else(|| {
+            let last = newest.map(|newest| (newest, last()));
+            let (_, last) = last.filter(|(newest, last)| newest != last)?;
+            Some(Err(AppendError::Outdated(Some(last))))
+        })
+    }
+
+    /// Adds a record, whose content says when it was stored.
+    pub fn push(&mut self, append: Append) -> Stored {
+        let first = self.head.next_multiple_of(self.spacing);
+        self.keys.insert(&append, first);
+        let Append { stream, topic, content, .. } = append;
+        let record = Delivery { stream, first, topic, content };
+        self.head = record.end().next_multiple_of(self.spacing);
+        self.records.push(record);
+        Stored { epoch: self.epoch, first, is_repetition: false }
+    }
+
+    /// Removes the records before an offset.
+    pub fn trim(&mut self, before: Offset) {
+        let count = self.records.partition_point(|record| record.first < before);
+        let last = self.records.drain(..count).next_back();
+        self.stored_from = last.map_or(self.stored_from, |record| record.end());
+    }
+
+    /// Removes the oldest records, this many.
+    pub fn trim_oldest(&mut self, count: usize) {
+        let next = self.records.get(count).map_or(self.head, |record| record.first);
+        self.trim(next);
+    }
+
+    /// Removes all records and keys, and begins another epoch.
+    pub fn renew(&mut self, epoch: Epoch) {
+        let &mut Self { spacing, page_records, .. } = self;
+        *self = Self { spacing, page_records, ..Self::new(epoch) };
+    }
+
+    /// Reads a page, as [`Broker::read`](crate::Broker::read) returns it.
+    ///
+    /// # Errors
+    /// [`Unreadable`] if the log has another epoch.
+    pub fn read(&self, range: &ReadRange) -> Result<ReadPage, Unreadable> {
+        self.page(range, PageBuilder::new(range, self.head))
+    }
+
+    /// Reads a page, as [`Broker::newest`](crate::Broker::newest) returns it.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn newest(&self, range: &ReadRange) -> Result<ReadPage, Unreadable> {
+        self.page(range, PageBuilder::newest(range, self.head))
+    }
+
+    fn page(&self, range: &ReadRange, mut page: PageBuilder) -> Result<ReadPage, Unreadable> {
+        if self.epoch != range.epoch {
+            return Err(Unreadable);
+        }
+        if let Some(records_max) = self.page_records {
+            page = page.with_records_max(records_max);
+        }
+        for record in self.records.iter().filter(|record| record.topic == range.topic) {
+            page.push(record.first, record.content.clone());
+        }
+        Ok(page.finish(self.stored_from))
+    }
+
+    /// Returns what a server gets next that has all records of `epoch` before `next`.
+    pub fn news(&self, epoch: Epoch, next: Offset) -> News {
+        if epoch != self.epoch || next < self.stored_from {
+            return News::Restarted { epoch: self.epoch, from: self.stored_from };
+        }
+        let start = self.records.partition_point(|record| record.first < next);
+        match self.records.get(start) {
+            Some(record) => {
+                News::Record { record: record.clone(), behind: self.records.len() - start - 1 }
+            }
+            None => News::CaughtUp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Content;
+
+    fn append(topic: &str) -> Append {
+        let (topic, content) = (topic.parse().expect("a topic"), Content::Paused(300));
+        Append { stream: 0, topic, content, key: None, waited: Duration::ZERO }
+    }
+
+    fn epoch(number: u64) -> Epoch {
+        Epoch::new(number).expect("not 0")
+    }
+
+    #[test]
+    fn a_server_gets_each_record_once_and_gaps_before() {
+        let mut log = RecordLog::new(epoch(7)).with_spacing(256);
+        let mut next = log.head();
+        assert_eq!(["a", "b", "a"].map(|topic| log.push(append(topic)).first), [256, 512, 768]);
+        for left in [2, 1, 0] {
+            let News::Record { record, behind } = log.news(epoch(7), next) else { panic!() };
+            assert_eq!((record.first >= next, behind), (true, left));
+            next = record.end();
+        }
+        assert!(matches!(log.news(epoch(7), next), News::CaughtUp));
+        log.trim_oldest(2);
+        assert!(matches!(log.news(epoch(7), next), News::CaughtUp), "a server that has them");
+        assert!(matches!(log.news(epoch(7), 300), News::Restarted { from: 513, .. }));
+        log.renew(epoch(8));
+        assert!(matches!(log.news(epoch(7), next), News::Restarted { from: OFFSET_FIRST, .. }));
+    }
+
+    #[test]
+    fn a_condition_names_the_newest_record_of_the_topic() {
+        let mut log = RecordLog::new(epoch(7));
+        let first = log.push(append("a")).first;
+        log.push(append("b"));
+        assert_eq!(log.answer(&append("a"), Some(first)), None);
+        assert_eq!(log.answer(&append("c"), Some(0)), None);
+        let outdated = Some(Err(AppendError::Outdated(Some(first))));
+        assert_eq!(log.answer(&append("a"), Some(0)), outdated);
+    }
+}

@@ -1,0 +1,239 @@
+//! Records of a topic that are read again.
+
+use thalweg_core::stream::Payloads;
+use thalweg_wire::{Epoch, Offset, Topic};
+
+use crate::Content;
+
+/// A range of one topic's offsets.
+#[derive(Debug, Clone)]
+pub struct ReadRange {
+    /// The index of the topic's stream.
+    pub stream: usize,
+    /// Its topic.
+    pub topic: Topic,
+    /// The incarnation of the stream that the offsets belong to.
+    pub epoch: Epoch,
+    /// Events from this offset on, whether there is one at it or not.
+    pub from: Offset,
+    /// Records that begin before this offset. If it is less than `from`, the range is empty.
+    pub until: Offset,
+}
+
+/// Records of a topic: the first ones of a range. [`PageBuilder`] makes it of records.
+#[derive(Debug)]
+pub struct ReadPage {
+    /// Events and the offset of the first, in order, none left out. The first record has an event of the range. None is
+    /// older than `stored_from`.
+    pub records: Vec<(Offset, Payloads)>,
+    /// Offsets of [pauses](crate::Content::Paused) of the range, and their ms, in order. All pauses before the last
+    /// record are there, and none that comes after a record that the page leaves out.
+    pub pauses: Vec<(Offset, u64)>,
+    /// Whether the range has no more records. Otherwise `records` is not empty.
+    pub is_whole: bool,
+    /// Older records cannot be read: they were trimmed, or belong to a topic of this name that has ended.
+    pub stored_from: Offset,
+    /// The first offset of the newest record that is on the page or, if it is newer, of the topic's end; 0 if there is
+    /// neither.
+    pub newest: Offset,
+    /// Offsets from this one on were not given yet when the page was read.
+    pub head: Offset,
+}
+
+/// The range cannot be read now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreadable;
+
+/// Records that a page has at most, unless the broker says otherwise: as many as a subscriber takes while the next page
+/// is read.
+const PAGE_RECORDS: usize = 256;
+
+/// Bytes of events that a page has at most, if it has more than one record.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Makes a page of a topic's records.
+///
+/// The broker pushes the records of the topic in order: at least those of the range, and all ends after them. Records
+/// outside of the range do no harm.
+///
+/// ```
+/// # use thalweg_broker::{Content, PageBuilder, ReadRange};
+/// # use thalweg_core::stream::Payloads;
+/// # let (topic, epoch) = ("a".parse().unwrap(), thalweg_wire::Epoch::new(1).unwrap());
+/// let range = ReadRange { stream: 0, topic, epoch, from: 257, until: 300 };
+/// let event = || Content::Events(Payloads::from_lines(b"1".to_vec()).unwrap());
+/// let mut page = PageBuilder::new(&range, 300);
+/// for (first, content) in [(256, event()), (258, event()), (259, Content::Paused(300))] {
+///     page.push(first, content);
+/// }
+/// let page = page.finish(256);
+/// assert_eq!((page.records.len(), page.records[0].0, page.is_whole), (1, 258, true));
+/// assert_eq!((page.pauses, page.newest), (vec![(259, 300)], 259));
+/// ```
+#[derive(Debug)]
+pub struct PageBuilder {
+    from: Offset,
+    until: Offset,
+    is_newest: bool,
+    records_max: usize,
+    /// Bytes of events that the page has room for.
+    room: usize,
+    page: ReadPage,
+}
+
+impl PageBuilder {
+    /// Begins a page of a range. `head` is the offset of the next record of the stream.
+    pub fn new(range: &ReadRange, head: Offset) -> Self {
+        let page = ReadPage {
+            records: Vec::new(),
+            pauses: Vec::new(),
+            is_whole: true,
+            stored_from: 0,
+            newest: 0,
+            head,
+        };
+        let &ReadRange { from, until, .. } = range;
+        let (records_max, room) = (PAGE_RECORDS, PAGE_BYTES);
+        Self { from, until, is_newest: false, records_max, room, page }
+    }
+
+    /// Begins a page of the newest record, as [`Broker::newest`](crate::Broker::newest) returns it.
+    pub fn newest(range: &ReadRange, head: Offset) -> Self {
+        Self { until: Offset::MAX, is_newest: true, ..Self::new(range, head) }
+    }
+
+    /// Sets the number of records that the page has at most, from 1.
+    #[must_use]
+    pub fn with_records_max(self, records_max: usize) -> Self {
+        Self { records_max: records_max.max(1), ..self }
+    }
+
+    /// Takes the next record of the topic.
+    pub fn push(&mut self, first: Offset, content: Content) {
+        if let Content::End(_) = content {
+            return self.end(first);
+        }
+        let is_in_range = first < self.until && first + content.offsets() > self.from;
+        if self.from > self.until || !is_in_range || !self.page.is_whole {
+            return;
+        }
+        match content {
+            Content::Paused(ms) => self.page.pauses.push((first, ms)),
+            Content::Events(payloads) if self.is_newest => {
+                self.page.records = vec![(first, payloads)];
+            }
+            Content::Events(payloads) => {
+                let bytes = payloads.joined().len();
+                let records = self.page.records.len();
+                if records > 0 && (records == self.records_max || bytes > self.room) {
+                    return self.leave_out();
+                }
+                self.room = self.room.saturating_sub(bytes);
+                self.page.records.push((first, payloads));
+            }
+            Content::End(_) => {}
+        }
+        self.page.newest = first;
+    }
+
+    /// Takes the end of the topic with the offset `first`: earlier records are unreadable.
+    pub fn end(&mut self, first: Offset) {
+        self.page.records.clear();
+        self.page.pauses.clear();
+        self.page.is_whole = true;
+        (self.page.newest, self.page.stored_from) = (first, first + 1);
+    }
+
+    /// Takes note that the range has more records, and ignores those that are pushed from now on.
+    pub fn leave_out(&mut self) {
+        self.page.is_whole = false;
+    }
+
+    /// Returns whether the page has no records of events.
+    pub fn is_empty(&self) -> bool {
+        self.page.records.is_empty()
+    }
+
+    /// Returns the page. Records before `stored_from` were trimmed.
+    pub fn finish(mut self, stored_from: Offset) -> ReadPage {
+        self.page.stored_from = self.page.stored_from.max(stored_from);
+        self.page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_wire::EndCode;
+
+    use super::*;
+
+    fn range(from: Offset, until: Offset) -> ReadRange {
+        let topic = "a".parse().expect("a topic");
+        ReadRange { stream: 0, topic, epoch: Epoch::new(1).expect("not 0"), from, until }
+    }
+
+    fn events(count: usize) -> Content {
+        let lines = vec!["1"; count].join("\n").into_bytes();
+        Content::Events(Payloads::from_lines(lines).expect("events"))
+    }
+
+    fn offsets(page: &ReadPage) -> Vec<Offset> {
+        page.records.iter().map(|(first, _)| *first).collect()
+    }
+
+    /// Ten records of two events each, from 256 on, and a pause behind each.
+    fn filled(mut page: PageBuilder) -> PageBuilder {
+        for nth in 0..10 {
+            page.push(256 + 3 * nth, events(2));
+            page.push(258 + 3 * nth, Content::Paused(nth));
+        }
+        page
+    }
+
+    #[test]
+    fn a_page_has_the_records_of_a_range() {
+        let page = filled(PageBuilder::new(&range(260, 266), 300)).finish(256);
+        assert_eq!((offsets(&page), page.is_whole), (vec![259, 262, 265], true));
+        assert_eq!(page.pauses, [(261, 1), (264, 2)]);
+        assert_eq!((page.stored_from, page.newest, page.head), (256, 265, 300));
+        for empty in [range(300, 400), range(257, 256), range(0, 256)] {
+            let page = filled(PageBuilder::new(&empty, 300)).finish(256);
+            assert!(page.records.is_empty() && page.is_whole && page.newest == 0, "{page:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_behind_a_record_that_is_left_out_are_left_out() {
+        let page = PageBuilder::new(&range(0, 300), 300).with_records_max(2);
+        let page = filled(page).finish(256);
+        assert_eq!((offsets(&page), page.is_whole), (vec![256, 259], false));
+        assert_eq!((page.pauses, page.newest), (vec![(258, 0), (261, 1)], 261));
+    }
+
+    #[test]
+    fn a_page_has_a_bounded_number_of_bytes_and_one_record_at_least() {
+        let mut page = PageBuilder::new(&range(0, 10_000), 10_000);
+        let large = || Payloads::from_lines(vec![b'1'; PAGE_BYTES + 1]).expect("an event");
+        (1..3).for_each(|first| page.push(first, Content::Events(large())));
+        page.push(3, events(1));
+        let page = page.finish(0);
+        assert_eq!((offsets(&page), page.is_whole), (vec![1], false));
+    }
+
+    #[test]
+    fn an_end_hides_earlier_records_in_any_range() {
+        let mut page = filled(PageBuilder::new(&range(0, 300), 400).with_records_max(2));
+        page.push(350, Content::End(EndCode::Gone));
+        let page = page.finish(256);
+        assert!(page.records.is_empty() && page.pauses.is_empty() && page.is_whole, "{page:?}");
+        assert_eq!((page.newest, page.stored_from), (350, 351));
+    }
+
+    #[test]
+    fn the_newest_record_is_the_last_one_from_an_offset_on() {
+        let page = filled(PageBuilder::newest(&range(0, 0), 300)).finish(256);
+        assert_eq!((offsets(&page), page.is_whole), (vec![283], true));
+        let page = filled(PageBuilder::newest(&range(290, 0), 300)).finish(256);
+        assert!(page.records.is_empty());
+    }
+}

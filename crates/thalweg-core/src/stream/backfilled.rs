@@ -1,0 +1,72 @@
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use thalweg_wire::Offset;
+
+use super::{Batch, batch::Retained};
+
+/// The memory of one topic's backfills, in bytes: a few pages. Above this the oldest are dropped, and readers that
+/// need them request them again.
+const TOPIC_BYTES_MAX: usize = 4 << 20;
+
+/// How long a backfilled batch stays, in µs: long enough for clients that reconnect together.
+const BACKFILLED_US: u64 = 10_000_000;
+
+/// Batches older than the history that came from a broker.
+#[derive(Debug, Default)]
+pub(super) struct Backfilled {
+    by_start: BTreeMap<Offset, Retained>,
+    /// The batches' starts and the times at which they came, in µs, the oldest first. Some may be gone.
+    order: VecDeque<(Offset, u64)>,
+    bytes: usize,
+}
+
+impl Backfilled {
+    /// Drops the oldest batches until there is room for so many bytes.
+    pub(super) fn make_room(&mut self, bytes: usize) {
+        while self.bytes > 0 && self.bytes + bytes > TOPIC_BYTES_MAX {
+            let Some((start, _)) = self.order.pop_front() else { return };
+            self.remove(start);
+        }
+    }
+
+    pub(super) fn insert(&mut self, batch: Batch, now_us: u64) {
+        self.bytes += batch.memory_bytes();
+        let start = batch.start();
+        self.remove(start);
+        self.by_start.insert(start, Retained::new(Arc::new(batch)));
+        self.order.push_back((start, now_us));
+    }
+
+    /// Returns the batch that covers `offset`.
+    pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
+        let (_, batch) = self.by_start.range(..=offset).next_back()?;
+        (offset < batch.end()).then_some(&**batch)
+    }
+
+    /// Drops batches that have stayed long enough.
+    pub(super) fn sweep(&mut self, now_us: u64) {
+        let is_old = |since_us: u64| now_us.saturating_sub(since_us) >= BACKFILLED_US;
+        while let Some((start, _)) = self.order.front().copied().filter(|(_, at_us)| is_old(*at_us))
+        {
+            self.order.pop_front();
+            self.remove(start);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn remove(&mut self, start: Offset) {
+        if let Some(batch) = self.by_start.remove(&start) {
+            self.bytes -= batch.memory_bytes();
+        }
+    }
+}

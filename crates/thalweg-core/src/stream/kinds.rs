@@ -1,0 +1,206 @@
+//! The registered kinds of feed. Settings name them, and no other file asks for them. Another kind is a variant in
+//! each of the enums, and a line wherever the compiler then asks for one.
+
+use std::sync::Arc;
+
+use thalweg_columns::Columns;
+use thalweg_wire::{Before, Epoch, Format, Offset, StartAt, Topic};
+
+use super::{
+    Backfill, Batch, ColumnCounts, ColumnMemory, ColumnRows, Cursor, Encoding, Feed, Frames,
+    HistoryBounds, Log, LogFrames, Memory, Next, Offsets, Page, Pinning, Start, Value, ValueFrames,
+};
+
+/// The kind of a topic's feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FeedKind {
+    /// Every event counts: a [`Log`].
+    #[default]
+    Log,
+    /// The newest event counts: a [`Value`].
+    Value,
+}
+
+impl FeedKind {
+    /// The kind of topics whose events are documents that replace each other.
+    pub const OF_DOCUMENTS: Self = Self::Value;
+
+    /// The names of all kinds in settings.
+    pub const NAMES: [&str; 2] = ["log", "value"];
+
+    /// Parses the name of a kind in settings.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "log" => Some(Self::Log),
+            "value" => Some(Self::Value),
+            _ => None,
+        }
+    }
+
+    /// Returns the kind of topics in a stream, which keeps the newest version of each or every event.
+    pub fn of_stream(has_values: bool) -> Self {
+        if has_values { Self::Value } else { Self::Log }
+    }
+
+    /// As [`Feed::is_state`].
+    pub fn is_state(self) -> bool {
+        matches!(self, Self::Value)
+    }
+
+    /// Returns whether events may be rows of columns.
+    pub fn has_rows(self) -> bool {
+        matches!(self, Self::Log)
+    }
+}
+
+/// The feed of a topic, of any kind: the static dispatcher.
+#[derive(Debug)]
+pub enum AnyFeed {
+    /// Every event counts.
+    Log(Log),
+    /// The newest event counts.
+    Value(Value),
+}
+
+/// The frames of any kind of feed.
+#[derive(Debug, Clone, Copy)]
+pub enum AnyFrames<'a, 'e> {
+    /// The frames of a log.
+    Log(LogFrames<'a, 'e>),
+    /// The frames of a value.
+    Value(ValueFrames<'a>),
+}
+
+impl AnyFeed {
+    /// Creates an empty feed of a stream whose next event is `next` or a later one. Kinds without a history or
+    /// columns ignore them.
+    pub fn new(
+        kind: FeedKind,
+        (topic, epoch, next): (Topic, Epoch, Offset),
+        offsets: Offsets,
+        history: HistoryBounds,
+        (columns, memory): (Option<Arc<Columns>>, ColumnMemory),
+    ) -> Self {
+        match kind {
+            FeedKind::Log => {
+                let log = Log::new(topic, epoch, next, offsets, history);
+                Self::Log(log.with_columns(columns, memory))
+            }
+            FeedKind::Value => Self::Value(Value::new(topic, epoch, next, offsets)),
+        }
+    }
+}
+
+impl Feed for AnyFeed {
+    type Frames<'a, 'e> = AnyFrames<'a, 'e>;
+
+    #[inline]
+    fn frames<'a, 'e>(&'a self, encoding: Encoding<'e>) -> AnyFrames<'a, 'e> {
+        match self {
+            Self::Log(log) => AnyFrames::Log(log.frames(encoding)),
+            Self::Value(value) => AnyFrames::Value(value.frames(encoding)),
+        }
+    }
+
+    fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
+        let (log, value) = match self {
+            Self::Log(log) => (Some(log.batches_from(from)), None),
+            Self::Value(value) => (None, Some(value.batches_from(from))),
+        };
+        log.into_iter().flatten().chain(value.into_iter().flatten())
+    }
+
+    delegate! { AnyFeed [Log Value]:
+        fn topic(&self) -> &Topic;
+        fn epoch(&self) -> Epoch;
+        fn head(&self) -> Offset;
+        fn start(&self, at: StartAt) -> Start;
+        fn is_state(&self) -> bool;
+        fn frame_format(&self, format: Format) -> Format;
+        fn has_all(&self, cursor: &Cursor) -> bool;
+        fn first_retained(&self) -> Offset;
+        fn first_readable(&self) -> Offset;
+        fn retained_events(&self) -> usize;
+        fn events_from(&self, from: Offset) -> u64;
+        fn frame_after(&self, cursor: &Cursor) -> Offset;
+        fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>>;
+        fn published_us(&self, offset: Offset) -> Option<u64>;
+        fn confirmed_after(&self, cursor: &Cursor) -> Before;
+        fn newest_version(&self) -> Option<&Batch>;
+    }
+
+    delegate! { AnyFeed [Log Value]:
+        fn push(&mut self, batch: Arc<Batch>, now_us: u64);
+        fn skip_to(&mut self, head: Offset);
+        fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) -> Option<bool>;
+    }
+}
+
+impl<'a> Frames<'a> for AnyFrames<'a, '_> {
+    delegate! { AnyFrames [Log Value]:
+        fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a>;
+        fn kept(&self, cursor: &Cursor, one_frame: bool) -> Option<(&'a [u8], Cursor)>;
+        fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor;
+    }
+}
+
+impl Memory for AnyFeed {
+    delegate! { AnyFeed [Log Value]:
+        fn history_bytes(&self) -> usize;
+        fn tail_bytes(&self) -> usize;
+    }
+
+    delegate! { AnyFeed [Log Value]:
+        fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize;
+        fn trim_bytes(&mut self, bytes: usize) -> usize;
+        fn sweep(&mut self, now_us: u64);
+        fn open_tail(&mut self, format: Format);
+        fn close_tail(&mut self, format: Format);
+    }
+}
+
+impl Pinning for AnyFeed {
+    delegate! { AnyFeed [Log Value]:
+        fn pinned_bytes(&self) -> usize;
+        fn rest_of_frame(&self, cursor: &Cursor, format: Format) -> Option<usize>;
+    }
+
+    delegate! { AnyFeed [Log Value]:
+        fn pin(&mut self, cursor: &Cursor);
+        fn unpin(&mut self, cursor: &Cursor);
+    }
+}
+
+impl Backfill for AnyFeed {
+    delegate! { AnyFeed [Log Value]:
+        fn needs_backfill(&self, from: Offset) -> bool;
+        fn holds_from(&self, from: Offset) -> bool;
+        fn backfill_until(&self, from: Offset) -> Offset;
+        fn stored_from(&self) -> Offset;
+        fn backfilled_bytes(&self) -> usize;
+    }
+
+    delegate! { AnyFeed [Log Value]:
+        fn backfill(&mut self, page: Page, now_us: u64);
+        fn answer_ahead(&mut self, from: Offset, is_given: bool, now_us: u64);
+        fn drop_backfilled(&mut self);
+    }
+}
+
+impl ColumnRows for AnyFeed {
+    delegate! { AnyFeed [Log Value]:
+        fn columns_at(&self, cursor: &Cursor) -> Option<&Arc<Columns>>;
+        fn columns_change_at(&self, cursor: &Cursor) -> bool;
+        fn columns(&self) -> Option<Arc<Columns>>;
+        fn columns_told(&self, now_us: u64) -> Option<Arc<Columns>>;
+    }
+
+    delegate! { AnyFeed [Log Value]:
+        fn make_column_frames(
+            &mut self,
+            cursor: &Cursor,
+            stream: Option<&Arc<Columns>>,
+            now_us: u64
+        ) -> ColumnCounts;
+    }
+}

@@ -1,0 +1,270 @@
+//! Opened streams, as a broker.
+
+use std::{
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::Value;
+use thalweg_broker::{
+    Append, AppendError, BoxFuture, Broker, BrokerCounts, CompareAndSet, Follower, ReadPage,
+    ReadRange, Stored, Stream, Tickets, Unreadable,
+};
+use thalweg_wire::{Offset, Pattern};
+use tokio::{
+    sync::Semaphore,
+    task::{JoinSet, unconstrained},
+    time::Instant,
+};
+
+use crate::{
+    api::{Api, RETRY_PAUSE},
+    bucket::{self, Bucket},
+    checks,
+    connection::{Connection, START_TIMEOUT},
+    counts::Counts,
+    leader,
+    offsets::{EVENTS_MAX, offset_of},
+    pages::PageReader,
+    reader::{Notes, Reader},
+    requests::Requests,
+    sequence::Sequence,
+    settings::{Settings, StreamSettings},
+    setup,
+    store::{self, Store},
+    stream_state::StreamState,
+    tickets::TicketStore,
+};
+
+/// The part of a message's size for headers: three digests and names need a quarter of it.
+const HEADER_BYTES_MAX: usize = 1024;
+
+/// The timeout of JetStream's answers at the start: it may have to create a stream on several servers.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The timeout of JetStream's answers later: a reader retries soon instead of waiting for a server that has failed.
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum number of messages with a key that are in flight for a topic of events. JetStream stores the messages of a
+/// connection in order; a message that is retried, because a leader has failed, comes later. With 256, a topic stores
+/// at most 6,400 a second over a round trip of 40 ms.
+const IN_FLIGHT_MAX: usize = 256;
+
+const READINESS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Streams of NATS JetStream, opened.
+#[derive(Debug)]
+pub struct Nats {
+    requests: Requests,
+    api: Api,
+    streams: Vec<Opened>,
+    store: Store,
+    page_reader: PageReader,
+    ticket_store: Option<TicketStore>,
+    message_bytes_max: usize,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Clone)]
+struct Opened {
+    pattern: Pattern,
+    config: Value,
+    warm: Duration,
+    from_sequence: u64,
+    state: Arc<StreamState>,
+}
+
+/// Connects to NATS, and creates or checks the streams. Waits 30 s at most while there is no server, or JetStream is
+/// not available.
+///
+/// # Errors
+/// One sentence with the remedy: the servers cannot be reached or are too old, or a stream is not as the settings say.
+pub async fn open(settings: &Settings) -> Result<Nats, String> {
+    settings.check()?;
+    let deadline = Instant::now() + START_TIMEOUT;
+    let connection = Connection::open(settings, deadline).await?;
+    let info = connection.client.server_info();
+    setup::check_version(&info.version)?;
+    let requests = Requests::new(connection).await?;
+    let api = Api::new(requests.clone(), SETUP_TIMEOUT);
+    let mut streams = Vec::with_capacity(settings.streams.len());
+    for stream in &settings.streams {
+        streams.push(open_stream(&api, stream, info.max_payload, deadline).await?);
+    }
+    if let Some(tickets) = &settings.tickets {
+        bucket::open(&api, tickets, deadline).await?;
+    }
+    tracing::warn!(
+        "the NATS servers do not report whether they write messages to disk before they confirm them: set sync_interval: always in their jetstream block, unless several never lose power at once"
+    );
+    let message_bytes_max = info.max_payload.saturating_sub(HEADER_BYTES_MAX);
+    let (api, counts) = (Api::new(requests.clone(), READ_TIMEOUT), Arc::<Counts>::default());
+    let states: Arc<[_]> = streams.iter().map(|stream| stream.state.clone()).collect();
+    let store = Store {
+        streams: states.clone(),
+        requests: requests.clone(),
+        api: api.clone(),
+        counts: counts.clone(),
+        purges: Arc::new(Semaphore::new(store::PURGES_MAX)),
+        repetitions: Arc::new(Semaphore::new(store::REPETITIONS_MAX)),
+    };
+    let page_reader = PageReader {
+        streams: states,
+        connection: requests.connection().clone(),
+        api: api.clone(),
+        counts: counts.clone(),
+        event_bytes_max: message_bytes_max,
+        failures: Mutex::default(),
+    };
+    let ticket_store = settings.tickets.map(|tickets| TicketStore {
+        requests: requests.clone(),
+        api: api.clone(),
+        counts: counts.clone(),
+        bucket: Bucket::new(api.clone(), tickets),
+        failures: Mutex::default(),
+    });
+    Ok(Nats { requests, api, streams, store, page_reader, ticket_store, message_bytes_max, counts })
+}
+
+async fn open_stream(
+    api: &Api,
+    settings: &StreamSettings,
+    payload_bytes_max: usize,
+    deadline: Instant,
+) -> Result<Opened, String> {
+    let name = settings.stream_name();
+    let info = setup::open_stream(api, settings, payload_bytes_max, deadline).await?;
+    let epoch = setup::epoch(&info).ok_or_else(|| {
+        format!("stream {name} has no generation: delete it, or choose another name")
+    })?;
+    let from_sequence = loop {
+        match setup::sequence_ago(api, &name, &info, settings.warm).await {
+            Ok(sequence) => break sequence,
+            Err(error) if !error.is_transient() || Instant::now() > deadline => {
+                return Err(format!(
+                    "cannot create a consumer of stream {name} ({error}): check the logs of NATS"
+                ));
+            }
+            Err(_) => tokio::time::sleep(RETRY_PAUSE).await,
+        }
+    };
+    let config = setup::config_of(settings);
+    let StreamSettings { pattern, has_values, warm, .. } = settings.clone();
+    let state = Arc::new(StreamState::new(name, has_values, epoch, from_sequence));
+    Ok(Opened { pattern, config, warm, from_sequence, state })
+}
+
+impl Nats {
+    /// Returns the counters.
+    #[doc(hidden)]
+    pub fn own_counts(&self) -> Arc<Counts> {
+        self.counts.clone()
+    }
+}
+
+impl Broker for Nats {
+    fn streams(&self) -> Vec<Stream> {
+        let stream = |opened: &Opened| Stream {
+            pattern: opened.pattern.clone(),
+            has_values: opened.state.has_values,
+            epoch: opened.state.epoch(),
+            from: offset_of(opened.from_sequence),
+            events_max: EVENTS_MAX,
+            bytes_max: self.message_bytes_max,
+            // An older value that is retried must not overwrite a newer one.
+            in_flight_max: if opened.state.has_values { 1 } else { IN_FLIGHT_MAX },
+        };
+        self.streams.iter().map(stream).collect()
+    }
+
+    fn counts(&self) -> Arc<dyn BrokerCounts> {
+        Arc::clone(&self.counts) as Arc<dyn BrokerCounts>
+    }
+
+    async fn append(&self, append: Append) -> Result<Stored, AppendError> {
+        self.store.append(append, None).await
+    }
+
+    async fn read(&self, range: ReadRange) -> Result<ReadPage, Unreadable> {
+        self.page_reader.read(range, false).await
+    }
+
+    async fn newest(&self, range: ReadRange) -> Result<ReadPage, Unreadable> {
+        self.page_reader.read(range, true).await
+    }
+
+    async fn follow<F: Follower>(&self, follower: F) -> String {
+        let (connection, mut tasks) = (self.requests.connection(), JoinSet::new());
+        if let Some(TicketStore { bucket, counts, .. }) = &self.ticket_store {
+            tasks.spawn(bucket.clone().watch(counts.clone()));
+        }
+        for (index, stream) in self.streams.iter().cloned().enumerate() {
+            let api = &self.api;
+            tasks.spawn(checks::watch(api.clone(), connection.clone(), stream.state.clone()));
+            tasks.spawn(checks::watch_for_stalls(api.clone(), stream.state.clone()));
+            tasks.spawn(leader::watch(api.clone(), stream.state.clone()));
+            let reader = Reader {
+                index,
+                config: stream.config,
+                warm: stream.warm,
+                event_bytes_max: self.message_bytes_max,
+                api: api.clone(),
+                connection: connection.clone(),
+                follower: follower.clone(),
+                counts: self.counts.clone(),
+                notes: Notes::default(),
+                sequence: Sequence::new(stream.from_sequence),
+                state: stream.state,
+            };
+            // Within tokio's budget the reader would get 128 messages for as many reads of the socket, each of which
+            // brings a hundred.
+            tasks.spawn(unconstrained(reader.run()));
+        }
+        let states = self.streams.iter().map(|stream| stream.state.clone()).collect();
+        tasks.spawn(report_readiness(states, follower, self.counts.clone()));
+        let ended = tasks.join_next().await;
+        format!("reading from NATS has ended: {ended:?}")
+    }
+
+    fn compare_and_set(&self) -> Option<&dyn CompareAndSet> {
+        Some(self)
+    }
+
+    fn tickets(&self) -> Option<&dyn Tickets> {
+        self.ticket_store.as_ref().map(|store| store as &dyn Tickets)
+    }
+}
+
+impl CompareAndSet for Nats {
+    fn append_after(
+        &self,
+        append: Append,
+        newest: Offset,
+    ) -> BoxFuture<'_, Result<Stored, AppendError>> {
+        Box::pin(self.store.append(append, Some(newest)))
+    }
+}
+
+/// Keeps the follower informed whether this server has caught up with all streams. Never returns.
+async fn report_readiness(
+    states: Vec<Arc<StreamState>>,
+    follower: impl Follower,
+    counts: Arc<Counts>,
+) {
+    let mut was_ready = None;
+    loop {
+        let now = Instant::now();
+        let is_ready = states.iter().all(|state| state.health().is_ready(now));
+        counts.lag.store(states.iter().map(|state| state.health().lag()).sum(), Relaxed);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = u64::try_from(since.as_nanos()).unwrap_or_default();
+        let lag_ns = states.iter().map(|state| state.health().lag_ns(now_ns)).max();
+        counts.lag_us.store(lag_ns.unwrap_or_default() / 1000, Relaxed);
+        if was_ready != Some(is_ready) {
+            was_ready = Some(is_ready);
+            follower.set_ready(is_ready);
+            tracing::info!(is_ready, "streams of NATS");
+        }
+        tokio::time::sleep(READINESS_INTERVAL).await;
+    }
+}

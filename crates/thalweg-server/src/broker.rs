@@ -1,0 +1,153 @@
+//! Topics ordered and stored by brokers: the link between shards and brokers.
+//!
+//! Each broker has a thread (`driver`). A topic's owner shard passes published events to the topic's broker (`Store`),
+//! and answers the publisher when the broker has stored them. The owner shard appends the records that brokers deliver:
+//! the events of all servers, its own included, in the order of the stream. A topic belongs to the first stream, of all
+//! brokers' streams, whose pattern matches.
+//!
+//! ```text
+//! publish ─► owner ─► Store ─► append ─► broker ─► follow ─► Shards ─► owner ─► feed
+//! ```
+//!
+//! - `driver`: runs a broker
+//! - `replies`: the destinations of the broker's answers
+//! - `shards`: the destinations of its records
+
+mod driver;
+mod replies;
+mod shards;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use thalweg_broker::{
+    Append, AppendError, Delivery, ReadPage, ReadRange, Stored, Stream, TicketDigest, Unreadable,
+};
+use thalweg_core::fanout::FeedKey;
+use thalweg_wire::{Epoch, Offset, Topic};
+use tokio::sync::mpsc;
+
+use crate::access::Identity;
+
+pub use driver::BrokerService;
+pub(crate) use driver::Inbox;
+pub(crate) use replies::{ReadReply, Reader, StoreReply, TicketReply};
+pub(crate) use shards::{ReadTopics, Shards};
+
+/// Lifetime of a ticket.
+pub const TICKET_LIFE: std::time::Duration =
+    std::time::Duration::from_secs(crate::access::TICKET_LIFE_S);
+
+/// A broker, as shards use it.
+#[derive(Debug)]
+pub(crate) struct BrokerLink {
+    pub(crate) stores: mpsc::Sender<Store>,
+    pub(crate) reads: mpsc::Sender<Read>,
+    pub(crate) readiness: Readiness,
+}
+
+/// A stream among those of all brokers.
+#[derive(Debug, Clone)]
+pub(crate) struct BrokerStream {
+    pub(crate) stream: Stream,
+    /// The index of its broker, and its index there.
+    pub(crate) broker: usize,
+    pub(crate) index: usize,
+    /// Whether its broker supports compare-and-set.
+    pub(crate) can_compare: bool,
+}
+
+/// A record to store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) append: Append,
+    /// Store only if this record is the newest of the topic.
+    pub(crate) after: Option<Offset>,
+    /// The arrival of its first publish ([`crate::now_us`]), from when on the publisher waits.
+    pub(crate) arrived_us: u64,
+    pub(crate) reply: StoreReply,
+}
+
+/// A request for records of one topic.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) range: ReadRange,
+    /// Whether it is a value topic: then the newest record is read.
+    pub(crate) is_value: bool,
+    pub(crate) reply: ReadReply,
+}
+
+/// A request to the keeper of tickets.
+#[derive(Debug)]
+pub(crate) enum TicketRequest {
+    /// Keep a new ticket, which gives the rights of this holder.
+    Keep { ticket: TicketDigest, holder: String, reply: TicketReply<()> },
+    /// Redeem a ticket.
+    Redeem { ticket: TicketDigest, reply: TicketReply<Option<String>> },
+}
+
+/// Identifies a publish across retries.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RetryKey {
+    /// The publisher: two publishers with different tokens share no keys.
+    pub(crate) identity: Identity,
+    /// The publisher's `Idempotency-Key`.
+    pub(crate) key: Box<[u8]>,
+}
+
+impl RetryKey {
+    /// Returns bytes that identify it among all keys of a topic, on every server.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        [self.identity.as_bytes(), &*self.key].concat()
+    }
+}
+
+/// Identifies a page of a backfill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BackfillId {
+    pub(crate) broker: usize,
+    pub(crate) key: FeedKey,
+    /// The feed's key may belong to another topic when the page arrives.
+    pub(crate) topic: Topic,
+    pub(crate) epoch: Epoch,
+    pub(crate) from: Offset,
+    /// The end of the missing batches.
+    pub(crate) until: Offset,
+}
+
+/// A message of a broker to a shard. Streams are numbered among those of all brokers.
+#[derive(Debug)]
+pub(crate) enum FromBroker {
+    /// In the order of their streams.
+    Records(Vec<Delivery>),
+    Stored {
+        topic: Topic,
+        number: u64,
+        result: Result<Stored, AppendError>,
+    },
+    Page {
+        id: BackfillId,
+        result: Result<ReadPage, Unreadable>,
+    },
+    Restarted {
+        stream: usize,
+        epoch: Epoch,
+        from: Offset,
+    },
+}
+
+/// Whether the server has caught up with a broker's streams.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    pub(crate) fn set(&self, is_ready: bool) {
+        self.0.store(is_ready, Relaxed);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}

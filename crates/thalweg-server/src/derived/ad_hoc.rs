@@ -1,0 +1,362 @@
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use ring::digest::{SHA256, digest};
+use thalweg_columns::Columns;
+use thalweg_query::{Plan, Query};
+use thalweg_wire::{ErrorCode, Topic};
+
+use super::{
+    DerivedTopic, columns_asked,
+    memory::{MemoryShare, QueryMemory},
+};
+use crate::{
+    config::{ASKED_TOPICS, Limits},
+    connection_limits::Address,
+    refusal::Refusal,
+};
+
+/// How long a query that does not run is remembered, in µs: its client may subscribe by the topic's name.
+const REMEMBERED_US: u64 = 10_000_000;
+
+/// How long a query of a new subscription counts as running, in µs, until its owner shard has started it.
+const BEGINS_US: u64 = 1_000_000;
+
+/// A parsed query, with its topic and source.
+#[derive(Debug)]
+pub(crate) struct ParsedQuery {
+    pub(crate) query: Query,
+    /// The topic of its rows.
+    pub(crate) topic: Topic,
+    /// The source topic.
+    pub(crate) source: Topic,
+}
+
+impl ParsedQuery {
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        let query = Query::parse(text)?;
+        let source = query.source().parse()?;
+        let topic = topic_of(&query).ok_or_else(Refusal::draining)?;
+        Ok(Self { query, topic, source })
+    }
+}
+
+/// The hash of a query's text.
+type TextHash = [u8; 32];
+
+/// The ad hoc queries of all shards. Equal queries share one topic.
+#[derive(Debug)]
+pub(crate) struct AdHocQueries {
+    /// Topics of the configuration's [shared](DerivedTopic::is_shared) queries.
+    shared: HashSet<Topic>,
+    by_topic: Mutex<HashMap<Topic, AdHocQuery>>,
+    /// Queries that are remembered or in use, by text: clients that reconnect together with the same query have it
+    /// parsed once.
+    by_text: Mutex<HashMap<TextHash, Weak<ParsedQuery>>>,
+    memory: QueryMemory,
+    /// Maximum number of running queries, and of remembered ones.
+    max: usize,
+    max_per_address: usize,
+}
+
+#[derive(Debug)]
+struct AdHocQuery {
+    topic: DerivedTopic,
+    /// The text as first received.
+    parsed: Arc<ParsedQuery>,
+    /// The address of the first client, if it counts.
+    address: Option<Address>,
+    /// The time of the last request for it, in µs.
+    asked_us: u64,
+    phase: Phase,
+    /// The memory of its plan.
+    memory: MemoryShare,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It does not run.
+    Remembered,
+    /// A subscription is about to start it.
+    Begins,
+    Runs,
+}
+
+impl AdHocQuery {
+    /// Returns whether it counts as running.
+    fn counts(&self, now_us: u64) -> bool {
+        match self.phase {
+            Phase::Remembered => false,
+            Phase::Begins => now_us.saturating_sub(self.asked_us) < BEGINS_US,
+            Phase::Runs => true,
+        }
+    }
+}
+
+impl Default for AdHocQueries {
+    fn default() -> Self {
+        Self::new(&[], &Limits::default())
+    }
+}
+
+/// The reason why a query does not start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoBeginning {
+    /// The query is unknown, or forgotten.
+    Unknown,
+    /// The maximum number of queries runs.
+    TooMany,
+}
+
+impl AdHocQueries {
+    pub(crate) fn new(configured: &[DerivedTopic], limits: &Limits) -> Self {
+        let shared = configured.iter().filter(|derived| derived.is_shared);
+        let shared = shared.map(|derived| derived.output.clone()).collect();
+        Self {
+            shared,
+            by_topic: Mutex::default(),
+            by_text: Mutex::default(),
+            memory: QueryMemory::new(limits.query_bytes_per_address),
+            max: limits.queries,
+            max_per_address: limits.queries_per_address,
+        }
+    }
+
+    /// Returns whether a topic has the rows of a [shared](DerivedTopic::is_shared) query.
+    pub(crate) fn is_shared(&self, topic: &Topic) -> bool {
+        let is_asked = topic.as_str().starts_with(ASKED_TOPICS);
+        self.shared.contains(topic)
+            || is_asked && self.lock().get(topic).is_some_and(|asked| asked.topic.is_shared)
+    }
+
+    /// Returns the parsed query of this text, if a client still has it.
+    pub(crate) fn parsed(&self, text: &str) -> Option<Arc<ParsedQuery>> {
+        lock(&self.by_text).get(&hash(text))?.upgrade()
+    }
+
+    /// Parses a query.
+    ///
+    /// # Errors
+    /// When it is invalid.
+    pub(crate) fn parse(&self, text: &str) -> Result<Arc<ParsedQuery>, Refusal> {
+        if let Some(parsed) = self.parsed(text) {
+            return Ok(parsed);
+        }
+        let parsed = Arc::new(ParsedQuery::parse(text)?);
+        let mut by_text = lock(&self.by_text);
+        if by_text.len() >= 2 * self.max {
+            by_text.retain(|_, parsed| parsed.strong_count() > 0);
+        }
+        by_text.insert(hash(text), Arc::downgrade(&parsed));
+        Ok(parsed)
+    }
+
+    /// Returns the plan of a known query for another request; `begins`: to subscribe to it.
+    ///
+    /// # Errors
+    /// When it does not run and the maximum number of queries runs: the client learns this before it subscribes.
+    pub(crate) fn again(
+        &self,
+        topic: &Topic,
+        begins: bool,
+        now_us: u64,
+    ) -> Result<Option<Arc<Plan>>, Refusal> {
+        let mut asked = self.lock();
+        let Some(known) = asked.get(topic) else { return Ok(None) };
+        if !known.counts(now_us) {
+            self.check_count(&asked, known.address, now_us)?;
+        }
+        let Some(known) = asked.get_mut(topic) else { return Ok(None) };
+        known.asked_us = now_us;
+        if begins && known.phase == Phase::Remembered {
+            known.phase = Phase::Begins;
+        }
+        Ok(known.topic.plan.clone())
+    }
+
+    /// Remembers the query of a client that counts for `address`; `begins`: to subscribe to it.
+    ///
+    /// # Errors
+    /// When too many run, or those of its address hold too much memory.
+    pub(crate) fn add(
+        &self,
+        topic: DerivedTopic,
+        parsed: Arc<ParsedQuery>,
+        address: Option<Address>,
+        begins: bool,
+        now_us: u64,
+    ) -> Result<(), Refusal> {
+        let mut asked = self.lock();
+        // Another client may have sent it while this one waited for the columns of its source.
+        let known = asked.get_mut(&topic.output);
+        if let Some(known) = known.filter(|known| !begins || known.counts(now_us)) {
+            known.asked_us = now_us;
+            return Ok(());
+        }
+        self.check_count(&asked, address, now_us)?;
+        self.forget_oldest(&mut asked, address, now_us);
+        let mut memory = self.memory.share(address);
+        if !hold(&mut asked, &mut memory, topic.memory_bytes(), now_us) {
+            let message = "the running queries of one address hold as much memory as they may: end one of them, or group by less";
+            return Err(Refusal::new(ErrorCode::TooManyQueries, message));
+        }
+        let phase = if begins { Phase::Begins } else { Phase::Remembered };
+        let output = topic.output.clone();
+        let known = AdHocQuery { topic, parsed, address, asked_us: now_us, phase, memory };
+        asked.insert(output, known);
+        Ok(())
+    }
+
+    fn check_count(
+        &self,
+        asked: &HashMap<Topic, AdHocQuery>,
+        address: Option<Address>,
+        now_us: u64,
+    ) -> Result<(), Refusal> {
+        let too_many = |message: String| Err(Refusal::new(ErrorCode::TooManyQueries, message));
+        let running = || asked.values().filter(|known| known.counts(now_us));
+        if running().count() >= self.max {
+            return too_many(format!(
+                "the server runs as many queries of clients as it may ({}): read one that runs, or try again",
+                self.max
+            ));
+        }
+        let of_address = |known: &&AdHocQuery| address.is_some() && known.address == address;
+        if running().filter(of_address).count() >= self.max_per_address {
+            return too_many(format!(
+                "clients of one address run as many queries as they may ({}): end one of them",
+                self.max_per_address
+            ));
+        }
+        Ok(())
+    }
+
+    /// Forgets the oldest query that does not run, if the maximum is remembered, in total or of an address.
+    fn forget_oldest(
+        &self,
+        asked: &mut HashMap<Topic, AdHocQuery>,
+        address: Option<Address>,
+        now_us: u64,
+    ) {
+        let idle = |known: &AdHocQuery| !known.counts(now_us);
+        let is_its = |known: &AdHocQuery| address.is_some() && known.address == address;
+        let of_address = asked.values().filter(|known| idle(known) && is_its(known)).count();
+        let is_full = asked.values().filter(|known| idle(known)).count() >= self.max;
+        let oldest = asked.iter().filter(|(_, known)| {
+            idle(known) && (is_its(known) && of_address >= self.max_per_address || is_full)
+        });
+        let oldest = oldest.min_by_key(|(_, known)| known.asked_us);
+        if let Some(topic) = oldest.map(|(topic, _)| topic.clone()) {
+            asked.remove(&topic);
+        }
+    }
+
+    /// Starts the query of a topic on the topic's owner shard. Returns it, and a share of its address's memory.
+    ///
+    /// # Errors
+    /// When it is unknown, or the maximum number of queries runs.
+    pub(crate) fn begin(
+        &self,
+        topic: &Topic,
+        now_us: u64,
+    ) -> Result<(DerivedTopic, MemoryShare), NoBeginning> {
+        let mut asked = self.lock();
+        let known = asked.get(topic).ok_or(NoBeginning::Unknown)?;
+        if !known.counts(now_us) {
+            let checked = self.check_count(&asked, known.address, now_us);
+            checked.map_err(|_| NoBeginning::TooMany)?;
+        }
+        let known = asked.get_mut(topic).ok_or(NoBeginning::Unknown)?;
+        known.phase = Phase::Runs;
+        Ok((known.topic.clone(), known.memory.sibling()))
+    }
+
+    /// Records the end of a topic's query. The query is remembered for a while, unless it would fail again.
+    pub(crate) fn end(&self, topic: &Topic, has_failed: bool, now_us: u64) {
+        let mut asked = self.lock();
+        if has_failed {
+            asked.remove(topic);
+        } else if let Some(known) = asked.get_mut(topic) {
+            (known.phase, known.asked_us) = (Phase::Remembered, now_us);
+        }
+    }
+
+    /// Returns the columns of a query's rows.
+    pub(crate) fn columns(&self, topic: &Topic) -> Option<Arc<Columns>> {
+        if !topic.as_str().starts_with(ASKED_TOPICS) {
+            return None;
+        }
+        let asked = self.lock();
+        let plan = asked.get(topic)?.topic.plan.as_ref()?;
+        columns_asked(plan).map(Arc::new)
+    }
+
+    /// Sets the new plan after the columns of a query's source have become wider.
+    pub(crate) fn set_plan(&self, topic: &Topic, plan: &Arc<Plan>) {
+        if let Some(asked) = self.lock().get_mut(topic) {
+            asked.topic.plan = Some(Arc::clone(plan));
+        }
+    }
+
+    /// Returns the source of a topic's query.
+    pub(crate) fn source_of(&self, topic: &Topic) -> Option<Topic> {
+        self.lock().get(topic).map(|asked| asked.parsed.source.clone())
+    }
+
+    /// Forgets queries that do not run and that no client has requested recently.
+    pub(crate) fn forget_old(&self, now_us: u64) {
+        let is_old = |asked: &AdHocQuery| now_us.saturating_sub(asked.asked_us) > REMEMBERED_US;
+        self.lock().retain(|_, asked| asked.phase == Phase::Runs || !is_old(asked));
+    }
+
+    /// Lets a running query hold this many bytes. Remembered queries of its address make room for it. Returns `false`
+    /// if the address has reached its limit; the query then keeps its previous share.
+    #[must_use]
+    pub(crate) fn hold(&self, memory: &mut MemoryShare, bytes: usize, now_us: u64) -> bool {
+        // Mostly there is room, and no lock is needed.
+        memory.set(bytes) || hold(&mut self.lock(), memory, bytes, now_us)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, AdHocQuery>> {
+        lock(&self.by_topic)
+    }
+}
+
+/// Lets a query hold this many bytes. If its address has no room, its queries that do not run are forgotten, the oldest
+/// first. Returns whether there is room.
+fn hold(
+    asked: &mut HashMap<Topic, AdHocQuery>,
+    memory: &mut MemoryShare,
+    bytes: usize,
+    now_us: u64,
+) -> bool {
+    while !memory.set(bytes) {
+        let idle = asked
+            .iter()
+            .filter(|(_, known)| !known.counts(now_us) && known.memory.is_sibling(memory));
+        let oldest = idle.min_by_key(|(_, known)| known.asked_us);
+        let Some(topic) = oldest.map(|(topic, _)| topic.clone()) else { return false };
+        asked.remove(&topic);
+    }
+    true
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn hash(text: &str) -> TextHash {
+    digest(&SHA256, text.as_bytes()).as_ref().try_into().unwrap_or_default()
+}
+
+/// Returns the topic of a query's rows, equal for all queries with the same meaning.
+fn topic_of(query: &Query) -> Option<Topic> {
+    let digest = digest(&SHA256, &query.identity());
+    let short: String = digest.as_ref()[..12].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{ASKED_TOPICS}{short}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

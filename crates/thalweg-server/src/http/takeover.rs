@@ -1,0 +1,287 @@
+//! Turns a request into a subscriber. Over HTTP/1.1 the subscriber takes its connection's socket from hyper; elsewhere
+//! it writes to a pipe into the response.
+
+use std::{
+    cell::Cell,
+    future::{pending, poll_fn},
+    io,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use thalweg_core::fanout::{ConnectionFraming, FeedKey, ResponseMode};
+use thalweg_wire::StreamStart;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::{Instant, sleep, timeout_at},
+};
+use tokio_rustls::server::TlsStream;
+
+use super::{
+    content::Content,
+    context::{Http, RequestConnection},
+    respond::{Answer, ErrorResponse, empty},
+};
+use crate::{
+    access::{Admitted, Allowed, Holder},
+    connection_limits::{ConnectionPermit, Requester},
+    protocol::Protocol,
+    refusal::Refusal,
+    shard::{NewSubscriber, SubscriberId, Subscription},
+    transport::{Client, PipeEvent, Socket, SubscribeRequest, TlsSocket, Writer, head, pipe},
+};
+
+/// Time between two checks whether a poll without a wait has begun.
+const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
+
+/// The longest time between two checks whether a stream of columns has begun.
+const STREAM_START_POLL_MAX: Duration = Duration::from_millis(20);
+
+/// How long that may take: a topic's owner shard may be another one.
+const BEGUN_WAIT: Duration = Duration::from_secs(2);
+
+/// A granted request to subscribe.
+pub(super) struct Granted {
+    pub(super) subscription: Allowed<Box<Subscription>>,
+    pub(super) holder: Arc<Holder>,
+}
+
+/// The slot for a subscriber that takes the socket of its request's connection.
+pub(super) type TakeoverSlot = Cell<Option<Takeover>>;
+
+/// A subscriber that waits for its socket.
+pub(super) struct Takeover {
+    opened: Opened,
+    requester: Requester,
+}
+
+/// A socket that HTTP/1.1 uses, and that a subscriber may take.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// Returns the socket as a subscriber uses it.
+    fn into_writer(self) -> io::Result<Writer>;
+}
+
+impl Stream for TcpStream {
+    fn into_writer(self) -> io::Result<Writer> {
+        Ok(Writer::Tcp(Socket::new(self.into_std()?)))
+    }
+}
+
+impl Stream for TlsStream<TcpStream> {
+    fn into_writer(self) -> io::Result<Writer> {
+        let (stream, tls) = self.into_inner();
+        let socket = Socket::new(stream.into_std()?);
+        Ok(Writer::Tls(Box::new(TlsSocket::new(socket, tls))))
+    }
+}
+
+impl Takeover {
+    /// Gives the socket to the subscriber. `read_before` are the bytes that hyper has read after the request.
+    pub(super) fn take(
+        self,
+        http: &Http,
+        stream: impl Stream,
+        read_before: &[u8],
+        permit: ConnectionPermit,
+    ) {
+        let permit = permit.transferred_to(self.requester);
+        let taken = stream
+            .into_writer()
+            .and_then(|writer| self.opened.begin(http, writer, Some(permit), read_before));
+        if let Err(error) = taken {
+            tracing::warn!(%error, "a socket could not be taken over");
+        }
+    }
+}
+
+/// A subscriber whose topics are open.
+struct Opened {
+    request: SubscribeRequest,
+    protocol: Box<dyn Protocol>,
+    feeds: Vec<FeedKey>,
+    client: Client,
+    holder: Arc<Holder>,
+}
+
+impl Opened {
+    /// Opens the topics of a subscription, and completes its head.
+    ///
+    /// # Errors
+    /// When one of the topics cannot be opened.
+    async fn new(
+        http: &Http,
+        Granted { subscription, holder }: Granted,
+        client: Client,
+        admitted: &Admitted,
+    ) -> Result<Self, Refusal> {
+        let feeds = http.shard.open_feeds(&subscription, client.counted()).await?;
+        let Subscription { mut request, protocol, .. } = *subscription.into_inner();
+        request.head.headers_mut().extend(admitted.headers());
+        Ok(Self { request, protocol, feeds, client, holder })
+    }
+
+    /// Creates the subscriber. It has `permit`, unless it uses that of a connection that HTTP serves.
+    fn begin(
+        self,
+        http: &Http,
+        writer: Writer,
+        permit: Option<ConnectionPermit>,
+        read_before: &[u8],
+    ) -> io::Result<(SubscriberId, SubscribeRequest)> {
+        let Self { request, protocol, feeds, client, holder } = self;
+        let head = match writer {
+            // HTTP sends the head of the response.
+            Writer::Pipe(_) => head::first(&request.head, request.format),
+            Writer::Tcp(_) | Writer::Tls(_) => head::to_bytes(&request.head, request.format),
+        };
+        let (head, of_request, feeds) = (&*head, &request, &*feeds);
+        let new = NewSubscriber {
+            writer,
+            head,
+            request: of_request,
+            feeds,
+            protocol,
+            client,
+            holder,
+            permit,
+        };
+        let id = http.shard.subscribe(new, read_before)?;
+        Ok((id, request))
+    }
+}
+
+/// Turns a request into a subscriber. With a `slot` it takes the socket of the connection, and this never returns,
+/// unless it is a long poll; otherwise the answer is the subscriber's pipe.
+///
+/// # Errors
+/// When a limit is reached, when a topic cannot be opened, and when the subscriber ends before it has begun.
+pub(super) async fn subscribe(
+    http: &Rc<Http>,
+    slot: Option<&TakeoverSlot>,
+    connection: &RequestConnection,
+    granted: Granted,
+    admitted: &Admitted,
+    requester: Requester,
+) -> Result<Answer, ErrorResponse> {
+    let is_poll = granted.subscription.request.mode == ResponseMode::Once;
+    let client = Client::new(&granted.holder, &requester);
+    // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
+    let (requester, permit) = match slot {
+        Some(_) => (Some(requester), None),
+        None => (None, Some(connection.permit.for_stream(requester)?)),
+    };
+    // Only now: a subscriber without a permit leaves no topic behind.
+    let opened = Opened::new(http, granted, client, admitted).await?;
+    if opened.request.is_return && http.shard.has_lost_all(&opened.request).await {
+        // An `end` told it the reason; only this status keeps it from reconnecting (WHATWG HTML §9.2.3).
+        return Ok(empty(StatusCode::NO_CONTENT));
+    }
+    // A long poll keeps its permit until its answer is made.
+    let _requester = match (slot.filter(|_| !is_poll), requester) {
+        (Some(slot), Some(requester)) => {
+            slot.set(Some(Takeover { opened, requester }));
+            // The task that polls this takes the socket instead.
+            return pending().await;
+        }
+        (_, requester) => requester,
+    };
+    respond(http, connection, opened, permit, is_poll).await
+}
+
+/// Begins a subscriber whose writer is a pipe into the answer.
+async fn respond(
+    http: &Rc<Http>,
+    connection: &RequestConnection,
+    opened: Opened,
+    permit: Option<ConnectionPermit>,
+    is_poll: bool,
+) -> Result<Answer, ErrorResponse> {
+    let is_http1 = permit.is_none();
+    let (end, mut body) = pipe(http.limits().stream_buffer_bytes, &connection.retired);
+    // This cannot fail for a pipe: it needs nothing from the system.
+    let Ok((id, request)) = opened.begin(http, Writer::Pipe(end), permit, &[]) else {
+        return Err(Refusal::busy("connections").into());
+    };
+    let shard = Rc::clone(&http.shard);
+    body.listener = Some(Box::new(move |news| match news {
+        PipeEvent::Room => shard.unblock(id),
+        PipeEvent::Gone => shard.remove(id),
+    }));
+    if is_poll {
+        http.shard.reconnect_if_missed(id, connection.opened_us);
+        let deadline = Instant::now() + Duration::from_micros(request.wait_us);
+        let settled =
+            timeout_at(deadline, poll_fn(|context| body.poll_full_or_finished(context))).await;
+        if settled.is_err() {
+            let has_begun = begun_at_least(http, id).await;
+            body.finish_now();
+            http.shard.remove(id);
+            if !has_begun {
+                return Err(Refusal::catching_up().into());
+            }
+        }
+    }
+    let mut head = request.head;
+    if connection.retired.get() && is_http1 {
+        // HTTP/2 sends it for all streams.
+        head.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if request.framing.start().is_some() {
+        // The rest of its beginning waits for the head.
+        let begun = stream_start(http, id, &request.framing).await?;
+        let fields = begun.fields();
+        let fields = fields.filter_map(|(name, value)| {
+            Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
+        });
+        head.headers_mut().extend(fields);
+    }
+    let content = match is_poll {
+        true => Content::poll(body, &connection.account, http.limits().stream_buffer_bytes),
+        false => Content::Pipe(body, None),
+    };
+    Ok(head.map(|_| content))
+}
+
+/// Waits until a poll has its start position, which each answer has. Returns whether it has.
+async fn begun_at_least(http: &Http, id: SubscriberId) -> bool {
+    let deadline = Instant::now() + BEGUN_WAIT;
+    loop {
+        if http.shard.has_begun(id) {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        sleep(FIRST_REPLY_POLL).await;
+    }
+}
+
+/// Returns the start of a stream that is in its head. It may wait as long as its client does: the head of a response
+/// always has a position.
+///
+/// # Errors
+/// If the stream ends before it has begun.
+async fn stream_start(
+    http: &Http,
+    id: SubscriberId,
+    framing: &ConnectionFraming,
+) -> Result<StreamStart, Refusal> {
+    let mut pause = FIRST_REPLY_POLL;
+    loop {
+        if let Some(begun) = framing.start().flatten() {
+            return Ok(begun);
+        }
+        if http.shard.has_begun(id) {
+            // The subscriber is gone.
+            return Err(match http.shard.is_draining() {
+                true => Refusal::draining(),
+                false => Refusal::busy("streams that begin"),
+            });
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(STREAM_START_POLL_MAX);
+    }
+}

@@ -1,0 +1,31 @@
+//! Protocols between clients and the server. A protocol is a file here, and a mount in [`mounts`] unless it is
+//! Thalweg's own, whose paths begin with `/v1`.
+//!
+//! ```text
+//! contract   what a protocol does for a connection, and for a request that opens one
+//! command    commands and replies, independent of the protocol
+//! thalweg    Thalweg's own protocol
+//! echo       sends messages back, for conformance tests
+//! ```
+
+mod command;
+mod contract;
+mod echo;
+#[cfg(test)]
+pub(crate) mod tests;
+pub(crate) mod thalweg;
+
+pub(crate) use command::{Command, Reply, Request};
+pub(crate) use contract::{
+    Accepted, Heartbeat, Inbound, Message, Messages, Mount, Opening, Protocol,
+};
+
+use crate::config::Config;
+
+/// Returns the protocols besides Thalweg's own, each with the path of its connections. A request there passes the same
+/// checks as one to `/v1`: host, origin, token or ticket, limits of connections and rates.
+pub(crate) fn mounts(config: &Config) -> Vec<Mount> {
+    let echo =
+        config.echo_path.iter().map(|path| Mount { path: path.clone(), accept: echo::accept });
+    echo.collect()
+}

@@ -1,0 +1,64 @@
+//! Commands and replies, independent of the protocol.
+
+use serde_json::value::RawValue;
+use thalweg_core::{fanout::Terms, stream::Payloads};
+use thalweg_wire::{Position, StartAt, Topic, answer::Published};
+
+use crate::{
+    access::{Right, Wanted},
+    rates::Act,
+    refusal::Refusal,
+};
+
+/// A parsed and checked command.
+pub(crate) struct Request {
+    /// The id, which the reply repeats.
+    pub(crate) id: Option<Box<RawValue>>,
+    pub(crate) command: Result<Command, Refusal>,
+    /// Length of the command.
+    pub(crate) bytes: usize,
+}
+
+pub(crate) enum Command {
+    Publish { topic: Topic, payloads: Payloads },
+    Subscribe { topic: Topic, start: StartAt, terms: Terms },
+    Unsubscribe { topic: Topic },
+    Echo { data: Box<RawValue> },
+    Ack { topic: Topic, position: Position },
+    Refresh { token: Box<str> },
+}
+
+/// The result of a command that is not refused.
+pub(crate) enum Reply {
+    Echo(Box<RawValue>),
+    Published(Published),
+    /// A subscription has begun or ended.
+    Done(Topic),
+    Acked(Topic, Position),
+    /// The remaining lifetime of the new token in seconds, if it expires.
+    Refreshed(Option<u64>),
+}
+
+impl Request {
+    /// Returns what it takes from its client's rates.
+    pub(crate) fn acts(&self) -> [(Act, u64); 3] {
+        let events = match &self.command {
+            Ok(Command::Publish { payloads, .. }) => payloads.count() as u64,
+            _ => 0,
+        };
+        [(Act::Command, 1), (Act::Byte, self.bytes as u64), (Act::Publish, events)]
+    }
+}
+
+impl Wanted for Command {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        let right = match self {
+            Self::Publish { topic, .. } => Some(Right::Publish(topic)),
+            Self::Subscribe { topic, .. } | Self::Ack { topic, .. } => {
+                Some(Right::Subscribe(topic))
+            }
+            Self::Unsubscribe { .. } | Self::Echo { .. } | Self::Refresh { .. } => None,
+        };
+        right.into_iter()
+    }
+}

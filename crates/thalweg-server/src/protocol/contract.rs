@@ -1,0 +1,141 @@
+//! The contract of a protocol: for a request to its path, and then for a connection.
+
+use std::fmt::Debug;
+
+use http::{Response, request::Parts};
+use serde_json::value::RawValue;
+use thalweg_wire::{Close, websocket};
+
+use super::command::{Reply, Request};
+use crate::{access::AccessPolicy, config::Config, refusal::Refusal, transport::SubscribeRequest};
+
+/// A protocol, and the path of its requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Mount {
+    /// This path, and all below it.
+    pub(crate) path: String,
+    pub(crate) accept: Accept,
+}
+
+/// Parses a request to a mount. `None` if there is nothing at its path.
+///
+/// The request has passed the checks of host and origin and the limit of its address; holder and limits of connections
+/// are checked next.
+pub(crate) type Accept = fn(&Opening<'_>) -> Result<Option<Accepted>, Refusal>;
+
+/// A request to a mount.
+pub(crate) struct Opening<'a> {
+    pub(crate) request: &'a Parts,
+    /// The rest of its path.
+    pub(crate) rest: &'a str,
+    pub(crate) config: &'a Config,
+    /// For random numbers.
+    #[cfg_attr(not(test), expect(dead_code, reason = "echoes have no ids"))]
+    pub(crate) access: &'a AccessPolicy,
+}
+
+/// The result of a request to a mount.
+pub(crate) enum Accepted {
+    /// An answer without a connection, e.g. of a negotiation.
+    #[cfg_attr(not(test), expect(dead_code, reason = "echoes negotiate nothing"))]
+    Answer(Response<Vec<u8>>),
+    /// A connection. The request has its head, whose body holds the first messages, and the format of its events
+    /// ([`SubscribeRequest::websocket`]).
+    Connection(SubscribeRequest, Box<dyn Protocol>),
+}
+
+/// The protocol between one connection's client and the server. Each connection has its own value, which may keep
+/// state.
+///
+/// The server calls it for each message and each command, and never for a delivery: events, positions, gaps and ends of
+/// topics are frames that all connections of a format share. The format is chosen with the head of the connection; a
+/// protocol with another form of events needs its own format.
+pub(crate) trait Protocol: Debug {
+    /// Returns the longest message of a client, in bytes. `None`: as long as its commands may be.
+    fn message_bytes_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns the bytes of the first record of a text message: each record is parsed separately. Without records a
+    /// message is one.
+    fn record_len(&self, text: &str) -> usize {
+        text.len()
+    }
+
+    /// Parses a record. `event_bytes_max` is the longest event of a client that may publish; without it events are not
+    /// parsed. Immediate answers go to `out`.
+    fn read(
+        &mut self,
+        record: Message<'_>,
+        event_bytes_max: Option<usize>,
+        out: &mut Messages<'_>,
+    ) -> Inbound;
+
+    /// Appends the reply to a command with this id; nothing if its client expects none.
+    fn reply(
+        &mut self,
+        id: Option<&RawValue>,
+        reply: Result<&Reply, &Refusal>,
+        out: &mut Messages<'_>,
+    );
+
+    /// Returns the heartbeat of an idle connection.
+    fn heartbeat(&self) -> Heartbeat {
+        Heartbeat::OfFormat
+    }
+
+    /// Appends messages before the format's close, unless fan-out closes the connection itself: policy `close`, or a
+    /// document that is full.
+    fn close(&mut self, _close: Close, _out: &mut Messages<'_>) {}
+}
+
+/// A record of a client's message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Message<'a> {
+    Text(&'a str),
+    Binary(&'a [u8]),
+}
+
+/// A parsed record.
+pub(crate) enum Inbound {
+    /// A command to execute, or a refusal to reply with.
+    Request(Request),
+    /// A message between client and protocol that does not concern the server: a handshake, a pong.
+    Handled,
+    /// A reason to close the connection.
+    Close(Close),
+}
+
+/// The heartbeat of a connection.
+pub(crate) enum Heartbeat {
+    /// The heartbeat of the format, if nothing else was sent.
+    OfFormat,
+    /// This message, whatever else was sent: its client counts them.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the first protocols need it only when idle"))]
+    Always(&'static str),
+}
+
+/// Messages to one client, as frames of a WebSocket.
+pub(crate) struct Messages<'a>(pub(crate) &'a mut Vec<u8>);
+
+impl Mount {
+    /// Returns the rest of a path after this mount.
+    pub(crate) fn rest<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let rest = path.strip_prefix(&*self.path)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+    }
+}
+
+impl Messages<'_> {
+    /// Appends a text message. It must be UTF-8.
+    pub(crate) fn text(&mut self, text: &[u8]) {
+        websocket::text_header(text.len(), self.0);
+        self.0.extend_from_slice(text);
+    }
+
+    /// Appends a binary message.
+    pub(crate) fn binary(&mut self, bytes: &[u8]) {
+        websocket::binary_header(bytes.len(), self.0);
+        self.0.extend_from_slice(bytes);
+    }
+}

@@ -1,0 +1,21 @@
+//! A shard's part of broker topics besides their feeds. These modules do not know the topics of a shard.
+
+mod backfills;
+mod history_backfill;
+mod order;
+mod pauses;
+mod stores;
+
+use thalweg_core::fanout::FeedKey;
+use thalweg_wire::Topic;
+
+pub(super) use backfills::{BackfillMemory, Backfills, page_of};
+pub(crate) use history_backfill::HistoryBackfill;
+pub(super) use order::{BrokerOrder, BrokerStreams, SingleMessage, StoreAnswer};
+pub(super) use pauses::{Paused, Pauses};
+pub(super) use stores::Stores;
+
+pub(super) trait BrokerTopics {
+    /// Returns a broker topic that this shard owns, and its order.
+    fn broker_topic(&mut self, key: FeedKey) -> Option<(&Topic, &mut BrokerOrder)>;
+}

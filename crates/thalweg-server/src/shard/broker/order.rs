@@ -1,0 +1,187 @@
+//! The brokers' streams as one shard knows them, and the order of a broker topic.
+
+use thalweg_core::stream::{Batch, Mark, MessageBounds, Outbox};
+use thalweg_wire::{Epoch, Offset, Topic};
+use tokio::sync::oneshot;
+
+use crate::{
+    broker::{BrokerStream, RetryKey},
+    refusal::Refusal,
+    shard::publish_result::PublishResult,
+};
+
+/// The receiver of the result of a store.
+#[derive(Debug)]
+pub(in crate::shard) enum StoreAnswer {
+    Nowhere,
+    /// A fetched document. A failure is logged.
+    Fetched(Topic),
+    Published(oneshot::Sender<Result<PublishResult, Refusal>>),
+    Deleted(oneshot::Sender<Result<(), Refusal>>),
+}
+
+/// A mark of a message that is stored on its own.
+#[derive(Debug)]
+pub(in crate::shard) enum SingleMessage {
+    Retry(RetryKey),
+    /// A fetched document. The broker stores it if the topic's newest record has this offset (0: there is none).
+    Fetched(Offset),
+    /// The end of a topic whose document is gone, under the same condition.
+    Gone(Offset),
+    Deleted,
+    /// A pause of this many ms, under the same condition.
+    Paused {
+        ms: u64,
+        after: Offset,
+    },
+}
+
+impl Mark for SingleMessage {
+    /// A publisher with an idempotency key waits for the answer before it publishes a later event.
+    fn may_overlap(&self) -> bool {
+        matches!(self, Self::Retry(_))
+    }
+}
+
+/// The streams of all brokers.
+#[derive(Debug)]
+pub(in crate::shard) struct BrokerStreams {
+    streams: Vec<StreamState>,
+}
+
+#[derive(Debug)]
+struct StreamState {
+    stream: BrokerStream,
+    /// One past the newest record that has come to this shard.
+    next: Offset,
+    /// This shard has received no record from this offset on of any topic that it does not have.
+    known_from: Offset,
+}
+
+/// The owner shard's part of a broker topic besides its feed.
+#[derive(Debug)]
+pub(in crate::shard) struct BrokerOrder {
+    pub(in crate::shard) stream: usize,
+    /// The indices of the broker, and of the stream in the broker.
+    pub(super) broker: usize,
+    pub(super) index: usize,
+    pub(in crate::shard) outbox: Outbox<SingleMessage, StoreAnswer>,
+    /// Batches that have come since the last turn.
+    pub(in crate::shard) arrived: Vec<Batch>,
+    /// One past the newest event that has come.
+    pub(in crate::shard) head: Offset,
+    /// The offset of the newest known record. 0: none is known.
+    pub(in crate::shard) newest: Offset,
+    /// Whether the topic is queued to send a message.
+    pub(in crate::shard) is_unstored: bool,
+}
+
+impl StreamState {
+    fn new(stream: BrokerStream) -> Self {
+        let from = stream.stream.from;
+        Self { stream, next: from, known_from: from }
+    }
+}
+
+impl BrokerStreams {
+    pub(in crate::shard) fn new(streams: &[BrokerStream]) -> Self {
+        Self { streams: streams.iter().cloned().map(StreamState::new).collect() }
+    }
+
+    /// Returns the first stream whose pattern a topic matches.
+    pub(in crate::shard) fn matching(&self, topic: &Topic) -> Option<usize> {
+        self.streams.iter().position(|state| state.stream.stream.pattern.matches(topic))
+    }
+
+    pub(in crate::shard) fn get(&self, index: usize) -> &BrokerStream {
+        &self.streams[index].stream
+    }
+
+    pub(in crate::shard) fn epoch(&self, index: usize) -> Epoch {
+        self.get(index).stream.epoch
+    }
+
+    /// Returns the offset from which on a topic that is not here has no events.
+    pub(in crate::shard) fn known_from(&self, index: usize) -> Offset {
+        self.streams[index].known_from
+    }
+
+    /// Returns the order of a new topic, and its next offset.
+    pub(in crate::shard) fn begin(
+        &self,
+        index: usize,
+        batch_bytes_max: usize,
+    ) -> (BrokerOrder, Offset) {
+        let StreamState { stream: BrokerStream { stream, broker, index: in_broker, .. }, .. } =
+            &self.streams[index];
+        let outbox = Outbox::new(MessageBounds {
+            events_max: stream.events_max,
+            bytes_max: stream.bytes_max,
+            batch_bytes_max,
+            in_flight_max: stream.in_flight_max,
+        });
+        let head = self.known_from(index);
+        let order = BrokerOrder {
+            stream: index,
+            broker: *broker,
+            index: *in_broker,
+            outbox,
+            arrived: Vec::new(),
+            head,
+            newest: 0,
+            is_unstored: false,
+        };
+        (order, head)
+    }
+
+    /// A topic that is not here may have events up to the newest record. This shard knows only about later ones.
+    pub(in crate::shard) fn move_known_from(&mut self, index: usize) {
+        let state = &mut self.streams[index];
+        state.known_from = state.known_from.max(state.next);
+    }
+
+    /// A record that ends before this offset has come.
+    pub(in crate::shard) fn has_come(&mut self, index: usize, end: Offset) {
+        let next = &mut self.streams[index].next;
+        *next = end.max(*next);
+    }
+
+    pub(in crate::shard) fn restart(&mut self, index: usize, epoch: Epoch, from: Offset) {
+        let mut stream = self.get(index).clone();
+        (stream.stream.epoch, stream.stream.from) = (epoch, from);
+        self.streams[index] = StreamState::new(stream);
+    }
+}
+
+impl StoreAnswer {
+    /// Sends the result. The receiver may be gone.
+    pub(in crate::shard) fn send(self, result: Result<PublishResult, Refusal>) {
+        match self {
+            Self::Nowhere => {}
+            Self::Fetched(topic) => {
+                if let Err(refused) = result {
+                    tracing::warn!(%topic, why = refused.message, "a fetched document is not stored");
+                }
+            }
+            Self::Published(answer) => drop(answer.send(result)),
+            Self::Deleted(answer) => drop(answer.send(result.map(drop))),
+        }
+    }
+}
+
+impl BrokerOrder {
+    /// Notes the offset of a record that has come, was stored or was read.
+    pub(in crate::shard) fn has_record(&mut self, first: Offset) {
+        self.newest = self.newest.max(first);
+    }
+
+    pub(in crate::shard) fn take_unstored(&mut self) -> Outbox<SingleMessage, StoreAnswer> {
+        let empty = Outbox::new(self.outbox.bounds());
+        std::mem::replace(&mut self.outbox, empty)
+    }
+
+    /// Returns whether there are events that the feed does not have.
+    pub(in crate::shard) fn holds_events(&self) -> bool {
+        !self.outbox.is_empty() || !self.arrived.is_empty()
+    }
+}

@@ -1,0 +1,254 @@
+//! Publishes to broker topics: their way to the broker, and the answers to publishers.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use thalweg_broker::{Append, AppendError, Content, Stored};
+use thalweg_core::{
+    fanout::FeedKey,
+    stream::{Answered, AnyFeed, Appended, Feed as _, Message, Outbox, Outcome, Payloads},
+};
+use thalweg_wire::{EndCode, ErrorCode, Topic};
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use super::{
+    BrokerTopics,
+    order::{BrokerOrder, SingleMessage, StoreAnswer},
+};
+use crate::{
+    broker::{BrokerLink, FromBroker, Store, StoreReply},
+    clock::now_us,
+    config::UNSTORED_BYTES_MAX,
+    metrics::Counts,
+    refusal::Refusal,
+    shard::{common::push_once, publish_result::PublishResult},
+};
+
+/// The stores of a shard, for all brokers.
+#[derive(Debug)]
+pub(in crate::shard) struct Stores {
+    queues: Vec<Queue>,
+    answers: mpsc::UnboundedSender<FromBroker>,
+    /// Bytes of events that are not stored yet.
+    bytes: usize,
+    /// The number of messages sent to brokers, and of those without an answer.
+    posted: u64,
+    in_flight: usize,
+    counts: Arc<Counts>,
+}
+
+/// The queue of one broker.
+#[derive(Debug)]
+struct Queue {
+    sender: mpsc::Sender<Store>,
+    /// Topics with a message that is due.
+    unposted: VecDeque<FeedKey>,
+}
+
+impl Stores {
+    pub(in crate::shard) fn new(
+        brokers: &[BrokerLink],
+        answers: mpsc::UnboundedSender<FromBroker>,
+        counts: &Arc<Counts>,
+    ) -> Self {
+        let queue =
+            |link: &BrokerLink| Queue { sender: link.stores.clone(), unposted: VecDeque::new() };
+        let (queues, counts) = (brokers.iter().map(queue).collect(), Arc::clone(counts));
+        Self { queues, answers, bytes: 0, posted: 0, in_flight: 0, counts }
+    }
+
+    /// Adds a publish to a topic's outbox. Returns `false` if too many bytes wait.
+    pub(in crate::shard) fn push(
+        &mut self,
+        key: FeedKey,
+        (feed, order): (&AnyFeed, &mut BrokerOrder),
+        payloads: &mut Payloads,
+        mark: Option<SingleMessage>,
+        answer: StoreAnswer,
+    ) -> bool {
+        if payloads.is_empty()
+            && !matches!(
+                mark,
+                Some(
+                    SingleMessage::Gone(_) | SingleMessage::Deleted | SingleMessage::Paused { .. }
+                )
+            )
+        {
+            let (epoch, head) = (feed.epoch(), feed.head());
+            let appended = Appended { first: head, end: head };
+            answer.send(Ok(PublishResult { epoch, appended, count: 0, replayed: false }));
+            return true;
+        }
+        let bytes_max = order.outbox.bounds().bytes_max;
+        if payloads.iter().any(|event| event.len() > bytes_max) {
+            let message = format!(
+                "an event of this topic may have {bytes_max} bytes, the largest message of its \
+                 stream: make it smaller, or raise max_payload of the NATS servers"
+            );
+            payloads.clear();
+            answer.send(Err(Refusal::new(ErrorCode::EventTooLarge, message)));
+            return true;
+        }
+        let held = order.outbox.bytes();
+        if self.bytes + payloads.joined().len() > UNSTORED_BYTES_MAX {
+            payloads.clear();
+            answer.send(Err(Refusal::busy("events that wait to be stored")));
+            return false;
+        }
+        order.outbox.push(payloads, mark, answer, now_us());
+        self.bytes += order.outbox.bytes() - held;
+        self.mark(key, order);
+        true
+    }
+
+    /// Queues a topic if a message of it is due.
+    pub(in crate::shard) fn mark(&mut self, key: FeedKey, order: &mut BrokerOrder) {
+        if order.outbox.is_due() {
+            push_once(&mut self.queues[order.broker].unposted, &mut order.is_unstored, key);
+        }
+    }
+
+    /// Sends messages to the brokers. Returns `false` if a broker's queue is full.
+    pub(in crate::shard) fn post(&mut self, topics: &mut impl BrokerTopics) -> bool {
+        let Self { queues, answers, posted, in_flight, .. } = self;
+        let mut are_posted = true;
+        for (number, Queue { sender, unposted }) in queues.iter_mut().enumerate() {
+            while let Some(key) = unposted.front().copied() {
+                let place = match sender.try_reserve() {
+                    Ok(place) => place,
+                    Err(TrySendError::Full(())) => {
+                        are_posted = false;
+                        break;
+                    }
+                    // The server ends when a broker has ended.
+                    Err(TrySendError::Closed(())) => break,
+                };
+                unposted.pop_front();
+                // The topic may have ended, and its key may belong to another broker's topic.
+                let topic = topics.broker_topic(key).filter(|(_, order)| order.broker == number);
+                let Some((topic, order)) = topic else { continue };
+                if let Some(message) = order.outbox.take(*posted + 1) {
+                    *posted += 1;
+                    *in_flight += 1;
+                    let reply = StoreReply::new(topic.clone(), *posted, answers.clone());
+                    place.send(store(order.index, topic.clone(), message, reply));
+                }
+                // Topics take turns, because one topic may have hundreds of messages that are due.
+                order.is_unstored = order.outbox.is_due();
+                if order.is_unstored {
+                    unposted.push_back(key);
+                }
+            }
+        }
+        are_posted
+    }
+
+    /// Returns whether all publishes are answered.
+    pub(in crate::shard) fn are_done(&self) -> bool {
+        self.in_flight == 0 && self.bytes == 0
+    }
+
+    pub(in crate::shard) fn has_answer(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// Answers the publishers of a message. Returns whether the message was the topic's end. `None` if it was
+    /// another topic's message.
+    pub(in crate::shard) fn settle(
+        &mut self,
+        key: FeedKey,
+        (feed, order): (&AnyFeed, &mut BrokerOrder),
+        number: u64,
+        result: &Result<Stored, AppendError>,
+    ) -> Option<bool> {
+        let outcome = match result {
+            Ok(stored) => {
+                // The stream may have restarted.
+                if stored.epoch == feed.epoch() {
+                    order.has_record(stored.first);
+                }
+                Outcome::Stored(stored.first)
+            }
+            Err(AppendError::Unknown) => Outcome::Unknown,
+            Err(AppendError::Outdated(Some(newest))) => {
+                // A record that nobody can read never comes from the stream, so its offset is noted here.
+                order.newest = *newest;
+                Outcome::NotStored
+            }
+            Err(_) => Outcome::NotStored,
+        };
+        let held = order.outbox.bytes();
+        // The topic may have ended, and another topic may have its name.
+        let answered: Vec<Answered<StoreAnswer>> = order.outbox.settle(number, outcome)?.collect();
+        self.bytes -= held - order.outbox.bytes();
+        let is_end =
+            |answered: &Answered<StoreAnswer>| matches!(answered.answer, StoreAnswer::Deleted(_));
+        let is_deleted = answered.iter().any(is_end);
+        for Answered { answer, count, outcome } in answered {
+            let stored = match (outcome, result) {
+                (Outcome::Stored(appended), Ok(stored)) => {
+                    // An end is no event.
+                    let count = if is_deleted { 0 } else { count as u64 };
+                    let epoch = stored.epoch;
+                    let replayed = stored.is_repetition;
+                    let counter = match replayed {
+                        true => &self.counts.retries_replayed,
+                        false => &self.counts.events_published,
+                    };
+                    counter.add(if replayed { 1 } else { count });
+                    Ok(PublishResult { epoch, appended, count, replayed })
+                }
+                // Nobody waits for a message that may be outdated.
+                (_, Err(AppendError::Outdated(_))) => continue,
+                (Outcome::NotStored, Err(failure)) => Err(refusal(failure)),
+                _ => Err(refusal(&AppendError::Unknown)),
+            };
+            answer.send(stored);
+        }
+        self.mark(key, order);
+        Some(is_deleted)
+    }
+
+    /// Counts the messages and bytes that are not stored.
+    pub(in crate::shard) fn sweep(&self) {
+        self.counts.stores_in_flight.set(self.in_flight as u64);
+        self.counts.unstored_bytes.set(self.bytes as u64);
+    }
+
+    /// Abandons the publishes of a topic and answers them.
+    pub(in crate::shard) fn abandon(&mut self, mut outbox: Outbox<SingleMessage, StoreAnswer>) {
+        self.bytes -= outbox.bytes();
+        for Answered { answer, outcome, .. } in outbox.abandon() {
+            self.counts.stores_abandoned.add(1);
+            let is_not = outcome == Outcome::NotStored;
+            let why = if is_not { AppendError::Unavailable } else { AppendError::Unknown };
+            answer.send(Err(refusal(&why)));
+        }
+    }
+}
+
+/// Returns the request to the broker.
+fn store(stream: usize, topic: Topic, message: Message<SingleMessage>, reply: StoreReply) -> Store {
+    let Message { payloads, mark, arrived_us } = message;
+    let (content, key, after) = match mark {
+        None => (Content::Events(payloads), None, None),
+        Some(SingleMessage::Retry(key)) => (Content::Events(payloads), Some(key.to_bytes()), None),
+        Some(SingleMessage::Fetched(after)) => (Content::Events(payloads), None, Some(after)),
+        Some(SingleMessage::Gone(after)) => (Content::End(EndCode::Gone), None, Some(after)),
+        Some(SingleMessage::Deleted) => (Content::End(EndCode::Deleted), None, None),
+        Some(SingleMessage::Paused { ms, after }) => (Content::Paused(ms), None, Some(after)),
+    };
+    let append = Append { stream, topic, content, key, waited: Duration::ZERO };
+    Store { append, after, arrived_us, reply }
+}
+
+fn refusal(failure: &AppendError) -> Refusal {
+    match failure {
+        AppendError::Unavailable | AppendError::Outdated(_) => Refusal::new(
+            ErrorCode::Unavailable,
+            "the stream of this topic has no leader now and nothing was stored: try again",
+        ),
+        AppendError::Unknown => Refusal::unknown(),
+        AppendError::KeyReused => Refusal::key_reused(),
+        AppendError::Refused(why) => Refusal::new(ErrorCode::Unavailable, why.clone()),
+    }
+}

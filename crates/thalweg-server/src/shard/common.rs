@@ -1,0 +1,80 @@
+//! The parts that all shards share, and the queues between shards.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::{ingest::IdempotencyHasher, message::ShardMessage};
+use crate::{
+    broker::{BrokerLink, BrokerStream, FromBroker, ReadTopics},
+    config::Config,
+    connection_limits::{AddressCounts, AddressRates},
+    derived::AdHocQueries,
+    fetch::{Demands, Fetched},
+    metrics::Metrics,
+    rates::AllRates,
+    source::Inputs,
+};
+
+/// The parts that all shards of a server share.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) config: Arc<Config>,
+    pub(crate) metrics: Metrics,
+    pub(crate) peers: Vec<Peer>,
+    /// The ad hoc queries of clients.
+    pub(crate) asked: Arc<AdHocQueries>,
+    /// The topics that sources read, on all shards.
+    pub(crate) inputs: Arc<Inputs>,
+    pub(crate) idempotency_hasher: IdempotencyHasher,
+    /// Counts the topics that exist only for subscribers, per address.
+    pub(crate) shares: Arc<AddressCounts>,
+    /// The rate limits of clients.
+    pub(crate) rates: Arc<AllRates>,
+    /// Counts the fetched topics that an address is the first to request.
+    pub(crate) fetched_rates: Arc<AddressRates>,
+    /// The queue of the fetcher. `None` if there are no upstreams.
+    pub(crate) demands: Option<Demands>,
+    /// The streams of all brokers.
+    pub(crate) streams: Arc<[BrokerStream]>,
+    pub(crate) brokers: Arc<[BrokerLink]>,
+}
+
+impl Common {
+    /// Returns whether the server has caught up with all brokers. `None` if there is no broker.
+    pub(crate) fn has_caught_up(&self) -> Option<bool> {
+        let mut brokers = self.brokers.iter().map(|broker| broker.readiness.is_ready());
+        (!self.brokers.is_empty()).then(|| brokers.all(|is_ready| is_ready))
+    }
+}
+
+/// The senders of a shard's queues.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    /// All messages but publishes.
+    pub(crate) messages: mpsc::Sender<ShardMessage>,
+    /// Publishes. Each may be large, so this queue is shorter. Batches do not wait behind publishes.
+    pub(crate) publishes: mpsc::Sender<ShardMessage>,
+    /// Records of brokers.
+    pub(crate) from_broker: mpsc::Sender<FromBroker>,
+    /// The topics that have readers: brokers deliver their records first.
+    pub(crate) read_topics: Arc<ReadTopics>,
+    /// Answers of brokers. The shard's own requests bound their number.
+    pub(crate) answers: mpsc::UnboundedSender<FromBroker>,
+}
+
+/// The receivers of a shard's queues.
+pub(crate) struct ShardQueues {
+    pub(crate) messages: mpsc::Receiver<ShardMessage>,
+    pub(crate) publishes: mpsc::Receiver<ShardMessage>,
+    pub(crate) fetched: mpsc::Receiver<Fetched>,
+    pub(crate) from_broker: mpsc::Receiver<FromBroker>,
+    pub(crate) answers: mpsc::UnboundedReceiver<FromBroker>,
+}
+
+/// Queues a key, unless its item's flag says that it is queued.
+pub(super) fn push_once<K>(queue: &mut impl Extend<K>, is_queued: &mut bool, key: K) {
+    if !std::mem::replace(is_queued, true) {
+        queue.extend([key]);
+    }
+}

@@ -1,0 +1,190 @@
+//! Ad hoc queries. Each is planned over the columns of its source and registered. The owner shard of its topic
+//! runs it while there are subscribers. This module also finds the columns of topics.
+
+use std::sync::Arc;
+
+use thalweg_columns::Columns;
+use thalweg_query::{Plan, Query};
+use thalweg_wire::{ErrorCode, Topic};
+
+use super::{Handle, planning::PlanningClient};
+use crate::{
+    access::{Allowed, Reading, Right, Wanted},
+    clock::now_us,
+    connection_limits::Address,
+    derived::{self, DerivedTopic, ParsedQuery},
+    owner_shard::owner_shard,
+    refusal::Refusal,
+    shard::{common::Common, message::Lookup},
+};
+
+/// A client's query.
+#[derive(Debug)]
+pub(crate) struct AdHocQuery {
+    parsed: Arc<ParsedQuery>,
+    client: PlanningClient,
+}
+
+impl AdHocQuery {
+    pub(crate) fn query(&self) -> &Query {
+        &self.parsed.query
+    }
+
+    pub(crate) fn topic(&self) -> &Topic {
+        &self.parsed.topic
+    }
+}
+
+impl Wanted for AdHocQuery {
+    fn rights(&self) -> impl Iterator<Item = Right<'_>> {
+        [Right::Subscribe(&self.parsed.source)].into_iter()
+    }
+}
+
+impl Handle {
+    /// Parses a client's query, unless a client has sent the same one before.
+    ///
+    /// # Errors
+    /// If the text is no query, or too many queries wait.
+    pub(crate) async fn read_asked(
+        &self,
+        text: &str,
+        client: PlanningClient,
+    ) -> Result<Box<AdHocQuery>, Refusal> {
+        let asked = &self.common.asked;
+        let parsed = match asked.parsed(text) {
+            Some(parsed) => parsed,
+            None => self.planning.run(client, || asked.parse(text)).await??,
+        };
+        // A query is rare: boxed, it does not enlarge the future of every request.
+        Ok(Box::new(AdHocQuery { parsed, client }))
+    }
+
+    /// Registers a query that runs while its topic has subscribers, and counts for `address`. Returns its plan.
+    ///
+    /// # Errors
+    /// If the query cannot run, or there are too many.
+    pub(crate) async fn ask(
+        &self,
+        asked: &Allowed<Box<AdHocQuery>>,
+        address: Option<Address>,
+    ) -> Result<Arc<Plan>, Refusal> {
+        self.remember(asked, false, address).await
+    }
+
+    /// Registers a query whose subscription begins at once.
+    pub(super) async fn run(
+        &self,
+        asked: &AdHocQuery,
+        address: Option<Address>,
+    ) -> Result<Arc<Plan>, Refusal> {
+        self.remember(asked, true, address).await
+    }
+
+    async fn remember(
+        &self,
+        asked: &AdHocQuery,
+        begins: bool,
+        address: Option<Address>,
+    ) -> Result<Arc<Plan>, Refusal> {
+        let ParsedQuery { query, topic: output, .. } = &*asked.parsed;
+        let known = || self.common.asked.again(output, begins, now_us());
+        if let Some(plan) = known()? {
+            return Ok(plan);
+        }
+        let (source, columns) = self.columns_of(query).await?;
+        let plan_or_known = || -> Result<Arc<Plan>, Refusal> {
+            // Another client may have registered it in the meantime.
+            if let Some(plan) = known()? {
+                return Ok(plan);
+            }
+            let plan = Arc::new(query.plan(&columns)?);
+            let is_shared = self.is_shared(&source);
+            let (output, query) = (output.clone(), query.clone());
+            let known = Some(Arc::clone(&plan));
+            let topic = DerivedTopic { output, query, source, plan: known, is_shared };
+            let parsed = Arc::clone(&asked.parsed);
+            self.common.asked.add(topic, parsed, address, begins, now_us())?;
+            Ok(plan)
+        };
+        self.planning.run(asked.client, plan_or_known).await?
+    }
+
+    /// Describes a query in words.
+    ///
+    /// # Errors
+    /// If the query cannot run.
+    pub(crate) async fn explain(
+        &self,
+        asked: &Allowed<Box<AdHocQuery>>,
+    ) -> Result<String, Refusal> {
+        let query = asked.query();
+        let (_, columns) = self.columns_of(query).await?;
+        Ok(self.planning.run(asked.client, || query.explain(&columns)).await??)
+    }
+
+    /// Returns the known columns of a topic's events. `None` if they are unknown or the events are no rows.
+    ///
+    /// # Errors
+    /// `NoSuchTopic`, if the columns are not declared either.
+    pub(crate) async fn topic_columns(
+        &self,
+        topic: &Allowed<Reading>,
+    ) -> Result<Option<Arc<Columns>>, Refusal> {
+        let Reading(topic) = &**topic;
+        let Common { config, asked, peers, .. } = &self.common;
+        let declared = config.topic(topic).columns;
+        if let Some(columns) = declared.or_else(|| asked.columns(topic)) {
+            return Ok(Some(columns));
+        }
+        // Lookups run one at a time like other reads, because each takes as long as many visits.
+        let _turn = self.read_queue.turns.turn().await;
+        if let Some(query) = config.queries.iter().find(|query| query.topic == *topic) {
+            // The columns of its source are not declared, so the query is planned over those of the source's
+            // events.
+            return Ok(self.planned_columns(&query.text).await.map(Arc::new));
+        }
+        let (owner, wanted) = (owner_shard(topic, peers.len()), topic.clone());
+        let lookup = |answer| Lookup::ToldColumns { topic: wanted, answer };
+        let known = self.look_up(owner, lookup).await?;
+        let columns = known.ok_or_else(|| Refusal::no_such_topic(topic))?;
+        Ok(columns.filter(|columns| columns.are_of_rows()))
+    }
+
+    /// Returns the columns of a query's rows, if the query can run over its source's events.
+    async fn planned_columns(&self, text: &str) -> Option<Columns> {
+        let query = Query::parse(text).ok()?;
+        let (_, columns) = self.columns_of(&query).await.ok()?;
+        derived::columns_of(&query.plan_inferred(&columns).ok()?)
+    }
+
+    fn is_shared(&self, source: &Topic) -> bool {
+        derived::is_in_stream(&self.common.config, source) || self.common.asked.is_shared(source)
+    }
+
+    /// Returns the source of a query and the source's columns.
+    async fn columns_of(&self, query: &Query) -> Result<(Topic, Arc<Columns>), Refusal> {
+        let config = &self.common.config;
+        let source: Topic = query.source().parse()?;
+        derived::check_source(config, &source).map_err(bad_query)?;
+        if let Some(columns) = config.topic(&source).columns {
+            return Ok((source, columns));
+        }
+        if self.is_shared(&source) {
+            return Err(bad_query(derived::undeclared(&source)));
+        }
+        let (owner, topic) = (owner_shard(&source, self.common.peers.len()), source.clone());
+        let columns = self.look_up(owner, |answer| Lookup::Columns { topic, answer }).await?;
+        let unknown = || {
+            bad_query(format!(
+                "{source} has no events yet, so its columns are not known: publish one, or declare them with --topic"
+            ))
+        };
+        let columns = columns.ok_or_else(unknown)?;
+        Ok((source, columns))
+    }
+}
+
+fn bad_query(message: String) -> Refusal {
+    Refusal::new(ErrorCode::BadQuery, message)
+}

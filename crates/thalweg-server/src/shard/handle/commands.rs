@@ -1,0 +1,290 @@
+//! Executes the commands of all protocols.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thalweg_core::fanout::{FeedKey, Subscribe, Terms};
+use thalweg_wire::{EndCode, ErrorCode, Excerpt, Position, StartAt, Topic, close};
+
+use super::{Handle, Shard};
+use crate::{
+    access::{AccessPolicy, Allowed, Holder, Right, Unidentified},
+    clock::{Now, now_us},
+    protocol::{Command, Reply},
+    rates::{Act, Rated},
+    refusal::Refusal,
+    shard::{ingest::PendingPublish, subscribers::SubscriberId},
+    transport::Client,
+};
+
+/// The origin of a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    /// The subscriber whose connection sent the command. A `POST` has none.
+    pub(crate) subscriber: Option<SubscriberId>,
+}
+
+/// The result of a command, or the work that comes first.
+pub(super) enum Execution {
+    Done(Result<Reply, Refusal>),
+    Pending(PendingCommand),
+}
+
+pub(super) enum PendingCommand {
+    /// The events are being appended.
+    Append(Topic, PendingPublish),
+    /// The owner shard must confirm that the topic exists. The subscription begins after that.
+    Find(Topic, StartAt, Terms),
+    /// The key of a token must be fetched.
+    Key(Box<str>),
+}
+
+impl PendingCommand {
+    /// Returns whether the connection's next commands must wait, too, to keep their order.
+    pub(super) fn is_first(&self) -> bool {
+        !matches!(self, Self::Append(_, PendingPublish::Posted { .. }))
+    }
+}
+
+impl Handle {
+    /// Executes a command and waits for its reply.
+    ///
+    /// # Errors
+    /// If the command is refused.
+    pub(crate) async fn execute(
+        &self,
+        command: Allowed<Command>,
+        context: &Context,
+    ) -> Result<Reply, Refusal> {
+        match self.with_shard(|shard| shard.execute(command, context)) {
+            Execution::Done(answer) => answer,
+            Execution::Pending(waiting) => self.finish(waiting, context).await,
+        }
+    }
+
+    /// Finishes a command that had to wait.
+    pub(super) async fn finish(
+        &self,
+        waiting: PendingCommand,
+        context: &Context,
+    ) -> Result<Reply, Refusal> {
+        match waiting {
+            PendingCommand::Append(topic, appending) => {
+                appending.result().await.map(|result| Reply::Published(result.published(&topic)))
+            }
+            PendingCommand::Find(topic, start, terms) => {
+                self.find(std::iter::once(&topic), context.client.counted()).await?;
+                self.with_shard(|shard| shard.begin_subscription(context, &topic, start, terms))?;
+                Ok(Reply::Done(topic))
+            }
+            PendingCommand::Key(token) => {
+                if let Some(keys) = self.access().holders.published_keys() {
+                    keys.newer(now_us()).await?;
+                }
+                self.with_shard(|shard| Ok(shard.refresh(context, token.as_bytes())??))
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// Executes this shard's part of a command.
+    pub(super) fn execute(&mut self, command: Allowed<Command>, context: &Context) -> Execution {
+        Execution::Done(match command.into_inner() {
+            Command::Echo { data } => Ok(Reply::Echo(data)),
+            Command::Publish { topic, mut payloads } => {
+                match self.ingest.publish(&mut self.topics, &topic, &mut payloads, None) {
+                    PendingPublish::Done(result) => {
+                        result.map(|result| Reply::Published(result.published(&topic)))
+                    }
+                    appending => {
+                        return Execution::Pending(PendingCommand::Append(topic, appending));
+                    }
+                }
+            }
+            Command::Subscribe { topic, start, terms } => {
+                let is_found = !self.topics.needs_lookup(&topic, context.client.counted());
+                if context.subscriber.is_some() && !is_found {
+                    return Execution::Pending(PendingCommand::Find(topic, start, terms));
+                }
+                self.begin_subscription(context, &topic, start, terms).map(|()| Reply::Done(topic))
+            }
+            Command::Unsubscribe { topic } => {
+                self.end_subscription(context, &topic).map(|()| Reply::Done(topic))
+            }
+            Command::Refresh { token } => match self.refresh(context, token.as_bytes()) {
+                Ok(Err(Unidentified::UnknownKey)) => {
+                    return Execution::Pending(PendingCommand::Key(token));
+                }
+                Ok(refreshed) => refreshed.map_err(Refusal::from),
+                Err(refusal) => Err(refusal),
+            },
+            Command::Ack { topic, position } => {
+                self.ack(context, &topic, position);
+                Ok(Reply::Acked(topic, position))
+            }
+        })
+    }
+
+    fn begin_subscription(
+        &mut self,
+        context: &Context,
+        topic: &Topic,
+        start: StartAt,
+        terms: Terms,
+    ) -> Result<(), Refusal> {
+        let id = context.subscriber()?;
+        if self.feed_read(id, topic).is_some() {
+            let topic = Excerpt(topic.as_str());
+            let message = format!("already subscribed to {topic}: unsubscribe first");
+            return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
+        }
+        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
+        // The rights may have changed during the lookup.
+        self.access.authorise(&connection.holder, Right::Subscribe(topic))?;
+        let count = connection.subscriber.feeds().count();
+        let subscriptions_max = self.common.config.limits.subscriptions;
+        if count >= subscriptions_max {
+            return Err(Refusal::too_many_subscriptions(subscriptions_max));
+        }
+        // The topic opens last, so that a refused command leaves none behind.
+        let feed = self.topics.open_subscribed(topic, context.client.counted())?;
+        if let Some(connection) = self.subscribers.get_mut(id) {
+            connection.subscriber.subscribe(Subscribe { feed, start, terms });
+        }
+        self.subscribers.join(&mut self.topics, id.key, feed, now_us());
+        Ok(())
+    }
+
+    /// Gives a connection another token of the same holder. Topics that the new token gives no right to end for
+    /// this connection.
+    ///
+    /// # Errors
+    /// If the token is refused. The inner error says that the holder is unknown.
+    fn refresh(
+        &mut self,
+        context: &Context,
+        token: &[u8],
+    ) -> Result<Result<Reply, Unidentified>, Refusal> {
+        let id = context.subscriber()?;
+        let Some(connection) = self.subscribers.get_mut(id) else {
+            return Ok(Ok(Reply::Refreshed(None)));
+        };
+        if connection.holder.is_nobody() {
+            // Verifying a token costs as much as a hundred commands, so this check comes first.
+            let message = "this connection began without a token: open another one with it";
+            return Err(Refusal::new(ErrorCode::Forbidden, message));
+        }
+        let now = Now::get();
+        let address = context.client.counted();
+        let rated = Rated { subject: None, address };
+        let uncounted = self.common.rates.take(rated, None, (Act::Verification, 1), now.us)?;
+        self.counts.rates_uncounted.add(uncounted);
+        let holder = match self.access.holders.holder(token, now) {
+            Ok(holder) => holder,
+            Err(unidentified) => {
+                if let (Unidentified::Refused(_), Some(address)) = (&unidentified, address) {
+                    self.common.rates.charge(address, now.us);
+                }
+                return Ok(Err(unidentified));
+            }
+        };
+        let Some(connection) = self.subscribers.get_mut(id) else {
+            return Ok(Ok(Reply::Refreshed(None)));
+        };
+        if connection.holder.identity != holder.identity {
+            let message = "the token belongs to another holder: open another connection with it";
+            return Err(Refusal::new(ErrorCode::Forbidden, message));
+        }
+        let expires_in_s = holder.left_s(now.us);
+        self.change_holder(id.key, holder);
+        Ok(Ok(Reply::Refreshed(expires_in_s)))
+    }
+
+    /// Gives a connection another holder's rights. Topics without a right end for this connection.
+    fn change_holder(&mut self, key: u32, holder: Arc<Holder>) {
+        let Some(connection) = self.subscribers.get(key) else { return };
+        let is_lost = |feed: &FeedKey| {
+            self.topics.topic(*feed).is_some_and(|topic| {
+                self.access.authorise(&holder, Right::Subscribe(topic)).is_err()
+            })
+        };
+        let lost: SmallVec<[FeedKey; 4]> = connection.subscriber.feeds().filter(is_lost).collect();
+        let command_bytes_max = self.command_bytes_max(&holder);
+        self.subscribers.refresh(key, holder, command_bytes_max);
+        for feed in lost {
+            self.subscribers.end_topic(key, feed, EndCode::Forbidden);
+        }
+    }
+
+    /// Returns the limit of a client's commands in bytes, if the client may publish.
+    pub(super) fn command_bytes_max(&self, holder: &Holder) -> Option<usize> {
+        self.access.lets_publish(holder).then(|| self.common.config.limits.command_bytes())
+    }
+
+    /// Applies a new access policy to all connections.
+    pub(super) fn change_access(&mut self, access: Arc<AccessPolicy>) {
+        self.access = access;
+        let keys = self.subscribers.iter().map(|(key, _)| key);
+        for key in keys.collect::<Vec<_>>() {
+            self.recheck_rights(key);
+        }
+        self.publishers.change_access(&self.access);
+    }
+
+    /// Applies the current rights to a connection.
+    pub(super) fn recheck_rights(&mut self, key: u32) {
+        let Some(connection) = self.subscribers.get(key) else { return };
+        match self.access.holders.successor(&connection.holder) {
+            Some(holder) => self.change_holder(key, holder),
+            None => self.subscribers.close(key, close::EXPIRED),
+        }
+    }
+
+    /// Returns the feed of a topic that a connection reads.
+    fn feed_read(&mut self, id: SubscriberId, topic: &Topic) -> Option<FeedKey> {
+        let topics = &self.topics;
+        let subscriber = &self.subscribers.get_mut(id)?.subscriber;
+        let named = topics.find(topic).filter(|feed| subscriber.reads(*feed));
+        // The name of a topic that has ended may belong to another topic.
+        let is_its = |feed: &FeedKey| topics.topic(*feed) == Some(topic) && subscriber.reads(*feed);
+        named.or_else(|| subscriber.feeds().find(is_its))
+    }
+
+    fn end_subscription(&mut self, context: &Context, topic: &Topic) -> Result<(), Refusal> {
+        let id = context.subscriber()?;
+        let feed = self.feed_read(id, topic);
+        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
+        let Some(feed) = feed else {
+            let topic = Excerpt(topic.as_str());
+            let message = format!("not subscribed to {topic}");
+            return Err(Refusal::new(ErrorCode::NotSubscribed, message));
+        };
+        connection.subscriber.unsubscribe(feed);
+        self.subscribers.take_left(&mut self.topics, id.key);
+        Ok(())
+    }
+
+    /// Opens the subscriber's window, if it has one, and passes the ack to the topic's source.
+    fn ack(&mut self, context: &Context, topic: &Topic, position: Position) {
+        if let Some(id) = context.subscriber
+            && let Some(feed) = self.feed_read(id, topic)
+            && let Some(connection) = self.subscribers.get_mut(id)
+        {
+            connection.subscriber.ack(&self.topics, feed, position);
+            self.subscribers.mark_dirty(id.key);
+        }
+        self.ingest.receive_ack(&mut self.topics, topic, position);
+    }
+}
+
+impl Context {
+    fn subscriber(&self) -> Result<SubscriberId, Refusal> {
+        self.subscriber.ok_or_else(|| {
+            let message =
+                "a subscription belongs to a connection: open another GET, at its cursors";
+            Refusal::new(ErrorCode::BadCommand, message)
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! Reads without a subscription: histories, and the list of topics.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde::Serialize;
+use thalweg_broker::{ReadPage, Unreadable};
+use thalweg_core::{fanout::Policy, stream::Slice};
+use thalweg_wire::{ErrorCode, GapReason, StartAt, Topic};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::Handle;
+use crate::{
+    access::{Allowed, Reading},
+    answers::AnswerAccount,
+    broker::{ReadReply, Reader},
+    connection_limits::Address,
+    owner_shard::owner_shard,
+    refusal::Refusal,
+    shard::{
+        broker::HistoryBackfill,
+        message::{HistorySource, ListedTopic, Lookup, TopicListing},
+        page::PageParts,
+    },
+    transport::{Client, SubscribeRequest},
+};
+
+/// The object of the refusal if no history query ends in time.
+const HISTORIES: &str = "histories that are sent";
+
+/// The time between two checks whether an idle history query can be ended.
+const QUEUE_POLL: Duration = Duration::from_millis(20);
+
+/// A page of a history that is being sent.
+pub(crate) struct HistoryPage {
+    pub(crate) before: Bytes,
+    /// The shard measures the memory that only this slice keeps.
+    pub(crate) events: Rc<RefCell<Slice>>,
+    pub(crate) after: Bytes,
+    _slot: SendSlot,
+}
+
+/// A place among the histories that are sent at the same time.
+struct SendSlot(Rc<Handle>);
+
+impl Drop for SendSlot {
+    fn drop(&mut self) {
+        self.0.read_queue.is_sent.notify_waiters();
+    }
+}
+
+/// The list of topics, as the JSON of docs/reference/http.md, "Reading".
+#[derive(Serialize)]
+struct List {
+    topics: Vec<ListedTopic>,
+    /// Whether there are more topics after these.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    more: bool,
+}
+
+impl HistoryPage {
+    /// Returns the number of unsent bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.before.len() + self.events.borrow().bytes() + self.after.len()
+    }
+}
+
+impl Handle {
+    /// Returns a topic's history from a position on, for the connection of `account`. If too many histories are
+    /// being sent, this waits until one has ended.
+    ///
+    /// # Errors
+    /// `NoSuchTopic`; `Busy` as in [`Self::may_read_more`], or if no history ends in time.
+    pub(crate) async fn read(
+        self: &Rc<Self>,
+        client: Client,
+        account: &Arc<AnswerAccount>,
+        topic: &Allowed<Reading>,
+        start: StartAt,
+        limit: usize,
+    ) -> Result<HistoryPage, Refusal> {
+        let Reading(topic) = &**topic;
+        self.may_read_more(client)?;
+        let deadline = Instant::now() + self.common.config.limits.write_timeout;
+        let first = timeout_at(deadline, self.read_queue.turns.first_of(client)).await;
+        let _first = first.map_err(|_| Refusal::busy(HISTORIES))?;
+        self.room_to_send(client, deadline).await?;
+        let PageParts { before, events, after, .. } =
+            self.page(topic, start, limit, deadline).await?;
+        let events = Rc::new(RefCell::new(events));
+        self.shard.borrow_mut().subscribers.begin_history(client, account, &events);
+        let (before, after) = (before.into(), after.into());
+        Ok(HistoryPage { before, events, after, _slot: SendSlot(Rc::clone(self)) })
+    }
+
+    /// Waits until a client's history may be sent. In the meantime a connection that reads nothing of its history
+    /// is ended.
+    async fn room_to_send(&self, client: Client, deadline: Instant) -> Result<(), Refusal> {
+        loop {
+            let is_sent = self.read_queue.is_sent.notified();
+            let Some(full) = self.shard.borrow().subscribers.history_query_limit(client) else {
+                return Ok(());
+            };
+            if Instant::now() > deadline {
+                return Err(Refusal::busy(HISTORIES));
+            }
+            if timeout(QUEUE_POLL, is_sent).await.is_err() {
+                self.with_shard(|shard| {
+                    shard.subscribers.end_idle_history_query(&mut shard.topics, full);
+                });
+            }
+        }
+    }
+
+    /// Returns a page of a topic's history, from the owner shard or from the topic's stream.
+    ///
+    /// # Errors
+    /// `NoSuchTopic`; `Unavailable` if the stream cannot be read now; `Busy` after `deadline`.
+    async fn page(
+        &self,
+        topic: &Topic,
+        start: StartAt,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<PageParts, Refusal> {
+        let (mut start, mut is_beyond) = (start, false);
+        loop {
+            let turn = self.read_queue.turns.turn().await;
+            let owner = owner_shard(topic, self.common.peers.len());
+            let wanted = topic.clone();
+            let lookup = |answer| Lookup::History { topic: wanted, start, limit, answer };
+            let history = self.look_up(owner, lookup).await?;
+            // Other reads need not wait for a stream.
+            drop(turn);
+            let backfill = match history.ok_or_else(|| Refusal::no_such_topic(topic))? {
+                HistorySource::Retained(parts) => return Ok(parts),
+                HistorySource::Backfill(backfill) => backfill,
+            };
+            let page = self.read_page(topic, &backfill, deadline).await?;
+            if backfill.is_beyond(&page) {
+                (start, is_beyond) = (StartAt::Earliest, true);
+                continue;
+            }
+            return backfill.page(topic, page, limit, is_beyond);
+        }
+    }
+
+    /// Returns whether each topic of a subscription with `policy=close` would begin with a gap, because events
+    /// after its position are trimmed.
+    pub(crate) async fn has_lost_all(&self, request: &SubscribeRequest) -> bool {
+        if request.terms.policy != Policy::Close {
+            return false;
+        }
+        let deadline = Instant::now() + self.common.config.limits.write_timeout;
+        for (topic, start) in &request.topics {
+            let page = self.page(topic, *start, 1, deadline).await;
+            if !matches!(page, Ok(PageParts { gap: Some((_, GapReason::Trimmed)), .. })) {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn read_page(
+        &self,
+        topic: &Topic,
+        backfill: &HistoryBackfill,
+        deadline: Instant,
+    ) -> Result<ReadPage, Refusal> {
+        let reads = &self.common.brokers[backfill.broker].reads;
+        let (answer, page) = oneshot::channel();
+        let read = backfill.read(topic, ReadReply::new(Reader::Once(answer)));
+        let answered = timeout_at(deadline, async {
+            let _place = self.read_queue.pages.acquire().await;
+            reads.send(read).await.map_err(|_| Refusal::draining())?;
+            page.await.map_err(|_| Refusal::draining())
+        });
+        let page = answered.await.map_err(|_| Refusal::busy(HISTORIES))??;
+        page.map_err(|Unreadable| Refusal::catching_up())
+    }
+
+    /// Checks that a broker topic exists, here or in its stream.
+    ///
+    /// # Errors
+    /// As [`Self::page`].
+    pub(super) async fn check_stored(&self, topic: &Topic) -> Result<(), Refusal> {
+        let deadline = Instant::now() + self.common.config.limits.write_timeout;
+        self.page(topic, StartAt::Earliest, 1, deadline).await.map(drop)
+    }
+
+    /// Returns a new account for a connection that HTTP serves.
+    pub(crate) fn account(&self) -> Arc<AnswerAccount> {
+        self.shard.borrow().subscribers.account()
+    }
+
+    /// Tracks a connection that has an answer for the client at `address`. The next turns check the account, after
+    /// HTTP could send the answer.
+    pub(crate) fn watch(&self, account: &Arc<AnswerAccount>, address: Address) {
+        let subscribers = &mut self.shard.borrow_mut().subscribers;
+        subscribers.watch(account, address);
+        if subscribers.has_too_many_answers() {
+            self.wake.wake();
+        }
+    }
+
+    /// # Errors
+    /// `Busy`, while unread history of this client keeps too much memory.
+    fn may_read_more(&self, client: Client) -> Result<(), Refusal> {
+        let pinned = self.shard.borrow().subscribers.pinned_by(client);
+        if pinned > self.common.config.limits.pinned_share_bytes() {
+            let message = "this client has not read the history that it requested: read it, or \
+                           close its connection";
+            return Err(Refusal::new(ErrorCode::Busy, message));
+        }
+        Ok(())
+    }
+
+    /// Returns the topics of all shards, as the JSON of docs/reference/http.md, "Reading".
+    pub(crate) async fn list(&self, listing: Allowed<TopicListing>) -> Result<Vec<u8>, Refusal> {
+        let mut listing = listing.into_inner();
+        let limit = listing.limit;
+        // One topic more shows whether there are more.
+        listing.limit += 1;
+        let _turn = self.read_queue.turns.turn().await;
+        let mut all: Vec<ListedTopic> = Vec::new();
+        for shard in 0..self.common.peers.len() {
+            let wanted = listing.clone();
+            all.extend(
+                self.look_up(shard, |answer| Lookup::Topics { listing: wanted, answer }).await?,
+            );
+        }
+        all.sort_unstable_by(|a, b| a.topic.0.cmp(&b.topic.0));
+        let mut topics: Vec<ListedTopic> = merged(all).take(listing.limit).collect();
+        let more = topics.len() > limit;
+        topics.truncate(limit);
+        let list = List { topics, more };
+        // JSON can represent all of it.
+        Ok(serde_json::to_vec(&list).unwrap_or_default())
+    }
+}
+
+/// Merges sorted entries of the same topic.
+fn merged(all: Vec<ListedTopic>) -> impl Iterator<Item = ListedTopic> {
+    let mut rest = all.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let mut first = rest.next()?;
+        while let Some(same) = rest.next_if(|next| next.topic.0 == first.topic.0) {
+            first.position = first.position.or(same.position);
+            first.events += same.events;
+            first.subscribers += same.subscribers;
+        }
+        Some(first)
+    })
+}

@@ -1,0 +1,372 @@
+//! Broker topics: their publishes go to the broker, and records of the broker come back in the order of the
+//! stream.
+
+use thalweg_broker::{AppendError, Content, Delivery, ReadPage, Stored, Unreadable};
+use thalweg_core::{
+    fanout::FeedKey,
+    stream::{AnyFeed, Backfill as _, Batch, Feed as _, Memory as _, Payloads},
+};
+use thalweg_wire::{Epoch, Offset, Topic, limits::OFFSET_MAX};
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{Topics, limits::Creator, local_topic::LocalTopic};
+use crate::{
+    broker::{BackfillId, FromBroker, RetryKey},
+    clock::now_us,
+    config::PAUSE_MS_MIN,
+    owner_shard::owner_shard,
+    refusal::Refusal,
+    shard::{
+        broker::{Backfills, Paused, Pauses, SingleMessage, StoreAnswer, page_of},
+        message::{Ending, ShardMessage},
+    },
+};
+
+impl Topics {
+    /// Stores events in a broker topic that this shard owns, then answers.
+    pub(in crate::shard) fn store(
+        &mut self,
+        topic: &Topic,
+        payloads: &mut Payloads,
+        retry_key: Option<RetryKey>,
+        answer: StoreAnswer,
+    ) {
+        match self.open_broker_topic(topic) {
+            Ok(key) => self.store_in(key, payloads, retry_key.map(SingleMessage::Retry), answer),
+            Err(refusal) => {
+                payloads.clear();
+                answer.send(Err(refusal));
+            }
+        }
+    }
+
+    pub(super) fn store_in(
+        &mut self,
+        key: FeedKey,
+        payloads: &mut Payloads,
+        mark: Option<SingleMessage>,
+        answer: StoreAnswer,
+    ) {
+        let Some(topic_order) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) else {
+            payloads.clear();
+            return answer.send(Err(Refusal::draining()));
+        };
+        if !self.stores.push(key, topic_order, payloads, mark, answer) {
+            self.fetch_again(key);
+        }
+    }
+
+    /// Sends messages and requests for backfills to the brokers. Returns `false` if a queue is full.
+    pub(in crate::shard) fn post_to_broker(&mut self) -> bool {
+        let mut are_posted = self.stores.post(&mut self.feeds);
+        let feeds = &self.feeds;
+        let find = |key| {
+            let local = feeds.get(key)?;
+            let stream = feeds.streams.get(local.origin.stream()?);
+            Some((&local.topic, local.feed.as_ref()?, stream))
+        };
+        let answers = &self.common.peers[self.shard].answers;
+        for (backfills, link) in self.backfills.iter_mut().zip(&*self.common.brokers) {
+            are_posted &= backfills.post(&link.reads, answers, find);
+        }
+        are_posted
+    }
+
+    /// Returns whether all publishes to brokers are answered.
+    pub(in crate::shard) fn has_stored_all(&self) -> bool {
+        self.stores.are_done()
+    }
+
+    /// Abandons the publishes of a topic.
+    pub(super) fn abandon_stores(&mut self, key: FeedKey) {
+        if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) {
+            let outbox = order.take_unstored();
+            self.stores.abandon(outbox);
+        }
+    }
+
+    /// Tells the owner shard about a pause. If the message is lost, the query tells it again later.
+    pub(in crate::shard) fn send_pause(&mut self, paused: Paused) {
+        let owner = owner_shard(&paused.topic, self.common.peers.len());
+        if owner == self.shard {
+            return self.write_pause(paused);
+        }
+        match self.common.peers[owner].publishes.try_send(ShardMessage::Paused(paused)) {
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Closed(_)) => {}
+        }
+    }
+
+    /// Stores a pause, if it follows the topic's newest record.
+    pub(in crate::shard) fn write_pause(&mut self, paused: Paused) {
+        let Paused { topic, next, ms } = paused;
+        let Some(key) = self.feeds.find(&topic) else { return };
+        let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) else {
+            return;
+        };
+        let is_quiet = feed.head() <= next && !order.holds_events();
+        let (stream, after) = (order.stream, order.newest);
+        let can_write = self.feeds.streams.get(stream).can_compare;
+        let Some(local) = self.feeds.get_mut(key).filter(|_| is_quiet && can_write) else { return };
+        let is_known = local.pauses.since(next).any(|(_, known_ms)| known_ms >= ms);
+        // Queries may wait for many different times.
+        if is_known || !local.pauses.may_write(now_us(), PAUSE_MS_MIN * 1000) {
+            return;
+        }
+        let mark = SingleMessage::Paused { ms, after };
+        self.store_in(key, &mut Payloads::default(), Some(mark), StoreAnswer::Nowhere);
+    }
+
+    pub(in crate::shard) fn receive_from_broker(&mut self, message: FromBroker) {
+        match message {
+            FromBroker::Records(records) => {
+                records.into_iter().for_each(|record| self.take_record(record));
+            }
+            FromBroker::Stored { topic, number, result } => {
+                self.stores.has_answer();
+                self.answer_stored(&topic, number, &result);
+            }
+            FromBroker::Page { id, result } => self.take_page(id, result),
+            FromBroker::Restarted { stream, epoch, from } => self.restart(stream, epoch, from),
+        }
+    }
+
+    fn take_record(&mut self, record: Delivery) {
+        let end = record.end();
+        let Delivery { stream, first, topic, content } = record;
+        if self.common.config.is_derived(&topic) {
+            // Only queries make events of this topic, so the record is ignored.
+            return self.feeds.streams.has_come(stream, end);
+        }
+        match content {
+            Content::Events(payloads) => self.take_events((stream, first, end), &topic, payloads),
+            Content::Paused(ms) => {
+                self.feeds.streams.has_come(stream, end);
+                self.take_pause(stream, &topic, first, ms);
+            }
+            Content::End(code) => {
+                self.feeds.streams.has_come(stream, end);
+                // A topic that opens now is another one, which begins after the end.
+                self.feeds.streams.move_known_from(stream);
+                let key = self.feeds.find(&topic);
+                let local = key.and_then(|key| self.feeds.get_mut(key));
+                let head =
+                    local.and_then(|local| local.broker_order().map(|(_, order)| order.head));
+                // The topic here may already be the next one, from a backfill.
+                let is_its = head.is_some_and(|head| head <= first);
+                if let Some(key) = key.filter(|_| is_its) {
+                    self.end_broker_topic(key, Ending::Ended(code));
+                }
+            }
+        }
+    }
+
+    /// Appends events of a stream. Without room the topic is not kept, and a later subscriber gets a backfill.
+    fn take_events(
+        &mut self,
+        (stream, first, end): (usize, Offset, Offset),
+        topic: &Topic,
+        payloads: Payloads,
+    ) {
+        let opened = self.open_broker_topic(topic);
+        self.feeds.streams.has_come(stream, end);
+        let is_kept = opened.is_ok();
+        let Some(key) = opened.ok().or_else(|| self.feeds.find(topic)) else {
+            return self.feeds.streams.move_known_from(stream);
+        };
+        let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) else {
+            return;
+        };
+        if first < order.head || end > OFFSET_MAX || payloads.is_empty() {
+            return;
+        }
+        let batch = Batch::seal(order.head, first, payloads, now_us());
+        order.head = batch.end();
+        order.has_record(first);
+        if is_kept {
+            order.arrived.push(batch);
+            return self.mark_due(key);
+        }
+        // The topic's readers need a backfill.
+        let head = batch.end();
+        if let Some(feed) = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut()) {
+            feed.skip_to(head);
+            self.news.batches.push(key);
+        }
+        self.mark_unposted(key);
+    }
+
+    /// Opens a broker topic, and evicts another one if there is no room.
+    ///
+    /// # Errors
+    /// If there is no room and no topic can go.
+    pub(super) fn open_broker_topic(&mut self, topic: &Topic) -> Result<FeedKey, Refusal> {
+        let opened = self.open(topic, Creator::Publisher);
+        match opened.is_err() && self.evict_unread() {
+            true => self.open(topic, Creator::Publisher),
+            false => opened,
+        }
+    }
+
+    /// Removes a broker topic without readers. Returns `false` if a short search finds none.
+    fn evict_unread(&mut self) -> bool {
+        let Some(key) = self.feeds.unread_broker_topic() else { return false };
+        self.stop_fetching(key);
+        self.history_bytes -= self.feeds.history_bytes(key);
+        self.feeds.remove(key);
+        self.counts.topics_evicted.add(1);
+        true
+    }
+
+    /// A stream has restarted. Subscribers reconnect with their old positions and get a gap.
+    fn restart(&mut self, stream: usize, epoch: Epoch, from: Offset) {
+        self.feeds.streams.restart(stream, epoch, from);
+        let broker_topics =
+            self.feeds.iter_mut().filter_map(|(key, local)| Some((key, local.broker_order()?)));
+        let restarted = broker_topics.filter(|(_, (_, order))| order.stream == stream);
+        let restarted: Vec<FeedKey> = restarted.map(|(key, _)| key).collect();
+        for key in restarted {
+            self.end_broker_topic(key, Ending::Restarted);
+        }
+    }
+
+    /// Ends a broker topic. Its unstored publishes go to the next topic with its name, if there is room.
+    pub(super) fn end_broker_topic(&mut self, key: FeedKey, ending: Ending) {
+        let Some(local) = self.feeds.get_mut(key) else { return };
+        let topic = local.topic.clone();
+        let Some((_, order)) = local.broker_order() else { return };
+        let mut outbox = order.take_unstored();
+        self.stop_fetching(key);
+        self.end(key, ending, now_us());
+        if outbox.is_empty() {
+            return;
+        }
+        let opened = self.open_broker_topic(&topic).ok();
+        let order = opened.and_then(|key| Some((key, self.feeds.get_mut(key)?.broker_order()?.1)));
+        let Some((key, order)) = order else {
+            return self.stores.abandon(outbox);
+        };
+        if ending == Ending::Restarted {
+            outbox.restart();
+        }
+        order.outbox = outbox;
+        self.stores.mark(key, order);
+    }
+
+    fn answer_stored(&mut self, topic: &Topic, number: u64, result: &Result<Stored, AppendError>) {
+        let Some(key) = self.feeds.find(topic) else { return };
+        let Some(topic_order) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) else {
+            return;
+        };
+        let Some(is_end) = self.stores.settle(key, topic_order, number, result) else { return };
+        // The end may have come before this answer, and waiting publishes may have created the topic again.
+        if is_end && self.feeds.get(key).is_some_and(LocalTopic::is_idle) {
+            return self.forget(key, now_us());
+        }
+        if result.is_err() {
+            // Without this, the fetched document would be missing until it changes.
+            self.fetch_again(key);
+        }
+    }
+
+    /// Processes a broker's answer to a backfill.
+    fn take_page(&mut self, id: BackfillId, page: Result<ReadPage, Unreadable>) {
+        let BackfillId { broker, key, topic, epoch, from, until } = id;
+        let Ok(page) = page else { return self.backfills[broker].failed(key) };
+        let is_its = |local: &&mut LocalTopic| {
+            let its_epoch = local.feed.as_ref().map(AnyFeed::epoch);
+            local.topic == topic && its_epoch == Some(epoch)
+        };
+        let Some(local) = self.feeds.get_mut(key).filter(is_its) else {
+            // The key may belong to another topic now, whose readers wait for a page of their own.
+            self.backfills[broker].came(key, |_| true);
+            return;
+        };
+        let Some(feed) = &mut local.feed else { return };
+        self.counts.cold_reads.add(1);
+        let (before, history_before) = (feed.backfilled_bytes(), feed.history_bytes());
+        let pauses: Pauses = page.pauses.iter().copied().collect();
+        let (newest, has_given) = (page.newest, from <= page.head);
+        let is_beyond = from > until;
+        if is_beyond {
+            feed.answer_ahead(from, has_given, now_us());
+        } else {
+            feed.backfill(page_of(page, from, until), now_us());
+        }
+        let (after, head) = (feed.backfilled_bytes(), feed.head());
+        let is_version = feed.history_bytes() > history_before;
+        self.history_bytes = self.history_bytes + feed.history_bytes() - history_before;
+        let served = self.backfills[broker].came(key, |from| feed.needs_backfill(from));
+        local.was_read(head, newest);
+        let is_input = local.is_input;
+        self.news.backfilled.extend(served);
+        self.backfill_memory.add(key, after, before);
+        while let Some(oldest) = self.backfill_memory.over_limit(key) {
+            self.forget_backfill(oldest);
+        }
+        self.take_pauses(key, pauses);
+        if is_input {
+            self.news.inputs.push(key);
+        }
+        if is_version {
+            // It may be newer than the newest record from the stream.
+            self.news.batches.push(key);
+            self.mark_unposted(key);
+        }
+        if !is_beyond {
+            // The stream's version is known now.
+            self.fetch_again(key);
+        }
+    }
+
+    /// Drops a feed's backfills. Readers that need them request them again.
+    fn forget_backfill(&mut self, key: FeedKey) {
+        if let Some(feed) = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut()) {
+            self.backfill_memory.subtract(feed.backfilled_bytes());
+            feed.drop_backfilled();
+        }
+    }
+
+    /// Requests failed backfills again, and counts the memory.
+    pub(super) fn sweep_backfills(&mut self, bytes: usize) {
+        self.backfills.iter_mut().for_each(Backfills::retry);
+        let feeds = &self.feeds;
+        let has_any = |key: FeedKey| {
+            let feed = feeds.get(key).and_then(|local| local.feed.as_ref());
+            feed.is_some_and(|feed| feed.backfilled_bytes() > 0)
+        };
+        self.backfill_memory.sweep(bytes, has_any);
+        self.counts.recalled_bytes.set(bytes as u64);
+    }
+
+    pub(super) fn take_pauses(&mut self, key: FeedKey, pauses: Pauses) {
+        let Some(local) = self.feeds.get_mut(key) else { return };
+        if local.pauses.merge(pauses) && local.is_input {
+            self.news.inputs.push(key);
+        }
+    }
+
+    /// Adds a pause that came from the stream.
+    fn take_pause(&mut self, stream: usize, topic: &Topic, first: Offset, ms: u64) {
+        let Some(key) = self.feeds.find(topic) else {
+            // A topic that opens later gets a backfill.
+            return self.feeds.streams.move_known_from(stream);
+        };
+        if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::broker_order) {
+            order.has_record(first);
+        }
+        self.take_pauses(key, Pauses::from_iter([(first, ms)]));
+        self.mark_unposted(key);
+    }
+}
+
+impl LocalTopic {
+    /// Notes the newest record of a backfill. If the head went back, the next batch starts there.
+    fn was_read(&mut self, head: Offset, newest: Offset) {
+        if let Some((_, order)) = self.broker_order()
+            && order.arrived.is_empty()
+        {
+            order.head = head;
+            order.has_record(newest);
+        }
+    }
+}

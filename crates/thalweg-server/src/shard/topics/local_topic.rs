@@ -1,0 +1,260 @@
+//! One topic on one shard.
+
+use thalweg_core::stream::{
+    AnyFeed, Batch, DerivedBatches, Feed as _, FormatMap, Memory as _, Sequencer,
+};
+use thalweg_wire::{Format, Offset, Topic};
+
+use super::{
+    demand::{DemandChange, LINGER_US, TopicDemand},
+    limits::TopicKind,
+    origin::Origin,
+};
+use crate::{
+    fetch::Readers,
+    shard::{
+        broker::{BrokerOrder, Pauses},
+        message::Ending,
+    },
+};
+
+/// The number of sweeps, one a second, that an empty topic outlasts its last reader. A client that polls or
+/// reconnects names its position in the topic. If the topic had been created again, the position would be unknown,
+/// and the server would announce a gap although no event is missing.
+const IDLE_SWEEPS: u8 = 6;
+
+/// A topic on one shard.
+#[derive(Debug)]
+pub(super) struct LocalTopic {
+    pub(super) topic: Topic,
+    pub(super) kind: TopicKind,
+    pub(super) origin: Origin,
+    /// The index of the pattern that counts the topic.
+    pub(super) pattern: u32,
+    /// The feed that subscribers read. On a follower it comes with the owner shard's first answer.
+    pub(super) feed: Option<AnyFeed>,
+    /// Set on the owner shard.
+    pub(super) owner: Option<OwnerState>,
+    /// The connections that subscribe. Each subscription knows its place here.
+    pub(super) subscribers: Vec<u32>,
+    /// Whether sources or queries of this shard read the topic.
+    pub(super) is_input: bool,
+    pub(super) pauses: Pauses,
+    /// The number of subscribers per format.
+    pub(super) format_users: FormatMap<u32>,
+    /// The clients that read a fetched topic. The owner shard counts those of other shards, too.
+    pub(super) readers: Option<Box<Readers>>,
+    /// The number of the attachment to the owner shard. 0: there is none.
+    pub(super) attachment: u64,
+    /// Set if the topic has ended. Another topic may have its name. It goes with its last reader.
+    pub(super) end: Option<Ending>,
+}
+
+/// The way in which a topic's events get their offsets.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// This shard assigns them.
+    Own(Sequencer),
+    /// A stream of a broker assigns them.
+    Broker(Box<BrokerOrder>),
+    /// They follow from the offsets of the topic that a query reads.
+    Derived(Box<DerivedBatches>),
+}
+
+/// A subscription that has moved to another place in its feed's list.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::shard) struct Moved {
+    pub(in crate::shard) connection: u32,
+    pub(in crate::shard) from: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct OwnerState {
+    pub(super) order: Order,
+    pub(super) followers: Vec<Follower>,
+    pub(super) demand: TopicDemand,
+    /// How long fetching outlasts the last reader, in µs, if the topic is fetched.
+    pub(super) fetched_linger_us: Option<u64>,
+    /// Sweeps in a row in which the topic was empty and had no readers.
+    pub(super) idle_sweeps: u8,
+    /// Whether the topic is queued to be sealed.
+    pub(super) is_due: bool,
+    /// Whether a timer will seal the topic.
+    pub(super) is_timed: bool,
+    /// Whether the topic is queued to be posted.
+    pub(super) is_unposted: bool,
+    /// Whether a source feeds or reads the topic.
+    pub(super) is_permanent: bool,
+}
+
+/// A shard that follows a topic. It is a cursor: batches that it does not have yet stay in the history.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) shard: usize,
+    pub(super) attachment: u64,
+    pub(super) next: Offset,
+    /// The shard has the pauses before this offset.
+    pub(super) next_pause: Offset,
+    pub(super) has_first_reply: bool,
+    pub(super) is_told_end: bool,
+}
+
+impl Order {
+    /// Returns the order of a broker topic.
+    pub(super) fn broker(&mut self) -> Option<&mut BrokerOrder> {
+        match self {
+            Self::Broker(order) => Some(order),
+            Self::Own(_) | Self::Derived(_) => None,
+        }
+    }
+
+    /// Returns when there are batches to take, in µs.
+    pub(super) fn due_us(&self) -> Option<u64> {
+        match self {
+            Self::Own(sequencer) => sequencer.due_us(),
+            Self::Broker(_) | Self::Derived(_) => None,
+        }
+    }
+
+    pub(super) fn seal(&mut self, now_us: u64) -> Vec<Batch> {
+        match self {
+            Self::Own(sequencer) => sequencer.seal(now_us),
+            Self::Broker(order) => std::mem::take(&mut order.arrived),
+            Self::Derived(batches) => batches.seal(now_us),
+        }
+    }
+
+    /// From now on no batch waits for more events.
+    pub(super) fn stop_waiting(&mut self) {
+        match self {
+            Self::Own(sequencer) => sequencer.stop_waiting(),
+            Self::Broker(_) | Self::Derived(_) => {}
+        }
+    }
+
+    /// Returns whether there are events that the feed does not have.
+    fn holds_events(&self) -> bool {
+        match self {
+            Self::Own(sequencer) => sequencer.due_us().is_some(),
+            Self::Broker(order) => order.holds_events(),
+            Self::Derived(batches) => !batches.is_empty(),
+        }
+    }
+}
+
+impl LocalTopic {
+    /// Returns the feed and the order of a broker topic that this shard owns.
+    pub(super) fn broker_order(&mut self) -> Option<(&AnyFeed, &mut BrokerOrder)> {
+        Some((self.feed.as_ref()?, self.owner.as_mut()?.order.broker()?))
+    }
+
+    /// Adds a connection to the list. Returns its place there.
+    pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
+        let place = self.subscribers.len() as u32;
+        self.subscribers.push(connection);
+        *self.format_users.get_or_insert_with(format, || 0) += 1;
+        if let Some(feed) = &mut self.feed {
+            feed.open_tail(format);
+        }
+        place
+    }
+
+    /// Removes the subscription at `place`. The last one moves there, and its connection must be told.
+    pub(super) fn leave(&mut self, place: u32, format: Format) -> Option<Moved> {
+        // The subscription may never have been listed.
+        let from = (self.subscribers.len() as u32).checked_sub(1).filter(|last| place <= *last)?;
+        self.subscribers.swap_remove(place as usize);
+        if let Some(users) = self.format_users.get_mut(format) {
+            *users -= 1;
+            if *users == 0 {
+                self.format_users.remove(format);
+                self.close_tail(format);
+            }
+        }
+        let connection = self.subscribers.get(place as usize)?;
+        Some(Moved { connection: *connection, from })
+    }
+
+    /// Closes the tail of a format without subscribers, unless another format shares its frames.
+    fn close_tail(&mut self, format: Format) {
+        let Some(feed) = &mut self.feed else { return };
+        let shared = feed.frame_format(format);
+        if !self.format_users.iter().any(|(other, _)| feed.frame_format(other) == shared) {
+            feed.close_tail(format);
+        }
+    }
+
+    /// Returns whether there are readers, here or on another shard.
+    pub(super) fn has_readers(&self) -> bool {
+        let is_posted = |owner: &OwnerState| !owner.followers.is_empty();
+        self.is_read_here() || self.owner.as_ref().is_some_and(is_posted)
+    }
+
+    /// Returns whether this is a broker topic with readers that this shard owns.
+    pub(super) fn has_broker_readers(&self) -> bool {
+        let is_broker_topic = |owner: &OwnerState| matches!(owner.order, Order::Broker(_));
+        self.owner.as_ref().is_some_and(is_broker_topic) && self.has_readers()
+    }
+
+    fn is_read_here(&self) -> bool {
+        !self.subscribers.is_empty() || self.is_input
+    }
+
+    /// Updates the demand. A change is for the sources that feed the topic.
+    pub(super) fn update_demand(&mut self, now_us: u64) -> Option<DemandChange> {
+        if self.end.is_some() {
+            return None;
+        }
+        let has_readers = self.has_readers();
+        let owner = self.owner.as_mut()?;
+        owner.demand.update(has_readers, now_us, owner.fetched_linger_us.unwrap_or(LINGER_US))
+    }
+
+    /// Returns whether the topic waits for its owner shard's answer, and no reader waits for the topic.
+    pub(super) fn is_unused(&self) -> bool {
+        self.owner.is_none() && self.feed.is_none() && !self.is_read_here()
+    }
+
+    /// Returns whether the owner shard must be asked for the topic.
+    pub(super) fn needs_attaching(&self) -> bool {
+        self.owner.is_none() && self.feed.is_none() && self.is_read_here()
+    }
+
+    /// Returns whether the topic can be removed. Each sweep asks once. `is_crowded`: other topics need its place,
+    /// so it does not wait for a reader to come back.
+    pub(super) fn may_go(&mut self, is_crowded: bool) -> bool {
+        let is_idle = self.is_idle();
+        let owner = self.owner.as_mut().filter(|owner| matches!(owner.order, Order::Own(_)));
+        let Some(owner) = owner.filter(|_| self.end.is_none()) else { return is_idle };
+        owner.idle_sweeps = if is_idle { owner.idle_sweeps.saturating_add(1) } else { 0 };
+        is_idle && (is_crowded || owner.idle_sweeps > IDLE_SWEEPS)
+    }
+
+    /// Returns whether the topic can be removed without loss.
+    pub(super) fn is_idle(&self) -> bool {
+        let has_nothing = self.owner.is_none() || self.end.is_some() || self.is_empty();
+        !self.has_readers() && has_nothing && !self.is_made()
+    }
+
+    /// Returns whether a fetch or a query makes its events. It must stop first.
+    fn is_made(&self) -> bool {
+        let is_wanted = |owner: &OwnerState| {
+            let is_derived = matches!(owner.order, Order::Derived(_));
+            (is_derived || owner.fetched_linger_us.is_some()) && owner.demand != TopicDemand::None
+        };
+        self.end.is_none() && self.owner.as_ref().is_some_and(is_wanted)
+    }
+
+    /// Returns whether an active topic has no events any more.
+    pub(super) fn is_emptied(&self) -> bool {
+        self.kind == TopicKind::Active && self.is_empty()
+    }
+
+    /// Returns whether the topic has no events and no source.
+    fn is_empty(&self) -> bool {
+        let is_retained =
+            self.feed.as_ref().is_some_and(|feed| feed.first_retained() < feed.head());
+        let is_due = |owner: &OwnerState| owner.is_permanent || owner.order.holds_events();
+        !is_retained && !self.owner.as_ref().is_some_and(is_due)
+    }
+}

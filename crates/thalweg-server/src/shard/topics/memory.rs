@@ -1,0 +1,95 @@
+//! The memory of a shard's topics.
+
+use thalweg_core::{
+    fanout::FeedKey,
+    stream::{AnyFeed, Backfill as _, Memory as _, Pinning as _},
+};
+
+use super::{Topics, limits::TopicKind};
+use crate::owner_shard::hash_of;
+
+impl Topics {
+    /// A topic has new batches, and had `before` bytes of history. If all histories together are too large, it
+    /// loses its oldest batches. A follower's copy counts, because it may outlive the original.
+    pub(super) fn has_grown(&mut self, key: FeedKey, before: usize) {
+        self.news.batches.push(key);
+        self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
+        let over = self.history_bytes_over();
+        let feed = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut());
+        if let Some(feed) = feed.filter(|_| over > 0) {
+            self.history_bytes -= feed.trim_bytes(over);
+        }
+    }
+
+    /// Returns by how many bytes the histories exceed the memory limit of this shard.
+    pub(super) fn history_bytes_over(&self) -> usize {
+        let shards = self.common.peers.len();
+        self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
+    }
+
+    /// Frees memory. Returns the topics above the limit, whose subscribers must go.
+    pub(in crate::shard) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
+        let mut read = Vec::new();
+        let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
+        let (mut history, mut tails, mut pinned, mut backfilled, mut topics) = (0, 0, 0, 0, 0);
+        let is_crowded = self.feeds.topic_limits.is_crowded();
+        for (key, local) in self.feeds.iter_mut() {
+            let change = local.update_demand(now_us);
+            self.news.demand.extend(change.map(|change| (key, change)));
+            if let Some(feed) = &mut local.feed {
+                feed.sweep(now_us);
+                topics += 1;
+                history += feed.history_bytes();
+                tails += feed.tail_bytes();
+                backfilled += feed.backfilled_bytes();
+                pinned += feed.pinned_bytes();
+            }
+            if local.has_broker_readers() {
+                read.push(hash_of(&local.topic));
+            }
+            if local.is_emptied() {
+                emptied.push(key);
+            }
+            if local.may_go(is_crowded) {
+                // The receiver of a change looks at the topic first, so the next sweep removes it.
+                idle.extend(change.is_none().then_some(key));
+            } else if local.needs_attaching() {
+                // The owner shard has not answered. Maybe it has no room for more topics.
+                self.unattached.push(key);
+            }
+        }
+        if std::mem::take(&mut self.has_stale_timers) {
+            self.timers = self.feeds.timers();
+        }
+        if !self.common.brokers.is_empty() {
+            self.common.peers[self.shard].read_topics.replace(read.into_iter());
+        }
+        self.history_bytes = history;
+        self.sweep_backfills(backfilled);
+        self.stores.sweep();
+        self.counts.topics.set(topics);
+        self.counts.history_bytes.set(history as u64);
+        self.counts.tail_bytes.set(tails as u64);
+        self.counts.pinned_bytes.set(pinned as u64);
+        // These topics exist only for their subscribers now.
+        emptied.into_iter().for_each(|key| self.feeds.set_kind(key, TopicKind::Emptied(now_us)));
+        for key in idle {
+            if self.detach_from_owner(key) {
+                self.feeds.remove(key);
+            }
+        }
+        self.counts.subscribed_topics.set(self.feeds.topic_limits.subscriber_only as u64);
+        self.feeds.emptied_over_limit()
+    }
+
+    /// Returns the memory that partly sent frames of these feeds hold, in bytes.
+    pub(in crate::shard) fn pinned_bytes(&self, feeds: &[FeedKey]) -> usize {
+        let feeds = feeds.iter().filter_map(|key| self.feeds.get(*key)?.feed.as_ref());
+        feeds.map(AnyFeed::pinned_bytes).sum()
+    }
+
+    pub(in crate::shard) fn all_pinned_bytes(&mut self) -> usize {
+        let feeds = self.feeds.iter_mut().filter_map(|(_, local)| local.feed.as_ref());
+        feeds.map(|feed| feed.pinned_bytes()).sum()
+    }
+}

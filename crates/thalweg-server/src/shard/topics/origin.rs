@@ -1,0 +1,76 @@
+use thalweg_core::stream::{FeedKind, Offsets};
+use thalweg_wire::Topic;
+
+use crate::{
+    config::{Config, TopicSettings},
+    refusal::Refusal,
+    shard::broker::BrokerStreams,
+};
+
+/// The origin of a topic's events, as the settings and the brokers' streams say. A topic without one has
+/// publishers or sources.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::shard) struct Origin {
+    stream: Option<u32>,
+    upstream: Option<u32>,
+    pub(super) is_derived: bool,
+}
+
+impl Origin {
+    pub(super) fn new(config: &Config, streams: &BrokerStreams, topic: &Topic) -> Self {
+        let is_derived = config.is_derived(topic);
+        let upstream = config.upstream(topic);
+        let stream = streams.matching(topic).filter(|stream| {
+            // Each server makes the rows of queries itself. A stream of versions stores fetched documents if its
+            // broker can compare and set. Otherwise each server fetches for itself.
+            let stream = streams.get(*stream);
+            let has_versions = stream.stream.has_values && stream.can_compare;
+            !is_derived && (upstream.is_none() || has_versions)
+        });
+        let index = |index: usize| index as u32;
+        Self { stream: stream.map(index), upstream: upstream.map(index), is_derived }
+    }
+
+    /// The stream that orders and stores the events, as an index among those of all brokers.
+    pub(in crate::shard) fn stream(self) -> Option<usize> {
+        self.stream.map(|index| index as usize)
+    }
+
+    /// The upstream that the events are fetched from, as an index.
+    pub(in crate::shard) fn upstream(self) -> Option<usize> {
+        self.upstream.map(|index| index as usize)
+    }
+
+    pub(in crate::shard) fn is_broker_topic(self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Returns whether the topic may have events that this server does not have yet. Subscribers may always create
+    /// it.
+    pub(super) fn exists_elsewhere(self) -> bool {
+        self.stream.is_some() || self.upstream.is_some() || self.is_derived
+    }
+
+    /// # Errors
+    /// If clients may not publish to the topic.
+    pub(in crate::shard) fn check_publish(self, topic: &Topic) -> Result<(), Refusal> {
+        match self {
+            Self { upstream: Some(_), .. } => Err(Refusal::fetched(topic)),
+            Self { is_derived: true, .. } => Err(Refusal::derived(topic)),
+            Self { .. } => Ok(()),
+        }
+    }
+
+    pub(super) fn kind(self, settings: &TopicSettings, streams: &BrokerStreams) -> FeedKind {
+        let has_values = |stream| streams.get(stream).stream.has_values;
+        self.stream().map_or(settings.kind, |stream| FeedKind::of_stream(has_values(stream)))
+    }
+
+    pub(super) fn offsets(self) -> Offsets {
+        match self {
+            Self { stream: Some(_), .. } => Offsets::Stored,
+            Self { is_derived: true, .. } => Offsets::Derived,
+            Self { .. } => Offsets::Consecutive,
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The tables `[[topic]]`, `[[source]]`, `[[query]]`, `[[upstream]]` and `[[stream]]`, and their short forms.
+
+use std::{str::FromStr, time::Duration};
+
+use serde::Deserialize;
+use thalweg_core::stream::FeedKind;
+use thalweg_server::config::{
+    Config, Options, Pace, QueryConfig, SourceConfig, StreamConfig, TopicSettings, UpstreamConfig,
+};
+
+use super::{
+    merge::set,
+    short,
+    values::{Count, Kind, Number, Size, Time, TopicName, TopicPattern, UpstreamAddress},
+};
+
+/// The kind, columns and bounds of the topics that match a pattern. The first matching pattern counts.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct TopicTable {
+    /// Topics: * matches one segment, ** at the end all that follow. The bounds of ** apply where others leave them out
+    pattern: TopicPattern,
+    /// Keep a log of events, or the newest value only [default: log]
+    kind: Option<Kind>,
+    /// Columns of the rows, each name:type
+    columns: Option<Vec<String>>,
+    /// Collect events in a batch for this long [default: 0]
+    flush: Option<Time<0>>,
+    /// Events in a batch [default: 8192]
+    batch_events: Option<Count>,
+    /// Bytes of a batch; a larger event is a batch of its own [default: 63KiB]
+    ///
+    /// A message is less than 1 KiB larger. Use 31KiB for clients that reject messages above 32 KiB.
+    batch_bytes: Option<Size<1, { 64 << 20 }>>,
+    /// Memory of a topic's history [default: 8MiB]
+    history_bytes: Option<Size<0>>,
+    /// Events in a topic's history [default: 100000]
+    history_events: Option<Count<0>>,
+    /// Age of the oldest event in a topic's history [default: 5m]
+    history_age: Option<Time<0, { u64::MAX }>>,
+}
+
+/// A generator of events. Each kind has some of the keys.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct SourceTable {
+    /// Topic of the events
+    topic: TopicName,
+    /// cars, constant, dummy or runner
+    kind: String,
+    /// Time between two ticks (all kinds but runner) [default: 100ms for cars, else 1ms]
+    interval: Option<Time<1>>,
+    /// subscribed: only while the topic has subscribers; always [default: always]
+    when: Option<String>,
+    /// First tick in µs of the monotonic clock [default: at once]
+    start: Option<Number>,
+    /// Seed of random numbers (cars, dummy) [default: 1]
+    seed: Option<Number>,
+    /// Cars (cars) [default: 100]
+    cars: Option<Count>,
+    /// Rows of a tick (constant) [default: 1]
+    batch: Option<Count>,
+    /// Shape of rows: rows or columns (constant) [default: rows]
+    shape: Option<String>,
+    /// Bytes of an event (dummy) [default: 100]
+    size: Option<Size<0>>,
+    /// Topic whose events this source reads (runner)
+    ack: Option<TopicName>,
+}
+
+/// A topic whose events are the rows of a query.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct QueryTable {
+    /// Topic of the rows
+    topic: TopicName,
+    /// The query: SELECT … FROM topic
+    sql: String,
+}
+
+/// Topics that the server fetches over HTTP while they have subscribers. The first matching pattern counts.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct UpstreamTable {
+    /// Topics
+    pattern: TopicPattern,
+    /// Where they are; {topic} stands for the topic
+    url: UpstreamAddress,
+    /// Fetch again after this time if a response does not say when [default: 5s]
+    max_age: Option<Time>,
+    /// Fetch again after this time at the earliest [default: 250ms]
+    min_interval: Option<Time>,
+    /// Fetch again after this time at the latest [default: 5m]
+    max_interval: Option<Time>,
+    /// Abort a fetch after this time [default: 10s]
+    timeout: Option<Time>,
+    /// Fetches from this host at a time [default: 64]
+    in_flight: Option<Count<1, 10_000>>,
+    /// Bytes of a decoded document [default: 1MiB]
+    max_body: Option<Size<0>>,
+    /// Keep fetching for this long after the last subscriber has left [default: 5s]
+    linger: Option<Time<0>>,
+    /// Remember for this long that a document does not exist [default: 1m]
+    remember: Option<Time>,
+}
+
+/// A stream of NATS that stores the topics of a pattern.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct StreamTable {
+    /// Name of the stream
+    name: String,
+    /// Topics; no topic may match the patterns of two streams
+    pattern: TopicPattern,
+    /// Store a log of events, or the newest value only [default: log]
+    kind: Option<Kind>,
+    /// Servers of NATS that store each event: 1, 3 or 5 [default: 3]
+    replicas: Option<Count>,
+    /// Delete events after this time (kind log) [default: 1h]
+    age: Option<Time<0, { u64::MAX }>>,
+    /// Bytes on each replica [default: unlimited]
+    bytes: Option<Size>,
+}
+
+/// The head of a short form, and its options.
+fn head(text: &str) -> (&str, &str) {
+    text.split_once(',').unwrap_or((text, ""))
+}
+
+impl FromStr for TopicTable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (pattern, options) = head(text);
+        let table: Self = short::read("topic", &[("pattern", pattern)], options)?;
+        table.apply(TopicSettings::default()).map(|_| table)
+    }
+}
+
+impl FromStr for SourceTable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (topic, rest) = text
+            .split_once('=')
+            .ok_or("write TOPIC=KIND,key=value,…, for instance cars=cars,interval=100ms")?;
+        let (kind, options) = head(rest);
+        let topic = TopicName::from_path(topic)?;
+        short::read("source", &[("topic", topic.0.as_str()), ("kind", kind)], options)
+    }
+}
+
+impl FromStr for QueryTable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (topic, sql) = text.split_once('=').ok_or(
+            "write TOPIC=SELECT …, for instance \
+             max-speed=SELECT window_start, max(speed) FROM tumble(cars, 1s) GROUP BY window_start",
+        )?;
+        Ok(Self { topic: TopicName::from_path(topic.trim())?, sql: sql.trim().to_owned() })
+    }
+}
+
+impl FromStr for UpstreamTable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A topic may have an equals sign, and no doubled slash.
+        let begins = ["=http://", "=https://"].into_iter().filter_map(|scheme| text.find(scheme));
+        let (pattern, rest) = match begins.min() {
+            Some(at) => Some((&text[..at], &text[at + 1..])),
+            None => text.split_once('='),
+        }
+        .ok_or(
+            "write PATTERN=URL,key=value,…, for instance matchesfeed/**=http://127.0.0.1:9000/{topic}",
+        )?;
+        let (url, options) = head(rest);
+        let table: Self = short::read("upstream", &[("pattern", pattern), ("url", url)], options)?;
+        table.upstream().map(|_| table)
+    }
+}
+
+impl FromStr for StreamTable {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, rest) = text
+            .split_once('=')
+            .ok_or("write NAME=PATTERN,key=value,…, for instance live=live/**,replicas=3,age=1h")?;
+        let (pattern, options) = head(rest);
+        let table: Self = short::read("stream", &[("name", name), ("pattern", pattern)], options)?;
+        table.stream().map(|_| table)
+    }
+}
+
+impl TopicTable {
+    /// Adds the settings of these topics; bounds that the table leaves out are those of `**`.
+    ///
+    /// # Errors
+    /// One sentence about columns, or a pattern that occurs twice.
+    pub(super) fn add_all(tables: Vec<Self>, config: &mut Config) -> Result<(), String> {
+        let (all, others): (Vec<_>, Vec<_>) =
+            tables.into_iter().partition(|table| table.pattern.0.is_all());
+        if all.len() > 1 {
+            return Err("topic: the pattern ** occurs twice: write one table".to_owned());
+        }
+        for table in all {
+            config.topic_defaults = table.apply(config.topic_defaults.clone())?;
+        }
+        for table in others {
+            table.add_to(config)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the settings of its topics behind those that are there.
+    ///
+    /// # Errors
+    /// One sentence about columns.
+    pub(super) fn add_to(&self, config: &mut Config) -> Result<(), String> {
+        let bounds = TopicSettings {
+            kind: FeedKind::default(),
+            columns: None,
+            ..config.topic_defaults.clone()
+        };
+        config.topics.push((self.pattern.0.clone(), self.apply(bounds)?));
+        Ok(())
+    }
+
+    fn apply(&self, mut settings: TopicSettings) -> Result<TopicSettings, String> {
+        let wrong = |error| format!("topic {}: {error}", self.pattern.0);
+        set(&mut settings.kind, self.kind);
+        if let Some(columns) = &self.columns {
+            settings = settings.with_columns(columns).map_err(wrong)?;
+        }
+        if !settings.kind.has_rows() && settings.columns.is_some() {
+            return Err(wrong("columns: a topic of kind=value has documents, not rows".to_owned()));
+        }
+        set(&mut settings.batch.flush_us, self.flush.map(micros));
+        set(&mut settings.batch.events_max, self.batch_events);
+        set(&mut settings.batch.bytes_max, self.batch_bytes);
+        set(&mut settings.history.events_max, self.history_events);
+        set(&mut settings.history.bytes_max, self.history_bytes);
+        set(&mut settings.history.age_us_max, self.history_age.map(micros));
+        Ok(settings)
+    }
+}
+
+impl From<SourceTable> for SourceConfig {
+    fn from(table: SourceTable) -> Self {
+        let SourceTable { topic, kind, interval, when, start, seed, cars, batch, shape, size, ack } =
+            table;
+        let count = |count: Option<Count>| count.map(|count| u32::from(count).to_string());
+        let options = [
+            ("interval", interval.map(|time| format!("{}us", micros(time)))),
+            ("when", when),
+            ("start", start.map(|start| start.0.to_string())),
+            ("seed", seed.map(|seed| seed.0.to_string())),
+            ("cars", count(cars)),
+            ("batch", count(batch)),
+            ("shape", shape),
+            ("size", size.map(|size| usize::from(size).to_string())),
+            ("ack", ack.map(|ack| ack.0.to_string())),
+        ];
+        let options = options.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        Self { topic: topic.0, kind, options: Options::from_pairs(options) }
+    }
+}
+
+impl From<QueryTable> for QueryConfig {
+    fn from(QueryTable { topic, sql }: QueryTable) -> Self {
+        Self { topic: topic.0, text: sql }
+    }
+}
+
+impl UpstreamTable {
+    /// The upstream.
+    ///
+    /// # Errors
+    /// One sentence about values that contradict each other.
+    pub(super) fn upstream(&self) -> Result<UpstreamConfig, String> {
+        let mut upstream = UpstreamConfig::new(self.pattern.0.clone(), self.url.0.clone())?;
+        let Pace { default, least, most } = &mut upstream.pace;
+        set(default, self.max_age);
+        set(least, self.min_interval);
+        set(most, self.max_interval);
+        if most < least {
+            return Err("max-interval: at least min-interval".to_owned());
+        }
+        set(&mut upstream.timeout, self.timeout);
+        set(&mut upstream.in_flight, self.in_flight);
+        set(&mut upstream.body_bytes, self.max_body);
+        set(&mut upstream.linger, self.linger);
+        set(&mut upstream.remember, self.remember);
+        Ok(upstream)
+    }
+}
+
+impl StreamTable {
+    /// The stream.
+    ///
+    /// # Errors
+    /// One sentence about the replicas or the age.
+    pub(super) fn stream(&self) -> Result<StreamConfig, String> {
+        let mut stream = StreamConfig::new(self.name.clone(), self.pattern.0.clone());
+        set(&mut stream.kind, self.kind);
+        set(&mut stream.replicas, self.replicas);
+        if ![1, 3, 5].contains(&stream.replicas) {
+            return Err(format!("replicas: 1, 3 or 5, and not {}", stream.replicas));
+        }
+        if stream.kind.is_state() && self.age.is_some() {
+            return Err("age: with kind=value a version stays until the next one".to_owned());
+        }
+        set(&mut stream.age, self.age);
+        stream.bytes = self.bytes.map(|bytes| usize::from(bytes) as u64);
+        Ok(stream)
+    }
+}
+
+fn micros(time: impl Into<Duration>) -> u64 {
+    // It was a number of µs.
+    time.into().as_micros() as u64
+}
