@@ -91,31 +91,33 @@ test.describe("with data that flows", () => {
   });
 
   test("it renders at the selected rate", async ({ page }) => {
+    let received = 0;
+    page.on("websocket", (socket) => socket.on("framereceived", () => void received++));
+    await page.clock.install();
     await page.goto("/?topic=rows&view=table");
     await later(page, 100);
-    /** The times of five renders, ms. */
-    const drawn = (): Promise<number[]> =>
-      page.locator(".rows tbody").evaluate(
-        (rows) =>
-          new Promise((done) => {
-            const at: number[] = [];
-            const watch = new MutationObserver(() => {
-              at.push(performance.now());
-              if (at.length < 5) return;
-              watch.disconnect();
-              done(at);
-            });
-            watch.observe(rows, { subtree: true, characterData: true, childList: true });
-          }),
-      );
+    await page.clock.pauseAt(Date.now() + 1000);
+    const stepMs = 50;
+    /** Advances the page's clock to the next render. Returns how far, ms. */
+    const untilRender = async (): Promise<number> => {
+      const shown = await newest(page);
+      for (let ms = stepMs; ; ms += stepMs) {
+        const before = received;
+        await expect.poll(() => received).toBeGreaterThan(before + 1);
+        await page.clock.runFor(stepMs);
+        if ((await newest(page)) !== shown) return ms;
+      }
+    };
     const pace = page.getByLabel("Update at most every");
     await pace.selectOption({ label: "1 s" });
-    const [, ...slow] = await drawn();
-    // A timer may be early by a few ms, and a frame is late by up to 17.
-    for (const [at, ms] of slow.entries()) if (at) expect(ms - (slow[at - 1] ?? 0)).toBeGreaterThan(950);
+    // The first ends a pause that the former rate began.
+    await untilRender();
+    const slow = await untilRender();
+    expect(slow).toBeGreaterThanOrEqual(1000);
+    expect(slow).toBeLessThanOrEqual(1000 + 2 * stepMs);
     await pace.selectOption({ label: "50 ms" });
-    const [, ...quick] = await drawn();
-    expect((quick.at(-1) ?? 0) - (quick[0] ?? 0)).toBeLessThan((slow.at(-1) ?? 0) - (slow[0] ?? 0));
+    await untilRender();
+    expect(await untilRender()).toBeLessThanOrEqual(3 * stepMs);
   });
 
   test("settings stay when the topic changes", async ({ page, server }) => {

@@ -107,7 +107,8 @@ it("the server waits until the page has processed its batches", async () => {
   await until(() => sizes.length === 1);
   const sent = (): number => [...world.listeners][0]?.cursors.get("cars") as number;
   expect(sent()).toBeLessThan(20);
-  const acks = (): unknown[] => world.commands.filter(({ command }) => command === "ack");
+  // The confirmation of a subscription has bytes, too: its position is acked as well.
+  const acks = (): unknown[] => world.commands.filter((it) => it.command === "ack" && it.position !== "e1.0");
   expect(acks()).toEqual([]);
   while (sizes.reduce((sum, size) => sum + size, 0) < 100) {
     const before = sizes.length;
@@ -157,7 +158,8 @@ it("subscriptions to one topic share one in the Worker, and the slowest limits h
   expect(sent).toBeLessThan(20);
   await until(() => fast.length === sent);
   expect(slow).toEqual([0]);
-  const acks = (): unknown[] => world.commands.filter(({ command }) => command === "ack");
+  // The confirmation of a subscription has bytes, too: its position is acked as well.
+  const acks = (): unknown[] => world.commands.filter((it) => it.command === "ack" && it.position !== "e1.0");
   expect(acks()).toEqual([]);
   processed();
   await until(() => acks().length === 1);
