@@ -108,7 +108,8 @@ it("the server waits until the page has processed its batches", async () => {
   const sent = (): number => [...world.listeners][0]?.cursors.get("cars") as number;
   expect(sent()).toBeLessThan(20);
   // The confirmation of a subscription has bytes, too: its position is acked as well.
-  const acks = (): unknown[] => world.commands.filter(({ command, position }) => command === "ack" && position !== "e1.0");
+  const acks = (): unknown[] =>
+    world.commands.filter(({ command, position }) => command === "ack" && position !== "e1.0");
   expect(acks()).toEqual([]);
   while (sizes.reduce((sum, size) => sum + size, 0) < 100) {
     const before = sizes.length;
@@ -159,7 +160,8 @@ it("subscriptions to one topic share one in the Worker, and the slowest limits h
   await until(() => fast.length === sent);
   expect(slow).toEqual([0]);
   // The confirmation of a subscription has bytes, too: its position is acked as well.
-  const acks = (): unknown[] => world.commands.filter(({ command, position }) => command === "ack" && position !== "e1.0");
+  const acks = (): unknown[] =>
+    world.commands.filter(({ command, position }) => command === "ack" && position !== "e1.0");
   expect(acks()).toEqual([]);
   processed();
   await until(() => acks().length === 1);
