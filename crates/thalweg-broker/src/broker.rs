@@ -25,12 +25,12 @@ pub struct Stream {
     pub epoch: Epoch,
     /// [`Broker::follow`] delivers all records from this offset on. Earlier ones are [read](Broker::read).
     pub from: Offset,
-    /// Maximum number of events of a record, from 1.
+    /// Maximum number of events of a record, at least 1.
     pub events_max: usize,
     /// Maximum size of a record's events in bytes, with a separator between two.
     pub bytes_max: usize,
-    /// Maximum number of appends with a key that are in flight for a topic, from 1. Other appends of a topic are never
-    /// in flight together: the server waits for each.
+    /// Maximum number of appends with a key that are in flight for a topic, at least 1. Other appends to a topic are
+    /// never in flight together: the server waits for each.
     pub in_flight_max: usize,
 }
 
@@ -45,8 +45,8 @@ impl Stream {
 /// A system that orders and stores topics.
 ///
 /// A server opens a broker in a runtime of its own, calls [`Self::follow`] once, and all other methods at any time and
-/// concurrently. A "crash" is one of this server, of the broker, or of the connection between them. A future may be
-/// dropped at any await, which is a crash of this server for that call.
+/// concurrently. A "crash" may be that of this server, of the broker, or of the connection between them. A future may
+/// be dropped at any await, which is a crash of this server for that call.
 pub trait Broker: Send + Sync + 'static {
     /// Returns the streams. Called once, before all other methods.
     fn streams(&self) -> Vec<Stream>;
@@ -70,21 +70,21 @@ pub trait Broker: Send + Sync + 'static {
     /// **Events** of a record get consecutive offsets in their order, all or none of them.
     ///
     /// **With a key** the record has one event. The broker remembers keys for at least five minutes, across crashes,
-    /// for all servers. The same key, topic and event again is not stored a second time: the answer has the first
-    /// offset and [`Stored::is_repetition`], also if the event was trimmed since. The same key with another event is
-    /// [`AppendError::KeyReused`]. Two appends with the same key in flight at a time store one record.
+    /// for all servers. An append with the same key, topic and event is not stored a second time: the answer has
+    /// the first offset and [`Stored::is_repetition`], even if the event was trimmed since. The same key with another
+    /// event is [`AppendError::KeyReused`]. Two appends with the same key in flight at a time store one record.
     /// [`IdempotencyKeys`](crate::IdempotencyKeys) does this for a broker that reads its own records when it starts.
     ///
     /// **An end** ([`Content::End`](crate::Content::End)) makes earlier records of its topic unreadable at once; the
     /// broker may remove them. Records after the end belong to another topic of the same name.
     fn append(&self, append: Append) -> impl Future<Output = Result<Stored, AppendError>> + Send;
 
-    /// Reads records of a topic, the oldest first, also those that were delivered.
+    /// Reads records of a topic, the oldest first, including those that were delivered.
     ///
-    /// The answer is a prefix of the range without holes, maybe not all of it ([`ReadPage::is_whole`]); it makes
-    /// progress unless it is whole. Records that were answered by `Ok` or delivered before the call are in it, unless
-    /// they are older than [`ReadPage::stored_from`]. The page of an empty range has no records, and says how far the
-    /// stream is. [`PageBuilder`](crate::PageBuilder) makes such a page of records.
+    /// The page is a prefix of the range without holes, and may be all of it ([`ReadPage::is_whole`]). A page that is
+    /// not whole has at least one record. Records that were answered by `Ok` or delivered before the call are in it,
+    /// unless they are older than [`ReadPage::stored_from`]. The page of an empty range has no records, and says how
+    /// far the stream is. [`PageBuilder`](crate::PageBuilder) makes such a page of records.
     ///
     /// # Errors
     /// [`Unreadable`] if that cannot be guaranteed now, for instance because the replica that answers lags behind, or
@@ -115,7 +115,7 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Appends under a condition, if the broker can.
     ///
-    /// Without it each server fetches documents for itself, and windows of queries close by events alone.
+    /// Without this capability each server fetches documents for itself, and only events close windows of queries.
     fn compare_and_set(&self) -> Option<&dyn CompareAndSet> {
         None
     }

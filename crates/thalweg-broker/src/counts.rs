@@ -18,10 +18,10 @@ impl BrokerCounts for NoCounts {
     }
 }
 
-/// A metric.
+/// A metric family.
 #[derive(Debug, Clone)]
 pub struct Family {
-    /// Its name, without `thalweg_` and without the ending of its kind.
+    /// Its name, without `thalweg_` and without the suffix of its kind.
     pub name: &'static str,
     /// Its help text, one sentence.
     pub help: &'static str,

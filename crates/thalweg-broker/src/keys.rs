@@ -9,11 +9,11 @@ use thalweg_wire::{Epoch, Offset, Topic};
 
 use crate::{Append, AppendError, Content, Stored};
 
-/// The time for which a broker remembers a key at least: a publisher repeats an append for this long at most.
+/// The minimum time for which a broker remembers a key. A publisher retries an append for this long at most.
 pub const KEY_LIFE: Duration = Duration::from_secs(300);
 
-/// The idempotency keys of a broker's topics, each with its record. Holds the events of the last five minutes that have
-/// keys.
+/// The idempotency keys of a broker's topics, each with its record. Holds the events with keys of the last five
+/// minutes.
 #[derive(Debug, Default)]
 pub struct IdempotencyKeys {
     by_key: HashMap<(Topic, Vec<u8>), Remembered>,

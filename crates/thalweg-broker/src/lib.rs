@@ -2,7 +2,7 @@
 //!
 //! A broker has **streams**. A stream has the topics of a pattern, one [epoch](Stream::epoch), and a list of records,
 //! each of one topic. A [record](Content) takes one offset for each of its events, or one if it has no events. Offsets
-//! rise within a stream, and the broker decides whether it leaves any out. All servers that use a stream read the same
+//! rise within a stream, and the broker may leave some out. All servers that use a stream read the same
 //! records at the same offsets, so a subscriber can continue at any of them.
 //!
 //! ```text
@@ -16,13 +16,13 @@
 //! ```text
 //! broker        the contract, method by method
 //! record        records: appended, delivered, and as a line of text
-//! page          records read again, and a builder of such pages
+//! page          pages of records that are read, and their builder
 //! follower      the receiver of delivered records
 //! keys          idempotency keys, for a broker that remembers them by itself
 //! log           records in memory: appended, read, and what a server gets next
 //! tickets       one-time tickets that any server redeems
 //! counts        metrics of a broker
-//! log_throttle  a line of the log for a frequent occurrence, at most every ten seconds
+//! log_throttle  decides when to log a frequent occurrence: at most every ten seconds
 //! ```
 
 mod broker;

@@ -24,7 +24,7 @@ pub struct RecordLog {
     page_records: Option<usize>,
 }
 
-/// The next call of a [`Follower`](crate::Follower).
+/// The next call to a [`Follower`](crate::Follower).
 #[derive(Debug)]
 pub enum News {
     /// Call [`Follower::restarted`](crate::Follower::restarted) for each stream. Its records follow from `from` on.
@@ -38,7 +38,7 @@ pub enum News {
     Record {
         /// The record.
         record: Delivery,
-        /// The number of records behind it.
+        /// The number of records after it.
         behind: usize,
     },
     /// The server has all records.
@@ -46,20 +46,20 @@ pub enum News {
 }
 
 impl RecordLog {
-    /// Returns an empty log, whose records leave no offset out.
+    /// Returns an empty log. Its records will have consecutive offsets.
     pub fn new(epoch: Epoch) -> Self {
         let (records, keys) = (Vec::new(), IdempotencyKeys::default());
         let [head, stored_from] = [OFFSET_FIRST; 2];
         Self { epoch, records, head, stored_from, keys, spacing: 1, page_records: None }
     }
 
-    /// Lets each record begin at a multiple of `spacing`, from 1.
+    /// Lets each record begin at a multiple of `spacing`, which is at least 1.
     #[must_use]
     pub fn with_spacing(self, spacing: u64) -> Self {
         Self { spacing, ..self }
     }
 
-    /// Sets the number of records that a page has at most.
+    /// Sets the maximum number of records of a page.
     #[must_use]
     pub fn with_page_records(self, records_max: usize) -> Self {
         Self { page_records: Some(records_max), ..self }
@@ -116,7 +116,7 @@ impl RecordLog {
         self.stored_from = last.map_or(self.stored_from, |record| record.end());
     }
 
-    /// Removes the oldest records, this many.
+    /// Removes the `count` oldest records.
     pub fn trim_oldest(&mut self, count: usize) {
         let next = self.records.get(count).map_or(self.head, |record| record.first);
         self.trim(next);
@@ -157,7 +157,7 @@ impl RecordLog {
         Ok(page.finish(self.stored_from))
     }
 
-    /// Returns what a server gets next that has all records of `epoch` before `next`.
+    /// Returns the next call to the follower of a server that has all records of `epoch` before `next`.
     pub fn news(&self, epoch: Epoch, next: Offset) -> News {
         if epoch != self.epoch || next < self.stored_from {
             return News::Restarted { epoch: self.epoch, from: self.stored_from };

@@ -1,9 +1,9 @@
-//! A line in the log for a frequent occurrence.
+//! Throttles log lines about frequent occurrences.
 
 /// The time between two lines, in µs.
 const INTERVAL_US: u64 = 10_000_000;
 
-/// Decides when the next line of one kind is written: ten seconds after the last one.
+/// Decides when the next line of one kind is written: at least ten seconds after the last one.
 #[derive(Debug, Default)]
 pub struct LogThrottle {
     last_us: Option<u64>,

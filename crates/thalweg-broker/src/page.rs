@@ -1,4 +1,4 @@
-//! Records of a topic that are read again.
+//! Pages of a topic's records, for reads.
 
 use thalweg_core::stream::Payloads;
 use thalweg_wire::{Epoch, Offset, Topic};
@@ -14,20 +14,20 @@ pub struct ReadRange {
     pub topic: Topic,
     /// The incarnation of the stream that the offsets belong to.
     pub epoch: Epoch,
-    /// Events from this offset on, whether there is one at it or not.
+    /// Read events from this offset on. There need not be one at the offset itself.
     pub from: Offset,
-    /// Records that begin before this offset. If it is less than `from`, the range is empty.
+    /// Read records that begin before this offset. If it is less than `from`, the range is empty.
     pub until: Offset,
 }
 
-/// Records of a topic: the first ones of a range. [`PageBuilder`] makes it of records.
+/// The first records of a range. [`PageBuilder`] builds a page.
 #[derive(Debug)]
 pub struct ReadPage {
-    /// Events and the offset of the first, in order, none left out. The first record has an event of the range. None is
-    /// older than `stored_from`.
+    /// Each record's first offset and events, in order, none left out. The first record has an event of the range. None
+    /// is older than `stored_from`.
     pub records: Vec<(Offset, Payloads)>,
-    /// Offsets of [pauses](crate::Content::Paused) of the range, and their ms, in order. All pauses before the last
-    /// record are there, and none that comes after a record that the page leaves out.
+    /// Offsets of [pauses](crate::Content::Paused) in the range, and their durations in ms, in order. All pauses before
+    /// the last record are there, and none that comes after a record that the page leaves out.
     pub pauses: Vec<(Offset, u64)>,
     /// Whether the range has no more records. Otherwise `records` is not empty.
     pub is_whole: bool,
@@ -36,7 +36,7 @@ pub struct ReadPage {
     /// The first offset of the newest record that is on the page or, if it is newer, of the topic's end; 0 if there is
     /// neither.
     pub newest: Offset,
-    /// Offsets from this one on were not given yet when the page was read.
+    /// Offsets from this one on were not assigned yet when the page was read.
     pub head: Offset,
 }
 
@@ -44,11 +44,11 @@ pub struct ReadPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// Records that a page has at most, unless the broker says otherwise: as many as a subscriber takes while the next page
-/// is read.
+/// Maximum number of records of a page, unless the broker sets another: as many as a subscriber takes while the next
+/// page is read.
 const PAGE_RECORDS: usize = 256;
 
-/// Bytes of events that a page has at most, if it has more than one record.
+/// Maximum bytes of a page's events, if it has more than one record.
 const PAGE_BYTES: usize = 1 << 20;
 
 /// Makes a page of a topic's records.
@@ -102,7 +102,7 @@ impl PageBuilder {
         Self { until: Offset::MAX, is_newest: true, ..Self::new(range, head) }
     }
 
-    /// Sets the number of records that the page has at most, from 1.
+    /// Sets the maximum number of records of the page, at least 1.
     #[must_use]
     pub fn with_records_max(self, records_max: usize) -> Self {
         Self { records_max: records_max.max(1), ..self }
@@ -144,7 +144,7 @@ impl PageBuilder {
         (self.page.newest, self.page.stored_from) = (first, first + 1);
     }
 
-    /// Takes note that the range has more records, and ignores those that are pushed from now on.
+    /// Notes that the range has more records, and ignores those that are pushed from now on.
     pub fn leave_out(&mut self) {
         self.page.is_whole = false;
     }

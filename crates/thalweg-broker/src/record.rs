@@ -11,8 +11,8 @@ pub enum Content {
     /// At least one event, within the stream's bounds. Each is one JSON value without insignificant whitespace.
     /// Delivered events say when they were stored ([`Self::stored_at`]).
     Events(Payloads),
-    /// The topic has had no events for at least this many ms, by the clock of the server that tells the time. Only
-    /// queries read it.
+    /// The topic has had no events for at least this many ms, by the clock of the server that reports pauses. Only
+    /// queries use it.
     Paused(u64),
     /// The topic has ended.
     End(EndCode),
@@ -38,7 +38,7 @@ impl Content {
         }
     }
 
-    /// Returns the bytes of its events, with a separator between two.
+    /// Returns the bytes of its events, including a separator between two.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Events(payloads) => payloads.joined().len(),
@@ -47,8 +47,8 @@ impl Content {
     }
 
     /// Returns the content as one line of text without a line feed, for a broker that stores bytes: `events`, the time
-    /// of storing in ms since 1970, and each event; `paused` and the ms; or `ended` and the code. A tab stands between
-    /// two.
+    /// of storing in ms since 1970, and each event; `paused` and the ms; or `ended` and the code. Tabs separate
+    /// them.
     pub fn to_line(&self) -> Vec<u8> {
         match self {
             Self::Events(payloads) => {
@@ -65,7 +65,7 @@ impl Content {
         }
     }
 
-    /// Parses a line that [`Self::to_line`] made; `None` if it is none.
+    /// Parses a line that [`Self::to_line`] made; `None` for any other.
     pub fn from_line(line: &[u8]) -> Option<Self> {
         let mut parts = line.splitn(3, |byte| *byte == b'\t');
         let (kind, value) = (parts.next()?, std::str::from_utf8(parts.next()?).ok()?);
@@ -100,13 +100,13 @@ pub struct Append {
     pub content: Content,
     /// The idempotency key, unique among the publishes to the topic. A record with a key has one event.
     pub key: Option<Vec<u8>>,
-    /// The time that its first publisher has waited already: a broker that retries for a limited time subtracts it.
+    /// How long its first publisher has waited already: a broker that retries for a limited time subtracts this.
     pub waited: Duration,
 }
 
 impl Append {
     /// Returns the record as one line of text without a line feed: stream, topic, key in hex digits, and
-    /// [content](Content::to_line), with a tab between two.
+    /// [content](Content::to_line), separated by tabs.
     pub fn to_line(&self) -> Vec<u8> {
         let key: String = self.key.iter().flatten().map(|byte| format!("{byte:02x}")).collect();
         let (stream, topic) = (self.stream, self.topic.as_str());
@@ -114,7 +114,7 @@ impl Append {
         [format!("{stream}\t{topic}\t{key}\t").as_bytes(), &self.content.to_line()].concat()
     }
 
-    /// Parses a line that [`Self::to_line`] made; `None` if it is none.
+    /// Parses a line that [`Self::to_line`] made; `None` for any other.
     pub fn from_line(line: &[u8]) -> Option<Self> {
         let mut parts = line.splitn(4, |byte| *byte == b'\t');
         let mut text = || std::str::from_utf8(parts.next()?).ok();
@@ -141,7 +141,7 @@ pub struct Stored {
     pub is_repetition: bool,
 }
 
-/// Why a record is not stored, or not known to be.
+/// The reason why a record is not stored, or not known to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendError {
     /// The record is not stored, and the same append is unlikely to succeed at once.
@@ -171,7 +171,7 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Returns the offset behind its last one.
+    /// Returns the offset after its last one.
     pub fn end(&self) -> Offset {
         self.first + self.content.offsets()
     }

@@ -35,7 +35,7 @@ pub trait Tickets: Sync {
     /// Keeps a new ticket and its holder, a word that is not empty. After `Ok` the ticket survives a crash.
     fn keep(&self, ticket: TicketDigest, holder: String) -> BoxFuture<'_, Result<(), TicketError>>;
 
-    /// Redeems a ticket and returns its holder, to one caller among all on all servers. `None` if the ticket is
-    /// unknown, redeemed or expired. After a crash before the answer the ticket may be redeemed, never twice.
+    /// Redeems a ticket and returns its holder, to exactly one of all callers on all servers. `None` if the ticket is
+    /// unknown, redeemed or expired. After a crash before the answer the ticket may be redeemed, but never twice.
     fn redeem(&self, ticket: TicketDigest) -> BoxFuture<'_, Result<Option<String>, TicketError>>;
 }

@@ -190,7 +190,7 @@ impl AccessPolicy {
         if !is_loopback && !access.limits_publishers() {
             return Err(format!(
                 "{listen} is reachable from other machines: name the clients that may publish with --token or \
-                 --jwt-key, or allow it to all with --token everybody,subscribe=**,publish=**"
+                 --jwt-key, or let all clients publish with --token everybody,subscribe=**,publish=**"
             ));
         }
         Ok(Self {
@@ -295,7 +295,7 @@ impl AccessPolicy {
             && !self.holders.has_tokens()
         {
             return Refusal::unauthorized(
-                "this server shows the list of topics and the metrics to nobody: start it with \
+                "no client may see this server's list of topics and metrics: start it with \
                  --admin-listen, or with a --token that has inspect=**",
             );
         }
@@ -306,12 +306,12 @@ impl AccessPolicy {
             ),
             Right::Subscribe(topic) => (
                 format!("subscribing to {}", Excerpt(topic.as_str())),
-                "subscribe has patterns for it and for what it is made of",
+                "subscribe has patterns for it and for its source topics",
             ),
-            Right::ViewRuns => ("seeing runs".to_owned(), "subscribe has \"**\""),
+            Right::ViewRuns => ("viewing runs".to_owned(), "subscribe has \"**\""),
             Right::ViewTopics => ("the list of topics".to_owned(), "inspect has a pattern"),
-            Right::ViewMetrics => ("seeing the metrics".to_owned(), "inspect has \"**\""),
-            Right::Administer => ("this".to_owned(), "admin is true"),
+            Right::ViewMetrics => ("viewing the metrics".to_owned(), "inspect has \"**\""),
+            Right::Administer => ("closing connections".to_owned(), "admin is true"),
         };
         match holder.kind {
             Kind::Nobody => Refusal::unauthorized(format!(
@@ -340,7 +340,7 @@ impl AccessPolicy {
     /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
         if holder.kind == Kind::Nobody && self.holders.has_tokens() {
-            let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
+            let message = "a ticket is issued for a token: send Authorization: Bearer TOKEN";
             return Err(Refusal::unauthorized(message));
         }
         Ok(Ticket::new(self.random()?))
@@ -353,7 +353,7 @@ impl AccessPolicy {
 
     /// Returns the refusal of an invalid ticket.
     pub(crate) fn void_ticket() -> Refusal {
-        Refusal::unauthorized("the ticket is not known, used or expired: ask for a new one")
+        Refusal::unauthorized("the ticket is unknown, used or expired: request a new one")
     }
 
     /// Returns an unpredictable number.
@@ -363,7 +363,7 @@ impl AccessPolicy {
     pub(crate) fn random(&self) -> Result<u128, Refusal> {
         let mut random = [0; 16];
         self.random.fill(&mut random).map_err(|_| {
-            Refusal::new(ErrorCode::Busy, "the system gives no random numbers: try again")
+            Refusal::new(ErrorCode::Busy, "the system has no random numbers now: try again")
         })?;
         Ok(u128::from_ne_bytes(random))
     }

@@ -67,15 +67,15 @@ pub struct Config {
     pub queries: Vec<QueryConfig>,
     /// How far an event's time may be ahead of its publication. Windows of queries exclude other events.
     pub query_lead: Duration,
-    /// Topics that the server fetches over HTTP. The first matching pattern counts.
+    /// Topics that the server fetches over HTTP. The first matching pattern applies.
     pub upstreams: Vec<UpstreamConfig>,
-    /// Streams of the broker. The first matching pattern counts.
+    /// Streams of the broker. The first matching pattern applies.
     pub streams: Vec<StreamConfig>,
     /// Whether this server tells the others when a topic of a stream has paused, so that windows of queries close.
     pub tells_time: bool,
     /// Settings of topics that no pattern of `topics` matches.
     pub topic_defaults: TopicSettings,
-    /// Settings of topics that match a pattern. The first matching pattern counts.
+    /// Settings of topics that match a pattern. The first matching pattern applies.
     pub topics: Vec<(Pattern, TopicSettings)>,
     /// The topics that clients may subscribe to.
     pub subscribe: Subscribing,

@@ -56,7 +56,7 @@ pub(crate) fn prepare(config: &mut Config) -> Result<Vec<DerivedTopic>, (Topic, 
             let topic = waiting.swap_remove(0).output;
             return Err((
                 topic,
-                "it reads its own rows, by way of other queries: that never ends".into(),
+                "it reads its own rows through other queries: remove the cycle".into(),
             ));
         };
         let mut derived = waiting.remove(next);
@@ -98,14 +98,14 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
     let QueryConfig { topic, text } = wanted;
     let query = Query::parse(text).map_err(|error: QueryError| error.to_string())?;
     if query.is_explain() {
-        return Err("EXPLAIN makes no rows: leave it out".into());
+        return Err("EXPLAIN makes no rows: remove it".into());
     }
     let source: Topic =
         query.source().parse().map_err(|error| format!("{}: {error}", query.source()))?;
     let is_twice = config.queries.iter().filter(|other| other.topic == *topic).count() > 1;
     let is_made = config.sources.iter().any(|source| source.topic == *topic);
     if is_twice || is_made || config.upstream(topic).is_some() {
-        return Err("the topic has other events already: give the query one of its own".into());
+        return Err("the topic has other events already: give the query its own topic".into());
     }
     check_source(config, &source)?;
     let is_shared = is_in_stream(config, &source);
@@ -119,12 +119,12 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
 pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String> {
     if config.has_values(source) {
         return Err(format!(
-            "{source} is a value topic, and queries are of topics in which every event counts"
+            "{source} is a value topic, and queries read only topics in which every event counts"
         ));
     }
     if source.as_str().starts_with(ASKED_TOPICS) {
         return Err(format!(
-            "{source} is another query that was asked for: give it a topic in the configuration"
+            "{source} is an ad hoc query: give it a topic in the configuration, and read that"
         ));
     }
     Ok(())

@@ -261,7 +261,7 @@ impl AllRates {
 
 fn too_many(whose: &str, act: Act, wait: Duration) -> Refusal {
     let wait_ms = wait.as_millis().max(1);
-    let message = format!("too many {} of {whose}: try again in {wait_ms} ms", act.name());
+    let message = format!("too many {} from {whose}: try again in {wait_ms} ms", act.name());
     Refusal::new(ErrorCode::TooManyRequests, message).after(wait)
 }
 

@@ -80,20 +80,21 @@ impl Refusal {
 
     /// The server has not caught up with its streams.
     pub(crate) fn catching_up() -> Self {
-        let message = "the server has not caught up with its streams, or cannot reach them";
+        let message =
+            "the server has not caught up with its streams, or cannot reach them: try again";
         Self::new(ErrorCode::Unavailable, message)
     }
 
     /// A connection has reached its limit of topics.
     pub(crate) fn too_many_subscriptions(max: usize) -> Self {
-        let message = format!("a connection has at most {max} topics: open another");
+        let message = format!("a connection has at most {max} topics: open another connection");
         Self::new(ErrorCode::TooManyTopics, message)
     }
 
     /// The topic does not exist: it cannot be read, or the subscriber may not create it.
     pub(crate) fn no_such_topic(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
-        let message = format!("there is no topic {topic} now: it is made by publishing to it");
+        let message = format!("there is no topic {topic} now: publish to it to create it");
         Self::new(ErrorCode::NoSuchTopic, message)
     }
 
@@ -101,7 +102,7 @@ impl Refusal {
     pub(crate) fn in_use(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!(
-            "the server itself makes or reads the events of {topic}: take its source away first"
+            "the server itself generates or reads the events of {topic}: first remove its source or query"
         );
         Self::new(ErrorCode::InUse, message)
     }
@@ -111,7 +112,7 @@ impl Refusal {
         let topic = Excerpt(topic.as_str());
         let message = format!(
             "{topic} is fetched from an upstream: change it there, or publish to a topic that no \
-             --upstream means"
+             --upstream matches"
         );
         Self::new(ErrorCode::InUse, message)
     }
@@ -120,14 +121,14 @@ impl Refusal {
     pub(crate) fn derived(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message =
-            format!("{topic} has the rows of a query: publish to the topic that this reads");
+            format!("{topic} has the rows of a query: publish to the topic that the query reads");
         Self::new(ErrorCode::InUse, message)
     }
 
     /// It is unknown whether the event was stored.
     pub(crate) fn unknown() -> Self {
-        let message = "it may have been stored, nobody knows: read the topic, or publish with an \
-                       Idempotency-Key, which may be repeated";
+        let message = "it is unknown whether this was stored: read the topic, or publish with an \
+                       Idempotency-Key, which makes a retry safe";
         Self::new(ErrorCode::Unknown, message)
     }
 

@@ -59,7 +59,7 @@ impl Runs {
         {
             let shown = path.display();
             return Err(format!(
-                "--runs {shown} is no folder that can be read ({error}): name the one that \
+                "--runs {shown} is not a readable folder ({error}): name the one that \
                  `thalweg bench` writes to, which is thalweg-runs unless --store or --out says \
                  otherwise"
             ));
@@ -91,11 +91,11 @@ impl Runs {
     pub(crate) async fn file(&self, name: &str, file: &'static str) -> Result<RunFile, Refusal> {
         let decoded = percent_decode_str(name).decode_utf8().ok();
         let name = decoded.filter(|name| is_name(name)).map(|name| name.into_owned());
-        let name = name.ok_or_else(|| not_found("no run has such a name: GET /runs lists them"))?;
+        let name = name.ok_or_else(|| not_found("no run has this name: GET /runs lists them"))?;
         self.read(move |folder| {
             let run = folder.and_then(|folder| folder.folder(&name).ok()).ok_or_else(|| {
                 let name = Excerpt(&name);
-                not_found(format!("there is no run {name:?}: GET /runs lists those there are"))
+                not_found(format!("there is no run {name:?}: GET /runs lists all runs"))
             });
             let run = run?;
             let opened = match run.file(file, RUN_FILE_BYTES) {
@@ -111,7 +111,7 @@ impl Runs {
                     RUN_FILE_BYTES >> 20
                 )),
                 NotRead::NotThere if file == REPORT => not_found(format!(
-                    "{:?} has no report.html: `thalweg bench export --format html` makes it",
+                    "{:?} has no report.html: `thalweg bench export --format html` creates it",
                     Excerpt(&name)
                 )),
                 NotRead::NotThere => not_found(format!("{:?} has no {file}", Excerpt(&name))),

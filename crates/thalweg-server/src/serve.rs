@@ -266,7 +266,7 @@ impl Server {
         // A file may be read while it is written, and empty.
         if self.config.access.limits_publishers() && !access.limits_publishers() {
             return Err(
-                "without tokens all clients may publish: write the token everybody, or restart the server"
+                "without tokens all clients could publish: keep a token, add the token everybody, or restart the server"
                     .to_owned(),
             );
         }
@@ -324,7 +324,7 @@ impl Server {
         }
         while self.threads.iter().any(|thread| !thread.is_finished()) {
             if Instant::now() >= deadline {
-                tracing::warn!("some connections did not drain in time and are cut off");
+                tracing::warn!("closing connections that did not drain in time");
                 return;
             }
             sleep(DRAIN_LOOK).await;
@@ -469,6 +469,6 @@ fn pin_to(core: usize) {
     let mut cores = CpuSet::new();
     cores.set(core);
     if let Err(error) = sched_setaffinity(None, &cores) {
-        tracing::warn!(%error, core, "a shard is not pinned");
+        tracing::warn!(%error, core, "cannot pin a shard to its core");
     }
 }

@@ -175,7 +175,7 @@ fn shape(options: &Options) -> Result<constant::Shape, String> {
     match options.text("shape") {
         None | Some("rows") => Ok(constant::Shape::Rows),
         Some("columns") => Ok(constant::Shape::Columns),
-        Some(other) => Err(format!("shape: {other:?} is none{}", nearest(other, &SHAPES))),
+        Some(other) => Err(format!("shape: unknown shape {other:?}{}", nearest(other, &SHAPES))),
     }
 }
 
@@ -185,10 +185,10 @@ fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
     match options.text("when") {
         None | Some("always") => Ok((start_us, false)),
         Some("subscribed") if start_us.is_some() => {
-            Err("start: its first subscriber starts it: remove this key".into())
+            Err("start: a subscriber starts the source: remove this key".into())
         }
         Some("subscribed") => Ok((None, true)),
-        Some(other) => Err(format!("when: {other:?} is none{}", nearest(other, &WHENS))),
+        Some(other) => Err(format!("when: unknown value {other:?}{}", nearest(other, &WHENS))),
     }
 }
 
@@ -197,7 +197,7 @@ fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
 fn input(config: &SourceConfig, key: &str) -> Result<Option<Topic>, String> {
     let topic = config.options.text(key).map(str::parse).transpose();
     match topic.map_err(|error: TopicError| format!("{key}: {error}"))? {
-        Some(topic) if topic == config.topic => Err(format!("{key}: another topic than its own")),
+        Some(topic) if topic == config.topic => Err(format!("{key}: must not be its own topic")),
         topic => Ok(topic),
     }
 }
@@ -243,7 +243,7 @@ mod tests {
     fn a_shape_is_one_there_is() {
         let config = |shape| SourceConfig::parse(&format!("a=constant,shape={shape}")).unwrap();
         assert!(build(&config("columns")).is_ok() && build(&config("rows")).is_ok());
-        let said = "shape: \"column\" is none, did you mean \"columns\"?";
+        let said = "shape: unknown shape \"column\", did you mean \"columns\"?";
         assert_eq!(build(&config("column")).err().as_deref(), Some(said));
     }
 
@@ -259,9 +259,9 @@ mod tests {
             check(&format!("a={kind},when=always"), Ok(false));
             check(&format!("a={kind},when=subscribed"), Ok(true));
         }
-        let meant = "when: \"subscribe\" is none, did you mean \"subscribed\"?";
+        let meant = "when: unknown value \"subscribe\", did you mean \"subscribed\"?";
         check("a=dummy,when=subscribe", Err(meant));
-        let twice = "start: its first subscriber starts it: remove this key";
+        let twice = "start: a subscriber starts the source: remove this key";
         check("a=dummy,when=subscribed,start=1", Err(twice));
         assert!(build(&SourceConfig::parse("a=runner,when=subscribed").unwrap()).is_err());
     }
@@ -277,7 +277,7 @@ mod tests {
         check("a=cars", Ok(&[]));
         check("a=runner", Ok(&[]));
         check("a=runner,ack=b", Ok(&["b"]));
-        check("a=runner,ack=a", Err("ack: another topic than its own"));
+        check("a=runner,ack=a", Err("ack: must not be its own topic"));
         assert!(build(&SourceConfig::parse("a=runner,ack=b//c").unwrap()).is_err());
         assert!(build(&SourceConfig::parse("a=cars,ack=b").unwrap()).is_err());
     }

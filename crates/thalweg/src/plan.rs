@@ -13,8 +13,9 @@ const BASIS: &str = include_str!("../../../lab/cost.json");
 /// Estimate how many servers a load needs, and which resource runs out first.
 ///
 /// The estimate uses the costs of connections, messages and bytes that a run of `thalweg bench d-cost` has
-/// measured: the run of this release, or one of yours (--from). The output names the run, the confidence
-/// interval, and every figure beyond the measured range. Servers are loaded to at most 70 %.
+/// measured: the run that ships with this release, or one of yours (--from). The output names the run, the
+/// confidence interval, and every figure beyond the measured range. It plans for servers that are loaded to at
+/// most 70 %.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
@@ -27,7 +28,7 @@ pub(crate) struct PlanArgs {
     /// Assume a new version of each document after this time, e.g. 1s or 250ms.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = seconds)]
     every: f64,
-    /// Assume patches of this share of a document, e.g. 5% [default: whole documents].
+    /// Assume patches with this share of a document's size, e.g. 5% [default: whole documents].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     delta: Option<f64>,
     /// Assume this transport: websocket, sse, http-streaming, forever-frame or long-polling.

@@ -19,10 +19,10 @@ use lines::Lines;
 
 /// Publish each line of stdin as an event.
 ///
-/// Each line is a JSON value. It is sent with an idempotency key, and again for up to four minutes if the
-/// connection breaks or the server restarts. The next line follows after the server's confirmation, so the
-/// order is kept. Exit status: 0 if all lines are published, otherwise 1, with a message that names the line
-/// to continue with.
+/// Each line is a JSON value. It is sent with an idempotency key, and retried for up to four minutes if the
+/// connection breaks or the server restarts. The next line is sent after the server has confirmed this one, so
+/// the order is kept. Exit status: 0 if all lines are published, otherwise 1, with a message that names the
+/// line to continue with.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct PublishArgs {
     /// Publish each line as a JSON string, whatever it contains.
     #[arg(long)]
     text: bool,
-    /// Send all lines in one request: many times faster, but not repeated if the connection breaks.
+    /// Send all lines in one request: many times faster, but without retries if the connection breaks.
     #[arg(long)]
     fast: bool,
     #[command(flatten)]

@@ -29,7 +29,7 @@ pub(crate) struct ReachArgs {
     /// Accept any certificate. Use it for local tests only.
     #[arg(long, help_heading = CONNECTION)]
     insecure: bool,
-    /// Use HTTP/2, also without TLS. A WebSocket still uses HTTP/1.1.
+    /// Use HTTP/2, even without TLS. A WebSocket still uses HTTP/1.1.
     #[arg(long, help_heading = CONNECTION)]
     http2: bool,
     /// Print errors only.

@@ -60,7 +60,7 @@ pub(crate) struct TailArgs {
     /// Choose where to continue if this client falls behind the retained history.
     #[arg(long, value_name = "POLICY", default_value = "skip")]
     policy: PolicyArg,
-    /// Receive events of a topic at most once per this time, e.g. 250ms. Missed events come without delay.
+    /// Wait at least this long between two deliveries of a topic, e.g. 250ms. Missed events come without delay.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
     interval: Duration,
     /// Let the server send this much ahead of printed events, e.g. 64KiB. WebSocket only.

@@ -64,14 +64,14 @@ struct MintArgs {
     /// Let the token expire after this time, e.g. 15m or 12h.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     expires_in: Duration,
-    /// Allow subscriptions to topics of this pattern, e.g. 'users/{sub}/**', where {sub} is the
+    /// Allow subscriptions to topics that match this pattern, e.g. 'users/{sub}/**', where {sub} is the
     /// subject. Repeat the flag for several patterns.
     #[arg(long, value_name = "PATTERN")]
     subscribe: Vec<String>,
-    /// Allow publishing to topics of this pattern.
+    /// Allow publishing to topics that match this pattern.
     #[arg(long, value_name = "PATTERN")]
     publish: Vec<String>,
-    /// Show topics of this pattern in the list of topics.
+    /// Show topics that match this pattern in the list of topics.
     #[arg(long, value_name = "PATTERN")]
     inspect: Vec<String>,
     /// Allow closing the connections of other clients.
@@ -83,7 +83,7 @@ struct MintArgs {
     /// Set the audience (aud): the server that the token is for.
     #[arg(long, value_name = "NAME")]
     audience: Option<String>,
-    /// Set the name of the claim that holds the topics.
+    /// Set the name of the claim that holds the rights.
     #[arg(long, value_name = "NAME", default_value = CLAIM)]
     claim: String,
 }
@@ -109,7 +109,7 @@ struct ExplainArgs {
     /// Expect this audience (aud).
     #[arg(long, value_name = "NAME")]
     audience: Option<String>,
-    /// Read the topics from this claim.
+    /// Read the rights from this claim.
     #[arg(long, value_name = "NAME", default_value = CLAIM)]
     claim: String,
 }

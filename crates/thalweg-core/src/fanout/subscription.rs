@@ -9,13 +9,13 @@ use crate::stream::{Cursor, Encoding, Feed, Lost, Start};
 /// The policy for a subscription that falls behind the history, or begins behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// The gap is announced, and the subscription goes on from the middle of the history, because the oldest event
-    /// would be lost again at once.
+    /// The gap is announced, and the subscription continues in the middle of the history, because the oldest event
+    /// would soon be lost again.
     #[default]
     Skip,
-    /// The gap is announced, and the subscription goes on from the newest batch.
+    /// The gap is announced, and the subscription continues with the newest batch.
     Latest,
-    /// The subscription ends, and with the last one of a one-way connection the connection.
+    /// The subscription ends. If it is the last one of a one-way connection, the connection ends, too.
     Close,
 }
 
@@ -24,7 +24,7 @@ pub enum Policy {
 pub struct Subscribe {
     /// The feed.
     pub feed: FeedKey,
-    /// The start. The subscription is confirmed, or a gap is announced, when the feed has come.
+    /// The start. The subscription is confirmed, or a gap is announced, when the feed exists.
     pub start: StartAt,
     /// The terms.
     pub terms: Terms,
@@ -35,9 +35,9 @@ pub struct Subscribe {
 pub struct Terms {
     /// The policy for gaps.
     pub policy: Policy,
-    /// The least time between having everything and the next send, in µs. 0: none.
+    /// The minimum time between catching up and the next send, in µs. 0: none.
     pub interval_us: u64,
-    /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]. One frame always may. `None`: no
+    /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]. One frame may always be sent. `None`: no
     /// window.
     pub window_bytes: Option<u64>,
 }
@@ -57,9 +57,9 @@ pub(super) struct Subscription {
     /// at the head, between frames.
     pub(super) due_us: u64,
     progress: Progress,
-    /// Whether it has had everything once.
+    /// Whether it has caught up once.
     is_live: bool,
-    /// Set if its topic has ended. It leaves the topic when it has all of it.
+    /// Set if its topic has ended. The subscription leaves the topic when it has received all of it.
     pub(super) end: Option<EndCode>,
     pub(super) window: Option<Box<Window>>,
     /// The schema that its stream of columns began with.
@@ -75,11 +75,11 @@ pub(super) struct AnnouncedGap {
 /// The beginning of a subscription, or of its part after missing events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// Its feed is not known well enough yet.
+    /// It does not begin now: its feed needs a backfill, or it has begun before.
     NotYet,
     /// It is confirmed.
     Exact,
-    /// It goes on after a gap.
+    /// It continues after a gap.
     Gap(AnnouncedGap),
     /// It ends, because its policy allows no gap.
     End(EndCode),
@@ -90,7 +90,7 @@ enum Progress {
     /// It waits for its feed.
     Starting(StartAt),
     At(Cursor),
-    /// It has ended. Among the connection's cursors it keeps its place, with this cursor.
+    /// It has ended. It keeps its place among the connection's cursors, with this cursor.
     Ended(StartAt),
 }
 
@@ -115,7 +115,7 @@ impl Subscription {
         Encoding::new(format, self.columns.as_ref())
     }
 
-    /// The schema of its stream of columns, once that has begun.
+    /// Returns the schema of its stream of columns, once that has begun.
     pub(super) fn columns(&self) -> Option<&Arc<Columns>> {
         self.columns.as_ref()
     }
@@ -134,12 +134,12 @@ impl Subscription {
         self.encoding(format).begin(feed.topic(), feed.epoch(), control);
     }
 
-    /// Whether it begins at a position that the client named.
+    /// Returns whether it begins at a position that the client named.
     pub(super) fn asks_for_position(&self) -> bool {
         matches!(self.progress, Progress::Starting(StartAt::After(_)))
     }
 
-    /// Its cursor, once it has begun.
+    /// Returns its cursor, once it has begun.
     pub(super) fn cursor(&self) -> Option<Cursor> {
         match self.progress {
             Progress::Starting(_) | Progress::Ended(_) => None,
@@ -166,18 +166,18 @@ impl Subscription {
         }
     }
 
-    /// Whether it was confirmed, or has ended.
+    /// Returns whether it was confirmed, or has ended.
     pub(super) fn has_begun(&self) -> bool {
         !matches!(self.progress, Progress::Starting(_)) && !self.ends_alone()
     }
 
-    /// Whether its topic has ended and was left.
+    /// Returns whether it has left its topic, which has ended.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.progress, Progress::Ended(_))
     }
 
-    /// Its topic has ended. The rest is due at once, because a client that neither reads nor acks must not hold
-    /// the topic forever.
+    /// Notes that its topic has ended. The rest is due at once, because a client that neither reads nor acks must not
+    /// hold the topic forever.
     pub(super) fn will_end(&mut self, code: EndCode) {
         // A subscription that ends alone gets no more of the topic, even if the topic ends.
         if !self.ends_alone() {
@@ -189,7 +189,7 @@ impl Subscription {
     }
 
     /// Leaves its topic, which has ended, and keeps its place among the connection's cursors. The cursor of a
-    /// topic that is gone is `latest`. A topic that goes on for others keeps its position, so that a client that
+    /// topic that is gone is `latest`. A topic that continues for others keeps its position, so that a client that
     /// reconnects is not sent later events as if none were missing. Returns the feed, and its place in that feed's
     /// list.
     pub(super) fn leave_ended(&mut self, at: Position) -> (FeedKey, u32) {
@@ -200,12 +200,12 @@ impl Subscription {
         (std::mem::replace(&mut self.feed, NO_FEED), self.place)
     }
 
-    /// Whether it ends and its topic does not: no more frames are begun.
+    /// Returns whether it ends although its topic does not: no more frames are begun.
     pub(super) fn ends_alone(&self) -> bool {
         self.end.is_some_and(EndCode::is_own)
     }
 
-    /// Whether it has everything that it gets of a feed.
+    /// Returns whether it has received everything that it gets from a feed.
     pub(super) fn has_all(&self, feed: &impl Feed) -> bool {
         if self.ends_alone() {
             return self.cursor().is_some_and(|cursor| !cursor.in_frame());
@@ -213,7 +213,7 @@ impl Subscription {
         self.cursor().is_some_and(|cursor| feed.has_all(&cursor))
     }
 
-    /// Its client has processed everything up to `position`. A position of another epoch is ignored.
+    /// Notes that its client has processed everything up to `position`. Ignores a position of another epoch.
     pub(super) fn ack(&mut self, feed: &impl Feed, position: Position) {
         if let Some(window) = &mut self.window
             && position.epoch == feed.epoch()
@@ -227,15 +227,15 @@ impl Subscription {
     }
 
     /// Returns how long ago the oldest event that it got from `before` on was published, in µs. `None` if the
-    /// event may have been there before, or the client chose to wait.
+    /// event may be older than the subscription, or the client chose to wait.
     pub(super) fn age_us(&self, feed: &impl Feed, before: &Cursor, now_us: u64) -> Option<u64> {
         let is_waited_for = self.is_live && self.interval_us == 0;
         let published_us = is_waited_for.then(|| feed.published_us(before.next()))??;
         Some(now_us.saturating_sub(published_us))
     }
 
-    /// It is at the head. The interval begins only now: a send that the socket or a budget has cut short goes on
-    /// as soon as it can.
+    /// Notes that it is at the head. The interval begins only now: a send that the socket or a budget has cut short
+    /// continues as soon as it can.
     pub(super) fn caught_up(&mut self, now_us: u64) {
         self.is_live = true;
         if self.interval_us > 0 {
@@ -283,8 +283,8 @@ impl Subscription {
         }
     }
 
-    /// Announces in `control` that the newest version of a value is unknown, whatever its policy. The next version
-    /// comes whole.
+    /// Announces in `control` that the newest version of a value is unknown, under any policy. The next version is
+    /// sent whole.
     pub(super) fn announce_unknown(
         &mut self,
         feed: &impl Feed,
@@ -298,7 +298,7 @@ impl Subscription {
         gap
     }
 
-    /// Goes on at another place by its policy and announces the gap in `control`, or begins to end.
+    /// Continues at the place that its policy chooses and announces the gap in `control`, or begins to end.
     pub(super) fn jump(
         &mut self,
         feed: &impl Feed,

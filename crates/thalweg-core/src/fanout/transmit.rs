@@ -11,13 +11,13 @@ use super::{
 };
 use crate::stream::{Cursor, Feed as _, Frames as _, Lost, Next, Pinning as _};
 
-/// Slices in one send, about. With more topics a second send is needed.
+/// Approximate maximum of slices in one send. With more topics a second send is needed.
 const SLICES_MAX: usize = 64;
 
-/// Cold bytes made for one subscriber, about as many as one send takes.
+/// Approximate maximum of cold bytes, which are made for one subscriber: about as many as one send takes.
 const COLD_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes in one send, about. No socket takes more.
+/// Approximate maximum of bytes in one send. No socket takes more.
 const SEND_BYTES_MAX: usize = 1 << 20;
 
 /// After a large event, scratch memory above this is freed.
@@ -94,11 +94,11 @@ pub(super) struct Interrupted {
     pub(super) why: Interruption,
 }
 
-/// The reason for which a plan cannot be finished.
+/// The reason why a plan cannot be finished.
 pub(super) enum Interruption {
     /// Events are lost.
     Lost(Lost),
-    /// The newest version of a value is lost. The subscription goes on at this cursor.
+    /// The newest version of a value is lost. The subscription continues at this cursor.
     Unknown(Cursor),
     /// The next rows have another schema than the stream of columns.
     OtherColumns,
@@ -107,7 +107,7 @@ pub(super) enum Interruption {
 }
 
 impl Interrupted {
-    /// Whether only a frame must be made.
+    /// Returns whether only a frame must be made.
     pub(super) fn is_unmade(&self) -> bool {
         matches!(self.why, Interruption::Unmade)
     }
@@ -289,7 +289,7 @@ impl<'f, 's> Transmit<'f, 's> {
         }
     }
 
-    /// Whether enough is planned for a send.
+    /// Returns whether enough is planned for a send.
     fn is_full(&self) -> bool {
         self.sources.len() >= SLICES_MAX
             || self.buffers.cold.len() >= COLD_BYTES_MAX

@@ -115,7 +115,7 @@ impl UpstreamUrl {
         let host = uri.host().filter(|host| !host.is_empty()).ok_or("it names no host")?;
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         if authority.ends_with(':') || text.contains('#') {
-            return Err("an empty port or a part after # means nothing here".to_owned());
+            return Err("remove the empty port, or the part from # on".to_owned());
         }
         let path = uri.path();
         let is_dots = |segment: &str| {
@@ -123,22 +123,20 @@ impl UpstreamUrl {
             segment == "." || segment == ".."
         };
         if path.split('/').any(is_dots) {
-            return Err("a path with . or .. as a segment: say where it leads".to_owned());
+            return Err("write the path without the segments . and ..".to_owned());
         }
         // The rest after scheme and authority, unchanged.
         let (_, rest) = text.split_once("://").unwrap_or(("", text));
         let rest = rest
             .strip_prefix(authority)
-            .ok_or_else(|| format!("{PLACEHOLDER} stands in the path or in the query"))?;
+            .ok_or_else(|| format!("write {PLACEHOLDER} in the path or in the query"))?;
         let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
         let (before, after) = match rest.split_once(PLACEHOLDER) {
             Some((before, after)) => (before.to_owned(), Some(after.to_owned())),
             None => (rest, None),
         };
         if before.contains(['{', '}']) || after.as_ref().is_some_and(|it| it.contains(['{', '}'])) {
-            return Err(format!(
-                "{PLACEHOLDER} stands in it once at most, and nothing else in braces"
-            ));
+            return Err(format!("write {PLACEHOLDER} once at most, and nothing else in braces"));
         }
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })
     }

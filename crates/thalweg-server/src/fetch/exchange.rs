@@ -275,12 +275,12 @@ impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Host(HostError::Connect(error)) => write!(f, "no connection: {error}"),
-            Self::Host(HostError::Http(error)) => write!(f, "not answered: {error}"),
-            Self::Late => f.write_str("it took longer than timeout= says"),
-            Self::TooLarge => f.write_str("the document is larger than max-body= says"),
-            Self::Coding => write!(f, "a body in another coding than it says, or than {ACCEPTED}"),
+            Self::Host(HostError::Http(error)) => write!(f, "no response: {error}"),
+            Self::Late => f.write_str("it took longer than timeout= allows"),
+            Self::TooLarge => f.write_str("the document is larger than max-body= allows"),
+            Self::Coding => write!(f, "the body's Content-Encoding is wrong, or not {ACCEPTED}"),
             Self::Json(error) => write!(f, "the document is {error}"),
-            Self::Redirect => f.write_str("a redirect that leads to another host, or in a loop"),
+            Self::Redirect => f.write_str("it redirects to another host, or in a loop"),
             Self::Status(status) => write!(f, "status {status}"),
         }
     }

@@ -78,7 +78,7 @@ async fn keep(
         };
         match &keys {
             Err(error) if !has_failed => {
-                tracing::warn!(%error, "cannot read the keys of tokens: those from before stay");
+                tracing::warn!(%error, "cannot read the keys of tokens: keeping the old ones");
             }
             _ => {}
         }
@@ -97,7 +97,7 @@ fn log_skipped(skipped: &[SkippedKey]) {
     let named: Vec<_> = skipped.iter().take(KEYS_NAMED_MAX).collect();
     let reasons: Vec<_> = named.iter().map(|key| format!("{}: {}", key.key, key.why)).collect();
     let reasons = reasons.join("; ");
-    tracing::warn!(skipped = skipped.len(), %reasons, "keys of the set that are not used");
+    tracing::warn!(skipped = skipped.len(), %reasons, "skipped keys of the set");
 }
 
 /// The reason of a failed read, and the earliest time of the next one.
@@ -126,7 +126,7 @@ async fn read(url: &UpstreamUrl, host: &UpstreamHost) -> Result<(Vec<u8>, Durati
         }
         if response.status() != StatusCode::OK {
             let retry_after = retry_after(response.headers(), SystemTime::now());
-            return Err(Failure { why: format!("it answers {}", response.status()), retry_after });
+            return Err(Failure { why: format!("it returns {}", response.status()), retry_after });
         }
         let text = text(response).await?;
         // The connection ends: the next read is minutes away.
@@ -149,7 +149,7 @@ fn request(url: &UpstreamUrl, target: &str) -> Result<Request<()>, String> {
 async fn text(response: Response<Incoming>) -> Result<(Vec<u8>, Duration), String> {
     let (head, mut body) = response.into_parts();
     let headers: HeaderMap = head.headers;
-    let too_large = |_| format!("no JSON of at most {KEYS_BYTES_MAX} bytes");
+    let too_large = |_| format!("it is not JSON of at most {KEYS_BYTES_MAX} bytes");
     let mut text = Body::new(&headers, KEYS_BYTES_MAX).map_err(too_large)?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| error.to_string())?;

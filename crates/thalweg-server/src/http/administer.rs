@@ -42,11 +42,11 @@ pub(super) async fn disconnect(
     // A client without the right is refused before the body is read.
     access.allow(holder, Administering)?;
     let bad = |message: String| Refusal::new(ErrorCode::BadCommand, message);
-    let too_large = || bad(format!("it has at most {ADMIN_BODY_BYTES} bytes"));
+    let too_large = || bad(format!("the body has at most {ADMIN_BODY_BYTES} bytes"));
     let body = http.whole(body, ADMIN_BODY_BYTES, too_large).await?;
     let form = r#"{"subject":"alice"}, {"token":"orders"} or {"topics":"rooms/7/**"}"#;
     let wanted: Wanted = serde_json::from_slice(&body)
-        .map_err(|_| bad(format!("the body names the connections to close as {form}")))?;
+        .map_err(|_| bad(format!("name the connections to close in the body: {form}")))?;
     let wanted = match (wanted.subject, wanted.token, wanted.topics) {
         (Some(subject), None, None) => Disconnect::Subject(subject),
         (None, Some(name), None) => Disconnect::Token(name),
@@ -55,7 +55,7 @@ pub(super) async fn disconnect(
                 topics.parse().map_err(|error| bad(format!("topics: {error}")))?;
             Disconnect::Topics(pattern)
         }
-        _ => return Err(bad(format!("the body names the connections to close as {form}")).into()),
+        _ => return Err(bad(format!("name the connections to close in the body: {form}")).into()),
     };
     let said = format!("{wanted:?}");
     let ended = http.shard.disconnect(access.allow(holder, wanted)?).await?;

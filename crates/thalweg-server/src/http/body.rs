@@ -39,7 +39,7 @@ impl From<Incoming> for RequestBody {
 
 impl From<BrokenOff> for Refusal {
     fn from(_: BrokenOff) -> Self {
-        let message = "the body broke off before its end, or its chunks are malformed";
+        let message = "the body ended early, or its chunks are malformed: send it again";
         Self::new(ErrorCode::BadEvent, message)
     }
 }
@@ -137,7 +137,7 @@ impl RequestBody {
 
 /// Returns the refusal of a late body.
 pub(super) fn slow() -> Refusal {
-    let message = "the body, or a line of it, did not arrive in time: send it at once";
+    let message = "the body, or a line of it, did not arrive in time: send it without pauses";
     Refusal::new(ErrorCode::SlowRequest, message)
 }
 

@@ -14,7 +14,7 @@ use crate::{
     transport::Client,
 };
 
-/// All permits.
+/// The server's permits for reading request bodies.
 pub(crate) struct BodyPermits {
     count: usize,
     free: Semaphore,
@@ -27,7 +27,7 @@ pub(crate) struct ClientBodyPermits<'a> {
     permits: &'a BodyPermits,
     /// Number of permits taken on this shard.
     taken: &'a Metric,
-    /// `None` for a client that does not count.
+    /// `None` for a client that is not counted.
     own: Option<(Client, Arc<Semaphore>)>,
 }
 
@@ -81,7 +81,7 @@ impl ClientBodyPermits<'_> {
     /// Takes a permit as soon as one is free.
     ///
     /// # Errors
-    /// When the server ends.
+    /// When the server shuts down.
     pub(crate) async fn take(&self) -> Result<BodyPermit<'_>, Refusal> {
         let draining = |_| Refusal::draining();
         let _of_own = match &self.own {
@@ -119,7 +119,7 @@ impl<'a> BodyMemory<'a> {
     /// Sets its memory to this many bytes.
     ///
     /// # Errors
-    /// `Busy` when all hold more than `bytes_max`, and this one is not small.
+    /// `Busy` when all bodies hold more than `bytes_max`, and this one is not small.
     pub(crate) fn set(&mut self, bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
         self.all.sub(self.bytes as u64);
         self.all.add(bytes as u64);

@@ -1,5 +1,5 @@
-//! Coalesces the writes of HTTP/2 into one send. HTTP/2 writes and flushes each data frame separately: with a hundred
-//! streams on a connection and one small frame for each of them that is a hundred system calls, which cost more than
+//! Coalesces the writes of HTTP/2 into one send. HTTP/2 writes and flushes each data frame separately: a hundred
+//! streams on a connection, with one small frame each, would need a hundred system calls, which cost more than
 //! everything else.
 
 use std::{
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_no_more_than_it_may() {
+    fn the_buffer_is_bounded() {
         let context = &mut Context::from_waker(Waker::noop());
         let (mut coalescing, flusher) = slow(0);
         assert_eq!(write(&mut coalescing, COALESCED_BYTES - 10), Poll::Ready(COALESCED_BYTES - 10));

@@ -1,5 +1,5 @@
-//! Bodies of answers, passed to HTTP piece by piece. Each piece counts until its client has read it, wherever HTTP
-//! keeps it until then.
+//! Bodies of responses, passed to HTTP piece by piece. Each piece counts for its connection until the client has read
+//! it, wherever HTTP keeps it until then.
 
 use std::{
     collections::VecDeque,
@@ -24,13 +24,13 @@ use crate::{
 };
 
 /// Bytes passed to HTTP at a time: the size of an HTTP/2 frame (RFC 9113 §6.5.2). A stream with a closed window holds
-/// no more than this of a long answer.
+/// no more than this of a long response.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Bytes of a file read at a time.
 const FILE_PIECE_BYTES: usize = 64 << 10;
 
-/// A body.
+/// The body of a response.
 pub(super) enum Content {
     /// Made for this client.
     Made(Vec<u8>),
@@ -61,12 +61,12 @@ impl From<&'static str> for Content {
 }
 
 impl Content {
-    /// Charges it to `account`.
+    /// Charges the body to `account`.
     fn count(&mut self, account: &Arc<AnswerAccount>) {
         let Self::Made(bytes) = self else { return };
         let counted = |piece: Vec<u8>| counted_piece(account, piece);
         *self = if bytes.len() > PIECE_BYTES {
-            // Copies: the memory of each piece is freed when the client has read it.
+            // Copied, so that the memory of each piece is freed when the client has read it.
             let mut pieces = bytes.chunks(PIECE_BYTES).map(|piece| counted(piece.to_vec()));
             Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
         } else {
@@ -74,7 +74,7 @@ impl Content {
         };
     }
 
-    /// Returns a long poll's answer. The pipe of an incomplete answer is refilled while the client reads, and is
+    /// Returns a long poll's response. The pipe of an incomplete response is refilled while the client reads, and is
     /// therefore charged `pipe_bytes` until it ends.
     pub(super) fn poll(
         mut pipe: PipeBody,
@@ -89,7 +89,7 @@ impl Content {
         Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
     }
 
-    /// Returns the known remaining bytes.
+    /// Returns the number of remaining bytes, as far as it is known.
     pub(super) fn left(&self) -> usize {
         match self {
             Self::Made(bytes) => bytes.len(),
@@ -150,7 +150,7 @@ fn transfer(charge: &mut Charge, piece: Bytes) -> Bytes {
     counted_piece(&charge.account, piece)
 }
 
-/// Counts an answer for its connection until its client has read it.
+/// Counts a response for its connection until its client has read it.
 pub(super) fn count(http: &Http, answer: &mut Response<Content>, connection: &RequestConnection) {
     if !answer.body().is_end_stream() {
         answer.body_mut().count(&connection.account);

@@ -18,11 +18,11 @@ use crate::{
 };
 
 impl Http {
-    /// Counts a request that neither publishes nor commands, before its holder is known: a flood of tokens is not
+    /// Counts a request without events or commands, before its holder is known, so that a flood of tokens is not
     /// verified.
     ///
     /// # Errors
-    /// When its address makes too many.
+    /// When its address sends too many.
     pub(super) fn take_handshake(
         &self,
         parts: &Parts,
@@ -34,7 +34,7 @@ impl Http {
         }
     }
 
-    /// Counts a publish that is refused for its rights: no other limit counts it. Returns the refusal to send.
+    /// Counts a publish that is refused for missing rights: no other limit counts it. Returns the refusal to send.
     pub(super) fn take_for_refused(&self, refusal: Refusal, requester: &Requester) -> Refusal {
         self.take_of_address(Act::Handshake, requester).err().unwrap_or(refusal)
     }
@@ -47,7 +47,7 @@ impl Http {
     /// Counts a request of a subject, once known.
     ///
     /// # Errors
-    /// When it makes too many.
+    /// When it sends too many.
     fn take_of_subject(&self, holder: &Holder, requester: &Requester) -> Result<(), Refusal> {
         let Some(rated) = holder.rated(requester.counted()) else { return Ok(()) };
         // The address was counted before.
@@ -58,7 +58,7 @@ impl Http {
     /// Counts an unknown token or a ticket that needs verification.
     ///
     /// # Errors
-    /// When its address has too many verified.
+    /// When its address sends too many of them.
     fn take_verification(&self, requester: &Requester) -> Result<(), Refusal> {
         self.take_of_address(Act::Verification, requester)
     }
@@ -76,7 +76,7 @@ impl Http {
         refusal
     }
 
-    /// Takes an action out of a client's rate limits.
+    /// Counts an action against a client's rate limits.
     ///
     /// # Errors
     /// When the rate is exceeded.
@@ -148,7 +148,7 @@ impl Http {
         redeemed.and_then(is_good).map_err(|refusal| self.take_for_wrong_token(refusal, requester))
     }
 
-    /// Verifies a token when its turn comes: one after the other, with polls of the sockets in between. A flood of
+    /// Verifies a token when its turn comes: one token at a time, with polls of the sockets in between. A flood of
     /// tokens delays clients that present tokens, not the subscribers.
     async fn verify(
         &self,
@@ -176,7 +176,7 @@ impl Http {
     }
 }
 
-/// Returns whether a request counts by the events or commands in its body.
+/// Returns whether the events or commands in a request's body count, not the request.
 fn is_counted_by_content(parts: &Parts) -> bool {
     let path = parts.uri.path();
     parts.method == Method::POST && (path.starts_with("/v1/topics/") || path == "/v1/commands")

@@ -40,8 +40,8 @@ pub(super) async fn answer(
         };
     }
     if !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/topics") {
-        let message = "here there are /metrics, /v1/topics, /v1/admin/disconnect, /healthz and \
-                       /readyz: everything else is where the server listens for everybody (--listen)";
+        let message = "this address has only /metrics, /v1/topics, /v1/admin/disconnect, /healthz \
+                       and /readyz: for everything else, use the server's main address (--listen)";
         return Err(Refusal::new(ErrorCode::NotFound, message).into());
     }
     if parts.method != Method::GET {

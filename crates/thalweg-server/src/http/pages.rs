@@ -36,7 +36,7 @@ const HELLO: &str = "Thalweg pushes live data.\n\n\
 /// Returns the page at a path; `None` if there is none. It needs no token, because it contains no data.
 ///
 /// # Errors
-/// Methods other than GET and HEAD; the document of a server that has none.
+/// Methods other than GET and HEAD; the documentation of a server that was built without it.
 pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
     let path = parts.uri.path();
     if path == "/docs" {
@@ -64,7 +64,7 @@ pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorRe
     Ok(Some(answer(file, &parts.headers)))
 }
 
-/// Returns the page at `/` for clients that ask for HTML by name, as browsers do. Other tools get a text about the API.
+/// Returns the page at `/` for clients that accept HTML by name, as browsers do. Other tools get a text about the API.
 pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
     match takes(&parts.headers, &header::ACCEPT, "text/html") {
         true => at(pages, parts),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_is_told_by_what_it_accepts() {
+    fn a_browser_accepts_html_by_name() {
         let check = |accept: &str, expected| {
             assert_eq!(
                 takes(&headers(header::ACCEPT, accept), &header::ACCEPT, "text/html"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_has_is_told_by_its_tag() {
+    fn a_known_etag_is_recognised() {
         let check = |tags: &str, expected| {
             let is_known = is_known(&headers(header::IF_NONE_MATCH, tags), "\"a1\"");
             assert_eq!(is_known, expected, "{tags}");

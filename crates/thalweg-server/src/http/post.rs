@@ -29,11 +29,11 @@ use crate::{
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Longest idempotency key: more than a UUID.
+/// The longest idempotency key. A UUID has 36 characters.
 const KEY_BYTES_MAX: usize = 128;
 
-/// Returns the permits for a client's request bodies. Clients that may not publish have separate permits: publishers
-/// find free ones however slowly others send.
+/// Returns the permits for a client's request bodies. Clients that may not publish have separate permits, so that
+/// publishers find free ones however slowly other clients send.
 fn client_permits<'a>(http: &'a Http, holder: &Holder, client: Client) -> ClientBodyPermits<'a> {
     match http.access().lets_publish(holder) {
         true => http.shared.requests_of_publishers.of_client(&http.shard.counts.requests, client),
@@ -41,13 +41,13 @@ fn client_permits<'a>(http: &'a Http, holder: &Holder, client: Client) -> Client
     }
 }
 
-/// The publisher of a body to a topic, from the request's head, which is dropped after this.
+/// The publisher of a body to a topic. It is made from the request's header, which is dropped afterwards.
 pub(super) struct Publisher {
     topic: Allowed<Writing>,
     client: Client,
     holder: Arc<Holder>,
     kind: BodyKind,
-    /// The idempotency key, which allows the client to repeat the publish.
+    /// The idempotency key, which allows the client to retry the publish.
     key: Option<Box<[u8]>>,
 }
 
@@ -74,8 +74,8 @@ impl Publisher {
         let kind = BodyKind::from_content_type(content_type);
         let key = idempotency_key(parts)?.map(Box::from);
         if kind == BodyKind::Lines && key.is_some() {
-            return Err(bad("lines cannot be repeated under one Idempotency-Key: publish one \
-                            event with it"
+            return Err(bad("an Idempotency-Key is for one event, not for lines: publish each \
+                            event alone"
                 .into()));
         }
         Ok(Self { topic, client: Client::new(&holder, requester), holder, kind, key })
@@ -89,7 +89,7 @@ impl Publisher {
     /// Publishes the body. `repolls` polls its connection again.
     ///
     /// # Errors
-    /// When it is refused. The refusal then tells which part was published.
+    /// When it is refused. The error then says which part was published.
     pub(super) async fn publish(
         self,
         http: &Rc<Http>,
@@ -100,7 +100,7 @@ impl Publisher {
         let permit = permits.try_take()?;
         let mut result = None;
         let published = if self.is_ndjson() {
-            // Each line takes a permit again.
+            // Each line takes its own permit.
             drop(permit);
             let body = LineBody::new(body, repolls, http.limits().event_bytes);
             self.publish_lines(http, body, &permits, &mut result).await
@@ -121,7 +121,7 @@ impl Publisher {
         }
     }
 
-    /// Takes an action out of its client's rate limits.
+    /// Counts an action against its client's rate limits.
     ///
     /// # Errors
     /// When the rate is exceeded.
@@ -131,7 +131,7 @@ impl Publisher {
         taken.map_err(|refusal| refusal.with_subject(self.holder.names(), self.topic.0.as_str()))
     }
 
-    /// Appends lines, and adds to what this request has published.
+    /// Appends lines, and adds them to the request's result.
     async fn append(
         &self,
         http: &Http,
@@ -189,7 +189,7 @@ impl Publisher {
                     let piece = tokio::select! {
                         biased;
                         () = &mut drain => return Err(Refusal::draining()),
-                        // Before the body, which may always have more.
+                        // Checked before the body, which may always have more.
                         () = &mut token_end => return Err(expired()),
                         refusal = publishing.ended() => return Err(refusal),
                         piece = body.next() => piece,
@@ -245,7 +245,7 @@ pub(super) async fn command(
     body: &mut RequestBody,
 ) -> Result<Answer, ErrorResponse> {
     if idempotency_key(parts)?.is_some() {
-        let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
+        let message = "a command takes no Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
     let holder = http.identify(parts, &Query::from_request(parts)?, requester).await?;
@@ -257,7 +257,7 @@ pub(super) async fn command(
     let may_publish = http.access().lets_publish(&holder);
     let (bytes_max, whose) = match may_publish {
         true => (limits.command_bytes(), ""),
-        false => (COMMAND_BYTES_MAX, " of who may not publish"),
+        false => (COMMAND_BYTES_MAX, " of a client that may not publish"),
     };
     let too_large = || {
         let message = format!("a command{whose} has at most {bytes_max} bytes: split it");
@@ -265,7 +265,7 @@ pub(super) async fn command(
     };
     let body = http.whole(body, bytes_max, too_large).await?;
     let text = std::str::from_utf8(&body)
-        .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
+        .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command must be JSON in UTF-8"))?;
     let request = thalweg::read(text, may_publish.then_some(limits.event_bytes));
     let context = Context { client, subscriber: None };
     if let Some(rated) = holder.rated(client.counted()) {
@@ -285,7 +285,7 @@ pub(super) async fn command(
     }
 }
 
-/// Issues a ticket for a token, not for a ticket, which would make a ticket as good as the token.
+/// Issues a ticket for a token. A ticket cannot be exchanged for another one: then it would be as good as the token.
 pub(super) async fn ticket(
     http: &Http,
     parts: &Parts,
@@ -293,7 +293,7 @@ pub(super) async fn ticket(
 ) -> Result<Answer, ErrorResponse> {
     let query = Query::from_request(parts)?;
     if query.ticket.is_some() {
-        let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
+        let message = "a ticket is issued for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
     }
     let access = http.access();
@@ -315,7 +315,7 @@ fn reject_encoded(parts: &Parts) -> Result<(), Refusal> {
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Ok(());
     }
-    let message = "a body is read as it is: send it without Content-Encoding";
+    let message = "a body must not be compressed: send it without Content-Encoding";
     Err(Refusal::new(ErrorCode::UnsupportedEncoding, message))
 }
 
@@ -325,7 +325,7 @@ fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
     let is_one = keys.next().is_none();
     if !is_one || !(1..=KEY_BYTES_MAX).contains(&key.len()) || !key.iter().all(u8::is_ascii_graphic)
     {
-        let message = "Idempotency-Key: one, of 1 to 128 visible ASCII characters";
+        let message = "send one Idempotency-Key, of 1 to 128 visible ASCII characters";
         return Err(bad(message.into()));
     }
     Ok(Some(key))
@@ -345,6 +345,6 @@ async fn until(deadline: Option<Instant>) {
 }
 
 fn expired() -> Refusal {
-    let message = "the token has expired: go on with a new one";
+    let message = "the token has expired: continue with a new one";
     Refusal::new(ErrorCode::Unauthorized, message)
 }

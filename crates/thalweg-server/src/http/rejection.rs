@@ -62,7 +62,7 @@ pub(crate) async fn reject(
 pub(super) async fn point_to_https(http: &Http, stream: TcpStream) {
     let code = ErrorCode::BadParameter;
     http.shard.counts.count_refused(code);
-    let message = "this port speaks https: write https:// in place of http://";
+    let message = "this port speaks HTTPS: use https:// instead of http://";
     reject_after_peek(stream, INADEQUATE_SECURITY, &Refusal::new(code, message)).await;
 }
 
@@ -88,7 +88,7 @@ async fn reject_after_peek(stream: TcpStream, reason: u32, refused: &Refusal) {
 pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin) {
     let code = ErrorCode::SlowRequest;
     http.shard.counts.count_refused(code);
-    let message = "the request's head did not arrive in time: send it at once";
+    let message = "the request's header did not arrive in time: send it without pauses";
     let answer = respond::bare(&Refusal::new(code, message));
     let _ = stream.write(&answer).await;
 }

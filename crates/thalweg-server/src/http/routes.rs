@@ -26,10 +26,10 @@ use crate::{
     transport::{Client, Query, Transport, negotiate, parameters},
 };
 
-/// The result of beginning a request.
+/// The outcome of `begin`: a subscription, or a response.
 enum Begun {
     Subscription(Granted),
-    /// The answer, after which no subscription is open.
+    /// A response without a subscription.
     Answer(Answer),
 }
 
@@ -58,7 +58,7 @@ impl RequestInfo {
             id.len() <= REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(u8::is_ascii_graphic)
         });
         let path = parts.uri.path();
-        // It may have bytes above ASCII.
+        // The path may have characters above ASCII: cut it between two of them.
         let mut ends = (0..=path.len().min(PATH_BYTES_MAX)).rev();
         let end = ends.find(|end| path.is_char_boundary(*end)).unwrap_or(0);
         let path = path[..end].into();
@@ -66,7 +66,7 @@ impl RequestInfo {
     }
 }
 
-/// Events of a read without a limit.
+/// The number of events that a read without `limit` returns.
 const LIMIT: usize = 1_000;
 
 /// Answers a request. With a `slot` it may take the socket of its connection.
@@ -79,7 +79,7 @@ pub(super) async fn answer(
     let (mut parts, mut body) = request.into_parts();
     let rules = ResponseRules::from_request(&parts);
     if rules.is_head {
-        // It is answered like GET, without the body (RFC 9110 §9.3.2).
+        // HEAD is answered like GET, without a body (RFC 9110 §9.3.2).
         parts.method = Method::GET;
     }
     let (forwarded, admitted) = match http.admit(&connection.permit, &parts) {
@@ -103,7 +103,7 @@ pub(super) async fn answer(
         let answer = http.finish(inspected, &admitted, &info);
         return finish_answer(http, rules, body, answer).await;
     }
-    // Also for a proxy's client that has reached its limit.
+    // Made before the limits are checked: a refusal of a proxy's client names that client.
     let info = RequestInfo::new(&parts, connection.permit.client(&forwarded));
     let checked = match connection.permit.requester(&forwarded) {
         Ok(requester) => {
@@ -123,7 +123,7 @@ pub(super) async fn answer(
         Ok((Some(Begun::Answer(answer)), _)) => Ok(answer),
         Ok((Some(Begun::Subscription(granted)), _)) if rules.is_head => granted.head(),
         Ok((Some(Begun::Subscription(granted)), requester)) => {
-            // This may take long: the request's head and body are dropped now.
+            // This may take a long time, so the request's header and body are dropped first.
             drop((parts, body));
             let subscribed = subscribe(http, slot, connection, granted, &admitted, requester).await;
             return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &info));
@@ -138,7 +138,7 @@ pub(super) async fn answer(
 }
 
 impl Granted {
-    /// Returns the answer to HEAD. It opens nothing.
+    /// Returns the response to HEAD, without opening the topics.
     fn head(self) -> Result<Answer, ErrorResponse> {
         let Subscription { request, .. } = *self.subscription.into_inner();
         let answer = request.head.map(|_| Content::Nothing);
@@ -183,7 +183,7 @@ impl Http {
     fn refuse(&self, error: ErrorResponse, info: &RequestInfo) -> Answer {
         let RequestInfo { address, path, id } = info;
         let id = id.clone().unwrap_or_else(|| {
-            // Any number does: it only serves to find the request in the log.
+            // Any number will do: it only identifies the request in the log.
             let random = self.access().random().unwrap_or_default();
             HeaderValue::try_from(format!("{:016x}", random as u64)).unwrap_or(EMPTY)
         });
@@ -228,7 +228,7 @@ async fn begin(
     let query = Query::from_request(parts)?;
     if query.sql.is_some() && (path_topic.is_some() || !query.topics.is_empty()) {
         return Err(
-            parameters::bad("query: it names its topic behind FROM: remove topic".into()).into()
+            parameters::bad("query: FROM already names the topic: remove topic".into()).into()
         );
     }
     let names_none = path_topic.is_none() && query.topics.is_empty();
@@ -296,10 +296,10 @@ async fn route(
             (&Method::GET, _) => read(http, connection, &requester, parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
                 let publisher = Publisher::new(http, &requester, topic, parts).await?;
-                // A long time may pass between lines, as between a subscriber's events: it needs a permit like a
-                // subscriber.
+                // A long time may pass between lines, as between a subscriber's events: such a publisher needs a
+                // permit, like a subscriber.
                 let is_beside = publisher.is_ndjson() && parts.version == Version::HTTP_2;
-                // This may take long: the request's URL and headers are dropped now.
+                // This may take a long time, so the request's URL and headers are dropped first.
                 (parts.uri, parts.headers) = Default::default();
                 let _permit =
                     if is_beside { Some(connection.permit.for_stream(requester)?) } else { None };
@@ -399,7 +399,7 @@ async fn read(
     }
     if query.limit.is_some() && query.newest.is_some() {
         return Err(parameters::bad(
-            "newest and limit both say how many events are read: remove one of them".into(),
+            "newest and limit both set how many events to read: remove one of them".into(),
         )
         .into());
     }
@@ -417,13 +417,13 @@ async fn read(
         return inspect::list(http, http.access().allow(&holder, listing)?).await;
     };
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
-        return Err(parameters::bad("one topic is read at a time".into()).into());
+        return Err(parameters::bad("a read is of one topic: name only one".into()).into());
     }
     let topic = topic?;
     let start = match query.starts()?.as_slice() {
         [] => StartAt::Earliest,
         [start] => *start,
-        _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
+        _ => return Err(parameters::bad("a read takes one cursor: send one".into()).into()),
     };
     let holder = http.identify(parts, &query, requester).await?;
     let topic = http.access().allow(&holder, Reading(topic))?;

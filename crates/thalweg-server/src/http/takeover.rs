@@ -40,7 +40,7 @@ const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
 /// The longest time between two checks whether a stream of columns has begun.
 const STREAM_START_POLL_MAX: Duration = Duration::from_millis(20);
 
-/// How long that may take: a topic's owner shard may be another one.
+/// How long a poll may take to begin: another shard may own its topic.
 const BEGUN_WAIT: Duration = Duration::from_secs(2);
 
 /// A granted request to subscribe.
@@ -60,7 +60,7 @@ pub(super) struct Takeover {
 
 /// A socket that HTTP/1.1 uses, and that a subscriber may take.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
-    /// Returns the socket as a subscriber uses it.
+    /// Returns the socket as the writer of a subscriber.
     fn into_writer(self) -> io::Result<Writer>;
 }
 
@@ -79,7 +79,7 @@ impl Stream for TlsStream<TcpStream> {
 }
 
 impl Takeover {
-    /// Gives the socket to the subscriber. `read_before` are the bytes that hyper has read after the request.
+    /// Gives the socket to the subscriber. `read_before` are the bytes that hyper has read beyond the request.
     pub(super) fn take(
         self,
         http: &Http,
@@ -123,7 +123,7 @@ impl Opened {
         Ok(Self { request, protocol, feeds, client, holder })
     }
 
-    /// Creates the subscriber. It has `permit`, unless it uses that of a connection that HTTP serves.
+    /// Creates the subscriber. It holds `permit`, or, without one, uses that of its HTTP connection.
     fn begin(
         self,
         http: &Http,
@@ -173,17 +173,17 @@ pub(super) async fn subscribe(
         Some(_) => (Some(requester), None),
         None => (None, Some(connection.permit.for_stream(requester)?)),
     };
-    // Only now: a subscriber without a permit leaves no topic behind.
+    // After the permit, so that a refused subscriber leaves no topic behind.
     let opened = Opened::new(http, granted, client, admitted).await?;
     if opened.request.is_return && http.shard.has_lost_all(&opened.request).await {
-        // An `end` told it the reason; only this status keeps it from reconnecting (WHATWG HTML §9.2.3).
+        // An `end` gave the client the reason; only this status stops an EventSource (WHATWG HTML §9.2.3).
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    // A long poll keeps its permit until its answer is made.
+    // A long poll keeps its permit until its response is made.
     let _requester = match (slot.filter(|_| !is_poll), requester) {
         (Some(slot), Some(requester)) => {
             slot.set(Some(Takeover { opened, requester }));
-            // The task that polls this takes the socket instead.
+            // The task that polls this future takes the socket instead.
             return pending().await;
         }
         (_, requester) => requester,
@@ -191,7 +191,7 @@ pub(super) async fn subscribe(
     respond(http, connection, opened, permit, is_poll).await
 }
 
-/// Begins a subscriber whose writer is a pipe into the answer.
+/// Begins a subscriber whose writer is a pipe into the response.
 async fn respond(
     http: &Rc<Http>,
     connection: &RequestConnection,
@@ -216,7 +216,7 @@ async fn respond(
         let settled =
             timeout_at(deadline, poll_fn(|context| body.poll_full_or_finished(context))).await;
         if settled.is_err() {
-            let has_begun = begun_at_least(http, id).await;
+            let has_begun = wait_until_begun(http, id).await;
             body.finish_now();
             http.shard.remove(id);
             if !has_begun {
@@ -226,11 +226,11 @@ async fn respond(
     }
     let mut head = request.head;
     if connection.retired.get() && is_http1 {
-        // HTTP/2 sends it for all streams.
+        // HTTP/2 sends a GOAWAY for all streams instead.
         head.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if request.framing.start().is_some() {
-        // The rest of its beginning waits for the head.
+        // The response's header contains the start of the stream, so it waits for that.
         let begun = stream_start(http, id, &request.framing).await?;
         let fields = begun.fields();
         let fields = fields.filter_map(|(name, value)| {
@@ -245,8 +245,8 @@ async fn respond(
     Ok(head.map(|_| content))
 }
 
-/// Waits until a poll has its start position, which each answer has. Returns whether it has.
-async fn begun_at_least(http: &Http, id: SubscriberId) -> bool {
+/// Waits until a poll has its start position, which every response contains. Returns whether it has.
+async fn wait_until_begun(http: &Http, id: SubscriberId) -> bool {
     let deadline = Instant::now() + BEGUN_WAIT;
     loop {
         if http.shard.has_begun(id) {
@@ -259,8 +259,8 @@ async fn begun_at_least(http: &Http, id: SubscriberId) -> bool {
     }
 }
 
-/// Returns the start of a stream that is in its head. It may wait as long as its client does: the head of a response
-/// always has a position.
+/// Returns the start of a stream, which the response's header contains. This may wait as long as the client does,
+/// because the header always has a position.
 ///
 /// # Errors
 /// If the stream ends before it has begun.
@@ -278,7 +278,7 @@ async fn stream_start(
             // The subscriber is gone.
             return Err(match http.shard.is_draining() {
                 true => Refusal::draining(),
-                false => Refusal::busy("streams that begin"),
+                false => Refusal::busy("starting streams"),
             });
         }
         sleep(pause).await;

@@ -1,5 +1,5 @@
-//! Issues tickets for tokens, and redeems them in URLs. Without a capable broker this server keeps them in its memory.
-//! The first capable broker keeps all: any server then redeems the tickets of another one.
+//! Issues tickets for tokens, and redeems tickets in URLs. The first broker that can keep tickets keeps all of them, so
+//! that any server redeems a ticket of another one. Without such a broker this server keeps them in its memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,7 +29,7 @@ pub(crate) enum TicketStore {
 /// Tickets that the broker keeps.
 pub(crate) struct SharedTickets {
     requests: mpsc::Sender<TicketRequest>,
-    /// Redeeming needs no token; issuing has separate slots for that reason.
+    /// Issuing has its own slots, because redeeming needs no token and may be a flood.
     keeps: Slots,
     redemptions: Slots,
     rates: Mutex<IssueRates>,
@@ -58,10 +58,10 @@ impl TicketStore {
         (Self::Shared(SharedTickets { requests, keeps, redemptions, rates }), asked)
     }
 
-    /// Keeps a new ticket. Returns whether it voided an older one of the same identity.
+    /// Keeps a new ticket. Returns whether this invalidated an older one of the same identity.
     ///
     /// # Errors
-    /// `Busy` if there are too many, `Unavailable` if it is not known to be kept.
+    /// `Busy` if there are too many, `Unavailable` if it is unknown whether the ticket is kept.
     pub(crate) async fn keep(
         &self,
         access: &AccessPolicy,
@@ -81,7 +81,7 @@ impl TicketStore {
                 shared.ask(TicketRequest::Keep { ticket, holder, reply }, answer).await.map_err(
                     |_| {
                         unavailable(
-                            "no ticket can be issued now, its store does not answer: try again",
+                            "no ticket can be issued now, its store does not respond: try again",
                         )
                     },
                 )?;
@@ -124,11 +124,11 @@ impl SharedTickets {
         request: TicketRequest,
         answer: oneshot::Receiver<Result<T, TicketError>>,
     ) -> Result<T, TicketError> {
-        // A broker that has ended ends the server.
+        // This fails only if the broker has ended, which ends the server, too.
         self.requests.try_send(request).map_err(|_| TicketError::Unavailable)?;
         match timeout(TICKET_WAIT, answer).await {
             Ok(Ok(result)) => result,
-            // It was dropped, or takes too long.
+            // The request was dropped, or takes too long.
             Ok(Err(_)) | Err(_) => Err(TicketError::Unknown),
         }
     }
@@ -154,14 +154,14 @@ impl Slots {
     }
 }
 
-/// An undetermined ticket does not count as valid.
+/// A ticket whose state is unknown does not count as valid.
 fn not_redeemed(error: TicketError) -> Refusal {
     unavailable(match error {
         TicketError::Unavailable => {
-            "the ticket cannot be checked now, because its store does not answer: try again"
+            "the ticket cannot be checked now, because its store does not respond: try again"
         }
         TicketError::Unknown => {
-            "the ticket may be used up now, because its store did not answer: ask for a new one"
+            "the ticket may be used now, because its store did not respond: request a new one"
         }
     })
 }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn this_server_keeps_a_ticket_for_one_who_presents_it() {
+    async fn a_ticket_of_this_server_is_redeemed_once() {
         let (store, access) = (TicketStore::new(false).0, policy());
         let ticket = access.new_ticket(&publisher(&access)).unwrap();
         assert_eq!(store.keep(&access, ticket, publisher(&access)).await, Ok(false));
@@ -214,11 +214,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_who_present_garbage_cost_a_bounded_number_of_requests() {
+    async fn invalid_tickets_cost_a_bounded_number_of_requests() {
         let (store, mut asked) = TicketStore::shared();
         let (store, access) = (Arc::new(store), policy());
         let garbage = access.new_ticket(&publisher(&access)).unwrap().text();
-        // A text that is no ticket costs nothing.
+        // A text that is not a ticket costs no request.
         let void = store.redeem(&access, "nonsense").await;
         assert_eq!(code(&void), Some(ErrorCode::Unauthorized));
         assert!(asked.is_empty());
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_knows_gives_no_rights() {
+    async fn a_ticket_of_unknown_state_gives_no_rights() {
         let (store, mut asked) = TicketStore::shared();
         let (store, access) = (Arc::new(store), policy());
         let answers = [

@@ -1,5 +1,6 @@
-//! Time limits of peers: to send the HTTP/2 preface, to send a request there, and to read the answer. Without these
-//! limits a connection that neither sends nor reads could keep its permit, and an answer's memory, forever.
+//! Time limits for peers: for sending the HTTP/2 preface, a request header and the next request, and for reading a
+//! response. Without these limits a connection that neither sends nor reads could keep its permit, and a response's
+//! memory, forever.
 
 use std::{
     cell::Cell,
@@ -35,37 +36,37 @@ pub(super) struct TimeoutStream<S> {
     write_timeout: Duration,
     /// Fires when the peer has read nothing for `write_timeout`.
     full: Option<Pin<Box<Sleep>>>,
-    /// Fires when the preface is late. `None` once the preface has come.
+    /// Fires when the preface is late. `None` once the preface has arrived.
     preface: Option<Pin<Box<Sleep>>>,
-    /// The timer of a late head, over HTTP/1.1.
+    /// The timer for a late request header, over HTTP/1.1.
     head: Option<HeadTimer>,
     read: usize,
-    /// Counts a vanished peer: HTTP reports no error of a connection that waits.
+    /// Counts a vanished peer, because hyper reports no error for a connection that waits.
     http: Rc<Http>,
     has_vanished: bool,
 }
 
-/// The time limit of a head of HTTP/1.1 from its first byte. hyper's own timer begins with the end of the answer
-/// before, and limits idle connections.
+/// The time limit for an HTTP/1.1 request header, from its first byte. hyper's own timer begins at the end of the
+/// previous response, and would limit idle connections.
 struct HeadTimer {
     wait: Duration,
     requests: Rc<ActiveRequests>,
     begun: Option<BegunHead>,
 }
 
-/// The first head, or a partly received one.
+/// The first request header, or a partly received one.
 struct BegunHead {
     /// Number of requests before it.
     after: u64,
-    /// Fires when it is late. Created when the head does not come with its first bytes: most heads need no timer.
+    /// Fires when it is late. Created if the header is incomplete after its first bytes: most headers need no timer.
     late: Option<Pin<Box<Sleep>>>,
 }
 
 impl HeadTimer {
-    /// Returns whether the head is late, after `bytes` more were read; `is_pending`: no more bytes are available.
+    /// Returns whether the header is late, after `bytes` more were read; `is_pending`: no more bytes are available.
     fn is_late(&mut self, bytes: usize, is_pending: bool, context: &mut Context<'_>) -> bool {
         let after = self.requests.begun.get();
-        // It was complete, and is the head of a request.
+        // That header is complete: its request has begun.
         self.begun.take_if(|begun| begun.after != after);
         if bytes > 0 && self.requests.count.get() == 0 && self.begun.is_none() {
             self.begun = Some(BegunHead { after, late: None });
@@ -81,11 +82,11 @@ impl HeadTimer {
 /// The reason why a connection was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TimedOut {
-    #[error("the peer sent no preface in time")]
+    #[error("the peer sent no HTTP/2 preface in time")]
     Preface,
-    #[error("the peer did not send a whole head in time")]
+    #[error("the peer did not send a complete request header in time")]
     Head,
-    #[error("the peer took nothing of its answer in time")]
+    #[error("the peer read nothing of its response in time")]
     Stall,
 }
 
@@ -94,7 +95,7 @@ impl TimedOut {
         io::Error::new(io::ErrorKind::TimedOut, self)
     }
 
-    /// Finds it in an error and its sources.
+    /// Finds this reason in an error and its sources.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut errors = iter::successors(Some(error), |&error| error.source());
         errors.find_map(|error| {
@@ -108,7 +109,7 @@ impl TimedOut {
         match self {
             Self::Preface => http.shard.counts.count_refused(ErrorCode::SlowRequest),
             Self::Stall => http.shard.counts.count_closed(close::STALLED.code),
-            // The answer to a late head counts it.
+            // The response to a late header counts it.
             Self::Head => return false,
         }
         true
@@ -133,12 +134,12 @@ impl<S> TimeoutStream<S> {
         }
     }
 
-    /// Also demands the HTTP/2 preface within `wait`.
+    /// Also requires the HTTP/2 preface within `wait`.
     pub(super) fn with_preface_by(self, wait: Duration) -> Self {
         Self { preface: Some(Box::pin(sleep(wait))), ..self }
     }
 
-    /// Also demands a first head within `wait`, and each later one within `wait` of its first byte.
+    /// Also requires a first request header within `wait`, and each later one within `wait` of its first byte.
     pub(super) fn with_heads_by(self, wait: Duration, requests: &Rc<ActiveRequests>) -> Self {
         let first = BegunHead { after: 0, late: None };
         let head = HeadTimer { wait, requests: Rc::clone(requests), begun: Some(first) };
@@ -250,7 +251,7 @@ struct ReadProgress {
 }
 
 impl StreamProgress {
-    /// Records that HTTP has asked for the next piece: the one before was sent.
+    /// Records that HTTP has asked for the next piece, because it has sent the previous one.
     fn give(&self, given_bytes: usize, left_bytes: usize) {
         let now = Instant::now;
         let progress = self
@@ -293,7 +294,7 @@ impl ActiveRequests {
         self.changed.notify_one();
     }
 
-    /// Waits until there was no request for this time: a connection without requests must not keep a permit that
+    /// Waits until there has been no request for this time: a connection without requests must not keep a permit that
     /// another one needs.
     pub(super) async fn idle(&self, wait: Duration) {
         loop {
@@ -307,7 +308,7 @@ impl ActiveRequests {
     }
 }
 
-/// One of these requests. It counts until this is dropped.
+/// An active request, which counts until this is dropped.
 pub(super) struct ActiveRequest(Rc<ActiveRequests>);
 
 impl ActiveRequest {
@@ -324,8 +325,8 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// Runs HTTP/2's streams on the shard's own thread, and ends those whose peer reads too little: their window is closed,
-/// and HTTP/2 would wait forever.
+/// Runs the streams of HTTP/2 on the shard's own thread, and ends those whose peer reads too little: their window is
+/// closed, and HTTP/2 would wait forever.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) http: Rc<Http>,
@@ -368,7 +369,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     }
 }
 
-/// An answer over HTTP/2 that records whether the peer reads it.
+/// A response over HTTP/2 that records whether the peer reads it.
 pub(super) struct ProgressBody {
     content: Content,
     stream_progress: Option<Rc<StreamProgress>>,

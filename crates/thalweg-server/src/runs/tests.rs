@@ -147,12 +147,12 @@ fn what_is_no_file_or_too_large_is_not_read() {
 }
 
 #[test]
-fn what_is_no_folder_is_refused_with_the_remedy_and_what_is_not_there_may_come() {
+fn a_file_is_refused_with_the_remedy_and_a_missing_folder_may_come() {
     let place = Place::new("refused");
     assert!(Runs::new(&place.0.join("none")).is_ok());
     fs::write(place.0.join("file"), "").unwrap();
     let refusal = Runs::new(&place.0.join("file")).unwrap_err();
-    assert!(refusal.contains("no folder") && refusal.contains("thalweg bench"));
+    assert!(refusal.contains("not a readable folder") && refusal.contains("thalweg bench"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The subscribers of a shard: a slab of connections. A connection is visited when something is due to it, and
-//! read when it has sent something.
+//! The subscribers of a shard: a slab of connections. A connection is visited when there may be data to send
+//! to it, and read when it has sent data.
 
 mod answering;
 mod connection;
@@ -50,7 +50,7 @@ pub(super) struct Subscribers {
     dirty: VecDeque<u32>,
     /// Connections to read from.
     readable: VecDeque<u32>,
-    /// Connections since the start.
+    /// The number of connections since the start.
     serials: u64,
     timers: Timers<Timer>,
     /// When tokens expire: the connection's key and serial.
@@ -203,7 +203,9 @@ impl Subscribers {
         for _ in 0..TOKEN_ENDS_PER_TURN {
             let Some((key, serial)) = self.token_ends.take_due(now_us) else { return };
             let connection = self.connections.get_mut(key as usize);
-            let Some(connection) = connection.filter(|it| it.serial == serial) else { continue };
+            let Some(connection) = connection.filter(|found| found.serial == serial) else {
+                continue;
+            };
             if connection.holder.is_over(now_us) {
                 self.close(key, close::EXPIRED);
             } else {
@@ -223,7 +225,7 @@ impl Subscribers {
         }
     }
 
-    /// Gives a connection another token.
+    /// Replaces the holder of a connection, which has sent another token.
     pub(super) fn refresh(
         &mut self,
         key: u32,
@@ -362,7 +364,7 @@ impl Subscribers {
         }
     }
 
-    /// A topic that a connection reads has ended.
+    /// Ends a topic that a connection reads.
     pub(super) fn end_topic(&mut self, key: u32, feed: FeedKey, code: EndCode) {
         if let Some(connection) = self.connections.get_mut(key as usize) {
             connection.subscriber.end_topic(feed, code);
@@ -379,7 +381,7 @@ impl Subscribers {
         self.mark_dirty(key);
     }
 
-    /// A connection's socket has room again.
+    /// Unblocks a connection whose socket has room again.
     pub(super) fn unblock(&mut self, key: u32) {
         if std::mem::take(&mut self.flags[key as usize].blocked) {
             self.counts.blocked_connections.sub(1);

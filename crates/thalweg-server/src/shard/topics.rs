@@ -126,28 +126,28 @@ impl Topics {
         }
     }
 
-    /// Begins a turn, with new time for patches.
+    /// Begins a turn, with a new time budget for patches.
     pub(super) fn begin_turn(&mut self) {
         self.patch_time.begin_turn();
     }
 
-    /// Returns a topic that is here.
+    /// Returns the topic of a feed on this shard.
     pub(super) fn topic(&self, key: FeedKey) -> Option<&Topic> {
         Some(&self.feeds.get(key)?.topic)
     }
 
-    /// Returns the topic that has this name now.
+    /// Returns the feed of the topic that has this name now.
     pub(super) fn find(&self, topic: &Topic) -> Option<FeedKey> {
         self.feeds.find(topic)
     }
 
-    /// Returns the connections that read a topic here, and whether sources or queries read it.
+    /// Returns the connections that read a topic on this shard, and whether sources or queries read it.
     pub(super) fn readers(&self, key: FeedKey) -> Option<(&[u32], bool)> {
         let local = self.feeds.get(key)?;
         Some((&local.subscribers, local.is_input))
     }
 
-    /// Returns whether a topic that is here has ended.
+    /// Returns whether a topic on this shard has ended.
     pub(super) fn is_ended(&self, key: FeedKey) -> bool {
         self.feeds.get(key).is_some_and(|local| local.end.is_some())
     }
@@ -183,12 +183,12 @@ impl Topics {
         owner_shard(topic, self.common.peers.len()) == self.shard
     }
 
-    /// Returns the origin of a topic, which need not be here.
+    /// Returns the origin of a topic, which need not be on this shard.
     pub(super) fn origin(&self, topic: &Topic) -> Origin {
         self.feeds.origin(topic)
     }
 
-    /// Returns whether a topic that is here is a broker topic.
+    /// Returns whether a topic on this shard is a broker topic.
     pub(super) fn is_broker_topic(&self, key: FeedKey) -> bool {
         self.feeds.get(key).is_some_and(|local| local.origin.is_broker_topic())
     }
@@ -271,7 +271,7 @@ impl Topics {
         Some(key)
     }
 
-    /// No ad hoc query reads the topic any more.
+    /// Notes that no ad hoc query reads the topic any more.
     pub(super) fn close_queried(&mut self, key: FeedKey) {
         if let Some(local) = self.feeds.get_mut(key)
             && !self.common.inputs.events.contains(&local.topic)
@@ -281,8 +281,8 @@ impl Topics {
     }
 
     /// Returns whether the owner shard must confirm a topic before a subscriber, which counts for `address`, may
-    /// subscribe. This subscriber may not create topics. Without the question the owner shard could only close the
-    /// connection later.
+    /// subscribe, because this subscriber may not create topics. Without this lookup, the owner shard could only close
+    /// the connection later.
     pub(super) fn needs_lookup(&self, topic: &Topic, address: Option<Address>) -> bool {
         let Common { config, shares, .. } = &self.common;
         !self.owns(topic)
@@ -368,7 +368,7 @@ impl Topics {
         for key in std::mem::take(&mut self.due) {
             self.seal_feed(key, now_us);
         }
-        // Many topics may have grown by their only batch.
+        // A topic keeps its only batch, so many topics together may still be too large.
         let over = self.history_bytes_over();
         if over > 0 {
             let mut shed = Vec::new();
@@ -406,7 +406,7 @@ impl Topics {
         let before = feed.history_bytes();
         let is_own = matches!(owner.order, Order::Own(_));
         for batch in batches {
-            // Other batches have a time of publishing already.
+            // Other batches already have a publish time.
             let batch = if is_own { batch.published_at(unix_ms()) } else { batch };
             push(feed, Arc::new(batch), now_us, &mut self.patch_time, &self.counts);
         }
@@ -475,7 +475,7 @@ impl Topics {
         self.news.demand.extend(change.map(|change| (key, change)));
     }
 
-    /// Removes a subscription from a feed's list. The caller must tell the connection that moves to its place.
+    /// Removes a subscription from a feed's list. The caller must tell the connection whose subscription moves there.
     pub(super) fn leave(&mut self, key: FeedKey, place: u32, format: Format) -> Option<Moved> {
         let local = self.feeds.get_mut(key)?;
         let before = local.subscribers.len();

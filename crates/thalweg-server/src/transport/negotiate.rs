@@ -88,7 +88,7 @@ pub(crate) fn negotiate(
     }
     if query.limit.is_some() || query.after.is_some() || query.prefix.is_some() {
         return Err(bad(
-            "limit, after and prefix read, and do not subscribe: leave them away".into()
+            "limit, after and prefix are for reads, not for subscriptions: remove them".into(),
         ));
     }
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
@@ -177,15 +177,13 @@ fn accepts_only_columns(headers: &HeaderMap) -> bool {
 /// Checks that a stream of columns can have these topics.
 fn check_columns(topics: &[(Topic, StartAt)], config: &Config) -> Result<(), Refusal> {
     let [(topic, _)] = topics else {
-        return Err(
-            bad("a stream of columns has one topic: ask for each of them by itself".into()),
-        );
+        return Err(bad("a stream of columns has one topic: request each topic separately".into()));
     };
     match config.has_values(topic) {
         false => Ok(()),
         true => Err(bad(format!(
-            "{} is a value topic, and columns are of topics in which every event counts: ask for \
-             JSON",
+            "{} is a value topic, and only topics in which every event counts have columns: \
+             request JSON",
             Excerpt(topic.as_str())
         ))),
     }
@@ -260,7 +258,11 @@ fn with_starts(
         [one] => Ok(topics.into_iter().map(|topic| (topic, *one)).collect()),
         each if each.len() == topics.len() => Ok(topics.into_iter().zip(starts).collect()),
         each => {
-            let message = format!("{} cursors for {} topics: one or all", each.len(), topics.len());
+            let message = format!(
+                "{} cursors for {} topics: send one, or one for each topic",
+                each.len(),
+                topics.len()
+            );
             Err(Refusal::new(ErrorCode::BadCursor, message))
         }
     }
@@ -279,7 +281,7 @@ fn websocket(
     if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(Refusal::new(
             ErrorCode::UpgradeRequired,
-            "only Sec-WebSocket-Version: 13 is spoken here (RFC 6455)",
+            "only Sec-WebSocket-Version: 13 is supported (RFC 6455)",
         ));
     }
     if !super::has_token(headers, header::CONNECTION, "upgrade") {

@@ -32,8 +32,8 @@ pub(super) struct Settings {
     pub(super) listen: Option<Address>,
     /// Serve /metrics, the list of topics, and health without a token on this address
     ///
-    /// It also ends connections of other clients, and has no TLS: use loopback, or an address behind a firewall. It
-    /// answers to addresses, and to the names of --allow-host.
+    /// Its clients may also close connections of other clients, and it has no TLS: use loopback, or an address behind a
+    /// firewall. It accepts requests that name an address, or a name of --allow-host.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin_listen: Option<Address>,
     /// Run this many threads, each with its own sockets and topics [default: number of cores]
@@ -62,7 +62,7 @@ pub(super) struct Settings {
     /// Set the kind, columns and bounds of topics: PATTERN,kind=value,history-age=10m,…
     ///
     /// In a pattern * matches one segment, and ** at the end matches all that follow. The first matching pattern
-    /// counts. The bounds of ** apply where other patterns leave them out. Keys: kind (log, or value: only the newest
+    /// applies. The bounds of ** are the defaults of the other patterns. Keys: kind (log, or value: only the newest
     /// event), columns (name:type with spaces between), flush, batch-events, batch-bytes, history-events,
     /// history-bytes, history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
     #[arg(long, value_name = "PATTERN,…", help_heading = TOPICS)]
@@ -82,7 +82,7 @@ pub(super) struct Settings {
     pub(super) query: Vec<QueryTable>,
     /// Fetch topics from an HTTP server while they have subscribers: PATTERN=URL,KEY=VALUE,…
     ///
-    /// {topic} in the URL stands for the topic. The first matching pattern counts. Keys: max-age, min-interval,
+    /// {topic} in the URL stands for the topic. The first matching pattern applies. Keys: max-age, min-interval,
     /// max-interval, timeout, in-flight, max-body, linger, remember.
     #[arg(long, value_name = "PATTERN=URL,…", help_heading = TOPICS)]
     pub(super) upstream: Vec<UpstreamTable>,
@@ -122,15 +122,17 @@ pub(super) struct Settings {
 
     /// Accept a token: NAME=@FILE,subscribe=PATTERN …,publish=…,inspect=…,admin=true
     ///
-    /// The token NAME=SECRET shows in the list of processes: use @FILE, or the variable. A pattern is one of --topic;
-    /// write spaces between several. inspect shows topics in the list of topics, and with ** also /metrics. admin ends
-    /// connections of other clients. The token named everybody has no secret: it has the rights of all clients, as
-    /// in --token everybody,subscribe=**. Without any token, clients may subscribe and publish.
+    /// A secret in a flag (NAME=SECRET) shows in the list of processes: use @FILE, or the variable. Patterns have the
+    /// form of --topic, with spaces between several. inspect shows topics in the list of topics, and with ** also
+    /// /metrics. admin closes connections of other clients. The token named everybody has no secret: it holds the
+    /// rights of all clients, as in --token everybody,subscribe=**. Without any token, clients may subscribe and
+    /// publish.
     #[arg(long, value_name = "NAME=@FILE,…", help_heading = ACCESS)]
     pub(super) token: Vec<TokenTable>,
     /// Accept JSON Web Tokens signed with this public key: @FILE or ID=@FILE, in PEM or as a JWK
     ///
-    /// RSA, EC or Ed25519. The claim thalweg of a token has its rights. `thalweg token` makes and explains tokens.
+    /// The key is RSA, EC or Ed25519. The claim thalweg of a token holds its rights. `thalweg token` creates and
+    /// explains tokens.
     #[arg(long, value_name = "KEY", help_heading = ACCESS)]
     pub(super) jwt_key: Vec<TokenKey>,
     /// Accept JSON Web Tokens signed with this secret of at least 32 bytes (HS256): @FILE
@@ -161,10 +163,11 @@ pub(super) struct Settings {
     pub(super) allow_host: Vec<String>,
     /// Trust X-Forwarded-For and Forwarded from this proxy (address or CIDR)
     ///
-    /// The server counts each client of the proxy by its own address. It ignores these headers from others.
+    /// The server counts each client of the proxy by its own address. It ignores these headers from all other
+    /// addresses.
     #[arg(long, value_name = "ADDRESS", help_heading = ACCESS)]
     pub(super) trusted_proxy: Vec<Proxy>,
-    /// Accept these subprotocols of WebSocket, the first that a client offers [default: thalweg.v1]
+    /// Accept the first of these WebSocket subprotocols that a client offers [default: thalweg.v1]
     ///
     /// Browsers close a connection if the server accepts none of the offered subprotocols.
     #[arg(skip)]
@@ -182,7 +185,7 @@ pub(super) struct Settings {
 
     /// Send a heartbeat after this long without data [default: 25s]
     ///
-    /// Proxies and routers close a connection that is silent for 30 to 60 s.
+    /// Many proxies and routers close a connection that is silent for 30 to 60 s.
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) heartbeat: Option<Time<10_000>>,
     /// Close a connection whose request header or TLS handshake takes longer than this [default: 10s]
@@ -199,7 +202,7 @@ pub(super) struct Settings {
     /// Give load balancers time to notice. A second signal ends the delay.
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) shutdown_delay: Option<Time<0>>,
-    /// Close all connections within this time after that [default: 5s]
+    /// After the shutdown delay, exit within this time [default: 5s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) shutdown_timeout: Option<Time<0>>,
 

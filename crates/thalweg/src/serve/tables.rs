@@ -14,12 +14,12 @@ use super::{
     values::{Count, Kind, Number, Size, Time, TopicName, TopicPattern, UpstreamAddress},
 };
 
-/// The kind, columns and bounds of the topics that match a pattern. The first matching pattern counts.
+/// The kind, columns and bounds of the topics that match a pattern. The first matching pattern applies.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct TopicTable {
-    /// Topics: * matches one segment, ** at the end all that follow. The bounds of ** apply where others leave them out
+    /// Topics: * matches one segment, ** at the end all that follow. The bounds of ** are the defaults of the others
     pattern: TopicPattern,
     /// Keep a log of events, or the newest value only [default: log]
     kind: Option<Kind>,
@@ -81,7 +81,7 @@ pub(super) struct QueryTable {
     sql: String,
 }
 
-/// Topics that the server fetches over HTTP while they have subscribers. The first matching pattern counts.
+/// Topics that the server fetches over HTTP while they have subscribers. The first matching pattern applies.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

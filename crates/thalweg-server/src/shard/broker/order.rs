@@ -160,7 +160,7 @@ impl StoreAnswer {
             Self::Nowhere => {}
             Self::Fetched(topic) => {
                 if let Err(refused) = result {
-                    tracing::warn!(%topic, why = refused.message, "a fetched document is not stored");
+                    tracing::warn!(%topic, why = refused.message, "cannot store a fetched document");
                 }
             }
             Self::Published(answer) => drop(answer.send(result)),

@@ -81,7 +81,7 @@ impl Stores {
         let bytes_max = order.outbox.bounds().bytes_max;
         if payloads.iter().any(|event| event.len() > bytes_max) {
             let message = format!(
-                "an event of this topic may have {bytes_max} bytes, the largest message of its \
+                "an event of this topic has at most {bytes_max} bytes, the largest message of its \
                  stream: make it smaller, or raise max_payload of the NATS servers"
             );
             payloads.clear();

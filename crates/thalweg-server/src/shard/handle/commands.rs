@@ -173,7 +173,7 @@ impl Shard {
         };
         if connection.holder.is_nobody() {
             // Verifying a token costs as much as a hundred commands, so this check comes first.
-            let message = "this connection began without a token: open another one with it";
+            let message = "this connection began without a token: open another one with the token";
             return Err(Refusal::new(ErrorCode::Forbidden, message));
         }
         let now = Now::get();
@@ -194,7 +194,7 @@ impl Shard {
             return Ok(Ok(Reply::Refreshed(None)));
         };
         if connection.holder.identity != holder.identity {
-            let message = "the token belongs to another holder: open another connection with it";
+            let message = "the token has another subject or name: open another connection with it";
             return Err(Refusal::new(ErrorCode::Forbidden, message));
         }
         let expires_in_s = holder.left_s(now.us);
@@ -283,7 +283,7 @@ impl Context {
     fn subscriber(&self) -> Result<SubscriberId, Refusal> {
         self.subscriber.ok_or_else(|| {
             let message =
-                "a subscription belongs to a connection: open another GET, at its cursors";
+                "this command needs a WebSocket: send it there, or open another GET, at its cursors";
             Refusal::new(ErrorCode::BadCommand, message)
         })
     }

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The object of the refusal if no history query ends in time.
-const HISTORIES: &str = "histories that are sent";
+const HISTORIES: &str = "histories being sent";
 
 /// The time between two checks whether an idle history query can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);

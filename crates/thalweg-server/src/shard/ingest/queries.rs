@@ -169,7 +169,7 @@ impl Queries {
         });
     }
 
-    /// A topic that queries may read has new events.
+    /// Queues the queries that read a topic, which has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
         let Self { by_input, running, pending, .. } = self;
         for index in by_input.get(&key).into_iter().flatten() {
@@ -179,7 +179,7 @@ impl Queries {
         }
     }
 
-    /// A query has work.
+    /// Queues a query that has work.
     fn wake(&mut self, index: usize) {
         if let Some(query) = self.running.get_mut(index) {
             push_once(&mut self.pending, &mut query.is_pending, index);
@@ -191,8 +191,8 @@ impl Queries {
         !self.pending.is_empty() || !self.remains.is_empty()
     }
 
-    /// Follows topics that have ended to the topics that now have their names, if there was room. Rows of another
-    /// source's events make another topic.
+    /// Moves queries from topics that have ended to the topics that now have their names, if there was room. The rows
+    /// of another source are another topic.
     pub(super) fn follow(
         &mut self,
         topics: &mut Topics,
@@ -229,8 +229,8 @@ impl Queries {
         }
     }
 
-    /// Lets queries read new events and continue unfinished work, for as long as all of them may in a turn. Each
-    /// gets its part. Queries that had no part come first in the next turn.
+    /// Lets queries read new events and continue unfinished work, within the time that all of them may use in a turn.
+    /// Each gets its share. Queries that had none come first in the next turn.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
         let end_us = now_us + QUERIES_US;
         let mut begun_us = self.drop_remains(now_us);
@@ -258,7 +258,7 @@ impl Queries {
         }
     }
 
-    /// Drops groups of ended queries in a part of the time. Returns the time, in µs.
+    /// Drops groups of ended queries for a part of the time. Returns the time at its end, in µs.
     fn drop_remains(&mut self, now_us: u64) -> u64 {
         if self.remains.is_empty() {
             return now_us;
@@ -295,7 +295,7 @@ impl Queries {
         has_more
     }
 
-    /// A query has exceeded a limit. An ad hoc query ends.
+    /// Logs and counts that a query has exceeded a limit. An ad hoc query ends.
     fn has_overrun(&mut self, topics: &mut Topics, index: usize, overrun: Overrun, now_us: u64) {
         let query = &self.running[index];
         let (code, is_asked) = (overrun.code(), query.is_asked());
@@ -304,7 +304,7 @@ impl Queries {
             let (topic, source) = (&query.topic.output, &query.topic.source);
             let most_expensive = self.common.metrics.queries.most_expensive();
             let what = match is_asked {
-                true => "a query of a client ends",
+                true => "an ad hoc query ends",
                 false => "a query loses an event and its open windows",
             };
             let code = code.name();

@@ -85,11 +85,11 @@ impl Reason {
                 "events are left out, because their times are more than {lead_s} s ahead of when they were published: check \
                  the publisher's clock and time zone, or raise limits.query-lead"
             ),
-            Self::Late => "events came when their windows were over, and are left out: write a longer delay, as in EMIT \
+            Self::Late => "events arrived after their windows had closed, and are left out: write a longer delay, as in EMIT \
                            AFTER WINDOW CLOSE WITH DELAY 2s"
                 .to_owned(),
             Self::WithoutTime => {
-                "events are in no window, because they have no time: a text as in RFC 3339, or a number in a column that is declared \
+                "events are in no window, because they have no time: write a text as in RFC 3339, or a number in a column declared \
                  as time_s, time_ms, time_us or time_ns".to_owned()
             }
             Self::Unreadable => {
@@ -105,21 +105,21 @@ impl Reason {
                  and 1 / 0: leave such values out with WHERE, or write TRY_CAST and nullif where NULL is right".to_owned()
             }
             Self::FullGroups => format!(
-                "windows are lost, because open windows have {groups} groups at most: group by less, or filter with WHERE"
+                "windows are lost, because open windows have {groups} groups at most: group by fewer keys, or filter with WHERE"
             ),
             Self::FullState => format!(
-                "windows are lost, because keys and texts of open windows have {state_bytes} bytes at most: group by less, \
+                "windows are lost, because keys and texts of open windows have {state_bytes} bytes at most: group by fewer keys, \
                  or by shorter texts"
             ),
             Self::FullWindows => format!(
-                "windows are lost, because {windows} are open at most: write a shorter delay, or larger windows"
+                "windows are lost, because at most {windows} are open: write a shorter delay, or larger windows"
             ),
             Self::LargeRows => format!(
-                "rows are lost, because they have {} bytes at most: select less",
+                "rows are lost, because a row has at most {} bytes: select less",
                 limits::ROW_BYTES_MAX
             ),
             Self::WindowsLost => {
-                "windows are not emitted, because events in them are missing: subscribers are told of a gap".to_owned()
+                "windows are not emitted, because events in them are missing: subscribers receive a gap".to_owned()
             }
         }
     }

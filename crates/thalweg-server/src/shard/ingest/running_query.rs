@@ -53,21 +53,21 @@ pub(super) struct RunningQuery {
     last_counts: Counts,
     /// The next offset to read.
     next: Offset,
-    /// When the last event came, in µs.
+    /// When the last event arrived, in µs.
     read_us: u64,
-    /// When the event was published whose rows it makes now, in ms since 1970.
+    /// The publish time of the event whose rows it makes now, in ms since 1970.
     published_ms: i64,
-    /// How long all windows wait for an event, in µs. `None`: for ever.
+    /// How long all windows wait for an event, in µs. `None`: forever.
     timeout_us: Option<u64>,
-    /// The incarnation of a shared query's rows, once it has begun.
+    /// The epoch of a shared query's rows, once it has begun.
     epoch: Option<Epoch>,
-    /// A number that the shard uses once.
+    /// A number that is unique on the shard.
     pub(super) number: u64,
     /// Whether there is a timer.
     pub(super) is_timed: bool,
     /// Whether its columns are inferred from the source's events.
     is_inferred: bool,
-    /// The number of events that it could not run over.
+    /// The number of events that it could not read.
     skipped: u64,
     /// Throttles the log lines about these events.
     failed: LogThrottle,
@@ -79,12 +79,12 @@ pub(super) struct RunningQuery {
 }
 
 enum QueryState {
-    /// Its first offset is unknown, and perhaps its columns.
+    /// Its first offset is unknown, and its columns may be, too.
     New(QueryStart),
-    /// Its columns are unknown. The flag says whether there were events that it cannot run over.
+    /// Its columns are unknown. The flag says whether there were events that it cannot read.
     Waiting(Box<Waiting>, bool),
     Running(Box<Running>),
-    /// It cannot run over the events of its source.
+    /// It cannot read the events of its source.
     Failed,
 }
 
@@ -102,7 +102,7 @@ struct Unread {
 struct Rows<'a> {
     batches: &'a mut DerivedBatches,
     now_us: u64,
-    /// When the event was published whose rows these are, in ms since 1970.
+    /// The publish time of the event whose rows these are, in ms since 1970.
     published_ms: i64,
     /// Bytes of the unsealed rows.
     unsealed_bytes: &'a Cell<usize>,
@@ -123,7 +123,7 @@ impl<'a> Rows<'a> {
         Self { batches, now_us, published_ms, unsealed_bytes, begins: None, has_columns: false }
     }
 
-    /// A pause of so many ms passes.
+    /// Advances the publish time by a pause of `ms`.
     fn pass(&mut self, ms: u64) {
         self.published_ms = self.published_ms.saturating_add_unsigned(ms);
     }
@@ -209,7 +209,7 @@ impl RunningQuery {
         self.topic.output.as_str().starts_with(ASKED_TOPICS)
     }
 
-    /// Takes the limit that the query has exceeded. An ad hoc query has failed. A configured query goes on after
+    /// Takes the limit that the query has exceeded. An ad hoc query has failed. A configured query continues after
     /// the event that cost too much.
     pub(super) fn take_overrun(&mut self) -> Option<Overrun> {
         self.overrun.take()
@@ -241,7 +241,7 @@ impl RunningQuery {
         is_its.then_some(output)
     }
 
-    /// The source is another topic now.
+    /// Begins again, because the source is another topic now.
     pub(super) fn begin_again(&mut self) {
         self.set_state(QueryState::New(QueryStart::default()));
         self.next = 1;
@@ -251,7 +251,7 @@ impl RunningQuery {
         }
     }
 
-    /// Sets the state. The groups of the state before are dropped later.
+    /// Sets the state. The groups of the previous state are dropped later.
     fn set_state(&mut self, state: QueryState) {
         if let QueryState::Running(running) = std::mem::replace(&mut self.state, state) {
             self.remains.append(running.into_remains());
@@ -278,8 +278,8 @@ impl RunningQuery {
         }
     }
 
-    /// Begins to close the windows, because no event has come for long. [`Self::read`] continues. All nodes close
-    /// the windows of a shared query where the source's stream has a pause.
+    /// Begins to close the windows, because no event has arrived for a long time. [`Self::read`] continues. All nodes
+    /// close the windows of a shared query where the source's stream has a pause.
     pub(super) fn close_all(&mut self, topics: &mut Topics, output: FeedKey, now_us: u64) {
         self.read_us = now_us;
         // The query may have unread events, because other queries ran first.
@@ -300,8 +300,8 @@ impl RunningQuery {
         }
     }
 
-    /// Reads new events of the source until there are no more, they are many, or it is `until_us`. Returns whether
-    /// there are more events here.
+    /// Reads new events of the source until there are no more, enough are read, or it is `until_us`. Returns whether
+    /// this shard has more events.
     pub(super) fn read(
         &mut self,
         topics: &mut Topics,
@@ -434,8 +434,8 @@ impl RunningQuery {
         self.overrun = overrun.or(self.overrun.take());
     }
 
-    /// Begins the topic of a shared query when the offset from which on it has all rows is known. If no events are
-    /// left that could tell, it begins after them.
+    /// Begins the topic of a shared query when the offset from which on it has all rows is known. If no unread
+    /// events could reveal it, the topic begins after them.
     fn follow_start(
         &self,
         topics: &mut Topics,
@@ -467,7 +467,7 @@ impl RunningQuery {
         let first = running.first_place(self.next);
         if first > limits::OFFSET_MAX {
             let (topic, source) = (&self.topic.output, &self.topic.source);
-            tracing::error!(%topic, %source, "the query ends: its source has come to offsets whose rows have none");
+            tracing::error!(%topic, %source, "the query ends: its source has reached offsets that are too large to number its rows");
             self.set_state(QueryState::Failed);
             return;
         }
@@ -500,7 +500,7 @@ impl RunningQuery {
         if !absent.is_empty() {
             let absent = absent.join(", ");
             let known = known_names(&plan);
-            tracing::warn!(%topic, %source, "no event has a column {absent} yet, which is NULL in the query until one has it: there are {known}");
+            tracing::warn!(%topic, %source, "no event has {absent} yet, which the query reads as NULL until one has it: there are {known}");
         }
         self.topic.plan = Some(Arc::clone(&plan));
         // Publishers may have begun before this server started.
@@ -508,7 +508,7 @@ impl RunningQuery {
         self.set_state(QueryState::Running(Box::new(running)));
     }
 
-    /// Searches for an event that the query can run over, and begins with it.
+    /// Searches for an event that the query can read, and begins with it.
     fn wait(&mut self, unread: &Unread, now_us: u64, until_us: u64) {
         let QueryState::Waiting(waiting, has_failed) = &mut self.state else { return };
         for batch in &unread.batches {
@@ -522,7 +522,7 @@ impl RunningQuery {
                     Some(Err(error)) => {
                         let (topic, source) = (&self.topic.output, &self.topic.source);
                         if self.failed.take(1, now_us).is_some() {
-                            tracing::error!(%topic, %source, "the query does not run over these events, and waits for others: {error}");
+                            tracing::error!(%topic, %source, "the query cannot read these events, and waits for others: {error}");
                         }
                         *has_failed = true;
                     }
@@ -559,7 +559,7 @@ impl RunningQuery {
     }
 }
 
-/// Returns the columns that a plan reads, in words.
+/// Returns the columns that a plan reads, each as `name:type`.
 fn known_names(plan: &Plan) -> String {
     let known = plan.schema().iter().map(|column| format!("{}:{}", column.name, column.kind));
     known.collect::<Vec<_>>().join(", ")
@@ -590,7 +590,7 @@ impl Unread {
         unread
     }
 
-    /// Makes rows of the events until there are no more or the pace ends it. Returns whether no work is left for
+    /// Makes rows of the events until there are none left or the pace is over. Returns whether no work is left for
     /// the events that were taken.
     fn take(
         &self,

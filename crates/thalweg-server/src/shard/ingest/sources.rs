@@ -23,7 +23,7 @@ use crate::{
     source::{Input, Scheduled},
 };
 
-/// The late ticks that a source runs in one turn, so that a slow source does not block its shard.
+/// The maximum number of late ticks that a source runs in one turn, so that a slow source does not block its shard.
 const TICKS_PER_TURN: u32 = 64;
 
 /// After it has read or made this many bytes in a turn, a source begins no further event. A reply then waits for at
@@ -89,7 +89,7 @@ impl Sources {
         }
     }
 
-    /// A topic that sources may read has new events.
+    /// Notes that a topic, which sources may read, has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
         if !self.pending_inputs.contains(&key) {
             self.pending_inputs.push(key);
@@ -131,7 +131,7 @@ impl Sources {
         }
     }
 
-    /// Follows topics that have ended to the topics that now have their names, if there was room.
+    /// Moves sources from topics that have ended to the topics that now have their names, if there was room.
     pub(super) fn follow(&mut self, moved: impl Iterator<Item = (FeedKey, Option<FeedKey>)>) {
         for (ended, opened) in moved {
             for index in self.by_output.remove(&ended).into_iter().flatten() {
@@ -248,8 +248,7 @@ impl Sources {
         Some(())
     }
 
-    /// A client has processed the events of a topic up to `position`. Sources of the topic that wait for acks are
-    /// told.
+    /// Passes a client's ack, for the events of a topic up to `position`, to the sources that wait for acks.
     pub(super) fn receive_ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         self.counts.acks.add(1);
         if !self.common.inputs.acks.contains(topic) {

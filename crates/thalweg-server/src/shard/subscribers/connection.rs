@@ -43,7 +43,7 @@ pub(crate) struct Connection {
     pub(crate) serial: u64,
     /// Publishes that other shards have not answered.
     pub(crate) unanswered: u32,
-    /// Whether reading waits for another shard's room for a publish, or for the lookup of a topic.
+    /// Whether reading waits until another shard has room for a publish, or for the lookup of a topic.
     pub(crate) waits: bool,
     pub(crate) client: Client,
     /// The holder whose rights it has.
@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     pub(crate) buckets: Option<Box<ConnectionBuckets>>,
     /// When its token's expiry is checked, in µs. `u64::MAX`: never.
     pub(crate) token_watched_us: u64,
-    /// Its place among the server's connections.
+    /// Its permit as one of the server's connections.
     _permit: Option<ConnectionPermit>,
 }
 
@@ -77,8 +77,8 @@ struct WriteProgress {
     read_bytes: usize,
 }
 
-/// The limit of timers per connection. A timer is added for an earlier time. At the limit the existing timers must
-/// do.
+/// The maximum number of timers of a connection. A timer is added for an earlier time. At the limit the existing
+/// timers must suffice.
 const TIMERS_MAX: u8 = 16;
 
 impl Connection {
@@ -155,22 +155,22 @@ impl Connection {
         self.subscriber.holds_memory() || self.writer.held_bytes() > 0
     }
 
-    /// The writer is full, and the held data is pending for the peer.
+    /// Notes that the writer is full, and that the held data is pending for the peer.
     pub(crate) fn block(&mut self, feeds: &impl Feeds, now_us: u64) {
         self.stalled_us = now_us;
         if self.progress.since_us == 0 {
-            self.begin_owing(feeds, now_us);
+            self.begin_pending(feeds, now_us);
         }
     }
 
-    fn begin_owing(&mut self, feeds: &impl Feeds, now_us: u64) {
+    fn begin_pending(&mut self, feeds: &impl Feeds, now_us: u64) {
         // This drops the count of bytes taken before.
         self.writer.take_taken(0);
         let pending_bytes = self.subscriber.held_bytes(feeds) + self.writer.held_bytes();
         self.progress = WriteProgress { since_us: now_us, pending_bytes, read_bytes: 0 };
     }
 
-    /// The writer took `sent` bytes.
+    /// Notes that the writer took `sent` bytes.
     pub(crate) fn moved(&mut self, sent: usize) {
         self.stalled_us = 0;
         if self.progress.since_us > 0 {
@@ -180,11 +180,11 @@ impl Connection {
 
     /// Returns whether the writer is a plain TCP socket that took everything the last time.
     #[inline]
-    pub(crate) fn owes_nothing(&self) -> bool {
+    pub(crate) fn has_nothing_pending(&self) -> bool {
         matches!(self.writer, Writer::Tcp(_)) && (self.stalled_us | self.progress.since_us) == 0
     }
 
-    /// The writer took everything.
+    /// Notes that the writer took everything.
     pub(crate) fn clear_pending(&mut self) {
         self.progress.since_us = 0;
     }
@@ -201,7 +201,7 @@ impl Connection {
             return false;
         }
         let is_stalled = !has_read_enough(read_bytes, pending_bytes);
-        self.begin_owing(feeds, now_us);
+        self.begin_pending(feeds, now_us);
         is_stalled
     }
 
@@ -216,7 +216,7 @@ impl Connection {
         wants
     }
 
-    /// A timer has fired.
+    /// Notes that a timer has fired.
     pub(crate) fn timer_fired(&mut self) {
         self.timer_us = 0;
         self.timers = self.timers.saturating_sub(1);

@@ -74,7 +74,7 @@ impl Subscribers {
         let is_plain = flags.dirty
             && flags.phase == ConnectionPhase::Serving
             && !flags.read_paused
-            && connection.owes_nothing();
+            && connection.has_nothing_pending();
         is_plain.then(|| connection.subscriber.due_at_once(feeds, now_us)).flatten()
     }
 

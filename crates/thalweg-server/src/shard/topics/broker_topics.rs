@@ -85,7 +85,7 @@ impl Topics {
         }
     }
 
-    /// Tells the owner shard about a pause. If the message is lost, the query tells it again later.
+    /// Tells the owner shard about a pause. If the message is lost, the query repeats it later.
     pub(in crate::shard) fn send_pause(&mut self, paused: Paused) {
         let owner = owner_shard(&paused.topic, self.common.peers.len());
         if owner == self.shard {
@@ -151,7 +151,7 @@ impl Topics {
                 let local = key.and_then(|key| self.feeds.get_mut(key));
                 let head =
                     local.and_then(|local| local.broker_order().map(|(_, order)| order.head));
-                // The topic here may already be the next one, from a backfill.
+                // The topic on this shard may already be the next one, from a backfill.
                 let is_its = head.is_some_and(|head| head <= first);
                 if let Some(key) = key.filter(|_| is_its) {
                     self.end_broker_topic(key, Ending::Ended(code));
@@ -160,7 +160,7 @@ impl Topics {
         }
     }
 
-    /// Appends events of a stream. Without room the topic is not kept, and a later subscriber gets a backfill.
+    /// Appends events of a stream. Without room the events are not kept, and a later subscriber gets a backfill.
     fn take_events(
         &mut self,
         (stream, first, end): (usize, Offset, Offset),
@@ -198,7 +198,7 @@ impl Topics {
     /// Opens a broker topic, and evicts another one if there is no room.
     ///
     /// # Errors
-    /// If there is no room and no topic can go.
+    /// If there is no room and no topic can be evicted.
     pub(super) fn open_broker_topic(&mut self, topic: &Topic) -> Result<FeedKey, Refusal> {
         let opened = self.open(topic, Creator::Publisher);
         match opened.is_err() && self.evict_unread() {
@@ -217,7 +217,7 @@ impl Topics {
         true
     }
 
-    /// A stream has restarted. Subscribers reconnect with their old positions and get a gap.
+    /// Ends the topics of a stream that has restarted. Subscribers reconnect with their old positions and get a gap.
     fn restart(&mut self, stream: usize, epoch: Epoch, from: Offset) {
         self.feeds.streams.restart(stream, epoch, from);
         let broker_topics =
@@ -360,7 +360,7 @@ impl Topics {
 }
 
 impl LocalTopic {
-    /// Notes the newest record of a backfill. If the head went back, the next batch starts there.
+    /// Notes the newest record of a backfill. If the head moved backward, the next batch starts there.
     fn was_read(&mut self, head: Offset, newest: Offset) {
         if let Some((_, order)) = self.broker_order()
             && order.arrived.is_empty()

@@ -40,7 +40,7 @@ use crate::{
     },
 };
 
-/// The number of topics that one search for a topic to evict looks at.
+/// The number of topics that one search for a topic to evict examines.
 const EVICTION_LOOKS: usize = 64;
 
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl FeedTable {
         AnyFeed::new(kind, start, origin.offsets(), settings.history, columns)
     }
 
-    /// Returns the origin of a topic, which need not be here.
+    /// Returns the origin of a topic, which need not be on this shard.
     pub(super) fn origin(&self, topic: &Topic) -> Origin {
         Origin::new(&self.config, &self.streams, topic)
     }
@@ -256,7 +256,7 @@ impl FeedTable {
         self.feeds.iter_mut().map(|(key, feed)| (key as FeedKey, feed))
     }
 
-    /// Pushes posted batches. The first ones create the feed.
+    /// Pushes batches that the owner shard has posted. The first ones create the feed.
     pub(super) fn receive(
         &mut self,
         key: FeedKey,
@@ -307,8 +307,8 @@ impl FeedTable {
         self.get(key).and_then(|local| local.feed.as_ref()).map_or(0, AnyFeed::history_bytes)
     }
 
-    /// Drops batches of one topic after the other until about `bytes` are freed. Returns the bytes freed. `shed`
-    /// gets the topics whose readers have nothing left to read.
+    /// Drops batches of one topic after the other until about `bytes` are freed. Returns the freed bytes. Adds to
+    /// `shed` the topics whose readers have nothing left to read.
     pub(super) fn trim_bytes(
         &mut self,
         bytes: usize,
@@ -316,7 +316,7 @@ impl FeedTable {
         shed: &mut Vec<FeedKey>,
     ) -> usize {
         let mut freed = 0;
-        // A reader of a value may wait long for the next version, so values come last.
+        // A reader of a value may wait a long time for the next version, so values come last.
         for spares_states in [true, false] {
             for _ in 0..self.feeds.capacity() {
                 if freed >= bytes {
@@ -407,7 +407,7 @@ impl PatchTime {
     }
 }
 
-/// Pushes a batch into a feed. This makes the patch from the version before, which needs a clock.
+/// Pushes a batch into a feed. This makes the patch from the previous version, which needs a clock.
 pub(super) fn push(
     feed: &mut AnyFeed,
     batch: Arc<Batch>,
@@ -424,8 +424,8 @@ pub(super) fn push(
     feed.push(batch, now_us);
 }
 
-/// Returns 48 random bits. In practice two incarnations of a topic never have the same, and the text, which is in
-/// every envelope, is short.
+/// Returns a random epoch of 48 bits. In practice two incarnations of a topic never have the same one, and its text,
+/// which is in every envelope, is short.
 pub(super) fn random_epoch() -> Epoch {
     loop {
         if let Some(epoch) = Epoch::new(fastrand::u64(..1 << 48)) {

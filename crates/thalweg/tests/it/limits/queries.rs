@@ -93,7 +93,7 @@ fn a_query_that_costs_too_much_ends_and_says_which_limit_it_was() {
         let metrics = server.get("/metrics").text();
         let counted = format!("thalweg_query_limits_total{{limit=\"{code}\"}} 1");
         assert!(metrics.contains(&counted), "{metrics}");
-        server.has_said("a query of a client ends");
+        server.has_said("an ad hoc query ends");
         server.has_said("most_expensive=\"query/");
         assert_eq!(
             (server.count("thalweg_queries"), server.count("thalweg_queries_failed")),
@@ -205,7 +205,7 @@ fn the_queries_of_an_address_share_a_memory_limit_that_metrics_show() {
             .then_some(left)
     });
     assert!((2..12).contains(&left), "{left}");
-    server.has_said("the running queries of its address hold as much memory as they may");
+    server.has_said("the running queries of its address have reached their limit of memory");
     let grown = server.memory().saturating_sub(before);
     // This includes the events, the code, and memory that the allocator keeps.
     assert!(grown < 64 << 20, "{} MiB", grown >> 20);
