@@ -340,7 +340,7 @@ impl AccessPolicy {
     /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands for a token.
     pub(crate) fn new_ticket(&self, holder: &Holder) -> Result<Ticket, Refusal> {
         if holder.kind == Kind::Nobody && self.holders.has_tokens() {
-            let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
+            let message = "a ticket is issued for a token: send Authorization: Bearer TOKEN";
             return Err(Refusal::unauthorized(message));
         }
         Ok(Ticket::new(self.random()?))

@@ -130,8 +130,8 @@ impl ConnectionLimits {
         is_counted: bool,
     ) -> Result<AddressPermit, Refusal> {
         if is_counted && !self.by_address.take(address) {
-            let message = "this address has all the connections that it may have: close some, \
-                           or if it is a proxy's, start the server with --trusted-proxy";
+            let message = "this address has reached its limit of connections: close some, or if it is \
+                           a proxy's, start the server with --trusted-proxy";
             return Err(Refusal::new(ErrorCode::TooManyFromAddress, message));
         }
         Ok(AddressPermit { connection_limits: Arc::clone(self), address, is_counted })
@@ -144,7 +144,7 @@ impl ConnectionLimits {
         if self.taken.fetch_update(Relaxed, Relaxed, one_more).is_ok() {
             return Ok(());
         }
-        let message = "the server has all the connections that it may have: try again later";
+        let message = "the server has reached its limit of connections: try again later";
         Err(Refusal::new(ErrorCode::TooManyConnections, message))
     }
 }

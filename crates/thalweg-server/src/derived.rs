@@ -118,9 +118,7 @@ fn read(config: &Config, wanted: &QueryConfig) -> Result<DerivedTopic, String> {
 /// The reason why not.
 pub(crate) fn check_source(config: &Config, source: &Topic) -> Result<(), String> {
     if config.has_values(source) {
-        return Err(format!(
-            "{source} is a value topic, and queries are of topics in which every event counts"
-        ));
+        return Err(format!("{source} is a value topic, and a query needs a log topic"));
     }
     if source.as_str().starts_with(ASKED_TOPICS) {
         return Err(format!(

@@ -93,16 +93,15 @@ impl Refusal {
     /// The topic does not exist: it cannot be read, or the subscriber may not create it.
     pub(crate) fn no_such_topic(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
-        let message = format!("there is no topic {topic} now: it is made by publishing to it");
+        let message = format!("topic {topic} does not exist: publish to it to create it");
         Self::new(ErrorCode::NoSuchTopic, message)
     }
 
     /// The server itself publishes to the topic, or reads it.
     pub(crate) fn in_use(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
-        let message = format!(
-            "the server itself makes or reads the events of {topic}: take its source away first"
-        );
+        let message =
+            format!("the server itself publishes to {topic} or reads it: remove its source first");
         Self::new(ErrorCode::InUse, message)
     }
 
@@ -111,7 +110,7 @@ impl Refusal {
         let topic = Excerpt(topic.as_str());
         let message = format!(
             "{topic} is fetched from an upstream: change it there, or publish to a topic that no \
-             --upstream means"
+             --upstream covers"
         );
         Self::new(ErrorCode::InUse, message)
     }
@@ -120,14 +119,14 @@ impl Refusal {
     pub(crate) fn derived(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message =
-            format!("{topic} has the rows of a query: publish to the topic that this reads");
+            format!("{topic} has the rows of a query: publish to the topic that the query reads");
         Self::new(ErrorCode::InUse, message)
     }
 
     /// It is unknown whether the event was stored.
     pub(crate) fn unknown() -> Self {
-        let message = "it may have been stored, nobody knows: read the topic, or publish with an \
-                       Idempotency-Key, which may be repeated";
+        let message = "the event may or may not have been stored: read the topic, or publish with an \
+                       Idempotency-Key, which is safe to repeat";
         Self::new(ErrorCode::Unknown, message)
     }
 

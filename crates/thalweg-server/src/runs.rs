@@ -59,9 +59,8 @@ impl Runs {
         {
             let shown = path.display();
             return Err(format!(
-                "--runs {shown} is no folder that can be read ({error}): name the one that \
-                 `thalweg bench` writes to, which is thalweg-runs unless --store or --out says \
-                 otherwise"
+                "--runs {shown} cannot be read ({error}): name the folder that `thalweg bench` \
+                 writes to, which is thalweg-runs unless --store or --out names another"
             ));
         }
         Ok(Self { path: path.into(), turn: Arc::new(Semaphore::new(1)) })
@@ -95,7 +94,7 @@ impl Runs {
         self.read(move |folder| {
             let run = folder.and_then(|folder| folder.folder(&name).ok()).ok_or_else(|| {
                 let name = Excerpt(&name);
-                not_found(format!("there is no run {name:?}: GET /runs lists those there are"))
+                not_found(format!("there is no run {name:?}: GET /runs lists the runs"))
             });
             let run = run?;
             let opened = match run.file(file, RUN_FILE_BYTES) {

@@ -175,7 +175,7 @@ fn shape(options: &Options) -> Result<constant::Shape, String> {
     match options.text("shape") {
         None | Some("rows") => Ok(constant::Shape::Rows),
         Some("columns") => Ok(constant::Shape::Columns),
-        Some(other) => Err(format!("shape: {other:?} is none{}", nearest(other, &SHAPES))),
+        Some(other) => Err(format!("shape: unknown shape {other:?}{}", nearest(other, &SHAPES))),
     }
 }
 
@@ -188,7 +188,7 @@ fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
             Err("start: its first subscriber starts it: remove this key".into())
         }
         Some("subscribed") => Ok((None, true)),
-        Some(other) => Err(format!("when: {other:?} is none{}", nearest(other, &WHENS))),
+        Some(other) => Err(format!("when: unknown condition {other:?}{}", nearest(other, &WHENS))),
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
     fn a_shape_is_one_there_is() {
         let config = |shape| SourceConfig::parse(&format!("a=constant,shape={shape}")).unwrap();
         assert!(build(&config("columns")).is_ok() && build(&config("rows")).is_ok());
-        let said = "shape: \"column\" is none, did you mean \"columns\"?";
+        let said = "shape: unknown shape \"column\", did you mean \"columns\"?";
         assert_eq!(build(&config("column")).err().as_deref(), Some(said));
     }
 
@@ -259,7 +259,7 @@ mod tests {
             check(&format!("a={kind},when=always"), Ok(false));
             check(&format!("a={kind},when=subscribed"), Ok(true));
         }
-        let meant = "when: \"subscribe\" is none, did you mean \"subscribed\"?";
+        let meant = "when: unknown condition \"subscribe\", did you mean \"subscribed\"?";
         check("a=dummy,when=subscribe", Err(meant));
         let twice = "start: its first subscriber starts it: remove this key";
         check("a=dummy,when=subscribed,start=1", Err(twice));

@@ -119,8 +119,8 @@ fn check_upgrade(request: &Parts) -> Result<(), Refusal> {
     }
     let message = match headers.contains_key(header::SEC_WEBSOCKET_KEY) {
         true => {
-            "a WebSocket's handshake came without Upgrade: websocket over HTTP/1.1: a proxy in between \
-             has taken it away, have it pass on Upgrade and Connection"
+            "the WebSocket handshake arrived without Upgrade: websocket over HTTP/1.1: configure the proxy \
+             in front of the server to pass on Upgrade and Connection"
         }
         false => "a WebSocket needs the headers of its handshake over HTTP/1.1 (RFC 6455 §4.1)",
     };

@@ -115,7 +115,7 @@ impl Holders {
         let mut presented = headers.get_all(header::AUTHORIZATION).iter();
         let Some(credentials) = presented.next() else { return Ok(self.everybody()) };
         if presented.next().is_some() {
-            return Err(Refusal::unauthorized("a request carries one Authorization").into());
+            return Err(Refusal::unauthorized("send only one Authorization header").into());
         }
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(self.everybody());
@@ -147,7 +147,9 @@ impl Holders {
         // Other tokens may be signed: points join the parts of such a token (RFC 7515 §7.1).
         match self.signed.as_ref().filter(|_| presented.contains(&b'.')) {
             Some(signed) => of_signed(signed, presented),
-            None => Err(Refusal::unauthorized("the token is not the right one").into()),
+            None => {
+                Err(Refusal::unauthorized("the server does not accept this token: check it").into())
+            }
         }
     }
 

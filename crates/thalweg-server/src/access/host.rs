@@ -66,7 +66,7 @@ impl Hosts {
     pub(super) fn new(own: OwnNames, allowed: &[String]) -> Result<Self, String> {
         let read = |text: &String| match HostPort::parse(text) {
             Some(HostPort { host, port: None }) => Ok(host),
-            _ => Err(format!("--allow-host: {text:?} is no host: write only its name")),
+            _ => Err(format!("--allow-host: {text:?} is not a host name: omit scheme and port")),
         };
         let allowed: Vec<Host> = allowed.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self { own, allowed })
@@ -77,9 +77,9 @@ impl Hosts {
     pub(super) fn check(&self, requested: &RequestedHost) -> Result<(), Refusal> {
         let remedy = match self.own {
             OwnNames::Loopback => {
-                "this server listens on loopback: call it localhost, or start it with"
+                "this server listens on loopback: use the host name localhost, or start it with"
             }
-            OwnNames::Addresses => "call this listener by its address, or start the server with",
+            OwnNames::Addresses => "use this listener's IP address, or start the server with",
             OwnNames::All => "this server has other names: start it with",
         };
         let message = match requested {
@@ -135,11 +135,11 @@ impl HostPort {
         let mut hosts = request.headers.get_all(header::HOST).iter();
         let host = hosts.next();
         if request.version == Version::HTTP_11 && host.is_none() {
-            let message = "a request of HTTP/1.1 carries Host: name the server in it";
+            let message = "HTTP/1.1 needs the header Host: send it with the server's name";
             return Err(Refusal::new(ErrorCode::BadParameter, message));
         }
         if hosts.next().is_some() {
-            return Err(Refusal::new(ErrorCode::BadParameter, "a request carries one Host"));
+            return Err(Refusal::new(ErrorCode::BadParameter, "send only one Host header"));
         }
         if let Some(authority) = request.uri.authority() {
             return Ok(Self::parse(authority.as_str())

@@ -70,7 +70,7 @@ impl PublishedKeys {
             let _waiting = self
                 .waiting
                 .try_acquire()
-                .map_err(|_| Refusal::busy("tokens whose keys are asked for"))?;
+                .map_err(|_| Refusal::busy("tokens that wait for their keys"))?;
             // Full: a request is already waiting.
             let _ = self.wanted.try_send(());
             let mut known = self.known.clone();
@@ -78,7 +78,7 @@ impl PublishedKeys {
             let _ = timeout(KEYS_WAIT, asked).await;
         }
         if self.known.borrow().keys.is_empty() {
-            let message = "the keys of tokens cannot be read now: try again";
+            let message = "the signing keys of tokens cannot be fetched now: try again";
             return Err(Refusal::new(ErrorCode::Unavailable, message));
         }
         Ok(())

@@ -54,7 +54,7 @@ impl Origins {
                 "*" => origins.all = true,
                 "null" => origins.null = true,
                 text => {
-                    let wrong = |why| format!("--allow-origin: {text:?} is no origin: {why}");
+                    let wrong = |why| format!("--allow-origin: {text:?} is not an origin: {why}");
                     origins.named.push(Origin::parse(text).map_err(wrong)?);
                 }
             }
@@ -72,7 +72,7 @@ impl Origins {
         let mut presented = request.headers.get_all(header::ORIGIN).iter();
         let Some(origin) = presented.next() else { return self.check_without(request) };
         if presented.next().is_some() {
-            return Err(bad_origin("a request carries one Origin"));
+            return Err(bad_origin("send only one Origin header"));
         }
         let text = origin.to_str().unwrap_or_default();
         let parsed = Origin::parse(text).ok();
@@ -105,7 +105,7 @@ impl Origins {
             is(SEC_FETCH_MODE, "navigate") && matches!(request.method, Method::GET | Method::HEAD);
         let may_frame = self.all || self.null || !self.named.is_empty();
         if is_of_another && !(navigates && (may_frame || is(SEC_FETCH_DEST, "document"))) {
-            return Err(bad_origin("web pages of other sites may not embed what is here"));
+            return Err(bad_origin("web pages of other sites may not embed this server's content"));
         }
         Ok(Admitted { cors: None })
     }
@@ -121,7 +121,7 @@ impl Origin {
             return Err(form);
         }
         if rest.contains(['/', '?', '#']) {
-            return Err("nothing follows the host and port");
+            return Err("remove the part after host and port");
         }
         if !rest.is_ascii() {
             return Err("browsers write the host in ASCII, as xn--…");

@@ -112,10 +112,10 @@ impl UpstreamUrl {
                 "remove the name and the password from the URL: logs would show them".to_owned()
             );
         }
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or("it names no host")?;
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         if authority.ends_with(':') || text.contains('#') {
-            return Err("an empty port or a part after # means nothing here".to_owned());
+            return Err("remove the empty port or the part after # from the URL".to_owned());
         }
         let path = uri.path();
         let is_dots = |segment: &str| {
@@ -123,22 +123,22 @@ impl UpstreamUrl {
             segment == "." || segment == ".."
         };
         if path.split('/').any(is_dots) {
-            return Err("a path with . or .. as a segment: say where it leads".to_owned());
+            return Err(
+                "the path has a segment . or ..: write the path that it leads to".to_owned()
+            );
         }
         // The rest after scheme and authority, unchanged.
         let (_, rest) = text.split_once("://").unwrap_or(("", text));
         let rest = rest
             .strip_prefix(authority)
-            .ok_or_else(|| format!("{PLACEHOLDER} stands in the path or in the query"))?;
+            .ok_or_else(|| format!("write {PLACEHOLDER} only in the path or in the query"))?;
         let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
         let (before, after) = match rest.split_once(PLACEHOLDER) {
             Some((before, after)) => (before.to_owned(), Some(after.to_owned())),
             None => (rest, None),
         };
         if before.contains(['{', '}']) || after.as_ref().is_some_and(|it| it.contains(['{', '}'])) {
-            return Err(format!(
-                "{PLACEHOLDER} stands in it once at most, and nothing else in braces"
-            ));
+            return Err(format!("write {PLACEHOLDER} at most once, and no other braces"));
         }
         Ok(Self { is_tls, host: host.to_owned(), port, before, after })
     }
@@ -167,7 +167,11 @@ impl UpstreamUrl {
     /// One sentence saying what is wrong.
     pub fn of_document(text: &str) -> Result<Self, String> {
         let url = Self::parse(text)?;
-        if url.after.is_some() { Err(format!("{PLACEHOLDER} means nothing here")) } else { Ok(url) }
+        if url.after.is_some() {
+            Err(format!("{PLACEHOLDER} has no meaning here: remove it"))
+        } else {
+            Ok(url)
+        }
     }
 
     /// Path and query of a document.

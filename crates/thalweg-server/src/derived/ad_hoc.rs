@@ -199,7 +199,7 @@ impl AdHocQueries {
         self.forget_oldest(&mut asked, address, now_us);
         let mut memory = self.memory.share(address);
         if !hold(&mut asked, &mut memory, topic.memory_bytes(), now_us) {
-            let message = "the running queries of one address hold as much memory as they may: end one of them, or group by less";
+            let message = "the running queries of this address have reached their memory limit: end one of them, or group by less";
             return Err(Refusal::new(ErrorCode::TooManyQueries, message));
         }
         let phase = if begins { Phase::Begins } else { Phase::Remembered };
@@ -219,14 +219,14 @@ impl AdHocQueries {
         let running = || asked.values().filter(|known| known.counts(now_us));
         if running().count() >= self.max {
             return too_many(format!(
-                "the server runs as many queries of clients as it may ({}): read one that runs, or try again",
+                "the server has reached its limit of clients' queries ({}): read one that runs, or try again",
                 self.max
             ));
         }
         let of_address = |known: &&AdHocQuery| address.is_some() && known.address == address;
         if running().filter(of_address).count() >= self.max_per_address {
             return too_many(format!(
-                "clients of one address run as many queries as they may ({}): end one of them",
+                "this address has reached its limit of queries ({}): end one of them",
                 self.max_per_address
             ));
         }

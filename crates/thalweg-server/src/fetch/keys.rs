@@ -78,7 +78,7 @@ async fn keep(
         };
         match &keys {
             Err(error) if !has_failed => {
-                tracing::warn!(%error, "cannot read the keys of tokens: those from before stay");
+                tracing::warn!(%error, "cannot read the keys of tokens: keeping the old ones");
             }
             _ => {}
         }

@@ -40,8 +40,8 @@ pub(super) async fn answer(
         };
     }
     if !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/topics") {
-        let message = "here there are /metrics, /v1/topics, /v1/admin/disconnect, /healthz and \
-                       /readyz: everything else is where the server listens for everybody (--listen)";
+        let message = "the admin listener has only /metrics, /v1/topics, /v1/admin/disconnect, /healthz \
+                       and /readyz: send other requests to the address of --listen";
         return Err(Refusal::new(ErrorCode::NotFound, message).into());
     }
     if parts.method != Method::GET {

@@ -293,7 +293,7 @@ pub(super) async fn ticket(
 ) -> Result<Answer, ErrorResponse> {
     let query = Query::from_request(parts)?;
     if query.ticket.is_some() {
-        let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
+        let message = "a ticket is issued for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
     }
     let access = http.access();
@@ -315,7 +315,7 @@ fn reject_encoded(parts: &Parts) -> Result<(), Refusal> {
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Ok(());
     }
-    let message = "a body is read as it is: send it without Content-Encoding";
+    let message = "compressed bodies are not supported: send the body without Content-Encoding";
     Err(Refusal::new(ErrorCode::UnsupportedEncoding, message))
 }
 
@@ -325,7 +325,7 @@ fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
     let is_one = keys.next().is_none();
     if !is_one || !(1..=KEY_BYTES_MAX).contains(&key.len()) || !key.iter().all(u8::is_ascii_graphic)
     {
-        let message = "Idempotency-Key: one, of 1 to 128 visible ASCII characters";
+        let message = "Idempotency-Key: send one key of 1 to 128 visible ASCII characters";
         return Err(bad(message.into()));
     }
     Ok(Some(key))
@@ -345,6 +345,6 @@ async fn until(deadline: Option<Instant>) {
 }
 
 fn expired() -> Refusal {
-    let message = "the token has expired: go on with a new one";
+    let message = "the token has expired: get a new one";
     Refusal::new(ErrorCode::Unauthorized, message)
 }

@@ -227,9 +227,10 @@ async fn begin(
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
     let query = Query::from_request(parts)?;
     if query.sql.is_some() && (path_topic.is_some() || !query.topics.is_empty()) {
-        return Err(
-            parameters::bad("query: it names its topic behind FROM: remove topic".into()).into()
-        );
+        return Err(parameters::bad(
+            "query: the query names its topic after FROM: remove topic".into(),
+        )
+        .into());
     }
     let names_none = path_topic.is_none() && query.topics.is_empty();
     let reads = names_none || query.limit.is_some() || query.newest.is_some();

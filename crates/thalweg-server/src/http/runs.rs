@@ -44,8 +44,8 @@ pub(super) async fn answer(
     let query = Query::from_request_with(parts, &["ticket"])?;
     let allowed = http.allow(ViewRuns, parts, &query, requester).await?;
     let Some(runs) = http.runs(&allowed) else {
-        let message = "this server shows no runs: start it with --runs and the folder that \
-                       thalweg bench writes them to, thalweg-runs";
+        let message = "this server serves no benchmark runs: start it with --runs and the folder that \
+                       thalweg bench writes to, thalweg-runs";
         return Err(Refusal::new(ErrorCode::NotFound, message).into());
     };
     Ok(match wanted(rest) {
@@ -63,8 +63,8 @@ pub(super) async fn answer(
             answer
         }
         None => {
-            let message = "of a run there is /runs/NAME/report.html, manifest.json and \
-                           summary.json; GET /runs lists them";
+            let message = "a run has /runs/NAME/report.html, manifest.json and \
+                           summary.json; GET /runs lists the runs";
             return Err(Refusal::new(ErrorCode::NotFound, message).into());
         }
     })

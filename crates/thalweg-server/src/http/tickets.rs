@@ -81,7 +81,7 @@ impl TicketStore {
                 shared.ask(TicketRequest::Keep { ticket, holder, reply }, answer).await.map_err(
                     |_| {
                         unavailable(
-                            "no ticket can be issued now, its store does not answer: try again",
+                            "no ticket can be issued now, because the store does not answer: try again",
                         )
                     },
                 )?;
@@ -161,7 +161,7 @@ fn not_redeemed(error: TicketError) -> Refusal {
             "the ticket cannot be checked now, because its store does not answer: try again"
         }
         TicketError::Unknown => {
-            "the ticket may be used up now, because its store did not answer: ask for a new one"
+            "the ticket may have been used up, because its store did not answer: request a new one"
         }
     })
 }

@@ -152,7 +152,7 @@ fn what_is_no_folder_is_refused_with_the_remedy_and_what_is_not_there_may_come()
     assert!(Runs::new(&place.0.join("none")).is_ok());
     fs::write(place.0.join("file"), "").unwrap();
     let refusal = Runs::new(&place.0.join("file")).unwrap_err();
-    assert!(refusal.contains("no folder") && refusal.contains("thalweg bench"));
+    assert!(refusal.contains("cannot be read") && refusal.contains("thalweg bench"));
 }
 
 #[test]

@@ -71,7 +71,10 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     let room = usize::try_from(descriptors).unwrap_or(usize::MAX);
     let connections = limits.connections.min(room.saturating_sub(OTHER_DESCRIPTORS).max(1));
     if connections < limits.connections {
-        tracing::info!(connections, "the system grants descriptors for so many connections");
+        tracing::info!(
+            connections,
+            "the limit of open files allows only this many connections: raise it (ulimit -n)"
+        );
     }
     Limits { connections, ..limits }
 }
@@ -96,7 +99,7 @@ pub(super) async fn accept(
             Ok(accepted) => accepted,
             Err(error) => {
                 // Most likely no descriptor is free. Connections that end free some.
-                tracing::warn!(%error, "cannot accept");
+                tracing::warn!(%error, "cannot accept a connection");
                 sleep(ACCEPT_AGAIN).await;
                 continue;
             }

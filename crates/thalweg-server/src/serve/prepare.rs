@@ -104,7 +104,7 @@ pub fn check(config: &Config) -> Result<(), ServeError> {
 fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {
     let build = |wanted: &SourceConfig| {
         if config.upstream(&wanted.topic).is_some() {
-            let error = "an --upstream means this topic: name another, or another pattern";
+            let error = "an --upstream covers this topic: choose another topic or pattern";
             return Err(ServeError::Source(wanted.topic.clone(), error.to_owned()));
         }
         source::build(wanted).map_err(|error| ServeError::Source(wanted.topic.clone(), error))

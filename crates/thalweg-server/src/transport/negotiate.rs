@@ -88,7 +88,7 @@ pub(crate) fn negotiate(
     }
     if query.limit.is_some() || query.after.is_some() || query.prefix.is_some() {
         return Err(bad(
-            "limit, after and prefix read, and do not subscribe: leave them away".into()
+            "limit, after and prefix are for reading, not for subscribing: remove them".into(),
         ));
     }
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
@@ -177,14 +177,12 @@ fn accepts_only_columns(headers: &HeaderMap) -> bool {
 /// Checks that a stream of columns can have these topics.
 fn check_columns(topics: &[(Topic, StartAt)], config: &Config) -> Result<(), Refusal> {
     let [(topic, _)] = topics else {
-        return Err(
-            bad("a stream of columns has one topic: ask for each of them by itself".into()),
-        );
+        return Err(bad("a stream of columns has one topic: request each topic by itself".into()));
     };
     match config.has_values(topic) {
         false => Ok(()),
         true => Err(bad(format!(
-            "{} is a value topic, and columns are of topics in which every event counts: ask for \
+            "{} is a value topic, and a stream of columns needs a log topic: request \
              JSON",
             Excerpt(topic.as_str())
         ))),
@@ -279,7 +277,7 @@ fn websocket(
     if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(Refusal::new(
             ErrorCode::UpgradeRequired,
-            "only Sec-WebSocket-Version: 13 is spoken here (RFC 6455)",
+            "only Sec-WebSocket-Version: 13 is supported (RFC 6455)",
         ));
     }
     if !super::has_token(headers, header::CONNECTION, "upgrade") {

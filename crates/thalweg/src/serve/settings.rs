@@ -32,8 +32,8 @@ pub(super) struct Settings {
     pub(super) listen: Option<Address>,
     /// Serve /metrics, the list of topics, and health without a token on this address
     ///
-    /// It also ends connections of other clients, and has no TLS: use loopback, or an address behind a firewall. It
-    /// answers to addresses, and to the names of --allow-host.
+    /// Clients of this address may also close connections of others, and it has no TLS: use loopback, or an address
+    /// behind a firewall. Its host names are IP addresses and those of --allow-host.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin_listen: Option<Address>,
     /// Run this many threads, each with its own sockets and topics [default: number of cores]
@@ -62,9 +62,9 @@ pub(super) struct Settings {
     /// Set the kind, columns and bounds of topics: PATTERN,kind=value,history-age=10m,…
     ///
     /// In a pattern * matches one segment, and ** at the end matches all that follow. The first matching pattern
-    /// counts. The bounds of ** apply where other patterns leave them out. Keys: kind (log, or value: only the newest
-    /// event), columns (name:type with spaces between), flush, batch-events, batch-bytes, history-events,
-    /// history-bytes, history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
+    /// counts. Bounds that a pattern omits are those of **. Keys: kind (log, or value: only the newest event), columns
+    /// (name:type, separated by spaces), flush, batch-events, batch-bytes, history-events, history-bytes,
+    /// history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
     #[arg(long, value_name = "PATTERN,…", help_heading = TOPICS)]
     pub(super) topic: Vec<TopicTable>,
     /// Generate events: TOPIC=KIND,KEY=VALUE,…
@@ -122,15 +122,15 @@ pub(super) struct Settings {
 
     /// Accept a token: NAME=@FILE,subscribe=PATTERN …,publish=…,inspect=…,admin=true
     ///
-    /// The token NAME=SECRET shows in the list of processes: use @FILE, or the variable. A pattern is one of --topic;
-    /// write spaces between several. inspect shows topics in the list of topics, and with ** also /metrics. admin ends
-    /// connections of other clients. The token named everybody has no secret: it has the rights of all clients, as
+    /// NAME=SECRET is visible in the list of processes: use @FILE, or the variable. Patterns are as in --topic; write
+    /// spaces between several. inspect allows listing these topics, and with ** also /metrics. admin allows closing
+    /// connections of other clients. The token named everybody has no secret and gives its rights to all clients, as
     /// in --token everybody,subscribe=**. Without any token, clients may subscribe and publish.
     #[arg(long, value_name = "NAME=@FILE,…", help_heading = ACCESS)]
     pub(super) token: Vec<TokenTable>,
     /// Accept JSON Web Tokens signed with this public key: @FILE or ID=@FILE, in PEM or as a JWK
     ///
-    /// RSA, EC or Ed25519. The claim thalweg of a token has its rights. `thalweg token` makes and explains tokens.
+    /// RSA, EC or Ed25519. The claim thalweg contains a token's rights. `thalweg token` makes and explains tokens.
     #[arg(long, value_name = "KEY", help_heading = ACCESS)]
     pub(super) jwt_key: Vec<TokenKey>,
     /// Accept JSON Web Tokens signed with this secret of at least 32 bytes (HS256): @FILE
@@ -164,7 +164,7 @@ pub(super) struct Settings {
     /// The server counts each client of the proxy by its own address. It ignores these headers from others.
     #[arg(long, value_name = "ADDRESS", help_heading = ACCESS)]
     pub(super) trusted_proxy: Vec<Proxy>,
-    /// Accept these subprotocols of WebSocket, the first that a client offers [default: thalweg.v1]
+    /// Accept these WebSocket subprotocols: the first of them that a client offers [default: thalweg.v1]
     ///
     /// Browsers close a connection if the server accepts none of the offered subprotocols.
     #[arg(skip)]
@@ -176,7 +176,7 @@ pub(super) struct Settings {
     /// Use the private key in this PEM file
     #[arg(long, value_name = "FILE", help_heading = TLS)]
     pub(super) tls_key: Option<PathBuf>,
-    /// Serve over TLS with a certificate made at start, for development
+    /// Serve over TLS with a self-signed certificate made at startup, for development
     #[arg(long, help_heading = TLS)]
     pub(super) tls_self_signed: bool,
 
@@ -199,7 +199,7 @@ pub(super) struct Settings {
     /// Give load balancers time to notice. A second signal ends the delay.
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) shutdown_delay: Option<Time<0>>,
-    /// Close all connections within this time after that [default: 5s]
+    /// Close all connections within this time after --shutdown-delay [default: 5s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) shutdown_timeout: Option<Time<0>>,
 

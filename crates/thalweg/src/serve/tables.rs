@@ -19,7 +19,7 @@ use super::{
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct TopicTable {
-    /// Topics: * matches one segment, ** at the end all that follow. The bounds of ** apply where others leave them out
+    /// Topics: * matches one segment, ** at the end all that follow. Bounds that others omit are those of **
     pattern: TopicPattern,
     /// Keep a log of events, or the newest value only [default: log]
     kind: Option<Kind>,

@@ -82,10 +82,10 @@ impl Reason {
         let lead_s = lead_ms / 1_000;
         match self {
             Self::Ahead => format!(
-                "events are left out, because their times are more than {lead_s} s ahead of when they were published: check \
+                "events are dropped, because their times are more than {lead_s} s ahead of when they were published: check \
                  the publisher's clock and time zone, or raise limits.query-lead"
             ),
-            Self::Late => "events came when their windows were over, and are left out: write a longer delay, as in EMIT \
+            Self::Late => "events are dropped, because they arrived after their windows had closed: use a longer delay, as in EMIT \
                            AFTER WINDOW CLOSE WITH DELAY 2s"
                 .to_owned(),
             Self::WithoutTime => {
@@ -97,7 +97,7 @@ impl Reason {
                  types".to_owned()
             }
             Self::Oversized => format!(
-                "texts are NULL in the query, because an expression reads or makes {value_bytes} bytes at most: cut them with \
+                "texts are NULL in the query, because an expression reads or makes at most {value_bytes} bytes: cut them with \
                  substr where they are published"
             ),
             Self::WithoutResult => {
@@ -105,17 +105,17 @@ impl Reason {
                  and 1 / 0: leave such values out with WHERE, or write TRY_CAST and nullif where NULL is right".to_owned()
             }
             Self::FullGroups => format!(
-                "windows are lost, because open windows have {groups} groups at most: group by less, or filter with WHERE"
+                "windows are lost, because open windows have at most {groups} groups: group by less, or filter with WHERE"
             ),
             Self::FullState => format!(
-                "windows are lost, because keys and texts of open windows have {state_bytes} bytes at most: group by less, \
+                "windows are lost, because keys and texts of open windows have at most {state_bytes} bytes: group by less, \
                  or by shorter texts"
             ),
             Self::FullWindows => format!(
-                "windows are lost, because {windows} are open at most: write a shorter delay, or larger windows"
+                "windows are lost, because at most {windows} are open: use a shorter delay, or larger windows"
             ),
             Self::LargeRows => format!(
-                "rows are lost, because they have {} bytes at most: select less",
+                "rows are lost, because a row has at most {} bytes: select less",
                 limits::ROW_BYTES_MAX
             ),
             Self::WindowsLost => {

@@ -35,7 +35,7 @@ pub(super) enum Overrun {
     Cost(#[from] Failure),
     /// A limit on all queries of an address.
     #[error(
-        "the running queries of its address hold as much memory as they may: group by less, or end one of them"
+        "the running queries of its address have reached their memory limit: group by less, or end one of them"
     )]
     Memory,
 }

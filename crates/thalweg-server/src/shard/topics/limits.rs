@@ -123,7 +123,7 @@ impl TopicLimits {
 
 /// Returns the refusal for an address that has created all the topics that it may.
 pub(in crate::shard) fn share_is_spent() -> Refusal {
-    let message = "this address subscribes to all the topics without events that it may: \
+    let message = "this address has reached its limit of subscribed topics without events: \
                    unsubscribe from some, or if it is a proxy's, start the server with \
                    --trusted-proxy";
     Refusal::new(ErrorCode::TooManyTopics, message)
@@ -131,7 +131,7 @@ pub(in crate::shard) fn share_is_spent() -> Refusal {
 
 /// Returns the refusal for an address that requests new keys of an upstream too fast.
 pub(super) fn too_many_new() -> Refusal {
-    let message = "this address asks for more fetched topics in a second than it may: try again, \
+    let message = "this address has reached its limit of new fetched topics per second: try again, \
                    or if it is a proxy's, start the server with --trusted-proxy";
     Refusal::new(ErrorCode::TooManyFromAddress, message)
 }

@@ -110,8 +110,8 @@ fn invalid_column_requests_are_refused_with_the_remedy() {
     let server = Server::start(&["--topic", "documents/**,kind=value"]);
     let accept = [("Accept", MEDIA_TYPE)];
     for (target, status, code, remedy) in [
-        ("/documents/a", 400, "bad_parameter", "ask for JSON"),
-        ("?topic=a&topic=b", 400, "bad_parameter", "each of them by itself"),
+        ("/documents/a", 400, "bad_parameter", "request JSON"),
+        ("?topic=a&topic=b", 400, "bad_parameter", "each topic by itself"),
         ("", 400, "bad_parameter", "name a topic"),
         ("/a?window=4KiB", 400, "bad_parameter", "WebSocket"),
         ("/a?cursor=soon", 400, "bad_cursor", "earliest"),

@@ -205,7 +205,7 @@ fn the_queries_of_an_address_share_a_memory_limit_that_metrics_show() {
             .then_some(left)
     });
     assert!((2..12).contains(&left), "{left}");
-    server.has_said("the running queries of its address hold as much memory as they may");
+    server.has_said("the running queries of its address have reached their memory limit");
     let grown = server.memory().saturating_sub(before);
     // This includes the events, the code, and memory that the allocator keeps.
     assert!(grown < 64 << 20, "{} MiB", grown >> 20);
@@ -242,7 +242,7 @@ fn only_queries_that_run_count_as_those_that_there_may_be() {
         let mut subscriber = server.subscribe(Transport::WebSocket, &query(number));
         subscriber.confirmed();
         let said = get(number + 1, "text/event-stream").refused(429, "too_many_queries");
-        assert!(said.contains("as many queries of clients as it may (1)"), "{said}");
+        assert!(said.contains("its limit of clients' queries (1)"), "{said}");
         drop(subscriber);
         // The query runs for a second or two, and counts for ten.
         wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
