@@ -49,8 +49,8 @@ pub enum Error {
     /// The WebSocket handshake got this status from a server or proxy that is not Thalweg. A subscription without a
     /// chosen transport falls back to HTTP streaming instead.
     #[error(
-        "no WebSocket here (status {0}; is there a proxy between?): use another transport, such \
-         as HTTP streaming"
+        "the WebSocket handshake failed (status {0}; perhaps a proxy is in between): use another \
+         transport, such as HTTP streaming"
     )]
     NoWebSocket(u16),
     /// The answer does not follow Thalweg's wire protocol.

@@ -162,8 +162,8 @@ fn tls_error(server: &Server, error: &io::Error) -> Error {
             server.authority
         )),
         Some(rustls::Error::PeerIncompatible(why)) => Error::Tls(format!(
-            "{} speaks no TLS that is spoken here, versions 1.2 and 1.3 ({why:?}): have it speak \
-             one of them",
+            "{} supports neither TLS 1.2 nor TLS 1.3 ({why:?}): enable one of them in the \
+             server",
             server.authority
         )),
         _ => Error::connection(&server.authority, error),

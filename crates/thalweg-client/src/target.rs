@@ -185,7 +185,7 @@ mod tests {
         check("http://me:secret@h/", "token");
         check("http://h/v1/topics?topic=a", "remove the query");
         check("http://h/v1/topics/a//b", "must not be empty");
-        check("http://h/v1/topics/a%2Fb", "write / for %2F");
+        check("http://h/v1/topics/a%2Fb", "write / instead of %2F");
     }
 
     #[test]

@@ -63,8 +63,8 @@ pub(crate) fn untrusted(host: &str, why: &CertificateError) -> String {
     let why = match why {
         // An authority with the name of a trusted one looks the same in the error.
         UnknownIssuer | BadSignature => {
-            "comes from nobody who is trusted here: name its authority with a CA \
-                          file (--cacert), or trust anybody, for development (--insecure)"
+            "is not from a trusted authority: name its authority with a CA file \
+                          (--cacert), or accept any certificate, for development (--insecure)"
                 .to_owned()
         }
         Expired | ExpiredContext { .. } => {
@@ -85,8 +85,8 @@ pub(crate) fn untrusted(host: &str, why: &CertificateError) -> String {
         // The verifier's own error, whose type is in no dependency of this crate.
         CertificateError::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
             "is an authority's, and a server needs one of its own: make it with openssl req -x509 \
-             -addext basicConstraints=critical,CA:FALSE, or trust anybody, for development \
-             (--insecure)"
+             -addext basicConstraints=critical,CA:FALSE, or accept any certificate, for \
+             development (--insecure)"
                 .to_owned()
         }
         why => format!("was not accepted ({why}): replace the server's certificate"),

@@ -117,7 +117,7 @@ impl EndCode {
         match self {
             Self::Deleted => "the topic was deleted",
             Self::Gone => "the upstream has no such resource",
-            Self::Forbidden => "the token gives no right to it any more",
+            Self::Forbidden => "the token no longer grants a right to the topic",
             Self::Slow => "the subscriber fell behind the history",
             Self::Trimmed => "events after this position are no longer available",
             Self::QueryRowSteps => {
@@ -133,7 +133,7 @@ impl EndCode {
                 "one event makes longer rows in the query than it may: select less, or let fewer windows overlap"
             }
             Self::QueryMemory => {
-                "the queries of this address hold as much memory as they may: group by less, or end one of them"
+                "the queries of this address have reached their memory limit: group by less, or end one of them"
             }
         }
     }

@@ -29,10 +29,10 @@ pub enum TopicError {
     #[error("a topic's segments must not be \".\" or \"..\"")]
     DotSegment,
     /// A character is outside the grammar.
-    #[error("a topic may hold letters, digits, \"/\" and - _ . ~ @ : | + =, not {0:?}")]
+    #[error("a topic may contain letters, digits, \"/\" and - _ . ~ @ : | + =, not {0:?}")]
     Character(char),
     /// A path has `%2F`: proxies disagree whether it separates segments.
-    #[error("a \"/\" in a topic is not encoded: write / for %2F")]
+    #[error("a \"/\" in a topic must not be encoded: write / instead of %2F")]
     EncodedSlash,
 }
 

@@ -22,9 +22,9 @@ const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
 
 /// Measure the cost of push on this machine.
 ///
-/// A run measures every subject of a scenario in every cell, several times and interleaved. The subject uses
-/// the first core, the load generator the next one. The result is a table, and a folder with raw data,
-/// a summary and a description of the machine.
+/// A run measures every subject of a scenario (a server) in every cell (a combination of settings), several times
+/// and interleaved. The subject uses the first core, the load generator the next one. The result is a table, and a
+/// folder with raw data, a summary and a description of the machine.
 ///
 /// Press Ctrl-C to end a run and keep its results. Exit status: 0 for success, 1 for an error or a condition
 /// of --fail-if, 2 for wrong arguments, 130 after Ctrl-C.

@@ -30,7 +30,7 @@ test("opens a topic by its typed name, or from the address", async ({ page }) =>
 
 test("shows the list with the token", async ({ page }) => {
   await page.goto("/");
-  await page.getByRole("button", { name: "Present a token" }).click();
+  await page.getByRole("button", { name: "Enter a token" }).click();
   await page.getByLabel("Token").fill(TOKEN);
   await page.getByRole("button", { name: "Use it" }).click();
   await later(page, 100);

@@ -33,7 +33,7 @@ declare global {
 
 /** Makes a page subscribe with the code of docs/reference/subscribing.md. */
 async function listen(page: Page, token: string, topics = ["a", "b"]): Promise<void> {
-  const lines = snippet("js", "EventSource that comes back", "docs/reference/subscribing.md");
+  const lines = snippet("js", "An EventSource that always reconnects", "docs/reference/subscribing.md");
   const call = `globalThis.heard = []; listen(${JSON.stringify(topics)}, "${token}", (message) => heard.push(message));`;
   await page.goto("/e2e/empty.html");
   await page.addScriptTag({ type: "module", content: lines + call });

@@ -162,7 +162,7 @@ export function connection(
   try {
     link = transport.open(plan, handlers);
   } catch (error) {
-    // The opener needs the connection before it learns of its end.
+    // The owner must get the connection before it is told of the connection's end.
     queueMicrotask(() => finish({}, `${error}`));
   }
   return self;

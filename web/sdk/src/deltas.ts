@@ -1,6 +1,6 @@
 /**
- * Patches of value topics: JSON Patch (RFC 6902) with `add`, `remove`, `replace` and `move`. The core loads this entry
- * with the first patch. A page imports it only to apply patches from another source.
+ * Patches of value topics: JSON Patch (RFC 6902) with `add`, `remove`, `replace` and `move`. The core loads this module
+ * with the first patch. Import it only to apply patches from another source.
  *
  * @packageDocumentation
  */
@@ -190,7 +190,7 @@ function parent(path: string): string {
 }
 
 /**
- * Makes the next version from the version at the cursor. If the patch does not apply, the session requests the whole
+ * Applies a message's patch to the version at the cursor. If the patch does not apply, the session requests the whole
  * document.
  *
  * @internal

@@ -22,7 +22,7 @@ export interface TransportFallback {
   /**
    * A message has arrived over this transport.
    *
-   * @returns whether to try a better one at once: this one was only the first to work again after none had worked.
+   * @returns whether to try a better one at once: this one was merely the first to work again after all had failed.
    */
   worked(transport: Transport): boolean;
   /**

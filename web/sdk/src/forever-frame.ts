@@ -39,8 +39,8 @@ export function abilities(url: string | URL = "/"): Abilities {
 }
 
 /**
- * Returns `transports` for `connect` by the policy `published`: the rules of experiment B as published in 2013,
- * without JSONP. The result is one transport, with long polling as the fallback.
+ * Returns `transports` for `connect` by the rules that a push server of 2013 published, without JSONP (the policy
+ * `published` of the lab's experiment B). The result is one transport, with long polling as the fallback.
  */
 export function published(can: Abilities = abilities()): (TransportName | Transport)[] {
   const webSocket = can.hasWebSocket && can.serverHasWebSocket;

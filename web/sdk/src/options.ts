@@ -41,7 +41,7 @@ const WINDOW_BYTES = 256 * 1024;
 const HIDDEN_INTERVAL_MS = 2000;
 const CONNECT_TIMEOUT_MS = 5000;
 const IDLE_TIMEOUT_MS = 60_000;
-/** Longest interval, ms: eleven days. A timer for more than 24 days would fire at once. */
+/** Longest timeout, ms: eleven days. A timer for more than 24 days would fire at once. */
 const TIMEOUT_MS_MAX = 1e9;
 
 /** The settings of each request. @internal */
@@ -70,7 +70,7 @@ export interface Settings extends RequestSettings {
   readonly transports: readonly Transport[];
   readonly window: number;
   readonly hiddenInterval: number;
-  /** Returns whether the next connection requests patches of value topics. */
+  /** `patch` if the next connection requests patches of value topics. */
   deltas: "patch" | undefined;
   onStatus(status: Status): void;
 }

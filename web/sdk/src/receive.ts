@@ -31,7 +31,7 @@ export function receive(shared: SharedSubscription, message: Message, bytes: num
     if (fresh) shared.take({ topic, position, ...fresh, bytes });
     else {
       if (!message.patch) shared.confirm();
-      // Repeats fill a window as well.
+      // Repeated events use up the window, too.
       owner.flow.processed(shared, bytes);
     }
   }

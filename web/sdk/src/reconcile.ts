@@ -32,8 +32,8 @@ export async function plan({ hasHeaders }: Transport, wanted: DesiredTopics): Pr
   const token = await freshToken().catch((error) => {
     throw new ThalwegError(NO_TOKEN, error?.message ?? `${error}`);
   });
-  const buy = { path: "v1/tickets", body: "", timeoutMs: connectTimeout, token };
-  const ticket = token && !hasHeaders ? (await wanted.commands.post(buy)).ticket : null;
+  const ticketRequest = { path: "v1/tickets", body: "", timeoutMs: connectTimeout, token };
+  const ticket = token && !hasHeaders ? (await wanted.commands.post(ticketRequest)).ticket : null;
   const topics = [...wanted.topics.values()];
   // A one-way transport has the same terms for all topics.
   const interval = quantity(Math.min(...topics.map((topic) => wanted.intervalOf(topic))), "ms");
@@ -60,7 +60,7 @@ export function reconcile(connection: Connection, wanted: DesiredTopics): void {
 }
 
 /**
- * Unsubscribes. A new subscribe to the topic waits for the answer: events sent before it belong to the old
+ * Unsubscribes. A new subscription to the topic waits for the answer: events sent before it belong to the old
  * subscription.
  */
 function unsubscribe(connection: Connection, wanted: DesiredTopics, topic: string, carried: Carried): void {

@@ -71,7 +71,7 @@ export class Route implements ConnectionOwner {
     return this.#current;
   }
 
-  /** The connection in use, if commands can go over it. */
+  /** The connection in use, if commands can be sent over it. */
   get twoWay(): Connection | null {
     return this.#current?.isEstablished && this.#current.isOpen ? this.#current : null;
   }
@@ -84,7 +84,7 @@ export class Route implements ConnectionOwner {
     else this.#disconnect("idle");
   }
 
-  /** Connects at once, if the next attempt waits for its delay. */
+  /** Connects at once if the next attempt is waiting for its delay. */
   wake(): void {
     if (this.#isWanted && !this.#isPaused && !this.#current && !this.#planning) this.#connect();
   }
@@ -144,14 +144,14 @@ export class Route implements ConnectionOwner {
     this.#cancelDial();
     const planning = {};
     this.#planning = planning;
-    const unlessGivenUp = (goOn: () => void): void => {
+    const ifCurrent = (proceed: () => void): void => {
       if (planning !== this.#planning) return;
       this.#planning = null;
-      goOn();
+      proceed();
     };
     this.#hooks.plan(transport).then(
-      (plan) => unlessGivenUp(() => this.#open(transport, plan, isBeside)),
-      (error: ThalwegError) => unlessGivenUp(() => this.#planFailed(error, isBeside)),
+      (plan) => ifCurrent(() => this.#open(transport, plan, isBeside)),
+      (error: ThalwegError) => ifCurrent(() => this.#planFailed(error, isBeside)),
     );
   }
 
@@ -199,13 +199,13 @@ export class Route implements ConnectionOwner {
     this.#report(state, reason);
   }
 
-  /** Must be called last: `onStatus` may close the session or use another transport. */
+  /** Reports a status. Call it last: `onStatus` may close the session or use another transport. */
   #report(state: Status["state"], reason: string | null = null, retryAt?: number): void {
     const transport = this.#current?.transport ?? (state === "connecting" ? this.#fallback.current() : null);
     this.#hooks.onStatus({ state, transport: transport && transport.name, reason, retryAt });
   }
 
-  // Its connections call these.
+  // The route's connections call the following methods.
 
   established(connection: Connection): void {
     if (connection === this.#candidate) this.#changeTo(connection);
@@ -233,7 +233,7 @@ export class Route implements ConnectionOwner {
     } else if (connection === this.#current) this.#recover(end, why, connection);
   }
 
-  /** The connection beside the one in use has failed. */
+  /** Handles the failure of the connection that was to replace the one in use. */
   #candidateLost(end: End, why: string): void {
     if (this.#isStale) this.#recover(end, why, null);
     else if (!this.#fallback.isBest()) this.#upgrades.start();

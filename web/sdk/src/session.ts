@@ -3,7 +3,7 @@
  *
  * The path of an event: a transport's `handlers.text`, its connection, the route, `received`, `receive` (which finds
  * the new events), the shared subscription's `take`, the listeners or loops of the page's subscriptions, `processed`,
- * and finally an ack. The path of a subscribe: `subscribe`, `changed`, then `reconcile` sends a command over the
+ * and finally an ack. The path of a subscription: `subscribe`, `changed`, then `reconcile` sends a command over the
  * open connection, or the route opens a connection by the session's `plan`.
  */
 
@@ -38,7 +38,7 @@ export interface Session {
    * until the last of them is closed. Each has its own `position` and its own batches to process.
    *
    * A subscription that joins others begins with the next batch; on a value topic it first gets the newest version
-   * that the session has. It cannot begin elsewhere, unless `from` equals the position of the others. The first
+   * that the session has. Its `from` must be `latest` or the current position of the others. The first
    * subscription's `interval` and `policy` apply to all: omit them or pass the same values. The bytes of a batch count
    * as processed (for the window and acks) when every subscription has processed it: the slowest subscription to a
    * topic limits how far the server may be ahead.
@@ -108,7 +108,7 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
   declare readonly flow: FlowControl;
   readonly #unwatchPage: () => void;
   #isHidden = false;
-  /** Whether a change is scheduled for when the page's code has run. */
+  /** Whether a change is scheduled, as a microtask after the page's code. */
   #isChanging = false;
 
   constructor(settings: Settings, page: Page) {
@@ -199,7 +199,7 @@ class LiveSession implements Receiver, RouteHooks, DesiredTopics {
     this.#changedIfUnused();
     const subscription = carried.get(message.topic as string)?.by as SharedSubscription | undefined;
     if (!subscription) return;
-    // The end of a topic is no work for the page.
+    // The page does not process the end of a topic.
     if (!message.end) this.flow.received(bytes);
     receive(subscription, message, bytes, this);
     if (this.flow.isOver() && !transport.hasBackpressure) {

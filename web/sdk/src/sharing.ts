@@ -138,7 +138,7 @@ export class SharedSubscription {
     this.settle();
   }
 
-  /** Ends all subscriptions: closes them, or fails them with an error; `isAlone`: the session goes on. */
+  /** Ends all subscriptions: closes them, or fails them with an error; `isAlone`: the session continues. */
   end(error: ThalwegError | null, isAlone: boolean): void {
     this.state = "closed";
     for (const subscription of this.#subscriptions) {

@@ -70,7 +70,7 @@ export interface Batch<T> {
    * unknown, because the version arrived as a whole document or is the first one of a subscription.
    */
   readonly changed?: readonly string[] | undefined;
-  /** The approximate size of the batch on the wire. */
+  /** The approximate size of the batch on the wire, bytes. */
   readonly bytes: number;
 }
 
@@ -179,8 +179,8 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
 
   /**
    * Declares all received batches processed, and sends an ack at once. Before the first batch the ack follows the
-   * confirmation; if others share the topic, it waits until they have processed as much. Call it only if the topic's
-   * source waits for acks: otherwise the session acks on its own, often enough for the window.
+   * confirmation; if other subscriptions share the topic, it waits until they have processed as much. Call it only if
+   * the topic's source waits for acks: otherwise the session acks on its own, often enough for the window.
    */
   ack(): void {
     this.#finish("acked");
@@ -207,7 +207,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     this.#shared.settle();
   }
 
-  /** @internal Ends the subscription with an error; `isAlone`: the session goes on. */
+  /** @internal Ends the subscription with an error; `isAlone`: the session continues. */
   fail(error: ThalwegError, isAlone: boolean): void {
     this.#error = error;
     this.#wake();

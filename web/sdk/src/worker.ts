@@ -51,7 +51,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
   const { port1: port, port2 } = new MessageChannel();
   const topics = new Map<string, SharedSubscription>();
   const keyed = new Map<number, SharedSubscription>();
-  /** Batches of each subscription that the page has processed since the last report. */
+  /** Number of batches of each subscription that the page has processed since the last report. */
   const progress = new Map<number, number>();
   let status = IDLE;
   let last = 0;
@@ -81,7 +81,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     if (topic !== undefined) topics.delete(topic);
   };
 
-  /** Sends the Worker one message for all batches that were processed in one go. */
+  /** Tells the Worker how many batches of each subscription were processed since the last report. */
   const report = (): void => {
     for (const [key, count] of progress) there.notify("processed", key, count);
     progress.clear();

@@ -123,13 +123,13 @@ test("an age uses the event's timestamp if its clock is this one", () => {
   const ages = new Ages();
   expect(ages.of(0)).toBeNull();
   ages.came(1000, Number.NaN);
-  expect(ages.of(1500)).toEqual({ ms: 500, by: "when it came" });
+  expect(ages.of(1500)).toEqual({ ms: 500, by: "its arrival" });
   ages.came(2000, 1900);
   expect(ages.of(2000)).toEqual({ ms: 100, by: "its own time" });
   const years = new Ages();
   years.came(1e12, 1e9);
   years.came(1e12 + 500, 1e9 + 400);
-  expect(years.of(1e12 + 500)).toEqual({ ms: 100, by: "the quickest event" });
+  expect(years.of(1e12 + 500)).toEqual({ ms: 100, by: "the fastest event" });
 });
 
 describe("a feed", () => {

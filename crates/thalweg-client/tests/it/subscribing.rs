@@ -168,7 +168,7 @@ async fn without_an_upgrade_it_falls_back_unless_a_websocket_was_asked_for() {
     };
     let client = async {
         expect(&mut either, &["connected http-streaming 9f.7"]).await;
-        expect(&mut websocket, &["error: no WebSocket here (status 400"]).await;
+        expect(&mut websocket, &["error: the WebSocket handshake failed (status 400"]).await;
     };
     both(server, client).await;
 }

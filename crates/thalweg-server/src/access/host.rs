@@ -77,7 +77,7 @@ impl Hosts {
     pub(super) fn check(&self, requested: &RequestedHost) -> Result<(), Refusal> {
         let remedy = match self.own {
             OwnNames::Loopback => {
-                "this server listens on loopback: call it localhost, or start it with"
+                "this server listens on loopback: use the host name localhost, or start it with"
             }
             OwnNames::Addresses => "call this listener by its address, or start the server with",
             OwnNames::All => "this server has another name: use that, or start it with",

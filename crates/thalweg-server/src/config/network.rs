@@ -23,7 +23,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no address: write it as 10.0.0.1 or 10.0.0.0/8");
+        let wrong = || format!("{text:?} is not an address: write it as 10.0.0.1 or 10.0.0.0/8");
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),

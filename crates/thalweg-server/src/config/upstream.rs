@@ -112,7 +112,7 @@ impl UpstreamUrl {
                 "remove the name and the password from the URL: logs would show them".to_owned()
             );
         }
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or("it names no host")?;
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         if authority.ends_with(':') || text.contains('#') {
             return Err("remove the empty port, or the part from # on".to_owned());
@@ -165,7 +165,11 @@ impl UpstreamUrl {
     /// One sentence saying what is wrong.
     pub fn of_document(text: &str) -> Result<Self, String> {
         let url = Self::parse(text)?;
-        if url.after.is_some() { Err(format!("{PLACEHOLDER} means nothing here")) } else { Ok(url) }
+        if url.after.is_some() {
+            Err(format!("{PLACEHOLDER} has no meaning here: remove it"))
+        } else {
+            Ok(url)
+        }
     }
 
     /// Path and query of a document.

@@ -14,7 +14,9 @@ pub(super) fn config() -> Result<Arc<ClientConfig>, String> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         let remedy = "install ca-certificates, or name a file of them with SSL_CERT_FILE";
-        return Err(format!("an upstream is https and this machine trusts nobody: {remedy}"));
+        return Err(format!(
+            "an upstream uses https, and this machine has no certificate authorities: {remedy}"
+        ));
     }
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -96,7 +96,7 @@ pub(super) async fn accept(
             Ok(accepted) => accepted,
             Err(error) => {
                 // Most likely no descriptor is free. Connections that end free some.
-                tracing::warn!(%error, "cannot accept");
+                tracing::warn!(%error, "cannot accept a connection");
                 sleep(ACCEPT_AGAIN).await;
                 continue;
             }

@@ -58,7 +58,7 @@ fn without_value(message: &str) -> String {
         None => message.to_owned(),
         Some((_, "a sequence")) => "write a list, in brackets".to_owned(),
         Some((_, "a boolean")) => "write true or false".to_owned(),
-        Some((_, "a string" | "path string")) => "write a text, in quotes".to_owned(),
+        Some((_, "a string" | "path string")) => "write a string, in quotes".to_owned(),
         Some((_, expected)) => format!("write {expected}"),
     }
 }

@@ -179,7 +179,7 @@ fn about(config: &Config) -> Rows {
     }
     match &config.tls {
         Some(Tls::SelfSigned) => {
-            rows.push(("TLS", "a certificate made at start: browsers show a warning".into()));
+            rows.push(("TLS", "a self-signed certificate: browsers show a warning".into()));
         }
         Some(Tls::Files { cert, .. }) => {
             rows.push(("TLS", format!("{}: connect with one of its names", cert.display())));

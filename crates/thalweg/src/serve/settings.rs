@@ -179,7 +179,7 @@ pub(super) struct Settings {
     /// Use the private key in this PEM file
     #[arg(long, value_name = "FILE", help_heading = TLS)]
     pub(super) tls_key: Option<PathBuf>,
-    /// Serve over TLS with a certificate made at start, for development
+    /// Serve over TLS with a self-signed certificate made at startup, for development
     #[arg(long, help_heading = TLS)]
     pub(super) tls_self_signed: bool,
 

@@ -93,7 +93,7 @@ fn short_form(text: &str) -> Result<TokenFields, String> {
         // The rest of a secret with a comma must not show.
         return Err(wrong(
             "after the secret write subscribe=, publish=, inspect= or admin=true; a secret with a \
-             comma belongs into a file (@FILE)"
+             comma must be in a file (@FILE)"
                 .to_owned(),
         ));
     }
@@ -104,7 +104,7 @@ fn check_name(name: &str) -> Result<(), String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match !name.is_empty() && name.chars().all(is_name) {
         true => Ok(()),
-        false => Err("the name of a token has letters, digits, -, _ and . only".to_owned()),
+        false => Err("the name of a token may contain only letters, digits, -, _ and .".to_owned()),
     }
 }
 
@@ -158,13 +158,13 @@ impl TokenTable {
 
 impl<'de> Deserialize<'de> for SecretText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, "write the secret as a text, in quotes").map(Self)
+        text(deserializer, "write the secret as a string, in quotes").map(Self)
     }
 }
 
 impl<'de> Deserialize<'de> for TokenKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, "write the key as a text, in quotes").map(Self)
+        text(deserializer, "write the key as a string, in quotes").map(Self)
     }
 }
 

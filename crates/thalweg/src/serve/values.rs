@@ -81,7 +81,7 @@ impl<const MIN: u32, const MAX: u32> FromStr for Count<MIN, MAX> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
+        let number = text.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
         within(number, MIN, MAX, |bound| bound.to_string()).map(Self)
     }
 }
@@ -90,7 +90,7 @@ impl FromStr for Number {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| format!("{text:?} is no whole number"))
+        text.parse().map(Self).map_err(|_| format!("{text:?} is not a whole number"))
     }
 }
 
@@ -134,7 +134,7 @@ impl FromStr for Subprotocol {
         let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
         match !text.is_empty() && text.bytes().all(is_token) {
             true => Ok(Self(text.to_owned())),
-            false => Err(format!("{text:?} is no subprotocol: letters, digits and -._~ are one")),
+            false => Err(format!("{text:?} is not a subprotocol: use letters, digits and -._~")),
         }
     }
 }
@@ -291,7 +291,7 @@ where
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a text or a number")
+            f.write_str("a string or a number")
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {

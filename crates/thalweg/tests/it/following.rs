@@ -197,7 +197,7 @@ fn every_transport_works_over_tls_with_a_token() {
         assert!(refused.1.contains("(401 unauthorized)"), "{transport}: {}", refused.1);
     }
     let untrusted = tail(&url, &["--token", "may-subscribe"]).end();
-    assert!(untrusted.1.contains("comes from nobody who is trusted"), "{}", untrusted.1);
+    assert!(untrusted.1.contains("is not from a trusted authority"), "{}", untrusted.1);
 }
 
 #[test]

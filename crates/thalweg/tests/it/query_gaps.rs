@@ -155,7 +155,7 @@ fn a_row_that_is_too_large_is_a_gap() {
         received(&mut subscriber, 2),
         [Some(json!(["a", "a"])), None, Some(json!(["b", "b"]))]
     );
-    server.has_said("rows are lost, because they have 1048576 bytes at most");
+    server.has_said("rows are lost, because a row has at most 1048576 bytes");
     server.has_counted("thalweg_query_refused_total", 1);
 }
 
@@ -164,7 +164,7 @@ fn late_events_and_those_without_a_time_are_logged_with_the_remedy() {
     let query = "count=SELECT count(*) FROM tumble(cars, 1s) GROUP BY window_start";
     let server = Server::start(&["--topic", COLUMNS, "--query", query]);
     publish(&server, &[at(5, "a"), at(1, "late"), row("null", "never"), row("\"soon\"", "soon")]);
-    for words in ["write a longer delay", "because they have no time", "declare the columns"] {
+    for words in ["use a longer delay", "because they have no time", "declare the columns"] {
         server.has_said(words);
     }
     server.has_counted("thalweg_query_late_total", 1);

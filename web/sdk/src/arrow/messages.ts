@@ -17,7 +17,7 @@ export interface IpcMessage {
   readonly kind: number;
   /** The table that describes the message: `Schema`, `DictionaryBatch` or `RecordBatch`. */
   readonly header: FlatTable;
-  /** The body, aligned to 8 bytes. It does not change; if memory is reused, until the next push. */
+  /** The body, aligned to 8 bytes. It does not change; if memory is reused, it is valid until the next push. */
   readonly body: Uint8Array<ArrayBuffer>;
   /** The custom metadata of the message. */
   readonly metadata: ReadonlyMap<string, string>;

@@ -184,7 +184,7 @@ export class ColumnReader implements ColumnStream {
     const frames = new Frames(reuse);
     const turns = new Turns();
     let close: Close | undefined;
-    let hasCome = false;
+    let hasRows = false;
     while (!messages.isOver) {
       const piece = await next();
       if (!piece) return { why: "cut" };
@@ -193,7 +193,7 @@ export class ColumnReader implements ColumnStream {
       for (let message = messages.next(); message; message = messages.next()) {
         const frame = frames.take(message);
         if (!frame) continue;
-        hasCome ||= frame.count > 0;
+        hasRows ||= frame.count > 0;
         this.#unauthorized = 0;
         close ??= closeOf(frame);
         const processed = this.#deliver(frame, this.#at as Start);
@@ -203,7 +203,7 @@ export class ColumnReader implements ColumnStream {
       }
     }
     if (close && close.code !== RELOAD) return { close, why: close.reason };
-    return { isTurn: hasCome, why: "the stream restarts" };
+    return { isTurn: hasRows, why: "the stream restarts" };
   }
 
   /** Passes a batch to the page, if there are rows or a gap. @returns a promise to await while the page is busy. */

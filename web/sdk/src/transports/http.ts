@@ -59,8 +59,8 @@ function requests(
         return { refusal: { status, error, retryAfter: retryAfter(response) } };
       }
       if (!(await read(body, handlers))) break;
-      // A poll without events takes its time. If a server or a cache answers such polls at once, the next poll waits.
-      // The first poll requests an immediate response.
+      // A poll without events normally takes as long as `wait`. If a server or a cache answers such polls at once, the
+      // next poll waits. The first poll requests an immediate response.
       if (!number || cursors() !== before || Date.now() - begunAt >= SHORT_MS) wait = backoff();
       else
         await new Promise((go) => {

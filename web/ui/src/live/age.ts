@@ -6,7 +6,7 @@
 /** Difference from which two clocks count as different, ms. */
 const APART_MS = 24 * 3600 * 1000;
 
-export type AgeBy = "its own time" | "the quickest event" | "when it came";
+export type AgeBy = "its own time" | "the fastest event" | "its arrival";
 
 export interface Age {
   readonly ms: number;
@@ -29,9 +29,9 @@ export class Ages {
   /** Returns the age; `null` before the first event. */
   of(nowMs: number): Age | null {
     if (this.#cameMs === null) return null;
-    if (!Number.isFinite(this.#happenedMs)) return { ms: Math.max(0, nowMs - this.#cameMs), by: "when it came" };
+    if (!Number.isFinite(this.#happenedMs)) return { ms: Math.max(0, nowMs - this.#cameMs), by: "its arrival" };
     const isSame = Math.abs(this.#leastMs) < APART_MS;
     const ms = nowMs - this.#happenedMs - (isSame ? 0 : this.#leastMs);
-    return { ms: Math.max(0, ms), by: isSame ? "its own time" : "the quickest event" };
+    return { ms: Math.max(0, ms), by: isSame ? "its own time" : "the fastest event" };
   }
 }

@@ -40,16 +40,16 @@ export interface LiveStatus extends Omit<Status, "transport"> {
 type Arrow = typeof import("thalweg/arrow");
 
 /**
- * Most past events that the page requests. From more than `SMALL_HISTORY` events it requests at most the newer half,
- * because the oldest may be deleted before the request arrives. If offsets have holes, this limits offsets.
+ * Maximum number of past events that the page requests. From more than `SMALL_HISTORY` events it requests at most the
+ * newer half, because the oldest may be deleted before the request arrives. On a sparse topic this limits offsets.
  */
-const BEFORE = 20_000;
+const PAST_EVENTS_MAX = 20_000;
 const SMALL_HISTORY = 10_000;
 
 /** A page that has fallen behind the history continues with the newest events. */
 const POLICY: Policy = "latest";
 
-/** Error codes after which the server has forgotten a query: the topic has ended, and so has a connection without topics. */
+/** Error codes of a query that the server has forgotten: its topic has ended, or a connection without topics has. */
 const FORGOTTEN = ["gone", "close_4500"];
 /** Time before the page sends the query again, ms. */
 const AGAIN_MS = 1000;
@@ -69,7 +69,7 @@ export class Live {
     },
   });
   #way: Way | null;
-  /** Either this or `#columns` is set. */
+  /** At most one of this and `#columns` is set. */
   #subscription: Subscription<unknown> | null = null;
   #columns: ColumnStream | null = null;
   /** The module for columns, once it is loaded. */
@@ -114,7 +114,7 @@ export class Live {
     return newest && here ? between(here, newest, this.feed.isSparse) : null;
   }
 
-  /** Connects at once, if the connection waits for its next attempt. */
+  /** Connects at once if the next attempt is waiting for its delay. */
   reconnect(): void {
     if (this.#columns) this.#columns.reconnect();
     else if (this.#session.status.state !== "closed") this.#session.reconnect();
@@ -186,7 +186,7 @@ export class Live {
     return isHigh && this.#way === null && !this.#isRefused && !this.feed.version;
   }
 
-  /** Switches to columns once the module is loaded; until then the session goes on. */
+  /** Switches to columns once the module is loaded; until then the session continues. */
   async #load(): Promise<void> {
     try {
       this.#arrow ??= await import("thalweg/arrow");
@@ -258,7 +258,7 @@ export class Live {
 export function beginning(known: Topic | null): Cursor {
   const [epoch, offset] = known?.position.split(".") ?? [];
   if (!known || known.events <= SMALL_HISTORY) return "earliest";
-  return `${epoch}.${Number(offset) - Math.min(BEFORE, Math.floor(known.events / 2))}`;
+  return `${epoch}.${Number(offset) - Math.min(PAST_EVENTS_MAX, Math.floor(known.events / 2))}`;
 }
 
 /** Returns the number of events between two positions; `null` if it cannot be derived from them. */

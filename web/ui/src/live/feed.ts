@@ -51,7 +51,7 @@ export class Feed {
   /** Time since which the newest version is unknown; `null` while it is known. */
   unknownSinceMs: number | null = null;
   readonly savings = new Savings();
-  /** Whether offsets have holes. Then a difference of offsets is not a number of events. */
+  /** Whether offsets are sparse. Then a difference of offsets is not a number of events. */
   isSparse = false;
   /** The series of the chart, by the key of the column. Names of columns may change. */
   #series = new Map<Key, Series>();

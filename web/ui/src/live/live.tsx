@@ -12,7 +12,7 @@ import { type AdHocQuery, examples } from "./query.js";
 import { QueryBox } from "./query-box.js";
 import { PACE_MS, TopicPage } from "./topic.js";
 import type { Search } from "./topic-search.js";
-import { count, isPassing, NotListed, openingOf, PAGE, topics } from "./topics.js";
+import { count, isTemporary, NotListed, openingOf, PAGE, topics } from "./topics.js";
 import "./live.css";
 
 /** Time between two requests for the list of topics, ms. */
@@ -44,7 +44,7 @@ export function LivePage() {
     setAdHoc(adHoc);
   };
   const names = useMemo(
-    () => [...new Set([...(current ? [current] : []), ...(known?.names ?? [])])].sort(passingLast),
+    () => [...new Set([...(current ? [current] : []), ...(known?.names ?? [])])].sort(temporaryLast),
     [current, known],
   );
   const search: Search = {
@@ -113,9 +113,9 @@ export function LivePage() {
 }
 
 /** Compares topics by name; temporary topics come last. */
-function passingLast(one: string, other: string): number {
-  const passes = (topic: string): number => Number(isPassing(topic));
-  return passes(one) - passes(other) || NAMES.compare(one, other);
+function temporaryLast(one: string, other: string): number {
+  const rank = (topic: string): number => Number(isTemporary(topic));
+  return rank(one) - rank(other) || NAMES.compare(one, other);
 }
 
 const NAMES = new Intl.Collator("en", { numeric: true });
@@ -220,7 +220,7 @@ function Unlisted({ why, choose, children }: UnlistedProps) {
           Open
         </button>
         <button type="button" onClick={askForToken}>
-          Present a token
+          Enter a token
         </button>
         {children}
       </form>
@@ -242,7 +242,7 @@ function NoTopic({ isKnown, problem }: { isKnown: boolean; problem: Problem | nu
   return (
     <section class="empty">
       <h1>No topic yet</h1>
-      <p>A topic exists once an event has been published to it. Publish one:</p>
+      <p>The server creates a topic when a client publishes or subscribes to it. Publish an event:</p>
       <pre>{`curl -d '{"hello":"world"}' ${serverUrl("v1/topics/greetings")}`}</pre>
       <p>
         Or start the server with <code>--demo</code>, which publishes sample data.

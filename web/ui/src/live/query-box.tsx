@@ -159,7 +159,7 @@ function Wrong({ failure: { text, mistake, needsToken }, presentToken }: WrongPr
       </p>
       {needsToken && (
         <button type="button" onClick={presentToken}>
-          Present a token
+          Enter a token
         </button>
       )}
     </div>

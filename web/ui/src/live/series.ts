@@ -11,7 +11,7 @@ export type Aggregate = "mean" | "max" | "min";
 export const SLICES = 600;
 /** Length of a slice for maxima and minima, ms. */
 const SECOND_MS = 1000;
-/** Number of consecutive values before the window after which the clock counts as set back. */
+/** Number of consecutive values older than the window after which the clock counts as set back. */
 const STRAGGLERS_MAX = 1000;
 
 interface Slice {

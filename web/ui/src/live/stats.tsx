@@ -18,8 +18,8 @@ const STATES: Record<LiveStatus["state"], string> = {
 
 const AGES: Record<AgeBy, string> = {
   "its own time": "Time since the newest event happened, by its own timestamp",
-  "the quickest event": "Delay of the newest event relative to the fastest one: its timestamps come from another clock",
-  "when it came": "Time since the newest event arrived: it has no timestamp",
+  "the fastest event": "Delay of the newest event relative to the fastest one: its timestamps come from another clock",
+  "its arrival": "Time since the newest event arrived: it has no timestamp",
 };
 
 /** Reasons of gaps (docs/reference/messages.md), in words. */

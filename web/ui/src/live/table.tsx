@@ -41,7 +41,7 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
   const fitting = Math.max(1, Math.floor((heightPx - HEAD_PX) / ROW_PX));
   const last = Math.max(0, rows.length - fitting);
   const state = useRef({ follows, start: rows.start, setPx: 0, ends: [] as { atMs: number; last: number }[] });
-  // A new sort order starts at its top, no sort order at the newest row.
+  // A new sort order starts at the top. Without a sort order, the table starts at the newest row.
   if (order.current !== sorting) anchor.current = sorting ? 0 : Infinity;
   order.current = sorting;
   const first = follows ? last : Math.min(Math.max(0, anchor.current - rows.start), last);

@@ -23,14 +23,14 @@ import type { Search } from "./topic-search.js";
 import { Unknown } from "./unknown.js";
 import { filter, type Sorting } from "./view.js";
 
-/** Default time between two updates of the page. */
+/** Default time between two updates of the page, ms. */
 export const PACE_MS = 200;
 const WINDOW_S = 60;
-/** Time between two requests for the newest offset. */
+/** Time between two requests for the newest offset, ms. */
 const ASK_MS = 1000;
-/** Time that one step of filtering and sorting takes, and the pause after it. */
+/** Time that one step of filtering and sorting takes, and the pause after it, ms. */
 const FILTER_MS = 8;
-/** Rows from which the suggested view is final. */
+/** Number of rows from which the suggested view is final. */
 const ENOUGH = 50;
 
 /** The state of the page when the reader paused it. */

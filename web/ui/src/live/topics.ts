@@ -88,7 +88,7 @@ export async function columnNames(topic: string): Promise<string[]> {
 }
 
 /** Returns whether a topic is temporary: a topic of the lab or of an ad hoc query. */
-export function isPassing(topic: string): boolean {
+export function isTemporary(topic: string): boolean {
   return /^(lab|query)\//.test(topic);
 }
 
@@ -97,7 +97,7 @@ const CARS = "car_live_data";
 
 /** Returns the topic that the page opens with: the demo's, or the first one with events or subscribers. */
 export function opening(all: readonly Topic[]): string | null {
-  const alive = all.filter(({ topic, events, subscribers }) => events + subscribers > 0 && !isPassing(topic));
+  const alive = all.filter(({ topic, events, subscribers }) => events + subscribers > 0 && !isTemporary(topic));
   return (alive.find(({ topic }) => topic === CARS) ?? alive[0])?.topic ?? null;
 }
 

@@ -82,7 +82,7 @@ impl Reason {
         let lead_s = lead_ms / 1_000;
         match self {
             Self::Ahead => format!(
-                "events are left out, because their times are more than {lead_s} s ahead of when they were published: check \
+                "events are dropped, because their times are more than {lead_s} s ahead of when they were published: check \
                  the publisher's clock and time zone, or raise limits.query-lead"
             ),
             Self::Late => "events arrived after their windows had closed, and are left out: write a longer delay, as in EMIT \
@@ -97,7 +97,7 @@ impl Reason {
                  types".to_owned()
             }
             Self::Oversized => format!(
-                "texts are NULL in the query, because an expression reads or makes {value_bytes} bytes at most: cut them with \
+                "texts are NULL in the query, because an expression reads or makes at most {value_bytes} bytes: cut them with \
                  substr where they are published"
             ),
             Self::WithoutResult => {

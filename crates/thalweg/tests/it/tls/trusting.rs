@@ -120,7 +120,7 @@ fn a_certificate_error_has_a_remedy() {
     let nameless = Made::new("nameless", &[], |_| {});
     let old = Made::new("old", HERE, |params| params.not_after = date_time_ymd(2020, 1, 1));
     let new = Made::new("new", HERE, |params| params.not_before = date_time_ymd(2999, 1, 1));
-    check(&good, &other.path("cert.pem"), &["nobody who is trusted", "--cacert"]);
+    check(&good, &other.path("cert.pem"), &["a trusted authority", "--cacert"]);
     check(&other, &other.path("cert.pem"), &["is for elsewhere.example and not for localhost"]);
     check(&nameless, &nameless.path("cert.pem"), &["holds no names", "subjectAltName"]);
     check(&old, &old.path("cert.pem"), &["has expired: renew it"]);
