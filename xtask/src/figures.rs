@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(written, expected);
     }
 
-    const FOOT: &str = "\nTree `aaaabbbbcccc`; again: `thalweg bench latency` ([raw data](../lab/runs/day/latency/), \
+    const FOOT: &str = "\nTree `aaaabbbbcccc`; to repeat: `thalweg bench latency` ([raw data](../lab/runs/day/latency/), \
                         2026-11-23, Example CPU, 2 cores, Linux 6.18).\n";
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let mut summary: serde_json::Value = serde_json::from_str(SUMMARY).expect("JSON");
         summary["standings"] = serde_json::from_str(standings).expect("JSON");
         let table = "\n\
-            | over sse | delivered for the same CPU, `limit` = 100 % | nothing to send together | \
+            | over sse | delivered for the same CPU, `limit` = 100 % | the same, one event at a time | \
             p99 at a fixed rate, × `limit` | KiB per idle connection |\n\
             |---|---|---|---|---|\n\
             | `limit` | 100 % | 100 % | 1.00 | – |\n\

@@ -19,7 +19,7 @@ pub enum PatternError {
     #[error(transparent)]
     Topic(#[from] TopicError),
     /// `*` stands beside other characters, or `**` before the end.
-    #[error("\"*\" stands for a whole segment, and \"**\" for all that are left, at the end")]
+    #[error("\"*\" must be a whole segment, and \"**\" must be the last segment")]
     Wildcard,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let address = text.parse().ok().or_else(|| text.rsplit_once(':').and_then(short));
     address.ok_or_else(|| {
         format!(
-            "{text:?} is no address and port: write it as 127.0.0.1:8080, localhost:8080 or :8080"
+            "{text:?} is not an address and port: write it as 127.0.0.1:8080, localhost:8080 or :8080"
         )
     })
 }

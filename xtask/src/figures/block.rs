@@ -60,7 +60,7 @@ pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, S
         Kind::Standings(rows) => standings(runs, rows)?,
     };
     let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
-    Ok(format!("\n{text}\nTree `{tree}`; again: {}.\n", runs.join(", ")))
+    Ok(format!("\n{text}\nTree `{tree}`; to repeat: {}.\n", runs.join(", ")))
 }
 
 fn compared(is_pooled: bool, metrics: &[Metric], runs: &[Run]) -> Result<String, String> {
@@ -102,7 +102,7 @@ fn standings(runs: &[Run], rows: &Rows) -> Result<String, String> {
             .map_or("limit", |standing| &standing.subject);
         let name = code(baseline);
         let mut text = format!(
-            "| over {} | delivered for the same CPU, {name} = 100 % | nothing to send together | p99 at a \
+            "| over {} | delivered for the same CPU, {name} = 100 % | the same, one event at a time | p99 at a \
              fixed rate, × {name} | KiB per idle connection |\n|---|---|---|---|---|\n",
             own[0].transport
         );

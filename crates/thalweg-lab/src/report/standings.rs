@@ -62,7 +62,7 @@ impl Standing {
     pub(super) fn heads(baseline: &str) -> [String; 5] {
         [
             format!("delivered for the same CPU, {baseline} = 100 %"),
-            "the same, nothing to send together".to_owned(),
+            "the same, one event at a time".to_owned(),
             "events per CPU second".to_owned(),
             format!("p99 at a fixed rate, × {baseline}"),
             "KiB per idle connection".to_owned(),

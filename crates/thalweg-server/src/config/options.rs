@@ -46,7 +46,7 @@ impl Options {
     /// One sentence when the value is none.
     pub fn number(&self, key: &str) -> Result<Option<u64>, String> {
         self.read(key, |value| {
-            value.parse().map_err(|_| format!("{:?} is no whole number", Excerpt(value)))
+            value.parse().map_err(|_| format!("{:?} is not a whole number", Excerpt(value)))
         })
     }
 
@@ -84,7 +84,7 @@ impl Options {
 pub fn nearest(wrong: &str, known: &[&str]) -> String {
     match closest(wrong, known) {
         Some(name) => format!(", did you mean {name:?}?"),
-        None => format!(", there is {}", known.join(", ")),
+        None => format!(", write one of {}", known.join(", ")),
     }
 }
 
@@ -109,6 +109,6 @@ mod tests {
         assert_eq!(closest("b-key-of-thirty-two-characters-x", &known), Some(known[1]));
         assert_eq!(closest("b-key-of-thirty-two-characters-xy", &known), None);
         assert_eq!(closest("weather", &known), None);
-        assert!(nearest(&"topic".repeat(1000), &known).starts_with(", there is topic"));
+        assert!(nearest(&"topic".repeat(1000), &known).starts_with(", write one of topic"));
     }
 }

@@ -9,7 +9,7 @@ use thalweg_wire::Excerpt;
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!(
-            "{:?} is no duration: write a number and us, ms, s, m or h, as 250ms",
+            "{:?} is not a duration: write a number and us, ms, s, m or h, such as 250ms",
             Excerpt(text)
         )
     };
@@ -34,7 +34,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     let wrong = || {
         format!(
-            "{:?} is no size: write a number of bytes, or KiB, MiB, GiB, as 64KiB",
+            "{:?} is not a size: write a number of bytes, KiB, MiB or GiB, such as 64KiB",
             Excerpt(text)
         )
     };

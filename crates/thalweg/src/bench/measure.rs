@@ -100,12 +100,12 @@ pub(super) struct ScenarioArgs {
     /// Measure each sample for this time, e.g. 500ms, 10s or 1m. A number without unit is in seconds.
     #[arg(long, alias = "seconds", value_name = "TIME", value_parser = duration, help_heading = TIME)]
     duration: Option<Duration>,
-    /// Measure all cells in this time, e.g. 10m. Each cell is measured until it is decided, or its share of
-    /// the time is over. A suite divides the time among its scenarios.
+    /// Measure all cells in this time, e.g. 10m. Each cell is measured until its result is clear, or its
+    /// share of the time is over. A suite divides the time among its scenarios.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["repeats", "url"])]
     #[arg(help_heading = TIME)]
     budget: Option<Duration>,
-    /// Start the subjects of each cell this many times, whether it is decided or not.
+    /// Start the subjects of each cell this many times, even if the result is clear earlier.
     #[arg(long, value_name = "N", help_heading = TIME)]
     repeats: Option<u32>,
     /// Measure only these subjects of the scenario, e.g. limit,thalweg.
@@ -148,7 +148,7 @@ struct ContextArgs {
     /// Measure this thalweg binary [default: this one].
     #[arg(long, value_name = "PATH", help_heading = SUBJECTS)]
     thalweg: Option<PathBuf>,
-    /// Count the system calls of subjects, in a span after each measured one. This needs perf.
+    /// Count the system calls of subjects, in an extra span after each measured span. This needs perf.
     #[arg(long, help_heading = SUBJECTS)]
     system_calls: bool,
     /// Print only errors and the path of the run's folder.

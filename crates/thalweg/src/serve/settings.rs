@@ -32,8 +32,9 @@ pub(super) struct Settings {
     pub(super) listen: Option<Address>,
     /// Serve /metrics, the list of topics, and health without a token on this address
     ///
-    /// It also ends connections of other clients, and has no TLS: use loopback, or an address behind a firewall. It
-    /// answers to addresses, and to the names of --allow-host.
+    /// Clients of this address can also end connections of other clients. The address has no TLS: use loopback, or an
+    /// address behind a firewall. The header Host of a request must be localhost, an IP address, or a name of
+    /// --allow-host.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin_listen: Option<Address>,
     /// Run this many threads, each with its own sockets and topics [default: number of cores]
@@ -62,8 +63,8 @@ pub(super) struct Settings {
     /// Set the kind, columns and bounds of topics: PATTERN,kind=value,history-age=10m,…
     ///
     /// In a pattern * matches one segment, and ** at the end matches all that follow. The first matching pattern
-    /// counts. The bounds of ** apply where other patterns leave them out. Keys: kind (log, or value: only the newest
-    /// event), columns (name:type with spaces between), flush, batch-events, batch-bytes, history-events,
+    /// counts. The pattern ** sets the bounds that other patterns do not set. Keys: kind (log, or value: only the
+    /// newest event), columns (name:type, separated by spaces), flush, batch-events, batch-bytes, history-events,
     /// history-bytes, history-age. Types of columns: bool, int, double, time, time_s, time_us, time_ns, string, json.
     #[arg(long, value_name = "PATTERN,…", help_heading = TOPICS)]
     pub(super) topic: Vec<TopicTable>,
@@ -122,15 +123,17 @@ pub(super) struct Settings {
 
     /// Accept a token: NAME=@FILE,subscribe=PATTERN …,publish=…,inspect=…,admin=true
     ///
-    /// The token NAME=SECRET shows in the list of processes: use @FILE, or the variable. A pattern is one of --topic;
-    /// write spaces between several. inspect shows topics in the list of topics, and with ** also /metrics. admin ends
-    /// connections of other clients. The token named everybody has no secret: it has the rights of all clients, as
-    /// in --token everybody,subscribe=**. Without any token, clients may subscribe and publish.
+    /// Other users of the machine can see NAME=SECRET in the list of processes: use @FILE, or the variable. Patterns
+    /// are as in --topic; separate several with spaces. inspect lists the matching topics, and inspect=** also allows
+    /// /metrics. admin allows a client to end connections of others. The token named everybody has no secret: it has
+    /// the rights of all clients, as in --token everybody,subscribe=**. Without any token, clients may subscribe and
+    /// publish.
     #[arg(long, value_name = "NAME=@FILE,…", help_heading = ACCESS)]
     pub(super) token: Vec<TokenTable>,
     /// Accept JSON Web Tokens signed with this public key: @FILE or ID=@FILE, in PEM or as a JWK
     ///
-    /// RSA, EC or Ed25519. The claim thalweg of a token has its rights. `thalweg token` makes and explains tokens.
+    /// The key is RSA, EC or Ed25519. The claim thalweg of a token has the rights. `thalweg token` makes and explains
+    /// tokens.
     #[arg(long, value_name = "KEY", help_heading = ACCESS)]
     pub(super) jwt_key: Vec<TokenKey>,
     /// Accept JSON Web Tokens signed with this secret of at least 32 bytes (HS256): @FILE
@@ -199,7 +202,7 @@ pub(super) struct Settings {
     /// Give load balancers time to notice. A second signal ends the delay.
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) shutdown_delay: Option<Time<0>>,
-    /// Close all connections within this time after that [default: 5s]
+    /// After the shutdown delay, close all connections within this time [default: 5s]
     #[arg(long, value_name = "TIME", help_heading = TIMEOUTS)]
     pub(super) shutdown_timeout: Option<Time<0>>,
 

@@ -81,7 +81,7 @@ impl<const MIN: u32, const MAX: u32> FromStr for Count<MIN, MAX> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
+        let number = text.parse().map_err(|_| format!("{text:?} is not a whole number"))?;
         within(number, MIN, MAX, |bound| bound.to_string()).map(Self)
     }
 }
@@ -90,7 +90,7 @@ impl FromStr for Number {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|_| format!("{text:?} is no whole number"))
+        text.parse().map(Self).map_err(|_| format!("{text:?} is not a whole number"))
     }
 }
 

@@ -73,7 +73,7 @@ fn options_without_effect_on_an_endpoint_are_refused() {
     said.ended_with(2);
     assert!(said.stderr.contains("--rate needs a WebSocket"), "{}", said.stderr);
     refused(&["--no-control"], "cannot be used with");
-    refused(&["--duration", "soon"], "is no duration");
+    refused(&["--duration", "soon"], "is not a duration");
 }
 
 #[test]
