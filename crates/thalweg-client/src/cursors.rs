@@ -28,8 +28,8 @@ struct Cursor {
     document: Option<Document>,
     /// Whether the topic is known to be a log.
     is_log: bool,
-    /// Whether a patch did not apply: the server's patches are unusable.
-    takes_none: bool,
+    /// Whether a patch did not apply: the client asks for no more patches.
+    rejects_patches: bool,
 }
 
 impl Cursors {
@@ -41,7 +41,7 @@ impl Cursors {
             is_confirmed: false,
             document: None,
             is_log: false,
-            takes_none: false,
+            rejects_patches: false,
         };
         Self { topics: topics.into_iter().map(at_start).collect() }
     }
@@ -56,9 +56,10 @@ impl Cursors {
     pub(crate) fn takes_patches(&self) -> bool {
         self.topics.iter().all(|cursor| {
             // Offset 0 has no version.
-            let needs_one = matches!(cursor.at, StartAt::After(position) if position.offset > 0);
-            let is_here = cursor.document.is_some() || !needs_one;
-            !cursor.takes_none && (is_here || cursor.is_log)
+            let needs_version =
+                matches!(cursor.at, StartAt::After(position) if position.offset > 0);
+            let has_version = cursor.document.is_some() || !needs_version;
+            !cursor.rejects_patches && (has_version || cursor.is_log)
         })
     }
 
@@ -193,7 +194,7 @@ impl Cursor {
         }
     }
 
-    /// A version replaces earlier versions, therefore a jump is no gap.
+    /// A version replaces earlier versions, so missing versions are not a gap.
     fn version(
         &mut self,
         text: String,
@@ -233,7 +234,7 @@ impl Cursor {
                 // Without the document only a whole version is usable.
                 let document = patched.inspect_err(|_| {
                     self.document = None;
-                    self.takes_none = true;
+                    self.rejects_patches = true;
                 })?;
                 let span = 0..document.len();
                 (document, span, Some(patch))
@@ -249,7 +250,7 @@ impl Cursor {
 
     fn gap(&mut self, to: Position, gap: GapFields, updates: &mut VecDeque<Update>) {
         let is_unknown = gap.reason == thalweg_wire::GapReason::Unknown;
-        // A gap may repeat after a reconnect. A gap of an unknown value leaves no version to patch.
+        // The server may send a gap again after a reconnect. After a gap of an unknown value the client has no version.
         let is_behind = !is_unknown
             && matches!(self.at, StartAt::After(at)
             if at.epoch == to.epoch && to.offset <= at.offset);

@@ -7,7 +7,7 @@ use thalweg_wire::topic::TopicError;
 
 use crate::Published;
 
-/// The reason why a request failed. Each displays as one sentence with the remedy. [`Self::is_passing`] tells errors
+/// The reason why a request failed. Each displays as one sentence with the remedy. [`Self::is_transient`] tells errors
 /// where a retry may help from errors where something must change first.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -43,7 +43,7 @@ pub enum Error {
     #[error("{0}")]
     Connection(String),
     /// The server refused the request; [`Refusal::code`] has the reason. A retry may help for some statuses, such as
-    /// 503 `busy`: see [`Self::is_passing`].
+    /// 503 `busy`: see [`Self::is_transient`].
     #[error("{0}")]
     Refused(Box<Refusal>),
     /// The WebSocket handshake got this status from a server or proxy that is not Thalweg. A subscription without a
@@ -100,7 +100,7 @@ struct RefusalFields {
 
 impl Error {
     /// Returns whether a retry of the same request may help.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Connection(_) => true,
             Self::Refused(refusal) => {
@@ -125,7 +125,7 @@ impl Error {
 }
 
 impl Refusal {
-    /// Parses the body of an answer that is no success.
+    /// Parses the body of a response without success.
     pub(crate) fn read(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice::<RefusalBody>(body) {
             Ok(RefusalBody { error, published }) => {
@@ -188,7 +188,7 @@ mod tests {
     fn what_may_pass_is_tried_again() {
         let check = |status, expected| {
             let error = Error::from(Refusal::read(status, b""));
-            assert_eq!(error.is_passing(), expected, "{status}");
+            assert_eq!(error.is_transient(), expected, "{status}");
         };
         for status in [408, 429, 500, 502, 503, 504] {
             check(status, true);
@@ -196,7 +196,7 @@ mod tests {
         for status in [301, 400, 401, 403, 404, 406, 409, 413, 421, 422, 426, 501] {
             check(status, false);
         }
-        assert!(Error::Connection("reset".into()).is_passing());
-        assert!(!Error::Untrusted("expired".into()).is_passing());
+        assert!(Error::Connection("reset".into()).is_transient());
+        assert!(!Error::Untrusted("expired".into()).is_transient());
     }
 }

@@ -79,7 +79,7 @@ impl Client {
                     published.is_replayed = headers.contains_key(IDEMPOTENCY_REPLAYED);
                     return Ok(published);
                 }
-                Err(error) if error.is_passing() => error,
+                Err(error) if error.is_transient() => error,
                 Err(error) => return Err(error),
             };
             let delay = backoff.next(Duration::ZERO, error.retry_after(), fastrand::f64());

@@ -18,9 +18,9 @@ use crate::{
 
 /// A subscription that resumes by itself, until the caller drops or closes it or the server ends it.
 ///
-/// It has no task of its own: it connects, reads and waits only while the caller awaits [`Self::next`]. For the server,
-/// a caller that awaits rarely is a slow subscriber, which it may disconnect or send a gap. To do something else at the
-/// same time, select over it or spawn a task:
+/// The subscription has no task of its own: it connects, reads and waits only while the caller awaits [`Self::next`].
+/// If the caller rarely awaits, the server sees a slow subscriber, and may send a gap or close the connection. To do
+/// something else at the same time, use `tokio::select!` or spawn a task:
 ///
 /// ```no_run
 /// # async fn example(mut subscription: thalweg_client::Subscription) -> Result<(), thalweg_client::Error> {
@@ -55,11 +55,11 @@ pub struct Subscription {
     /// The delays between polls that a server or a cache answers at once without events.
     polls: Backoff,
     /// The time of the first update on the current connection, or in the current series of polls.
-    worked_since: Option<Instant>,
+    first_update: Option<Instant>,
     /// The start of the connection.
     begun: Instant,
     /// Whether the connection has delivered an update.
-    has_given: bool,
+    has_delivered: bool,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Carrier, Error>> + Send>>;
@@ -89,9 +89,9 @@ impl Subscription {
             state: State::Waiting(now),
             backoff: Backoff::default(),
             polls: Backoff::default(),
-            worked_since: None,
+            first_update: None,
             begun: now,
-            has_given: false,
+            has_delivered: false,
         }
     }
 
@@ -118,7 +118,7 @@ impl Subscription {
                 }
                 State::Opening(opening) => match opening.await {
                     Ok(carrier) => self.state = State::Open(Box::new(carrier)),
-                    Err(error) => self.not_opened(error)?,
+                    Err(error) => self.opening_failed(error)?,
                 },
                 State::Open(carrier) => match carrier.next().await {
                     Received::Message(text) => self.receive(text)?,
@@ -148,14 +148,14 @@ impl Subscription {
         Box::pin(async move { Carrier::open(&exchange, transport, path, wait, quiet_max).await })
     }
 
-    fn not_opened(&mut self, error: Error) -> Result<(), Error> {
+    fn opening_failed(&mut self, error: Error) -> Result<(), Error> {
         if matches!(error, Error::NoWebSocket(_)) && self.subscribe.transport.is_none() {
             self.transport = Transport::HttpStreaming;
             self.state = State::Waiting(Instant::now());
             return Ok(());
         }
-        if error.is_passing() {
-            self.come_back(error.retry_after(), error.to_string());
+        if error.is_transient() {
+            self.reconnect_later(error.retry_after(), error.to_string());
             return Ok(());
         }
         self.state = State::Ended;
@@ -165,8 +165,8 @@ impl Subscription {
     fn receive(&mut self, text: String) -> Result<(), Error> {
         let received = self.cursors.receive(text, self.transport, &mut self.updates);
         if !self.updates.is_empty() {
-            self.has_given = true;
-            self.worked_since.get_or_insert_with(Instant::now);
+            self.has_delivered = true;
+            self.first_update.get_or_insert_with(Instant::now);
         }
         match received {
             Ok(Some(Message::Close(ending))) => self.ended(&ending),
@@ -192,33 +192,33 @@ impl Subscription {
             self.updates.push_back(Update::Closed(Closed { code: *code, reason: reason.clone() }));
             return;
         }
-        self.come_back(None, ending.why());
+        self.reconnect_later(None, ending.why());
     }
 
-    /// A poll without events should take its time: the client does not poll a server in a tight loop that answers at
-    /// once.
+    /// Polls again. If the server answered at once and without events, the client waits first, so that it does not poll
+    /// in a tight loop.
     fn poll_again(&mut self) {
-        let is_hasty = !self.has_given && self.begun.elapsed() < SHORT_LIFE;
-        let delay = if is_hasty {
+        let is_early = !self.has_delivered && self.begun.elapsed() < SHORT_LIFE;
+        let delay = if is_early {
             self.polls.next(Duration::ZERO, None, fastrand::f64())
         } else {
             self.polls = Backoff::default();
             Duration::ZERO
         };
-        self.has_given = false;
+        self.has_delivered = false;
         let again = State::Waiting(Instant::now() + delay);
         if let State::Open(carrier) = std::mem::replace(&mut self.state, again) {
             carrier.give_back(&self.exchange);
         }
     }
 
-    fn come_back(&mut self, retry_after: Option<Duration>, why: String) {
-        let lived = self.worked_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    fn reconnect_later(&mut self, retry_after: Option<Duration>, why: String) {
+        let lived = self.first_update.take().map_or(Duration::ZERO, |since| since.elapsed());
         let delay = self.backoff.next(lived, retry_after, fastrand::f64());
-        self.has_given = false;
+        self.has_delivered = false;
         self.cursors.disconnected();
         self.state = State::Waiting(Instant::now() + delay);
-        self.updates.push_back(Update::Disconnected(Disconnected { why, again_in: delay }));
+        self.updates.push_back(Update::Disconnected(Disconnected { why, retry_in: delay }));
     }
 
     fn leave(&mut self) {

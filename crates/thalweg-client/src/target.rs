@@ -8,7 +8,7 @@ use thalweg_wire::{StartAt, Topic};
 use crate::{Error, Subscribe, Transport};
 
 /// The remedy for a wrong URL.
-const AS: &str = "write it as http://127.0.0.1:8080 or https://host.name";
+const URL_FORM: &str = "write it as http://127.0.0.1:8080 or https://host.name";
 
 /// A server: the part of a URL before `/v1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +27,11 @@ impl Server {
     /// Parses a URL; returns the topic in its path, if any.
     pub(crate) fn parse(url: &str) -> Result<(Self, Option<Topic>), Error> {
         let wrong = |why: &str| Error::Url { url: url.to_owned(), why: why.to_owned() };
-        let uri: Uri = with_scheme(url).parse().map_err(|_| wrong(AS))?;
+        let uri: Uri = with_scheme(url).parse().map_err(|_| wrong(URL_FORM))?;
         let is_tls = match uri.scheme_str() {
             Some("http" | "ws") => false,
             Some("https" | "wss") => true,
-            _ => return Err(wrong(AS)),
+            _ => return Err(wrong(URL_FORM)),
         };
         let authority = uri.authority().ok_or_else(|| wrong("add a host"))?;
         if authority.as_str().contains('@') {

@@ -8,9 +8,9 @@ use crate::Transport;
 
 /// An update from [`crate::Subscription::next`].
 ///
-/// For each topic, every event from its start on comes exactly once and in order, in [`Self::Events`], or is counted in
-/// a [`Self::Gap`], across any reconnections. Topics are independent of each other. A caller that only needs data can
-/// ignore [`Self::Connected`] and [`Self::Disconnected`].
+/// Each event of a topic from the start on comes exactly once and in order in [`Self::Events`], or is counted in a
+/// [`Self::Gap`]. Reconnections do not change this. Topics are independent of each other. A caller that only needs data
+/// can ignore [`Self::Connected`] and [`Self::Disconnected`].
 #[derive(Debug)]
 pub enum Update {
     /// The server has confirmed a topic's subscription on a new connection. This comes once per topic and connection,
@@ -43,7 +43,7 @@ pub struct Connected {
     pub transport: Transport,
 }
 
-/// Consecutive events of one topic, at least one, from one message. For a value topic it is the newest version, whole.
+/// Consecutive events of one topic, at least one, from one message. For a value topic: its newest version, as a whole.
 ///
 /// ```no_run
 /// # fn example(events: &thalweg_client::Events) -> Result<(), serde_json::Error> {
@@ -121,7 +121,7 @@ pub struct Disconnected {
     /// The reason as one clause.
     pub why: String,
     /// The wait before the next attempt, while the caller awaits [`crate::Subscription::next`].
-    pub again_in: Duration,
+    pub retry_in: Duration,
 }
 
 /// The end of the subscription, as the server sent it.

@@ -81,7 +81,7 @@ impl std::fmt::Display for ApiError {
                 f.write_str("JetStream does not answer: enable it, and check that it has a leader")
             }
             Self::Unanswered(Unanswered::Lost) => f.write_str("the connection was lost"),
-            Self::Unanswered(Unanswered::Timeout) => f.write_str("no answer came"),
+            Self::Unanswered(Unanswered::Timeout) => f.write_str("no answer within the timeout"),
             Self::Unanswered(Unanswered::TooLarge) => f.write_str("the request is too large"),
             Self::Refused { code, description } => write!(f, "{description} ({code})"),
             Self::Unreadable(why) => write!(f, "the answer cannot be read: {why}"),
@@ -134,7 +134,7 @@ pub(crate) struct SequenceRange {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ConsumerInfo {
     pub(crate) delivered: Delivered,
-    /// The number of messages that it has not delivered.
+    /// The number of messages that the consumer has not delivered.
     pub(crate) num_pending: u64,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Delivered {
     pub(crate) stream_seq: u64,
 }
 
-/// An answer without a result that matters.
+/// An answer whose result is not used.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Done {}
 

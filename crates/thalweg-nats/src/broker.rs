@@ -36,7 +36,7 @@ use crate::{
     tickets::TicketStore,
 };
 
-/// The part of a message's size for headers: three digests and names need a quarter of it.
+/// Bytes of a message that are reserved for headers: three digests and names need a quarter of them.
 const HEADER_BYTES_MAX: usize = 1024;
 
 /// The timeout of JetStream's answers at the start: it may have to create a stream on several servers.
@@ -95,7 +95,7 @@ pub async fn open(settings: &Settings) -> Result<Nats, String> {
         bucket::open(&api, tickets, deadline).await?;
     }
     tracing::warn!(
-        "the NATS servers do not report whether they write messages to disk before they confirm them: set sync_interval: always in their jetstream block, unless several never lose power at once"
+        "the NATS servers do not report whether they write messages to disk before they confirm them: set sync_interval: always in their jetstream block, unless two of them can never lose power at the same time"
     );
     let message_bytes_max = info.max_payload.saturating_sub(HEADER_BYTES_MAX);
     let (api, counts) = (Api::new(requests.clone(), READ_TIMEOUT), Arc::<Counts>::default());
@@ -216,8 +216,8 @@ impl Broker for Nats {
                 sequence: Sequence::new(stream.from_sequence),
                 state: stream.state,
             };
-            // Within tokio's budget the reader would get 128 messages for as many reads of the socket, each of which
-            // brings a hundred.
+            // With tokio's budget the reader would stop after 128 messages, while the connection reads the socket 128
+            // times, with a hundred messages each.
             tasks.spawn(unconstrained(reader.run()));
         }
         let states = self.streams.iter().map(|stream| stream.state.clone()).collect();

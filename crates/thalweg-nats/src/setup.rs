@@ -62,8 +62,8 @@ pub(crate) async fn open_stream(
     Ok(info)
 }
 
-/// Returns the state of a stream, which is created with this configuration if it does not exist. Waits until `deadline`
-/// for JetStream.
+/// Returns the state of a stream. Creates the stream with this configuration if it does not exist. Waits until
+/// `deadline` for JetStream.
 pub(crate) async fn find_or_create(
     api: &Api,
     name: &str,
@@ -75,8 +75,8 @@ pub(crate) async fn find_or_create(
             Ok(info) => return Ok(info),
             Err(error) if error.is_not_found() => {
                 match api.create_stream(name, config).await {
-                    // Another server may have created it meanwhile, even with another configuration, which the next
-                    // round reads.
+                    // The next round reads the configuration: another server may have created the stream meanwhile,
+                    // even with another configuration.
                     Ok(_) => continue,
                     Err(error) if error.has_code(code::STREAM_NAME_IN_USE) => continue,
                     Err(error) => error,
@@ -99,7 +99,7 @@ fn sentence(settings: &StreamSettings, error: &ApiError) -> String {
         );
     }
     format!(
-        "stream {name} can neither be read nor created ({error}): check that NATS has JetStream, a majority of its servers, and {} servers for replicas",
+        "stream {name} can neither be read nor created ({error}): check that JetStream is enabled, that a majority of the NATS servers runs, and that there are {} servers for replicas",
         settings.replicas
     )
 }
@@ -141,7 +141,7 @@ pub(crate) fn check(
     check_limits(settings, &info.config, payload_bytes_max)?;
     if info.state.last_seq >= SEQUENCE_MAX {
         return Err(format!(
-            "stream {} is at sequence number {}, and offsets end at {SEQUENCE_MAX}: choose another name, or delete it",
+            "stream {} is at sequence number {}, and offsets end at {SEQUENCE_MAX}: choose another name, or delete the stream",
             settings.stream_name(),
             info.state.last_seq
         ));
@@ -154,7 +154,7 @@ fn check_maker(settings: &StreamSettings, info: &StreamInfo) -> Result<(), Strin
     let (name, layout) = (settings.stream_name(), metadata(&info.config, LAYOUT));
     if layout.is_none() {
         return Err(format!(
-            "stream {name} was not made by Thalweg (it has no metadata \"{LAYOUT}\"): choose another name, or delete it"
+            "stream {name} was not made by Thalweg (it has no metadata \"{LAYOUT}\"): choose another name, or delete the stream"
         ));
     }
     if layout != Some(LAYOUT_VALUE) || epoch(info).is_none() {
@@ -188,7 +188,7 @@ fn check_config(settings: &StreamSettings, config: &Value) -> Result<(), String>
     for key in ["mirror", "sources", "subject_transform"] {
         if !config[key].is_null() {
             return Err(format!(
-                "stream {name} has {key}, so that its messages may not be those that were stored in it: remove that, or choose another name"
+                "stream {name} has {key}, so its messages may differ from the ones that Thalweg stored: remove {key}, or choose another name"
             ));
         }
     }
@@ -212,7 +212,7 @@ fn check_limits(
     let of_subject = number("max_msgs_per_subject").max(0);
     if settings.has_values && of_subject != 1 {
         return Err(format!(
-            "stream {} has no value topics, and the settings require them: remove values from the settings, or choose another name",
+            "stream {} has no value topics, and the settings have kind=value: remove kind=value, or choose another name",
             settings.stream_name()
         ));
     }
@@ -231,7 +231,7 @@ fn check_limits(
     let message = number("max_msg_size");
     if message > 0 && usize::try_from(message).is_ok_and(|bytes| bytes < payload_bytes_max) {
         let is = format!(
-            "a max_msg_size of {message}, and no limit is required, or that of the servers ({payload_bytes_max})"
+            "a max_msg_size of {message}, and no limit is required, or at least that of the servers ({payload_bytes_max})"
         );
         return wrong(settings, &is, "--max-msg-size=-1");
     }
@@ -241,7 +241,7 @@ fn check_limits(
 fn wrong(settings: &StreamSettings, is: &str, edit: &str) -> Result<(), String> {
     let name = settings.stream_name();
     Err(format!(
-        "stream {name} has {is}: change the settings, or the stream with nats stream edit {name} {edit}"
+        "stream {name} has {is}: change the settings, or run nats stream edit {name} {edit}"
     ))
 }
 
@@ -252,7 +252,7 @@ fn warn_of_other_limits(settings: &StreamSettings, config: &Value) {
         if config[key] != expected[key] {
             tracing::warn!(
                 stream = settings.stream_name(),
-                "{key} of the stream is {}, and the settings say {}: the stream's applies; change it with nats stream edit",
+                "{key} of the stream is {}, and the settings say {}: the value of the stream applies; change it with nats stream edit",
                 config[key],
                 expected[key]
             );
@@ -278,7 +278,7 @@ pub(crate) fn metadata<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
     config["metadata"][key].as_str()
 }
 
-/// Returns the first sequence number at or after a time that is `warm` ago; the next one if there is none.
+/// Returns the sequence number of the first message that is not older than `warm`; without one, the next number.
 pub(crate) async fn sequence_ago(
     api: &Api,
     stream: &str,
@@ -301,8 +301,8 @@ pub(crate) async fn sequence_ago(
         "num_replicas": 1,
     });
     let consumer = api.create_consumer(stream, &name, &config).await?;
-    // A consumer stands before the first message that it will deliver. Its replica may lack the newest messages: then
-    // this is too early, never too late.
+    // A new consumer reports the number before the first message that it will deliver. If its replica lacks the newest
+    // messages, this number is too low, never too high.
     let sequence = consumer.delivered.stream_seq + 1;
     // If this fails, JetStream removes it by itself.
     let _ = api.delete_consumer(stream, &name).await;

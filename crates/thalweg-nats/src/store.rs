@@ -1,7 +1,7 @@
 //! Appends, with retries.
 //!
-//! A message without a key is sent again only while certainly no attempt was stored. A message with a key can always be
-//! sent again: the stream recognises its id.
+//! A message without a key is sent again only if it is certain that no attempt was stored. A message with a key can
+//! always be sent again: the stream recognises its id.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(5);
 /// topic has less.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The minimum timeout of an attempt, however late.
+/// The minimum timeout of an attempt, even if little of [`STORE_TIMEOUT`] is left.
 const ACK_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// Pauses before attempts: the first, and the longest.
@@ -55,10 +55,10 @@ pub(crate) const REPETITIONS_MAX: usize = 16;
 pub(crate) const EXPECTED_STREAM: HeaderName = HeaderName::from_static("Nats-Expected-Stream");
 /// The id by which the stream recognises a repeated message.
 const MESSAGE_ID: HeaderName = HeaderName::from_static("Nats-Msg-Id");
-/// Makes the server store the message only behind this message of the subject.
+/// Makes the server store the message only if this is the newest message of the subject.
 pub(crate) const EXPECTED_LAST: HeaderName =
     HeaderName::from_static("Nats-Expected-Last-Subject-Sequence");
-/// The digest of the body, by which another body with the same id is recognised.
+/// The digest of the body. It shows whether a message with the same id has another body.
 const BODY: HeaderName = HeaderName::from_static("Thalweg-Body");
 
 /// Appends messages. Cheap to clone.
@@ -127,10 +127,11 @@ fn hex(digest: &Digest) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The result of one attempt.
 enum Outcome {
     Done(Result<Stored, AppendError>),
-    Not,
-    Maybe,
+    NotStored,
+    MaybeStored,
 }
 
 impl Store {
@@ -180,9 +181,11 @@ impl Store {
                     }
                     return result;
                 }
-                Outcome::Not => {}
-                Outcome::Maybe if attempt.digest.is_none() => return Err(AppendError::Unknown),
-                Outcome::Maybe => is_uncertain = true,
+                Outcome::NotStored => {}
+                Outcome::MaybeStored if attempt.digest.is_none() => {
+                    return Err(AppendError::Unknown);
+                }
+                Outcome::MaybeStored => is_uncertain = true,
             }
             if start.elapsed() + pause >= STORE_TIMEOUT {
                 let unavailable = AppendError::Unavailable;
@@ -201,17 +204,17 @@ impl Store {
     fn purge(&self, stream: &str, subject: &str, before: u64) {
         let (api, stream, subject) = (self.api.clone(), stream.to_owned(), subject.to_owned());
         let counts = self.counts.clone();
-        let Ok(place) = self.purges.clone().try_acquire_owned() else {
+        let Ok(permit) = self.purges.clone().try_acquire_owned() else {
             return add(&counts.purges_omitted);
         };
         tokio::spawn(async move {
-            // Servers that are a little behind still read them instead of a hole.
+            // Servers that are a little behind can still read these messages.
             tokio::time::sleep(PURGE_DELAY).await;
             if let Err(error) = api.purge(&stream, &subject, before).await {
                 add(&counts.purges_omitted);
                 tracing::debug!(stream, subject, "cannot remove an ended topic's events: {error}");
             }
-            drop(place);
+            drop(permit);
         });
     }
 
@@ -226,17 +229,18 @@ impl Store {
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(Unanswered::NotSent | Unanswered::NoResponders) => return Outcome::Not,
-            Err(Unanswered::Lost | Unanswered::Timeout) => return Outcome::Maybe,
+            Err(Unanswered::NotSent | Unanswered::NoResponders) => return Outcome::NotStored,
+            Err(Unanswered::Lost | Unanswered::Timeout) => return Outcome::MaybeStored,
             Err(Unanswered::TooLarge) => {
-                let why = "the message is larger than the NATS server takes (max_payload)";
+                let why =
+                    "the message is larger than the NATS server accepts: raise its max_payload";
                 return Outcome::Done(Err(AppendError::Refused(why.to_owned())));
             }
         };
         let (sequence, is_repetition) = match Ack::read(&answer.payload) {
             Ack::Stored { sequence, is_duplicate } => (sequence, is_duplicate),
-            Ack::NotNow => return Outcome::Not,
-            Ack::InProcess | Ack::Unreadable => return Outcome::Maybe,
+            Ack::NotNow => return Outcome::NotStored,
+            Ack::InProcess | Ack::Unreadable => return Outcome::MaybeStored,
             Ack::Outdated => {
                 let newest = self.api.last_message(&state.name, subject).await;
                 let newest =
@@ -250,18 +254,18 @@ impl Store {
             return match self.is_other_body(&state.name, sequence, digest.as_deref()).await {
                 Some(true) => Outcome::Done(Err(AppendError::KeyReused)),
                 Some(false) if self.has_epoch(state, epoch).await => Outcome::Done(Ok(stored)),
-                Some(false) | None => Outcome::Maybe,
+                Some(false) | None => Outcome::MaybeStored,
             };
         }
         if sequence < next {
             // A message with this number was read before: the stream was created again.
             state.suspect.notify_one();
-            return Outcome::Maybe;
+            return Outcome::MaybeStored;
         }
         Outcome::Done(Ok(stored))
     }
 
-    /// Asks the leader whether a stream still has an epoch: one that was created again may know the key, too.
+    /// Asks the leader whether a stream still has an epoch: a stream that was created again may know the key, too.
     async fn has_epoch(&self, state: &StreamState, epoch: Epoch) -> bool {
         let info = self.api.stream_info(&state.name).await.ok();
         let found = info.as_ref().and_then(setup::epoch);
@@ -271,8 +275,8 @@ impl Store {
         found == Some(epoch)
     }
 
-    /// Returns whether a stored message has another body; `None` if no replica answers. A replica may not have it yet;
-    /// a message that no replica has for long was removed since, and is taken for a repetition.
+    /// Returns whether a stored message has another body; `None` if no replica answers. A replica may not have the
+    /// message yet. If no replica has it after all attempts, it was removed, and the publish counts as a repetition.
     async fn is_other_body(
         &self,
         stream: &str,
@@ -282,9 +286,9 @@ impl Store {
         let mut has_answered = false;
         let mut pause = PAUSE_MIN;
         for _ in 0..REPETITION_READS {
-            let place = self.repetitions.acquire().await.ok()?;
+            let permit = self.repetitions.acquire().await.ok()?;
             let found = self.api.message(stream, sequence).await;
-            drop(place);
+            drop(permit);
             match found {
                 Ok(Some(message)) => return Some(body_of(&message) != digest),
                 Ok(None) => has_answered = true,

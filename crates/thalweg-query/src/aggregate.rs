@@ -37,7 +37,11 @@ pub(crate) enum AggregateFunction {
 /// All aggregates: their names in lower case, usage and meaning.
 pub const AGGREGATES: &[(&[&str], &str, &str)] = &[
     (&["count"], "count(*), count(value)", "how many rows, or how many values that are not NULL"),
-    (&["sum"], "sum(number)", "the sum; NULL if there is none, or 64 bits do not hold it"),
+    (
+        &["sum"],
+        "sum(number)",
+        "the sum; NULL without values, or if the sum does not fit into 64 bits",
+    ),
     (&["avg"], "avg(number)", "the mean, a double; the sum of ints is exact"),
     (&["min"], "min(value)", "the smallest number, time, string or boolean"),
     (&["max"], "max(value)", "the largest"),
@@ -54,10 +58,10 @@ impl AggregateFunction {
         [Self::Count, Self::Sum, Self::Avg, Self::Min, Self::Max, Self::First, Self::Last];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let is_it = |(names, ..): &(&[&str], &str, &str)| {
+        let has_name = |(names, ..): &(&[&str], &str, &str)| {
             names.iter().any(|known| known.eq_ignore_ascii_case(name))
         };
-        Some(Self::ALL[AGGREGATES.iter().position(is_it)?])
+        Some(Self::ALL[AGGREGATES.iter().position(has_name)?])
     }
 
     /// Returns whether the result depends on the argument's type.
@@ -170,7 +174,7 @@ impl Accumulator {
         Some(0)
     }
 
-    /// Continues with values of this type after only NULLs.
+    /// Continues with values of this type, if all values so far were NULL.
     pub(crate) fn begin_with(&mut self, kind: Kind) {
         match self {
             Self::SumDouble(..) if kind == Kind::Int => *self = Self::SumInt(0, false),

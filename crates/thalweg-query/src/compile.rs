@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// The meanings of names.
+/// The names that an expression may use, and what it has used so far.
 #[derive(Debug)]
 pub(crate) struct Scope<'a> {
     columns: &'a Columns,
@@ -97,9 +97,8 @@ impl<'a> Scope<'a> {
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         let exact = self.columns.iter().position(|column| column.name == name);
         exact.or_else(|| {
-            let mut same = self.columns.iter().enumerate();
-            let is_it = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
-            Some(same.find(|(_, column)| is_it(&column.name, name))?.0)
+            let mut columns = self.columns.iter().enumerate();
+            Some(columns.find(|(_, column)| column.name.eq_ignore_ascii_case(name))?.0)
         })
     }
 
@@ -129,13 +128,13 @@ impl<'a> Scope<'a> {
         self.steps_left = left.ok_or_else(|| {
             QueryError::at(
                 span,
-                "the expressions have too many parts: shorten them, or name fewer of them twice",
+                "the expressions have too many parts: shorten them, or use each name less often",
             )
         })?;
         Ok(())
     }
 
-    /// Compiles the same expression again.
+    /// Copies a compiled expression, and counts its nodes as steps.
     fn again(&mut self, typed: &Typed, span: Span) -> Compiled {
         let mut nodes = 0;
         typed.expr.visit(&mut |_| nodes += 1);
@@ -143,7 +142,7 @@ impl<'a> Scope<'a> {
         Ok(typed.clone())
     }
 
-    /// Compiles an aggregate or a key of a group. `None` if it is neither; its operands may be.
+    /// Compiles an aggregate or a key of a group. `None` for other expressions; their operands may be aggregates or keys.
     fn of_group(&mut self, ast: &Ast, span: Span) -> Result<Option<Typed>, QueryError> {
         if let Ast::Function(call) = ast
             && let Some(function) = name_of(call).and_then(AggregateFunction::named)
@@ -168,7 +167,7 @@ impl<'a> Scope<'a> {
     }
 
     fn aggregate(&mut self, function: AggregateFunction, call: &Call, span: Span) -> Compiled {
-        let usage = || QueryError::at(span, format!("call it as {}", function.usage()));
+        let usage = || QueryError::at(span, format!("call this function as {}", function.usage()));
         let Some(mut grouping) = self.grouping.take() else { return Err(usage()) };
         let argument = match arguments(call, span)? {
             Arguments::All if function == AggregateFunction::Count => Ok(None),
@@ -186,7 +185,8 @@ impl<'a> Scope<'a> {
             let filter = filter?;
             let kind = argument.as_ref().map_or(Kind::Null, |argument| argument.kind);
             let result = function.result(kind).ok_or_else(|| {
-                let message = format!("this is {}: call it as {}", article(kind), function.usage());
+                let message =
+                    format!("the argument is {}: call this as {}", article(kind), function.usage());
                 QueryError::at(span, message)
             })?;
             let argument = argument.map(|argument| argument.expr);
@@ -228,9 +228,7 @@ impl<'a> Scope<'a> {
                 if text.data_type == DataType::Date || is_time_type(&text.data_type) =>
             {
                 let Value::SingleQuotedString(said) = &text.value.value else {
-                    return refused(
-                        "a time stands in quotes, as in TIMESTAMP '2022-07-13T21:04:08Z'",
-                    );
+                    return refused("a time needs quotes: write TIMESTAMP '2022-07-13T21:04:08Z'");
                 };
                 if text.data_type == DataType::Date { day(said, span) } else { instant(said, span) }
             }
@@ -256,7 +254,7 @@ impl<'a> Scope<'a> {
                         })
                     }
                     UnaryOperator::Plus => number(inner, span),
-                    _ => refused("this operator is not supported: there are +, - and NOT"),
+                    _ => refused("this operator is not supported: use +, - or NOT"),
                 }
             }
             Ast::BinaryOp { left, op, right } => {
@@ -336,11 +334,11 @@ impl<'a> Scope<'a> {
             Ast::Floor { expr, .. } => self.call("floor", &[expr], span),
             Ast::Function(call) => self.function(call, span),
             Ast::Subquery(_) | Ast::Exists { .. } | Ast::In { .. } => refused(
-                "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from that",
+                "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from this topic",
             ),
-            _ => {
-                refused("this expression is not supported: docs/reference/sql.md has all that are")
-            }
+            _ => refused(
+                "this expression is not supported: docs/reference/sql.md lists the supported ones",
+            ),
         }
     }
 
@@ -351,7 +349,7 @@ impl<'a> Scope<'a> {
             () if is("window_end") => Some(Expr::WindowEnd),
             () => None,
         };
-        // Rows of a query with windows may have columns of these names, which need the topic as prefix.
+        // The topic may have columns of these names. In a query with windows they need the topic as prefix.
         if let Some(bound) = &bound
             && self.has_window
             && !self.is_filter
@@ -373,7 +371,7 @@ impl<'a> Scope<'a> {
         if let Some(at) =
             self.names.iter().position(|(known, _)| known.eq_ignore_ascii_case(&name.value))
         {
-            // Its own names mean columns only.
+            // Names inside the named expression mean columns only.
             let names = std::mem::take(&mut self.names);
             let found = self.compile(&names[at].1, name.span);
             self.names = names;
@@ -430,7 +428,7 @@ impl<'a> Scope<'a> {
         let value = self.compile(value, span)?;
         if !matches!(value.kind, Kind::String | Kind::Null) {
             let message = format!(
-                "LIKE is for strings, and this is {}: cast it, as in CAST(x AS STRING)",
+                "LIKE needs a string, and this is {}: cast it, as in CAST(x AS STRING)",
                 article(value.kind)
             );
             return Err(QueryError::at(span, message));
@@ -438,7 +436,7 @@ impl<'a> Scope<'a> {
         let mut text = |ast: &Ast| match self.compile(ast, span) {
             Ok(Typed { expr: Expr::Constant(Cell::String(text)), .. }) => Ok(Some(text)),
             Ok(Typed { expr: Expr::Constant(Cell::Null), .. }) => Ok(None),
-            _ => Err(QueryError::at(span_of(ast, span), "a pattern of LIKE is a text in quotes")),
+            _ => Err(QueryError::at(span_of(ast, span), "LIKE needs a text in quotes")),
         };
         let (pattern_at, escape_at) =
             (span_of(pattern, span), escape.map_or(span, |escape| span_of(escape, span)));
@@ -452,7 +450,7 @@ impl<'a> Scope<'a> {
         };
         let pattern = LikePattern::new(&pattern, escape, ignores_case).ok_or_else(|| {
             let message =
-                "the pattern ends with the character of ESCAPE: write it twice to mean itself";
+                "the pattern ends with the character of ESCAPE: to match it, write it twice";
             QueryError::at(pattern_at, message)
         })?;
         Ok(typed(Expr::Like(Box::new(value.expr), Box::new(pattern)), Kind::Bool))
@@ -474,7 +472,7 @@ impl<'a> Scope<'a> {
             }
             None => {
                 let message = format!(
-                    "the results of CASE are of one type, and here are {} and {}: cast one of them",
+                    "the results of CASE need one type, and these are {} and {}: cast one of them",
                     article(kind),
                     article(result.kind)
                 );
@@ -519,12 +517,12 @@ impl<'a> Scope<'a> {
         }
         if AggregateFunction::named(&name).is_some() {
             let message = format!(
-                "{name} is an aggregate, and has no place here: write it behind SELECT or HAVING, from tumble(topic, 1s) with GROUP BY window_start"
+                "{name} is an aggregate, and is not allowed here: write it after SELECT or HAVING, with FROM tumble(topic, 1s) and GROUP BY window_start"
             );
             return Err(QueryError::at(span, message));
         }
         let Arguments::These(arguments) = arguments(call, span)? else {
-            return Err(QueryError::at(span, "only count accepts *"));
+            return Err(QueryError::at(span, "only count accepts *: name a column"));
         };
         match (&*name, &*arguments) {
             ("now" | "current_timestamp", []) => Ok(typed(Expr::Now, Kind::Time)),
@@ -537,8 +535,8 @@ impl<'a> Scope<'a> {
     }
 
     fn call(&mut self, name: &str, arguments: &[&Ast], span: Span) -> Compiled {
-        let is_it = |known: &&Signature| known.names.contains(&name);
-        let signature = FUNCTIONS.iter().find(is_it).ok_or_else(|| no_function(name, span))?;
+        let has_name = |known: &&Signature| known.names.contains(&name);
+        let signature = FUNCTIONS.iter().find(has_name).ok_or_else(|| no_function(name, span))?;
         let found = arguments.iter().map(|argument| self.compile(argument, span));
         let found = found.collect::<Result<Vec<Typed>, QueryError>>()?;
         let kinds: Vec<Kind> = found.iter().map(|found| found.kind).collect();
@@ -564,7 +562,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Replaces NULL's type by one that the signature accepts.
+/// Replaces the type of NULL arguments by one that the signature accepts.
 fn stand_ins(signature: &Signature, kinds: &[Kind]) -> Vec<Kind> {
     let tries = [Kind::Null, Kind::String, Kind::Int, Kind::Time];
     let stand_in = |by: Kind| -> Vec<Kind> {
@@ -593,7 +591,12 @@ fn with_part(
         }
         _ => None,
     };
-    let no_part = || QueryError::at(span, format!("it is one of {}", known.join(", ")));
+    let no_part = || {
+        QueryError::at(
+            span,
+            format!("this part of a time is not known: write one of {}", known.join(", ")),
+        )
+    };
     let part: &'static str = named.ok_or_else(no_part)?;
     arguments[0].expr = Expr::Constant(Cell::String(part.into()));
     let result = if part == civil::EPOCH { Kind::Double } else { result };
@@ -635,14 +638,14 @@ fn arguments(call: &Call, span: Span) -> Result<Arguments<'_>, QueryError> {
         return refused("DISTINCT is not supported: group by the columns in a window");
     }
     if !list.clauses.is_empty() || !call.within_group.is_empty() || call.null_treatment.is_some() {
-        return refused("a call has arguments and nothing else");
+        return refused("clauses in a call are not supported: write only arguments");
     }
     if let [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)] = &*list.args {
         return Ok(Arguments::All);
     }
     let argument = |argument| match argument {
         &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref expr)) => Ok(expr),
-        _ => Err(QueryError::at(span, "arguments have no names")),
+        _ => Err(QueryError::at(span, "named arguments are not supported: remove the names")),
     };
     Ok(Arguments::These(list.args.iter().map(argument).collect::<Result<_, _>>()?))
 }

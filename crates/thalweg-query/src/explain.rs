@@ -70,7 +70,7 @@ impl Statement {
 /// Returns a name, in quotes if it needs them.
 fn quoted(name: &str) -> String {
     let is_plain = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-        && name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
+        && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
     line("reads", format!("each event of {} in order, once", statement.source.topic.value));
     let columns: Vec<String> = plan.wanted.iter().filter_map(column).collect();
     match columns.is_empty() {
-        true => line("columns", "none: the event goes on as it is".to_owned()),
+        true => line("columns", "none: the query does not change the event".to_owned()),
         false => line("columns", columns.join(" ")),
     }
     if let Some(filter) = &statement.filter {
@@ -126,14 +126,17 @@ pub(crate) fn explain(statement: &Statement, plan: &Plan) -> String {
             line("having", having.to_string());
         }
         let delay = match window.delay_ms {
-            0 => "when an event comes that is not before its end".to_owned(),
-            ms => format!("when an event comes that is {} after its end", length(ms)),
+            0 => "after an event at its end or later".to_owned(),
+            ms => format!("after an event {} after its end or later", length(ms)),
         };
         let timeout = match window.timeout_ms {
-            Some(ms) => length(ms),
-            None => format!("{} (on one machine)", length(plan.default_timeout_ms() as i64)),
+            Some(ms) => format!("{} without events", length(ms)),
+            None => {
+                let default = length(plan.default_timeout_ms() as i64);
+                format!("{default} without events (on one machine)")
+            }
         };
-        line("emits", format!("a window {delay}, or nothing has come for {timeout}"));
+        line("emits", format!("a window {delay}, or after {timeout}"));
     }
     let results: Vec<String> =
         plan.results().iter().map(|column| format!("{}:{}", column.name, column.kind)).collect();

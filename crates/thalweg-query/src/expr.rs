@@ -1,6 +1,6 @@
-//! Expressions and their values. NULL means unknown, as in SQL. No expression fails: one without a result, such as 1 /
-//! 0, is NULL, and counted. Operators count their steps, and those on texts count bytes, before they do their work
-//! ([`Meter`]).
+//! Expressions and their values. NULL means unknown, as in SQL. No expression fails: an expression without a result,
+//! such as 1 / 0, is NULL, and counted. Operators count their steps before they do their work, and operators on texts
+//! also count bytes ([`Meter`]).
 
 use std::cmp::Ordering;
 
@@ -86,7 +86,7 @@ impl Expr {
         }
     }
 
-    /// Returns a value that the row or the query holds, if this is one. A text of the row may be too long.
+    /// Returns the value of a constant or a column. `None` for other expressions, and for a text that is too long.
     #[inline]
     fn leaf<'r>(&'r self, row: &Row<'r>) -> Option<&'r Cell<'r>> {
         match self {
@@ -258,7 +258,7 @@ impl<'r> Row<'r> {
     }
 }
 
-/// As in SQL: with NULL in the list, the absence of a value is unknown.
+/// As in SQL: if the list has NULL and not the value, the result is NULL.
 fn is_in<'r>(cell: &Cell<'r>, list: &'r [Expr], row: &Row<'r>) -> Cell<'r> {
     if *cell == Cell::Null {
         return Cell::Null;

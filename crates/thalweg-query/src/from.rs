@@ -116,7 +116,7 @@ impl<'a> Tokens<'a> {
 pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
     let mut tokens = Tokens::from_clause(clause);
     if tokens.rest.first().is_some_and(|next| next.token == Token::LParen) {
-        let says = "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from that";
+        let says = "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from this topic";
         return Err(QueryError::at(tokens.rest[0].span, says));
     }
     let name = tokens.name().ok_or_else(|| tokens.error("FROM needs a topic"))?;
@@ -140,7 +140,7 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
             Err(QueryError::at(*span, "joins are not supported: a query reads one topic"))
         }
         _ => Err(tokens.error(
-            "a topic of other characters than letters, digits and _ needs quotes, as in \"a/b\"",
+            "a topic with characters other than letters, digits and _ needs quotes, as in \"a/b\"",
         )),
     }
 }
@@ -149,7 +149,7 @@ pub(crate) fn source(clause: &Clause<'_>) -> Result<Source, QueryError> {
 fn qualified(topic: Ident, tokens: &mut Tokens<'_>) -> Result<Ident, QueryError> {
     match tokens.rest.first() {
         Some(TokenWithSpan { token: Token::Div | Token::Minus | Token::Period, .. }) => {
-            Err(tokens.error("a topic of other characters than letters, digits and _ needs quotes, as in \"a/b\""))
+            Err(tokens.error("a topic with characters other than letters, digits and _ needs quotes, as in \"a/b\""))
         }
         _ => Ok(topic),
     }
@@ -164,8 +164,7 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
         "write tumble(topic, size), tumble(topic, time, size) with a column or an expression as time, or TUMBLE(TABLE topic, DESCRIPTOR(time), size)"
     };
     if !is_hop && !function.value.eq_ignore_ascii_case("tumble") {
-        let message =
-            format!("{} is no window over a topic: there are tumble and hop", function.value);
+        let message = format!("{} is not a window over a topic: use tumble or hop", function.value);
         return Err(QueryError::at(function.span, message));
     }
     tokens.take_word("table");
@@ -177,7 +176,10 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
         if let Some(ms) = tokens.interval() {
             lengths.push(ms);
             if !(1..=INTERVAL_MS_MAX).contains(&ms) {
-                return Err(QueryError::at(tokens.span, "a window has 1ms to ten years"));
+                return Err(QueryError::at(
+                    tokens.span,
+                    "sizes and steps of windows are 1ms to ten years",
+                ));
             }
         } else if time.is_none() && lengths.is_empty() {
             let before = tokens.span;
@@ -206,7 +208,7 @@ fn window(function: &Ident, tokens: &mut Tokens<'_>) -> Result<(Ident, Window), 
     };
     if size_ms % step_ms != 0 || size_ms / step_ms > OVERLAP_MAX as i64 {
         let message = format!(
-            "a hopping window's size is 1 to {OVERLAP_MAX} times its step: write hop(topic, step, size)"
+            "a hopping window's size is a multiple of its step, 1 to {OVERLAP_MAX} times its step: write hop(topic, step, size)"
         );
         return Err(QueryError::at(span, message));
     }

@@ -1,4 +1,5 @@
-//! Functions of one row's values. Each is NULL if an argument is, except those that choose among their arguments.
+//! Functions of one row's values. Each is NULL if an argument is NULL, except `coalesce`, `least`, `greatest`, `nullif`
+//! and `concat`.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,7 @@ use crate::{
     value::{compared, finite, joined, truth},
 };
 
-/// A function, and its arguments' types.
+/// A function of a row's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     Abs,
@@ -77,14 +78,14 @@ pub const FUNCTIONS: &[Signature] = &[
         Function::Floor,
         &["floor"],
         "floor(number)",
-        "the largest whole number that is not larger",
+        "the number, rounded down to a whole number",
         same_number,
     ),
     entry(
         Function::Ceil,
         &["ceil", "ceiling"],
         "ceil(number)",
-        "the smallest whole number that is not smaller",
+        "the number, rounded up to a whole number",
         same_number,
     ),
     entry(Function::Sqrt, &["sqrt"], "sqrt(number)", "the square root", to_double),
@@ -101,7 +102,7 @@ pub const FUNCTIONS: &[Signature] = &[
         Function::Mod,
         &["mod"],
         "mod(number, number)",
-        "the rest of a division, as with %",
+        "the remainder of a division, as with %",
         |types| match types {
             [one, other] if is_number(*one) && is_number(*other) => common(*one, *other),
             _ => None,
@@ -137,8 +138,20 @@ pub const FUNCTIONS: &[Signature] = &[
             if types.len() == 2 { one_type(types) } else { None }
         },
     ),
-    entry(Function::Lower, &["lower"], "lower(string)", "in small letters", string_to_string),
-    entry(Function::Upper, &["upper"], "upper(string)", "in capitals", string_to_string),
+    entry(
+        Function::Lower,
+        &["lower"],
+        "lower(string)",
+        "the string in lower case",
+        string_to_string,
+    ),
+    entry(
+        Function::Upper,
+        &["upper"],
+        "upper(string)",
+        "the string in upper case",
+        string_to_string,
+    ),
     entry(
         Function::Length,
         &["length", "char_length"],
@@ -150,7 +163,7 @@ pub const FUNCTIONS: &[Signature] = &[
         Function::Substr,
         &["substr", "substring"],
         "substr(string, from [, count])",
-        "characters from a place on: the first is 1, the last -1; a negative count takes those before it",
+        "the characters from a position on: the first is 1, the last -1; a negative count takes characters before the position",
         |types| {
             matches!(types, [Kind::String, Kind::Int] | [Kind::String, Kind::Int, Kind::Int])
                 .then_some(Kind::String)
@@ -202,7 +215,7 @@ pub const FUNCTIONS: &[Signature] = &[
         Function::Position,
         &["strpos", "instr"],
         "strpos(string, string)",
-        "the first place of the second string in the first, from 1 on; 0 if there is none",
+        "the first position of the second string in the first, counted from 1; 0 if it is not there",
         |types| matches!(types, [Kind::String, Kind::String]).then_some(Kind::Int),
     ),
     entry(
@@ -374,7 +387,7 @@ impl Function {
         }
     }
 
-    /// Counts the bytes of the texts that it reads and makes before it does so.
+    /// Calls a function of texts. Counts their bytes before it reads or makes them.
     fn of_text<'r>(self, arguments: &[Cell<'r>], meter: &Meter) -> Cell<'r> {
         let made = |text: &str| match meter.make(text.len()) {
             true => Cell::String(Cow::Owned(text.to_owned())),
@@ -448,8 +461,8 @@ fn two(arguments: Arguments<'_>) -> [Cell<'_>; 2] {
     std::array::from_fn(|_| arguments.next().unwrap_or(Cell::Null))
 }
 
-/// Returns `count` characters from a place on; a negative count takes those before the place. The first place is 1, the
-/// last -1; places outside of the text are empty.
+/// Returns `count` characters from a position on; a negative count takes characters before the position. The first
+/// position is 1, the last -1. Positions outside of the text have no characters.
 fn substring(text: &str, from: i64, count: i64) -> &str {
     let characters = if from < 0 { text.chars().count() as i64 } else { -1 };
     let from = from.saturating_add(characters);
@@ -469,7 +482,7 @@ fn changed<'r>(text: &str, change: impl Fn(&str) -> String, meter: &Meter) -> Ce
     if meter.make(changed.len()) { Cell::String(Cow::Owned(changed)) } else { Cell::Null }
 }
 
-/// A few bytes may become many; their number is computed before the text is made.
+/// Replaces each occurrence. The result may be much longer than the text, so its length is computed first.
 fn replaced<'r>(text: &str, what: &str, with: &str, meter: &Meter) -> Cell<'r> {
     if what.is_empty() {
         return match meter.make(text.len()) {

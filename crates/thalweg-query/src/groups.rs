@@ -47,7 +47,7 @@ pub(crate) struct OrderedGroups {
 /// The keys of a group, and its results.
 pub(crate) type FinishedGroup = SmallVec<[Cell<'static>; 8]>;
 
-/// The memory of all groups of a query.
+/// A number of groups, and their memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) groups: usize,
@@ -229,7 +229,7 @@ pub(crate) fn write_key(cell: &Cell<'_>, key: &mut Vec<u8>) {
         Cell::String(text) | Cell::Json(text) => {
             key.push(4);
             if text.as_bytes().contains(&0) {
-                // A zero byte is escaped: a text ends before its extensions.
+                // Zero bytes are escaped, so that a text comes before longer texts that begin with it.
                 for part in text.as_bytes().split_inclusive(|byte| *byte == 0) {
                     key.extend_from_slice(part);
                     if part.ends_with(&[0]) {

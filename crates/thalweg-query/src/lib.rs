@@ -1,4 +1,4 @@
-//! Continuous SQL over one topic: takes events, makes rows. Pure: no I/O, no clock, no runtime.
+//! Continuous SQL over one topic: reads events, makes rows. Pure: no I/O, no clock, no runtime.
 //!
 //! ```text
 //! limits        every bound, with its reason

@@ -177,7 +177,7 @@ impl Meter {
         Value::Null
     }
 
-    /// Returns the first exceeded budget, if any.
+    /// Returns the first exceeded limit, if any.
     #[inline]
     pub(crate) fn over(&self) -> Option<Over> {
         self.over.get()

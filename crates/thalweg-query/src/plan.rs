@@ -15,7 +15,7 @@ use crate::{
     limits::{Bounds, NODES_MAX, TIMEOUT_MS, WINDOWS_MAX},
     meter::Meter,
     syntax::{Item, Statement, span_of},
-    typed::{Typed, article},
+    typed::Typed,
 };
 
 /// Approximate memory of a column besides its name, in bytes.
@@ -85,7 +85,7 @@ impl Plan {
         self.window.and_then(|window| window.timeout_ms).map(|ms| ms as u64)
     }
 
-    /// Returns the default of that time on one machine: at least the length of a window.
+    /// Returns the default of [`Self::timeout_ms`] on one machine: at least the length of a window.
     pub fn default_timeout_ms(&self) -> u64 {
         self.window.map_or(0, |window| window.size_ms as u64).max(TIMEOUT_MS)
     }
@@ -114,9 +114,8 @@ impl Plan {
         format!("{}\n{}", taken.join(" "), made.join(" "))
     }
 
-    /// Returns how much older than the newest event the first event of a query must be ([`crate::Beginning::Block`]),
-    /// in ms, for the query to make the last ended window and all later ones. `None`: the query has no windows, and can
-    /// begin anywhere.
+    /// Returns how long before the newest event a query must begin ([`crate::Beginning::Block`]), in ms. It then makes
+    /// the last ended window and all later ones. `None`: the query has no windows, and can begin anywhere.
     pub fn replayed_ms(&self) -> Option<i64> {
         let window = self.window.filter(|_| self.has_windows())?;
         Some(2 * (window.delay_ms + window.step_ms) + window.size_ms)
@@ -130,7 +129,7 @@ impl Plan {
         self.time_of(&Row { cells: &cells, window: (0, 0), now_ms: 0, meter: &meter })
     }
 
-    /// Returns the time of a decoded event; `None` if no calendar has it.
+    /// Returns the time of a decoded event; `None` if a time column cannot hold it.
     #[inline]
     pub(crate) fn time_of(&self, row: &Row<'_>) -> Option<i64> {
         instant(&self.time.as_ref()?.eval(row))
@@ -157,8 +156,8 @@ impl Plan {
         has_all && !matches!(self.shape, Shape::Whole)
     }
 
-    /// Returns a plan over inferred columns, where a column without values is NULL until a row has one. `absent` are
-    /// the known ones of these.
+    /// Returns a plan over inferred columns. A column that no row has had yet is NULL until a row has it. `absent` has
+    /// the indices of such columns that are already known.
     pub(crate) fn inferred(
         statement: &Arc<Statement>,
         columns: Columns,
@@ -195,7 +194,7 @@ impl Plan {
         let source = &statement.source;
         if !schema.are_named() {
             let message = format!(
-                "the events of {} have no columns: they are neither objects nor arrays with declared columns",
+                "the events of {} are neither objects nor arrays with declared columns: publish objects, or declare the columns of arrays",
                 source.topic.value
             );
             return Err(QueryError::at(source.topic.span, message));
@@ -270,7 +269,7 @@ impl Plan {
     }
 }
 
-/// Returns the time in this value; `None` if no calendar has it.
+/// Returns the time in this value; `None` if a time column cannot hold it.
 #[inline]
 pub(crate) fn instant(cell: &Cell<'_>) -> Option<i64> {
     match cell {
@@ -298,12 +297,13 @@ fn window_time(
     match (named("_tp_time").or_else(|| named("time")), &*times) {
         (Some((index, _)), _) | (None, [(index, _)]) => Ok(scope.column(*index).expr),
         (None, []) => {
-            let message = "the topic has no column that is a time: declare one, as in time:time, or make one, as in tumble(topic, CAST(ts AS TIMESTAMP), 1s)";
+            let message = "the topic has no time column: declare one, as in time:time, or make one, as in tumble(topic, CAST(ts AS TIMESTAMP), 1s)";
             Err(QueryError::at(window.span, message))
         }
         (None, [(_, first), ..]) => {
-            let message =
-                format!("there are several times: say which, as in tumble(topic, {first}, 1s)");
+            let message = format!(
+                "there are several time columns: name one, as in tumble(topic, {first}, 1s)"
+            );
             Err(QueryError::at(window.span, message))
         }
     }
@@ -321,7 +321,7 @@ fn written_time(
     {
         let names: Vec<&str> = times.iter().map(|(_, name)| *name).collect();
         let message =
-            format!("there is no column {}: the times are {}", name.value, names.join(", "));
+            format!("there is no column {}: the time columns are {}", name.value, names.join(", "));
         return Err(QueryError::of_column(name, message));
     }
     let found = scope.compile(written, span)?;
@@ -335,7 +335,7 @@ fn written_time(
             "now() differs between nodes and runs: use the events' own time".to_owned()
         }
         Kind::Time if has_column => return Ok(found.expr),
-        Kind::Time => "this is one time for all events: name a column".to_owned(),
+        Kind::Time => "this time is the same for all events: name a column".to_owned(),
         _ => format!(
             "{written} is not a time: declare it as one, {written}:time, or cast it, as in CAST({written} AS TIMESTAMP)"
         ),
@@ -360,7 +360,7 @@ fn keys(statement: &Statement, scope: &mut Scope<'_>) -> Result<Vec<Typed>, Quer
         let found = scope.compile(ast, span)?;
         match found.expr {
             Expr::Constant(_) | Expr::Now => {
-                Err(QueryError::at(span, "GROUP BY takes columns, and expressions of columns"))
+                Err(QueryError::at(span, "GROUP BY needs a column, or an expression of columns"))
             }
             _ if found.kind == Kind::Json => Err(QueryError::at(
                 span,
@@ -428,7 +428,7 @@ fn check_open_windows(statement: &Statement, window: PlannedWindow) -> Result<()
         return Ok(());
     }
     let message = format!(
-        "{open} windows would be open at a time, with one every {} and a delay of {}, and {WINDOWS_MAX} are the most: \
+        "{open} windows would be open at a time, with one every {} and a delay of {}, and the limit is {WINDOWS_MAX}: \
          write a shorter delay, or larger windows",
         interval::text(step_ms),
         interval::text(delay_ms)
@@ -451,7 +451,7 @@ fn grouped(
         let Item::One { expr, name, text } = item else {
             return Err(QueryError::at(
                 statement.source.topic.span,
-                "SELECT * has no place in a query with groups: name what is grouped by and what is aggregated",
+                "SELECT * is not allowed in a query with groups: name the columns of GROUP BY and the aggregates",
             ));
         };
         let span = span_of(expr, Span::empty());
@@ -480,7 +480,8 @@ fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryErro
                 let is_known = |column: &Column| {
                     is_whole || !schema.are_inferred() || column.kind != Kind::Null
                 };
-                for (index, column) in schema.iter().enumerate().filter(|(_, it)| is_known(it)) {
+                let known = schema.iter().enumerate().filter(|(_, column)| is_known(column));
+                for (index, column) in known {
                     add_result(
                         &mut results,
                         &column.name,
@@ -488,7 +489,7 @@ fn rows(statement: &Statement, mut scope: Scope<'_>) -> Result<Shaped, QueryErro
                         statement.source.topic.span,
                     )?;
                     match results.last_mut().filter(|_| is_whole) {
-                        // The event's own value, which may be a number of a unit.
+                        // The event is unchanged: its time may be a number with a unit.
                         Some(result) => result.unit = column.unit,
                         None => items.push(scope.column(index).expr),
                     }
@@ -522,15 +523,12 @@ fn add_result(
         return Err(QueryError::at(span, message));
     }
     if results.iter().any(|known| known.name == name) {
-        let message = format!("two results are named {name}: give one another name with AS");
+        let message = format!("two results are named {name}: rename one of them with AS");
         return Err(QueryError::at(span, message));
     }
     if results.len() >= thalweg_columns::limits::COLUMNS_MAX {
-        let message = format!(
-            "a result has {} columns at most ({})",
-            thalweg_columns::limits::COLUMNS_MAX,
-            article(kind)
-        );
+        let columns_max = thalweg_columns::limits::COLUMNS_MAX;
+        let message = format!("a result has {columns_max} columns at most: select fewer");
         return Err(QueryError::at(span, message));
     }
     // A column of NULLs may become any type.

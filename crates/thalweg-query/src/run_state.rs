@@ -1,4 +1,4 @@
-//! The state of a running query, and an event's way through it: condition, time, windows, rows.
+//! The state of a running query, and how it handles an event: condition, time, windows, rows.
 
 use crate::{
     Plan,
@@ -21,7 +21,7 @@ use crate::{
     windows::Windows,
 };
 
-/// The state of a running query. Each event brings the plan, which may be a wider one.
+/// The state of a running query. The caller passes the plan with each event, because it may have been widened.
 #[derive(Debug)]
 pub(crate) struct RunState {
     completeness: Completeness,
@@ -29,19 +29,19 @@ pub(crate) struct RunState {
     rows: RowWriter,
     ledger: Ledger,
     /// The event that was interrupted by a pause.
-    taking: Option<Taking>,
+    progress: Option<EventProgress>,
 }
 
 /// The progress of the current event.
 #[derive(Debug, Clone, Copy)]
-struct Taking {
+struct EventProgress {
     /// The time of its publication.
     published_ms: i64,
     /// The current time at its start.
     now_ms: i64,
     /// Its own time.
     time_ms: i64,
-    /// Whether its time is too far ahead and it is left out.
+    /// Whether the event is left out, because its time is too far ahead.
     is_ahead: bool,
     /// Number of its windows that have taken it.
     windows: usize,
@@ -60,7 +60,7 @@ impl RunState {
             windows: Windows::new(),
             rows: RowWriter::new(RowOffsets::new(is_one_each)),
             ledger: Ledger::new(bounds),
-            taking: None,
+            progress: None,
         }
     }
 
@@ -107,7 +107,7 @@ impl RunState {
 
     /// Records that events before the next one are lost ([`crate::Running::lose`]).
     pub(crate) fn lose(&mut self) {
-        self.taking = None;
+        self.progress = None;
         self.completeness.lose_before_next();
         if let Some(newest_ms) = self.windows.newest_ms() {
             self.completeness.lose_window(newest_ms);
@@ -135,7 +135,7 @@ impl RunState {
         windows.end(window, (newest_ms.unwrap_or(i64::MIN), true), &mut exit);
     }
 
-    /// Ends windows after a pause of the source at this offset that is longer than they wait.
+    /// Ends windows after a pause of the source at this offset that is longer than their timeout.
     pub(crate) fn pause(&mut self, plan: &Plan, offset: u64, sink: &mut impl Sink) {
         self.rows.offset = offset;
         self.close_all(plan, sink);
@@ -164,18 +164,18 @@ impl RunState {
         pace: &mut impl Pace,
     ) -> Result<bool, Failure> {
         self.ledger.add_steps((event.text.len() / COPIED_BYTES_PER_STEP) as u64);
-        let before = self.taking.take().filter(|_| self.rows.offset == event.offset);
-        let taking = match before {
-            Some(taking) => taking,
+        let before = self.progress.take().filter(|_| self.rows.offset == event.offset);
+        let progress = match before {
+            Some(progress) => progress,
             None => match self.begin_event(plan, &event, sink)? {
-                Some(taking) => taking,
+                Some(progress) => progress,
                 None => {
                     self.goes_on(pace);
                     return Ok(true);
                 }
             },
         };
-        let Taking { published_ms, now_ms, .. } = taking;
+        let EventProgress { published_ms, now_ms, .. } = progress;
         let event = Event { published_ms, now_ms, ..event };
         let is_taken = match (&plan.shape, plan.window) {
             (Shape::Whole, _) => {
@@ -190,18 +190,18 @@ impl RunState {
                 true
             }
             (Shape::Rows(items), Some(window)) => {
-                self.in_each_window(window, taking, pace, |state, window| {
+                self.in_each_window(window, progress, pace, |state, window| {
                     state.rows.make(items, &event.row(window, state.ledger.begin_row()));
                     state.rows.emit(&mut state.ledger, sink)
                 })?
             }
             (Shape::Groups { .. }, Some(window)) => {
-                let is_taken = self.in_each_window(window, taking, pace, |state, window| {
+                let is_taken = self.in_each_window(window, progress, pace, |state, window| {
                     let Self { windows, ledger, completeness, .. } = state;
                     windows.take(plan, &event, window, ledger, completeness)
                 })?;
                 if is_taken {
-                    self.advance(plan, window, taking, sink);
+                    self.advance(plan, window, progress, sink);
                 }
                 is_taken
             }
@@ -214,18 +214,19 @@ impl RunState {
         Ok(is_taken)
     }
 
-    /// Applies `each` to the windows of an event, starting after the last pause. Returns whether all are done.
+    /// Applies `work` to each window of an event, starting after the last pause. Returns whether all are done.
     #[inline]
     fn in_each_window(
         &mut self,
         window: PlannedWindow,
-        taking: Taking,
+        progress: EventProgress,
         pace: &mut impl Pace,
         mut work: impl FnMut(&mut Self, (i64, i64)) -> Result<(), Failure>,
     ) -> Result<bool, Failure> {
-        for (index, start_ms) in window.starts(taking.time_ms).enumerate().skip(taking.windows) {
-            if index > taking.windows && !self.goes_on(pace) {
-                self.taking = Some(Taking { windows: index, ..taking });
+        for (index, start_ms) in window.starts(progress.time_ms).enumerate().skip(progress.windows)
+        {
+            if index > progress.windows && !self.goes_on(pace) {
+                self.progress = Some(EventProgress { windows: index, ..progress });
                 return Ok(false);
             }
             work(self, (start_ms, start_ms + window.size_ms))?;
@@ -239,11 +240,11 @@ impl RunState {
         &mut self,
         plan: &Plan,
         window: PlannedWindow,
-        taking: Taking,
+        progress: EventProgress,
         sink: &mut impl Sink,
     ) {
-        let time_ms = (!taking.is_ahead).then_some(taking.time_ms);
-        let until = self.windows.advance(window, time_ms, taking.published_ms);
+        let time_ms = (!progress.is_ahead).then_some(progress.time_ms);
+        let until = self.windows.advance(window, time_ms, progress.published_ms);
         let (windows, mut exit) = self.exit(plan, sink);
         windows.end(window, until, &mut exit);
     }
@@ -255,27 +256,28 @@ impl RunState {
         plan: &Plan,
         event: &Event<'_>,
         sink: &mut impl Sink,
-    ) -> Result<Option<Taking>, Failure> {
+    ) -> Result<Option<EventProgress>, Failure> {
         self.rows.offset = event.offset;
         self.ledger.counts.events += 1;
         self.ledger.counts.unreadable += event.unreadable;
         self.ledger.begin();
         let Event { published_ms, now_ms, .. } = *event;
-        let taking = Taking { published_ms, now_ms, time_ms: 0, is_ahead: false, windows: 0 };
+        let progress =
+            EventProgress { published_ms, now_ms, time_ms: 0, is_ahead: false, windows: 0 };
         let Some(window) = plan.window.filter(|_| plan.has_windows()) else {
-            return self.begin_rows(plan, event, taking, sink);
+            return self.begin_rows(plan, event, progress, sink);
         };
         let Some(time_ms) = self.time_of(plan, event)? else { return Ok(None) };
-        let taking = Taking { time_ms, ..taking };
+        let progress = EventProgress { time_ms, ..progress };
         if time_ms.saturating_sub(published_ms) > self.ledger.bounds.lead_ms {
             self.ledger.counts.ahead += 1;
             self.windows.leave_out(published_ms);
-            return Ok(Some(Taking { is_ahead: true, windows: usize::MAX, ..taking }));
+            return Ok(Some(EventProgress { is_ahead: true, windows: usize::MAX, ..progress }));
         }
         self.completeness.pass(time_ms, window);
         // An event that does not pass the condition still advances time.
         let windows = if self.passes(plan, event)? { 0 } else { usize::MAX };
-        Ok(Some(Taking { windows, ..taking }))
+        Ok(Some(EventProgress { windows, ..progress }))
     }
 
     /// Begins with an event that makes its own rows.
@@ -284,9 +286,9 @@ impl RunState {
         &mut self,
         plan: &Plan,
         event: &Event<'_>,
-        taking: Taking,
+        progress: EventProgress,
         sink: &mut impl Sink,
-    ) -> Result<Option<Taking>, Failure> {
+    ) -> Result<Option<EventProgress>, Failure> {
         if self.completeness.passes_loss() {
             self.rows.lose(sink);
         }
@@ -294,10 +296,10 @@ impl RunState {
             return Ok(None);
         }
         if plan.window.is_none() {
-            return Ok(Some(taking));
+            return Ok(Some(progress));
         }
         let time_ms = self.time_of(plan, event)?;
-        Ok(time_ms.map(|time_ms| Taking { time_ms, ..taking }))
+        Ok(time_ms.map(|time_ms| EventProgress { time_ms, ..progress }))
     }
 
     /// Returns whether an event passes the condition of a query.

@@ -220,7 +220,7 @@ impl Running {
         self.state.close_all(&self.plan, sink);
     }
 
-    /// Ends windows after a pause of the source at this offset, if `pause_ms` is at least the time that they wait.
+    /// Ends windows after a pause of the source at this offset, if `pause_ms` is at least their timeout.
     /// [`Self::finish`] closes them.
     pub fn pause(&mut self, offset: u64, pause_ms: u64, sink: &mut impl Sink) {
         let waits_ms = self.plan.timeout_ms().unwrap_or(self.plan.default_timeout_ms());

@@ -40,10 +40,10 @@ pub(crate) enum Item {
 const CLAUSES: [&str; 5] = ["from", "where", "group", "having", "emit"];
 
 /// Words that other statements begin with.
-const NO_QUERIES: [(&str, &str); 8] = [
+const OTHER_STATEMENTS: [(&str, &str); 8] = [
     (
         "with",
-        "WITH is not supported: give the inner query a topic of its own in the configuration, and select from that",
+        "WITH is not supported: give the inner query a topic of its own in the configuration, and select from this topic",
     ),
     (
         "create",
@@ -59,25 +59,25 @@ const NO_QUERIES: [(&str, &str); 8] = [
 
 /// Words that a query cannot have, and the remedy.
 const REFUSED: [(&str, &str); 15] = [
-    ("join", "joins are not supported: publish what belongs together as one event"),
+    ("join", "joins are not supported: publish the data of both topics as one event"),
     ("union", "UNION is not supported: subscribe to both queries"),
     ("intersect", "INTERSECT is not supported: use a condition in WHERE"),
     ("except", "EXCEPT is not supported: use a condition in WHERE"),
     (
         "order",
-        "ORDER BY is not supported: rows come in the order of their topic, those of a window by their group",
+        "ORDER BY is not supported: rows come in the order of their topic, and rows of a window are sorted by their group",
     ),
     ("sort", "SORT BY is not supported: rows come in the order of their topic"),
     ("limit", "LIMIT is not supported, because a query does not end: stop reading"),
     ("fetch", "FETCH is not supported, because a query does not end: stop reading"),
-    ("with", "WITH has no place here: after EMIT there is WITH DELAY 2s"),
+    ("with", "WITH is not allowed here: write EMIT AFTER WINDOW CLOSE WITH DELAY 2s"),
     ("distinct", "DISTINCT is not supported: group by the columns in a window"),
     ("partition", "PARTITION BY is not supported: use GROUP BY"),
     ("over", "window functions (OVER) are not supported: use tumble or hop and GROUP BY"),
     ("qualify", "QUALIFY is not supported: use HAVING"),
     (
         "select",
-        "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from that",
+        "subqueries are not supported: give the inner query a topic of its own in the configuration, and select from this topic",
     ),
     ("lateral", "LATERAL is not supported: a query reads one topic"),
 ];
@@ -93,7 +93,9 @@ impl Statement {
         let tokens = &tokens[usize::from(is_explain)..];
         let (first, rest) = split_first(tokens)?;
         if !is_word(first, "select") {
-            return Err(refusal(first, &NO_QUERIES).unwrap_or_else(|| unexpected(first, LOOKS)));
+            return Err(
+                refusal(first, &OTHER_STATEMENTS).unwrap_or_else(|| unexpected(first, LOOKS))
+            );
         }
         let mut clauses = clauses(rest)?;
         let mut take = |name: &str| {
@@ -139,7 +141,8 @@ fn no_from(tokens: &[TokenWithSpan]) -> QueryError {
             && is_word(token, "from")
             && !is_taken
         {
-            let message = format!("FROM stands in this bracket: close it before, {LOOKS}");
+            let message =
+                format!("FROM is inside this bracket: close the bracket before FROM, {LOOKS}");
             return QueryError::at(bracket.span, message);
         }
         before = Some(token);

@@ -190,6 +190,6 @@ fn with_intervals(found: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>, QueryEr
 
 fn no_interval(span: Span) -> QueryError {
     let message = "this is not an interval: write a number and ms, s, m, h, d or w, as in INTERVAL 1 SECOND or 1s \
-        (months and years are not always as long)";
+        (months and years have no fixed length)";
     QueryError::at(span, message)
 }

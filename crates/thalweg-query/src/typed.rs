@@ -82,7 +82,7 @@ pub(crate) fn literal(value: &Value, span: Span) -> Compiled {
         },
         _ => Err(QueryError::at(
             span,
-            "this literal is not supported: texts stand in single quotes, names in double ones",
+            "this literal is not supported: write texts in single quotes, names in double quotes",
         )),
     }
 }
@@ -96,13 +96,13 @@ pub(crate) fn interval_of(interval: &Interval, span: Span) -> Compiled {
                 let expr = Expr::Constant(Cell::Int(ms));
                 Ok(Typed { expr, kind: Kind::Int, is_interval: true })
             }
-            _ => Err(QueryError::at(span, "an interval is written as INTERVAL 1 SECOND")),
+            _ => Err(QueryError::at(span, "write an interval as INTERVAL 1 SECOND")),
         },
-        _ => Err(QueryError::at(span, "an interval is written as INTERVAL 1 SECOND")),
+        _ => Err(QueryError::at(span, "write an interval as INTERVAL 1 SECOND")),
     }
 }
 
-/// Parses a number with its minus sign: the least integer of 64 bits has no positive counterpart.
+/// Parses a number with its minus sign: without the sign, the smallest 64-bit integer would not fit into 64 bits.
 pub(crate) fn negative_literal(text: &str, span: Span) -> Compiled {
     literal(&Value::Number(format!("-{text}"), false), span)
 }
@@ -132,7 +132,7 @@ pub(crate) fn boolean(found: Typed, span: Span, what: &str) -> Result<Expr, Quer
         Kind::Bool | Kind::Null => Ok(found.expr),
         kind => {
             let message = format!(
-                "{what} needs a condition, and this is {}: compare it with something",
+                "{what} needs a condition, and this is {}: compare it with a value",
                 article(kind)
             );
             Err(QueryError::at(span, message))
@@ -145,7 +145,7 @@ pub(crate) fn number(found: Typed, span: Span) -> Compiled {
         Kind::Int | Kind::Double | Kind::Null => Ok(found),
         kind => {
             let message = format!(
-                "this needs a number, and it is {}: cast it, as in CAST(x AS DOUBLE)",
+                "a number is needed here, and this is {}: cast it, as in CAST(x AS DOUBLE)",
                 article(kind)
             );
             Err(QueryError::at(span, message))
@@ -189,7 +189,7 @@ pub(crate) fn binary(left: Typed, op: &BinaryOperator, right: Typed, span: Span)
         BinaryOperator::Modulo => Operator::Remainder,
         _ => {
             let message = format!(
-                "the operator {op} is not supported: docs/reference/sql.md has all that are"
+                "the operator {op} is not supported: docs/reference/sql.md lists the supported ones"
             );
             return Err(QueryError::at(span, message));
         }
@@ -215,11 +215,11 @@ fn arithmetic(left: Typed, operator: Operator, right: Typed, span: Span) -> Comp
         }
         [(Kind::Time, _), (Kind::Time, _)] if operator == Operator::Subtract => {
             let message =
-                "times are subtracted as milliseconds: write epoch_ms(one) - epoch_ms(other)";
+                "a time cannot be subtracted from a time: write epoch_ms(one) - epoch_ms(other)";
             return Err(QueryError::at(span, message));
         }
         [(Kind::Time, _) | (_, true), _] | [_, (Kind::Time, _) | (_, true)] => {
-            let message = "a time takes an interval: write time + INTERVAL 1 SECOND";
+            let message = "this operation is not supported for times and intervals: write time + INTERVAL 1 SECOND";
             return Err(QueryError::at(span, message));
         }
         _ => {
@@ -238,26 +238,26 @@ pub(crate) fn compared(left: Typed, comparison: Comparison, right: Typed, span: 
 }
 
 /// Returns an integer literal as the equal double, if there is one: comparing two doubles is faster.
-fn as_double(it: Typed) -> Typed {
-    match it.expr {
+fn as_double(operand: Typed) -> Typed {
+    match operand.expr {
         Expr::Constant(Cell::Int(number))
-            if number.unsigned_abs() <= EXACT_MAX && !it.is_interval =>
+            if number.unsigned_abs() <= EXACT_MAX && !operand.is_interval =>
         {
             typed(Expr::Constant(Cell::Double(number as f64)), Kind::Double)
         }
-        _ => it,
+        _ => operand,
     }
 }
 
-/// Returns both with one type: a text compared with a time becomes a time.
+/// Converts both operands to one type: a text that is compared with a time becomes a time.
 pub(crate) fn comparable(
     left: Typed,
     right: Typed,
     span: Span,
 ) -> Result<(Typed, Typed, Kind), QueryError> {
-    let as_time = |it: Typed| match &it.expr {
+    let as_time = |operand: Typed| match &operand.expr {
         Expr::Constant(Cell::String(text)) => instant(text, span),
-        _ => Ok(it),
+        _ => Ok(operand),
     };
     let (left, right) = match (left.kind, right.kind) {
         (Kind::Time, Kind::String) => (left, as_time(right)?),

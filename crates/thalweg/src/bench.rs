@@ -98,8 +98,9 @@ struct OutputArgs {
     /// Exit with status 1 if a metric meets this condition, e.g. 'parts.fanout.pooled.cpu > 1.05'.
     ///
     /// CONDITION is PATH OP NUMBER. PATH is a path in summary.json, e.g. parts.rows.thalweg.latency.p99_us. A
-    /// step into an array selects the entries with this name, cell, subject or metric; without such an entry
-    /// it goes into all of them. A ratio and a median also have .low and .high. OP is <, <=, >, >=, == or !=.
+    /// step into an array selects the entries with this name, cell, subject or metric; if no entry matches,
+    /// the step selects all entries. A ratio and a median also have .low and .high. OP is <, <=, >, >=, == or
+    /// !=.
     ///
     /// The A/A control is compared only if PATH names it. Entries without a figure are skipped, but a
     /// condition without any figure is met, and so is every condition for a subject without a valid sample.

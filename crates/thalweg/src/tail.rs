@@ -196,7 +196,7 @@ impl Tail {
                 }
                 Update::Disconnected(end) => self.notes.say(&format!(
                     "reconnecting in {:.1} s: {}",
-                    end.again_in.as_secs_f64(),
+                    end.retry_in.as_secs_f64(),
                     end.why
                 )),
                 Update::Closed(closed) => {

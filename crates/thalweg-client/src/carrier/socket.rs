@@ -63,7 +63,7 @@ impl Socket {
             let is_ours = refusal.code.as_deref().is_some_and(|code| code != "upgrade_required");
             let status = refusal.status;
             let refused = Error::from(refusal);
-            return Err(match is_ours || refused.is_passing() {
+            return Err(match is_ours || refused.is_transient() {
                 true => refused,
                 false => Error::NoWebSocket(status),
             });

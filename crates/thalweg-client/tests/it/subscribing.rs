@@ -106,7 +106,7 @@ async fn delays_grow_after_short_connections_and_obey_retry_after() {
         for (least_s, most_s) in [(1, 2), (2, 4), (3600, 3601)] {
             let delay = loop {
                 match patiently("an update", subscription.next()).await.unwrap() {
-                    Update::Disconnected(end) => break end.again_in,
+                    Update::Disconnected(end) => break end.retry_in,
                     Update::Connected(_) => {}
                     update => panic!("not expected: {update:?}"),
                 }

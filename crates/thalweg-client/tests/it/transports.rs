@@ -174,7 +174,7 @@ async fn http2_begins_with_its_preface() {
     };
     let asking = async {
         let error = client.topics().await.expect_err("the fake speaks no HTTP/2");
-        assert!(error.is_passing(), "{error}");
+        assert!(error.is_transient(), "{error}");
     };
     both(server, asking).await;
 }

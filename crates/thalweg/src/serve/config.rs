@@ -140,9 +140,10 @@ fn tls(settings: &Settings) -> Result<Option<Tls>, String> {
         (Some(cert), Some(key), false) => {
             Ok(Some(Tls::Files { cert: cert.clone(), key: key.clone() }))
         }
-        (_, _, true) => {
-            Err("tls-self-signed makes a certificate: remove it, or tls-cert and tls-key".into())
-        }
+        (_, _, true) => Err(
+            "tls-self-signed makes its own certificate: remove it, or remove tls-cert and tls-key"
+                .into(),
+        ),
         (Some(_), None, _) => Err("tls-cert needs tls-key, the key of the certificate".into()),
         (None, Some(_), _) => Err("tls-key needs tls-cert, the certificate of the key".into()),
     }

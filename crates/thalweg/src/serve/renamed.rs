@@ -143,7 +143,7 @@ pub(super) fn flag(flag: &str) -> Option<String> {
         Key(key) => format!("{flag} is now --set {key}=…; in the file: {}", place(key)),
         Topic(option) => format!("{flag} is now a key of --topic: --topic '**,{option}'"),
         Other { flag: form, .. } => format!("{flag} is now {form}"),
-        Gone(reason) => format!("{flag} is gone: {reason}"),
+        Gone(reason) => format!("{flag} was removed: {reason}"),
     })
 }
 
@@ -162,7 +162,7 @@ pub(super) fn key(section: &str, key: &str) -> Option<String> {
             format!("{key} is now a key of a [[topic]]: pattern = \"**\" and {option} apply to all")
         }
         Other { key: form, .. } => format!("{key} is now {form}"),
-        Gone(reason) => format!("{key} is gone: {reason}"),
+        Gone(reason) => format!("{key} was removed: {reason}"),
     })
 }
 

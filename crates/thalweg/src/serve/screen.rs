@@ -137,7 +137,7 @@ fn metrics(config: &Config, url: &str, admin: Option<SocketAddr>) -> String {
         Some(admin) => format!("http://{admin}/metrics"),
         None if access.rights_of_all(config.listen).inspect.are_all() => format!("{url}/metrics"),
         None if access.has_tokens() => format!("{url}/metrics, with a token that has inspect=**"),
-        None => "for nobody: see --admin-listen, and inspect of --token".into(),
+        None => "not available: set --admin-listen, or a --token with inspect=**".into(),
     }
 }
 

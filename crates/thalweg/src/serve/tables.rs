@@ -315,7 +315,9 @@ impl StreamTable {
             return Err(format!("replicas: 1, 3 or 5, and not {}", stream.replicas));
         }
         if stream.kind.is_state() && self.age.is_some() {
-            return Err("age: with kind=value a version stays until the next one".to_owned());
+            return Err(
+                "age: with kind=value a version stays until the next one: remove age".to_owned()
+            );
         }
         set(&mut stream.age, self.age);
         stream.bytes = self.bytes.map(|bytes| usize::from(bytes) as u64);

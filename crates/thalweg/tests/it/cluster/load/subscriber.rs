@@ -65,7 +65,7 @@ async fn connection(
             // The client would wait for this time, and then connect to the same address again. Behind a load
             // balancer that is another node.
             Some(Ok(Update::Disconnected(end))) => {
-                sleep(end.again_in).await;
+                sleep(end.retry_in).await;
                 return Some(at);
             }
             Some(Ok(Update::Ended(_) | Update::Closed(_)) | Err(_)) => {
