@@ -281,7 +281,7 @@ fn plain_http_on_the_port_of_tls_ends_it_with_the_remedy() {
     for options in [&[][..], &["--transport", "sse"], &["--transport", "sse", "--http2"]] {
         let (status, said) = tail(&url, options).end();
         assert_eq!(status.code(), Some(1), "{said}");
-        assert!(said.contains("write https://") && said.lines().count() == 1, "{said}");
+        assert!(said.contains("use https://") && said.lines().count() == 1, "{said}");
     }
 }
 

@@ -125,7 +125,7 @@ fn columns_are_those_of_the_first_events_if_they_are_not_declared() {
         [(1, json!(["a", 14])), (2, json!([null, 16]))]
     );
     server.post("others", "application/json", r#"{"something":1}"#).published();
-    server.has_said("no event has a column nothing yet");
+    server.has_said("no event has the columns nothing yet");
     server.post("others", "application/json", r#"{"nothing":2}"#).published();
     assert_eq!(events(&server, Transport::Sse, "none", 2), [(1, json!([null])), (2, json!([2]))]);
 }

@@ -53,7 +53,7 @@ fn an_address_makes_ten_seconds_worth_of_requests_at_once() {
     read("192.0.2.1").refused(404, "no_such_topic");
     let refused = exhaust(9, || read("192.0.2.1"));
     let said = refused.refused(429, "too_many_requests");
-    assert!(said.contains("requests of this address: try again in"), "{said}");
+    assert!(said.contains("requests from this address: try again in"), "{said}");
     assert!((1..=2).contains(&wait_s(&refused)), "{}", wait_s(&refused));
     // Other clients, and requests that are no handshake, are not limited.
     read("192.0.2.2").refused(404, "no_such_topic");

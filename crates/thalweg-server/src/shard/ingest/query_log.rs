@@ -85,7 +85,7 @@ impl Reason {
                 "events are dropped, because their times are more than {lead_s} s ahead of when they were published: check \
                  the publisher's clock and time zone, or raise limits.query-lead"
             ),
-            Self::Late => "events arrived after their windows had closed, and are left out: write a longer delay, as in EMIT \
+            Self::Late => "events arrived after their windows had closed, and are left out: use a longer delay, as in EMIT \
                            AFTER WINDOW CLOSE WITH DELAY 2s"
                 .to_owned(),
             Self::WithoutTime => {

@@ -500,7 +500,7 @@ impl RunningQuery {
         if !absent.is_empty() {
             let absent = absent.join(", ");
             let known = known_names(&plan);
-            tracing::warn!(%topic, %source, "no event has {absent} yet, which the query reads as NULL until one has it: there are {known}");
+            tracing::warn!(%topic, %source, "no event has the columns {absent} yet, which the query reads as NULL: the events have {known}");
         }
         self.topic.plan = Some(Arc::clone(&plan));
         // Publishers may have begun before this server started.

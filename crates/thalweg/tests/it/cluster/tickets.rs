@@ -76,7 +76,7 @@ fn a_node_without_the_right_to_create_the_bucket_says_so_and_retries() {
     wait_for("a ticket", || ticket_of(&asked_for_a_ticket(nodes.at(0))));
     delete_bucket(&servers);
     asked_for_a_ticket(nodes.at(0)).refused(503, "unavailable");
-    nodes.at(0).has_said("was deleted and cannot be created again (no answer came)");
+    nodes.at(0).has_said("was deleted and cannot be created again (no answer within the timeout)");
     deny("");
     servers.kill(0);
     servers.run(0);

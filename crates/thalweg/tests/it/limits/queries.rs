@@ -242,7 +242,7 @@ fn only_queries_that_run_count_as_those_that_there_may_be() {
         let mut subscriber = server.subscribe(Transport::WebSocket, &query(number));
         subscriber.confirmed();
         let said = get(number + 1, "text/event-stream").refused(429, "too_many_queries");
-        assert!(said.contains("its limit of clients' queries (1)"), "{said}");
+        assert!(said.contains("its limit of ad hoc queries (1)"), "{said}");
         drop(subscriber);
         // The query runs for a second or two, and counts for ten.
         wait_for("the query to end", || (server.count("thalweg_queries") == 0).then_some(()));
