@@ -135,7 +135,8 @@ fn setting(path: &str, key: &str, property: &Value, note: &str, comment: &str) -
     let line = match example {
         Some(value) => line(value),
         None if is("boolean") => line("false"),
-        None if is("array") => line("[]"),
+        None if is("array") && default.is_empty() => line("[]"),
+        None if is("array") => line(&format!("[\"{default}\"]")),
         None if !default.is_empty() && is_default(&quoted(default)) => line(&quoted(default)),
         None => format!("# {}", line(if is("integer") { "N" } else { "\"…\"" })),
     };
