@@ -53,6 +53,22 @@ for (const [index, next] of ORDER.entries()) {
   });
 }
 
+/** What `published()` returns for a page of the server's origin. */
+const PUBLISHED: readonly TransportName[] = ["websocket", "sse", "forever-frame", "long-polling"];
+
+for (const [index, next] of PUBLISHED.entries()) {
+  const blocked = PUBLISHED.slice(0, index) as readonly Kind[];
+  test(`published(), blocked ${blocked.join(", ") || "nothing"}: ${next}`, async ({ page, network, server }) => {
+    block(network, blocked, { by: "refuse", status: 403 });
+    await publish(server, "numbers", 1, 1000);
+    await stopClock(page);
+    await open(page, { transports: PUBLISHED });
+    await subscribe(page, "numbers");
+    await over(page, next);
+    expectAll(await until(page, 1000), 1000);
+  });
+}
+
 test("with volume high, HTTP streaming comes first and WebSocket second", async ({ page, network, server }) => {
   block(network, ["http-streaming"], { by: "refuse", status: 403 });
   await publish(server, "numbers", 1, 1000);

@@ -11,6 +11,8 @@ export { foreverFrame };
 
 /** The abilities of a client and a server of 2013. */
 export interface Abilities {
+  /** Whether the page requests JSONP. */
+  isJsonpRequested: boolean;
   /** Whether the server's origin differs from the page's. */
   isCrossOrigin: boolean;
   /** Whether the client can send requests to other origins. */
@@ -29,6 +31,7 @@ export interface Abilities {
 export function abilities(url: string | URL = "/"): Abilities {
   const here = typeof location === "object" ? location : undefined;
   return {
+    isJsonpRequested: false,
     isCrossOrigin: new URL(url, here?.href).origin !== here?.origin,
     hasCors: typeof fetch === "function",
     hasWebSocket: typeof WebSocket === "function",
@@ -39,15 +42,24 @@ export function abilities(url: string | URL = "/"): Abilities {
 }
 
 /**
- * Returns `transports` for `connect` by the rules that a push server of 2013 published, without JSONP (the policy
- * `published` of the lab's experiment B). The result is one transport, with long polling as the fallback.
+ * Returns `transports` for `connect` by the rules that a push server of 2013 published. Each transport follows when the
+ * ones before it are missing or fail:
+ *
+ * | situation | transports |
+ * |---|---|
+ * | JSONP is requested | long polling |
+ * | the server has another origin; client and server have WebSocket, and the client has CORS | WebSocket, long polling |
+ * | the server has another origin, otherwise | long polling |
+ * | the same origin | WebSocket, SSE, forever frame, long polling |
+ *
+ * Thalweg has no JSONP: the client then polls as usual.
  */
 export function published(can: Abilities = abilities()): (TransportName | Transport)[] {
   const webSocket = can.hasWebSocket && can.serverHasWebSocket;
-  if (can.isCrossOrigin) {
-    return can.hasCors && webSocket ? ["websocket", "long-polling"] : ["long-polling"];
-  }
-  if (webSocket) return ["websocket", "long-polling"];
-  if (can.hasEventSource) return ["sse", "long-polling"];
-  return can.hasForeverFrame ? [foreverFrame, "long-polling"] : ["long-polling"];
+  const preferred: (TransportName | Transport | false)[] = can.isJsonpRequested
+    ? []
+    : can.isCrossOrigin
+      ? [can.hasCors && webSocket && "websocket"]
+      : [webSocket && "websocket", can.hasEventSource && "sse", can.hasForeverFrame && foreverFrame];
+  return [...preferred.filter((transport) => transport !== false), "long-polling"];
 }

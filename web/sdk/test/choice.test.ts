@@ -291,6 +291,7 @@ it("throws if no transport is available", () => {
 
 describe("the policy published: the rules of experiment B", () => {
   const all: Abilities = {
+    isJsonpRequested: false,
     isCrossOrigin: false,
     hasCors: true,
     hasWebSocket: true,
@@ -299,6 +300,7 @@ describe("the policy published: the rules of experiment B", () => {
     hasForeverFrame: true,
   };
   const none: Abilities = {
+    isJsonpRequested: false,
     isCrossOrigin: false,
     hasCors: false,
     hasWebSocket: false,
@@ -307,24 +309,37 @@ describe("the policy published: the rules of experiment B", () => {
     hasForeverFrame: false,
   };
   const cross = { ...all, isCrossOrigin: true };
-  const cases: [string, Abilities, string][] = [
-    ["a client without any support: long polling", none, "long-polling"],
-    ["cross-origin, CORS and WebSocket on both sides: WebSocket", cross, "websocket"],
-    ["cross-origin, no CORS: long polling", { ...cross, hasCors: false }, "long-polling"],
-    ["cross-origin, client has no WebSocket: long polling", { ...cross, hasWebSocket: false }, "long-polling"],
-    ["cross-origin, server has no WebSocket: long polling", { ...cross, serverHasWebSocket: false }, "long-polling"],
-    ["both have WebSocket: WebSocket", all, "websocket"],
-    ["WebSocket without CORS matters to nobody: WebSocket", { ...all, hasCors: false }, "websocket"],
-    ["client has no WebSocket: Server-Sent Events", { ...all, hasWebSocket: false }, "sse"],
-    ["server has no WebSocket: Server-Sent Events", { ...all, serverHasWebSocket: false }, "sse"],
-    ["nor EventSource: forever frame", { ...all, hasWebSocket: false, hasEventSource: false }, "forever-frame"],
-    ["nor frames: long polling", { ...none, hasCors: true }, "long-polling"],
+  const [ws, frame, poll] = ["websocket", "forever-frame", "long-polling"];
+  const cases: [string, Abilities, string[]][] = [
+    ["JSONP is requested", { ...all, isJsonpRequested: true }, [poll]],
+    ["JSONP is requested, cross-origin", { ...cross, isJsonpRequested: true }, [poll]],
+    ["cross-origin, CORS and WebSocket on both sides", cross, [ws, poll]],
+    ["cross-origin, no CORS", { ...cross, hasCors: false }, [poll]],
+    ["cross-origin, the client has no WebSocket", { ...cross, hasWebSocket: false }, [poll]],
+    ["cross-origin, the server has no WebSocket", { ...cross, serverHasWebSocket: false }, [poll]],
+    ["same origin, with everything", all, [ws, "sse", frame, poll]],
+    ["same origin, without CORS", { ...all, hasCors: false }, [ws, "sse", frame, poll]],
+    ["same origin, the client has no WebSocket", { ...all, hasWebSocket: false }, ["sse", frame, poll]],
+    ["same origin, the server has no WebSocket", { ...all, serverHasWebSocket: false }, ["sse", frame, poll]],
+    ["same origin, no EventSource", { ...all, hasEventSource: false }, [ws, frame, poll]],
+    ["same origin, neither WebSocket nor EventSource", { ...none, hasForeverFrame: true }, [frame, poll]],
+    ["a client without any of these", none, [poll]],
   ];
-  it.each(cases)("%s", (_, can, first) => {
-    const [used, ...others] = published(can);
-    expect(typeof used === "string" ? used : used?.name).toBe(first);
-    // If it fails, long polling follows, which is the last one.
-    expect(others).toEqual(first === "long-polling" ? [] : ["long-polling"]);
+  it.each(cases)("%s", (_, can, expected) => {
+    const names = published(can).map((transport) => (typeof transport === "string" ? transport : transport.name));
+    expect(names).toEqual(expected);
+  });
+
+  it("each transport follows when those before it fail", async () => {
+    const can = { ...all, hasForeverFrame: false };
+    world.blocked.add("websocket");
+    collect(begin({ transports: published(can) }));
+    await advance(2000);
+    expect(statuses.at(-1)).toBe("open sse");
+    world.blocked.add("sse");
+    world.cut();
+    await advance(2000);
+    expect(statuses.at(-1)).toBe("open long-polling");
   });
 
   it("is a valid option of a session", async () => {
