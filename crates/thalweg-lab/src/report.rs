@@ -11,6 +11,7 @@
 //! - `findings`: what was found and how sure it is, in words
 //! - `browser`: what a browser used that was the load; `most`: what it takes at most
 //! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
+//! - `as_published`: experiment C in the lines of its published program
 //! - `published`: what others have published of the same experiments
 //! - `workload`: what is shown of each workload; `columns`: what tables may have
 //! - `table`: for a terminal
@@ -21,6 +22,7 @@
 //! - `entry`: a run in a list of runs
 //! - `words`: what a report says besides; `number`: how figures are written
 
+mod as_published;
 mod browser;
 mod choice;
 mod columns;
@@ -50,6 +52,7 @@ mod table;
 mod words;
 mod workload;
 
+pub use as_published::as_published;
 pub use browser::BrowserFigures;
 pub use comparisons::{far_off, next, so_far};
 pub use condition::{Condition, Hit};

@@ -123,6 +123,8 @@ pub struct OutputOptions {
     pub fail_if: Vec<Condition>,
     /// Where to leave JUnit's form of it.
     pub junit: Option<PathBuf>,
+    /// Whether to print the lines of experiment C's published program below the table.
+    pub as_published: bool,
 }
 
 /// How a run ended.

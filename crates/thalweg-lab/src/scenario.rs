@@ -8,6 +8,8 @@
 //! - `settings`: everything that may differ between two samples
 //! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
 //! - `process`: what a subject needs beside its own process
+//! - `quantity`: durations and sizes with a unit
+//! - `published_config`: the file of experiment C's published program
 //! - `read`: a file and the command line become a plan
 //! - `against`: another build of Thalweg beside the one that is measured
 //! - `cell_matrix`: who takes part in which cells: every combination of the axes
@@ -34,6 +36,8 @@ mod listen;
 mod peer;
 mod plan;
 mod process;
+pub mod published_config;
+mod quantity;
 mod read;
 #[cfg(test)]
 mod schema;

@@ -118,7 +118,7 @@ struct OutputArgs {
 impl OutputArgs {
     fn options(self, is_quiet: bool) -> OutputOptions {
         let OutputArgs { fail_if, junit, json, .. } = self;
-        OutputOptions { is_quiet, is_json: json, fail_if, junit }
+        OutputOptions { is_quiet, is_json: json, fail_if, junit, as_published: false }
     }
 }
 

@@ -53,7 +53,7 @@ for (const [index, next] of ORDER.entries()) {
   });
 }
 
-/** What `published()` returns for a page of the server's origin. */
+/** The transports that `published()` returns for a page of the origin of the server. */
 const PUBLISHED: readonly TransportName[] = ["websocket", "sse", "forever-frame", "long-polling"];
 
 for (const [index, next] of PUBLISHED.entries()) {

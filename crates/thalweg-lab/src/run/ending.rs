@@ -41,7 +41,11 @@ pub(super) fn end(
         _ => {
             let folder = folder.display();
             let where_to = format!("Everything is in {folder}; {folder}/report.html shows it.");
-            print(&format!("{table}\n{where_to}\n"))?;
+            let as_published = match output.as_published {
+                true => format!("\n{}", report::as_published(plan, samples)),
+                false => String::new(),
+            };
+            print(&format!("{table}{as_published}\n{where_to}\n"))?;
         }
     }
     if summary.manifest.was_interrupted {

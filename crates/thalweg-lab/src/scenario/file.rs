@@ -1,5 +1,8 @@
 //! A scenario file as it is written (TOML).
 
+use super::quantity;
+#[cfg(test)]
+use super::quantity::{Quantities, Quantity};
 use super::{
     Answers, Arrivals, Consumer, Control, CoreUse, Drive, Figure, Mode, Payload, Process,
     PublishTo, Request, TopicKind, Transport,
@@ -31,12 +34,16 @@ pub(super) struct ScenarioFile {
     pub(super) rounds: u32,
     /// Time for all cells together, s, without `repeats`: each cell is measured until it
     /// is decided, or its share is over. A minute for each cell, else.
+    #[serde(default, deserialize_with = "quantity::s")]
+    #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) budget_s: Option<u64>,
     /// Time at full load before measuring, ms.
-    #[serde(default = "warm_up_ms")]
+    #[serde(default = "warm_up_ms", deserialize_with = "quantity::ms")]
+    #[cfg_attr(test, schemars(with = "Quantity"))]
     pub(super) warm_up_ms: u64,
     /// Time measured in each sample, ms.
-    #[serde(default = "measured_ms")]
+    #[serde(default = "measured_ms", deserialize_with = "quantity::ms")]
+    #[cfg_attr(test, schemars(with = "Quantity"))]
     pub(super) measured_ms: u64,
     /// Which cells have an A/A control: their baseline twice, so that the noise is known.
     #[serde(alias = "again", default = "control")]
@@ -79,10 +86,16 @@ pub(super) struct Browser {
     /// Samples of each subject in each cell.
     pub(super) repeats: Option<u32>,
     /// Time for all cells together, s.
+    #[serde(default, deserialize_with = "quantity::s")]
+    #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) budget_s: Option<u64>,
     /// Time at full load before measuring, ms.
+    #[serde(default, deserialize_with = "quantity::ms")]
+    #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) warm_up_ms: Option<u64>,
     /// Time measured in each sample, ms.
+    #[serde(default, deserialize_with = "quantity::ms")]
+    #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) measured_ms: Option<u64>,
     /// Which cells have an A/A control; the first of each scenario, else.
     pub(super) control: Option<Control>,
@@ -156,10 +169,16 @@ pub(super) struct Quick {
     /// Spans of each subject from one start to the next.
     pub(super) rounds: Option<u32>,
     /// Time for all cells together, s.
+    #[serde(default, deserialize_with = "quantity::s")]
+    #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) budget_s: Option<u64>,
     /// Time at full load before measuring, ms.
+    #[serde(default, deserialize_with = "quantity::ms")]
+    #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) warm_up_ms: Option<u64>,
     /// Time measured in each sample, ms.
+    #[serde(default, deserialize_with = "quantity::ms")]
+    #[cfg_attr(test, schemars(with = "Option<Quantity>"))]
     pub(super) measured_ms: Option<u64>,
     /// Which cells have an A/A control; the first of each scenario, else.
     #[serde(alias = "again")]
@@ -230,6 +249,8 @@ pub(super) struct Block {
     /// What a published event is.
     pub(super) payload: Option<Axis<Payload>>,
     /// Exact size of a published event; of a document, about.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) event_bytes: Option<Axis<u32>>,
     /// Published events outstanding per topic: event n + window is published when all
     /// have n. With the `stored` drive messages without an acknowledgement.
@@ -238,23 +259,33 @@ pub(super) struct Block {
     /// fast as the window allows. With the `ceiling` drive the first rate tried.
     pub(super) rate: Option<Axis<u32>>,
     /// Time between two published events of a topic, instead of a rate, ms; 0 is none.
+    #[serde(default, deserialize_with = "quantity::ms")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) every_ms: Option<Axis<u64>>,
     /// The latency objective of the `ceiling` drive, for 99 of 100 events, µs.
+    #[serde(default, deserialize_with = "quantity::us")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) p99_us_max: Option<Axis<u64>>,
     /// The latency objective of the `ramp` drive beside published events, for every event, µs:
     /// how many connections are held within it. 0 is none.
+    #[serde(default, deserialize_with = "quantity::us")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) late_us_max: Option<Axis<u64>>,
     /// Which connection carries the answers of the `echo` drive.
     pub(super) answers: Option<Axis<Answers>>,
     /// Rows in a generated batch.
     pub(super) batch: Option<Axis<u32>>,
     /// Time between two generated batches, or, with `echo`, two dummies, µs.
+    #[serde(default, deserialize_with = "quantity::us")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) interval_us: Option<Axis<u64>>,
     /// Subscribers that stop reading once warm-up is over.
     pub(super) stopped: Option<Axis<u32>>,
     /// Subscribers that read at a trickle from then on.
     pub(super) slow: Option<Axis<u32>>,
     /// How much each of these reads a second, bytes.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) slow_bytes_per_s: Option<Axis<u32>>,
     /// At which rate connections arrive with the `ramp` drive, in stages: `50/s 10s, 200/s`.
     /// Without a time the last goes on until all are there.
@@ -263,6 +294,8 @@ pub(super) struct Block {
     /// is told. 0 is all.
     pub(super) lost_keys: Option<Axis<u32>>,
     /// How long a connection of the `churn` drive stays, on average, ms.
+    #[serde(default, deserialize_with = "quantity::ms")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) stay_ms: Option<Axis<u64>>,
     /// Threads of `thalweg serve`.
     pub(super) shards: Option<Axis<u32>>,
@@ -290,16 +323,28 @@ pub(super) struct Block {
     /// Requests of the `echo` drive, or round trips; with `echo`, 0 only receives.
     pub(super) requests: Option<Axis<u32>>,
     /// From request to request of the `echo` drive, µs.
+    #[serde(default, deserialize_with = "quantity::us")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) request_us: Option<Axis<u64>>,
     /// Size of the firehose's event, with `echo`; 0 is no firehose.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) dummy_bytes: Option<Axis<u32>>,
     /// Bytes that may be under way and not acked, with `echo`; 0 is no window.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) window_bytes: Option<Axis<u32>>,
     /// `SO_RCVBUF` of a subscriber; 0 leaves it to the kernel.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) receive_buffer_bytes: Option<Axis<u32>>,
     /// `tuning.send-buffer-bytes` of `thalweg serve`; 0 is its default.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) send_buffer_bytes: Option<Axis<u32>>,
     /// `tuning.unsent-bytes` of `thalweg serve`; 0 is its default.
+    #[serde(default, deserialize_with = "quantity::bytes")]
+    #[cfg_attr(test, schemars(with = "Option<Quantities>"))]
     pub(super) unsent_bytes: Option<Axis<u32>>,
     /// Of a browser: tabs that the connections are spread over.
     pub(super) tabs: Option<Axis<u32>>,

@@ -3,11 +3,12 @@
 use super::{OUTPUT, OutputArgs, StoreArgs};
 use anyhow::Context;
 use clap::Args;
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_lab::run::{self, Ended, Misuse, PlanSource, RunContext, RunRequest};
-use thalweg_lab::scenario::{Changes, Control, Endpoint, LoadIn, Typed};
+use thalweg_lab::scenario::{Changes, Control, Endpoint, LoadIn, Typed, published_config};
 use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
 
@@ -30,6 +31,11 @@ pub(super) struct ScenarioArgs {
     /// Run the short form of the scenario: fewer cells and shorter spans.
     #[arg(long)]
     quick: bool,
+    /// Run experiment C with the settings of this configuration file of its published program, five times, next to
+    /// a program of the published form, and print the published lines: total, average and received of the
+    /// worst run. The scenario must be c.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "quick"])]
+    config: Option<PathBuf>,
     /// Set a value of the scenario in every cell, e.g. topics=10 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -204,6 +210,16 @@ impl ContextArgs {
 
 impl ScenarioArgs {
     fn plan(&self) -> anyhow::Result<PlanSource> {
+        if self.config.is_some() {
+            return match self.scenario.as_str() {
+                "c" => Ok(PlanSource::Scenario(published_config::SCENARIO.to_owned())),
+                other => {
+                    let message =
+                        format!("--config has the settings of experiment c, not of {other}");
+                    Err(Misuse(message).into())
+                }
+            };
+        }
         if self.url.is_empty() {
             return Ok(PlanSource::Scenario(self.scenario.clone()));
         }
@@ -233,9 +249,24 @@ impl ScenarioArgs {
         Ok(PlanSource::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
     }
 
-    /// Returns the values of `--set`, and those of options for one of its keys.
-    fn settings(&self) -> Vec<String> {
-        let mut set = self.set.clone();
+    /// Returns how often the subjects of each cell start, if an option says it.
+    fn repeats(&self) -> Option<u32> {
+        let published = self.config.is_some() && self.budget.is_none();
+        self.repeats.or(published.then_some(published_config::REPEATS))
+    }
+
+    /// Returns the settings of `--config`, the values of `--set`, and those of options for one of its keys.
+    fn settings(&self) -> anyhow::Result<Vec<String>> {
+        let mut set = match &self.config {
+            None => Vec::new(),
+            Some(path) => {
+                let wrong =
+                    |why: &dyn Display| Misuse(format!("--config {}: {why}", path.display()));
+                let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+                published_config::settings(&text).map_err(|error| wrong(&error))?
+            }
+        };
+        set.extend_from_slice(&self.set);
         let mut add = |key: &str, values: String| {
             if values != "[]" {
                 set.push(format!("{key}={values}"));
@@ -250,7 +281,7 @@ impl ScenarioArgs {
             add("stay_ms", stay.as_millis().to_string());
         }
         add("event_bytes", format!("{:?}", self.size));
-        set
+        Ok(set)
     }
 }
 
@@ -275,15 +306,16 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
     if !args.install.is_empty() {
         return run::install(&args.install, &args.context.context()?);
     }
-    let plan = args.plan()?;
-    let set = args.settings();
+    let (plan, repeats) = (args.plan()?, args.repeats());
+    let set = args.settings()?;
+    let as_published = args.config.is_some();
     // For an endpoint, the plan has the transport already.
     let transports = if args.url.is_empty() { args.transports } else { Vec::new() };
     let request = RunRequest {
         plan,
         changes: Changes {
             quick: args.quick,
-            repeats: args.repeats,
+            repeats,
             budget_s: args.budget.map(|budget| budget.as_secs().max(1)),
             measured_ms: args.duration.map(|duration| duration.as_millis() as u64),
             subjects: args.subject,
@@ -303,7 +335,9 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
         },
         out: args.out,
     };
-    run::run(&request, &args.context.context()?)
+    let mut context = args.context.context()?;
+    context.output.as_published = as_published;
+    run::run(&request, &context)
 }
 
 /// Continues an interrupted run.

@@ -1,0 +1,135 @@
+//! Durations and sizes with a unit: `500us`, `1h`, `10KB`, `64KiB`. A number without a unit has the unit that its key
+//! ends with.
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use std::fmt::Display;
+
+/// The unit of a key's numbers, with the factors of the units that a string may have.
+struct Unit {
+    factors: &'static [(&'static str, u64)],
+    /// How many of the smallest unit make one of the key's.
+    divisor: u64,
+    example: &'static str,
+}
+
+const TIMES: &[(&str, u64)] =
+    &[("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000)];
+const SIZES: &[(&str, u64)] = &[
+    ("B", 1),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+];
+const MICROSECONDS: Unit = time(1);
+const MILLISECONDS: Unit = time(1_000);
+const SECONDS: Unit = time(1_000_000);
+const BYTES: Unit = Unit {
+    factors: SIZES,
+    divisor: 1,
+    example: "bytes, or a number and B, KB, MB, GB, KiB, MiB or GiB",
+};
+
+const fn time(divisor: u64) -> Unit {
+    Unit { factors: TIMES, divisor, example: "a number and us, ms, s, m or h" }
+}
+
+impl Unit {
+    /// Returns the number of a string in the key's unit. It must be whole.
+    fn parse(&self, text: &str) -> Result<u64, String> {
+        let wrong = || format!("`{text}` needs {}", self.example);
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let (_, factor) = self.factors.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let smallest = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
+        let smallest = smallest.ok_or_else(wrong)?;
+        if !smallest.is_multiple_of(self.divisor) {
+            return Err(format!("`{text}` is too precise for this key"));
+        }
+        Ok(smallest / self.divisor)
+    }
+
+    /// Replaces strings with units by numbers.
+    fn number(&self, value: toml::Value) -> Result<toml::Value, String> {
+        Ok(match value {
+            toml::Value::String(text) => {
+                let number = self.parse(&text)?;
+                i64::try_from(number).map_err(|_| format!("`{text}` is too much"))?.into()
+            }
+            toml::Value::Array(values) => {
+                let numbers: Result<Vec<_>, _> =
+                    values.into_iter().map(|value| self.number(value)).collect();
+                toml::Value::Array(numbers?)
+            }
+            other => other,
+        })
+    }
+
+    fn read<'de, T: DeserializeOwned, D: Deserializer<'de>>(&self, from: D) -> Result<T, D::Error> {
+        let custom = |error: &dyn Display| D::Error::custom(error);
+        let value = self.number(toml::Value::deserialize(from)?).map_err(|error| custom(&error))?;
+        value.try_into().map_err(|error: toml::de::Error| custom(&error.message()))
+    }
+}
+
+/// Reads a number of microseconds, or an axis of them.
+pub(super) fn us<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    MICROSECONDS.read(from)
+}
+
+/// Reads a number of milliseconds, or an axis of them.
+pub(super) fn ms<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    MILLISECONDS.read(from)
+}
+
+/// Reads a number of seconds.
+pub(super) fn s<'de, T: DeserializeOwned, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    SECONDS.read(from)
+}
+
+/// Reads a number of bytes, or an axis of them.
+pub(super) fn bytes<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
+    BYTES.read(from)
+}
+
+/// What the schema says of these keys.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum Quantity {
+    Number(u64),
+    WithUnit(String),
+}
+
+#[cfg(test)]
+pub(super) type Quantities = super::file::Axis<Quantity>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_have_units() {
+        for (text, expected) in [("500us", 500), ("10ms", 10_000), ("1h", 3_600_000_000)] {
+            assert_eq!(MICROSECONDS.parse(text), Ok(expected));
+        }
+        for (text, expected) in [("10KB", 10_000), ("1MB", 1_000_000), ("64KiB", 65_536)] {
+            assert_eq!(BYTES.parse(text), Ok(expected));
+        }
+        assert_eq!(SECONDS.parse("2m"), Ok(120));
+    }
+
+    #[test]
+    fn other_strings_are_refused() {
+        for text in ["", "us", "1", "1 us", "-1us", "1.5us", "10KB", "18446744073709551615h"] {
+            assert!(MICROSECONDS.parse(text).is_err(), "{text}");
+        }
+        assert_eq!(MILLISECONDS.parse("500us"), Err("`500us` is too precise for this key".into()));
+    }
+}
