@@ -28,7 +28,7 @@
 //!   reading           reads connections and splits their data into messages
 //!   read_budget       the time that a turn may spend on that
 //!   answering         bounds unread answers
-//!   history_query     a history that is being sent
+//!   history_query     a query for a topic's history, while its answer is sent
 //!   poll              the shard's own epoll
 //!
 //! ingest            the way in for events

@@ -102,7 +102,7 @@ struct Fields<'a> {
     token: Option<Text<'a>>,
 }
 
-/// serde copies a bare `Cow` inside an `Option` always.
+/// A string that serde borrows if it can. Without this type, serde always copies a `Cow` inside an `Option`.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -113,7 +113,7 @@ struct IdOnly<'a> {
     id: Option<&'a RawValue>,
 }
 
-/// Tells `null`, a value like any other, from an absent field.
+/// Distinguishes `null`, which is a value, from an absent field.
 fn present<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -139,7 +139,7 @@ impl<'a> ParsedCommand<'a> {
             }
         };
         if id.is_some_and(|id| id.get().len() > ID_BYTES_MAX) {
-            let message = format!("an id has at most {ID_BYTES_MAX} bytes, because it comes back");
+            let message = format!("an id has at most {ID_BYTES_MAX} bytes: use a shorter one");
             return Self { id: None, command: Err(message) };
         }
         Self { id, command }
@@ -169,7 +169,7 @@ impl<'a> Fields<'a> {
             },
             _ => {
                 return Err(format!(
-                    "unknown command {:?}: there is publish, subscribe, unsubscribe, echo, ack, refresh",
+                    "unknown command {:?}: use publish, subscribe, unsubscribe, echo, ack or refresh",
                     Excerpt(&name)
                 ));
             }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_object_is_no_command_and_has_no_id() {
+    fn a_text_that_is_no_object_is_no_command_and_has_no_id() {
         let list = r#"["unsubscribe",7,"a"]"#;
         for text in [list, " \n[[1],2]", "[", "[]", "", "  ", "1", "{}", r#"{"":1}"#] {
             let ParsedCommand { id, command } = ParsedCommand::parse(text);

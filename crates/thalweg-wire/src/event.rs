@@ -90,7 +90,7 @@ pub fn push_text(text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
 }
 
 /// Returns whether valid JSON has bytes that are whitespace outside of strings: in strings all control characters are
-/// escaped. Testing every byte is vectorized, which stopping at the first hit would prevent.
+/// escaped. The loop tests every byte, because the compiler could not vectorize one that stops at the first hit.
 fn has_whitespace(json: &[u8]) -> bool {
     json.iter().fold(false, |has_any, byte| has_any | (*byte <= b' '))
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_leaves_no_trace() {
+    fn invalid_json_leaves_the_output_unchanged() {
         for bad in ["", "  ", "{", "nul", "1 2", "\"\u{1}\"", "{'a':1}", "[1,]"] {
             let mut out = b"before".to_vec();
             assert!(push_json(bad.as_bytes(), 1000, &mut out).is_err(), "{bad:?}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_too_deep_is_refused_and_what_has_many_brackets_is_not() {
+    fn deep_nesting_is_refused_and_many_brackets_are_not() {
         fn nested(depth: usize) -> String {
             format!("{}\"]}}\"{}", "[".repeat(depth), "]".repeat(depth))
         }

@@ -16,7 +16,7 @@ use codec::Outgoing;
 
 use crate::{Close, End, Envelope, Gap};
 
-/// The four choices as one value. Only the combinations in docs/reference/subscribing.md exist: start with one of the constants.
+/// Codec, framing, compression and transfer coding as one value. Only the combinations in docs/reference/subscribing.md exist: start with one of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Format {
     codec: Codec,
@@ -133,7 +133,8 @@ impl Format {
         self.codec == Codec::JsonPatch
     }
 
-    /// Returns this format with compression; `None` where each frame would have to compress a trailer.
+    /// Returns this format with compression; `None` if it has trailers, which each connection would have to compress
+    /// itself, or columns, which are not compressed.
     pub const fn compressed(self) -> Option<Self> {
         match self.framing {
             Framing::WebSocket | Framing::Sse | Framing::Ndjson => {
@@ -245,7 +246,7 @@ impl Format {
         self.coded(1, out, |out| self.stored(out, write));
     }
 
-    /// Appends the end of a response, which tells a complete response from a cut one. No frame may follow.
+    /// Appends the end of a response, which shows that the response is complete. No frame may follow.
     pub fn end(self, out: &mut Vec<u8>) {
         match self.transfer {
             TransferCoding::Identity => {}

@@ -7,7 +7,7 @@ use crate::{Close, Offset, Position, Topic, envelope::write_head, position::writ
 pub struct Gap<'a> {
     /// The stream's topic.
     pub topic: &'a Topic,
-    /// The cursor after the gap: the next event follows it.
+    /// The position after the gap: the next event follows it.
     pub position: Position,
     /// Number of missing events, if known.
     pub missed: Option<Offset>,
@@ -21,7 +21,8 @@ pub struct Gap<'a> {
 pub enum GapReason {
     /// The subscriber fell behind the history.
     Slow,
-    /// The cursor was older than the history at the time of the subscription.
+    /// The cursor was older than the history at the time of the subscription, or than the stored part of a broker
+    /// topic; or a query could not make some rows.
     Trimmed,
     /// The cursor belongs to another epoch.
     Epoch,

@@ -1,5 +1,5 @@
-/// When this many bytes wait, they are sent first. Planning more may add others, for example gaps, whose ids may
-/// be long.
+/// While this many bytes of control messages are unsent, no events are planned. Planning events may add control
+/// messages, for example gaps, whose ids may be long.
 pub(super) const CONTROL_BYTES_MAX: usize = 64 << 10;
 
 /// Frames for this subscriber alone: confirmations, gaps, heartbeats, replies, the close. They are sent before
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_is_let_go_even_if_something_always_waits() {
+    fn sent_bytes_are_freed_even_if_some_bytes_always_wait() {
         let mut control = Control::default();
         for _ in 0..10_000 {
             control.frames().extend_from_slice(&[0; 100]);

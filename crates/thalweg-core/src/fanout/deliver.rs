@@ -22,8 +22,8 @@ pub enum Delivered {
     /// The sink is full. Visit the subscriber again when the sink has room. Batches of a partly sent frame are
     /// pinned until then.
     Full,
-    /// Everything is sent: the close, or a long poll's answer, is complete. End the connection in good order,
-    /// after [`Subscriber::leave`].
+    /// Everything is sent: the close, or a long poll's answer, is complete. Shut the connection down, after
+    /// [`Subscriber::leave`].
     Closed,
     /// The peer is gone. Drop the connection, after [`Subscriber::leave`].
     Gone,
@@ -207,7 +207,7 @@ impl Subscriber {
     }
 
     /// Sends the end of a topic that has ended, if the subscriber has all of it, and leaves the topic. A visit
-    /// ends one topic, because its owner is told of one feed ([`Subscriber::take_left`]).
+    /// ends one topic, because [`Subscriber::take_left`] returns one feed.
     fn say_end(&mut self, feeds: &impl Feeds) {
         let waits = self.left.is_some()
             || self.leaving.is_some()
@@ -278,7 +278,7 @@ impl Subscriber {
         feed.make_column_frames(&cursor, subscription.columns(), now_us)
     }
 
-    /// The next rows have another schema than the stream. The stream ends, or begins if it has no schema yet.
+    /// Ends a stream of columns, because the next rows have another schema. Begins it if it has no schema yet.
     fn change_columns(&mut self, feeds: &impl Feeds, index: usize) {
         let subscription = &mut self.subscriptions[index];
         if subscription.columns().is_some() {

@@ -40,13 +40,13 @@ pub struct Subscriber {
     pub(super) ids: Ids,
 }
 
-/// When a subscriber ends by itself.
+/// Decides when a subscriber ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseMode {
-    /// Only when its framing says so.
+    /// The subscriber ends only when its framing says so.
     Endless,
-    /// Between frames, after an event, a gap or a close: a long poll. Heartbeats and confirmations do not count. A
-    /// poll whose time is over is ended by [`Subscriber::close`] or dropped.
+    /// A long poll ends at the first frame boundary after an event, a gap or a close. Heartbeats and
+    /// confirmations do not count. A poll whose time is over is ended by [`Subscriber::close`] or dropped.
     Once,
 }
 
@@ -109,8 +109,8 @@ impl Subscriber {
         }
     }
 
-    /// The topic of a feed has ended, and no more batches will be pushed. The subscriber is sent the rest of it,
-    /// without waiting for acks or an interval, then the end. After that it has left the feed, as after
+    /// Notes that the topic of a feed has ended: no more batches will be pushed. The subscriber is sent the rest of
+    /// the topic, without waiting for acks or an interval, then the end. After that it has left the feed, as after
     /// [`Self::unsubscribe`]. A one-way connection without topics closes.
     pub fn end_topic(&mut self, feed: FeedKey, code: EndCode) {
         if let Some(index) = self.index_of(feed) {
@@ -133,7 +133,7 @@ impl Subscriber {
         }
     }
 
-    /// Its place in a feed's list has changed.
+    /// Notes that its place in a feed's list has changed.
     pub fn moved(&mut self, feed: FeedKey, from: u32, to: u32) {
         // It is found by its place, because there may be two subscriptions to the feed: a new one, and one that is
         // leaving.
@@ -143,7 +143,7 @@ impl Subscriber {
         }
     }
 
-    /// Its client has processed a feed's events up to `position`.
+    /// Notes that its client has processed a feed's events up to `position`.
     pub fn ack(&mut self, feeds: &impl Feeds, feed: FeedKey, position: Position) {
         if let Some(index) = self.index_of(feed)
             && let Some(feed) = feeds.feed(feed)

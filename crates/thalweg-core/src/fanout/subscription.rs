@@ -161,7 +161,7 @@ impl Subscription {
             },
             (Progress::Starting(start), None, _) => start,
             (Progress::Ended(at), ..) => at,
-            // A feed never goes away under its subscribers.
+            // A feed is never removed while it has subscribers.
             (Progress::At(_), ..) => StartAt::Latest,
         }
     }

@@ -29,8 +29,9 @@ struct WindowMark {
     sent: u64,
 }
 
-/// About this many marks in a window. Two marks that are closer than this part of the window are merged into the
-/// newer one. An ack between two marks counts as the earlier one, so the window opens late by less than this part.
+/// About this many marks in a window. Two marks are merged into the newer one if fewer bytes lie between them than
+/// the window divided by this number. An ack between two marks counts as the earlier one, so the window opens late
+/// by fewer bytes than that.
 const MARKS_MAX: u64 = 64;
 
 impl Window {
@@ -47,8 +48,8 @@ impl Window {
         fits
     }
 
-    /// Returns whether a frame may fit, so that looking for it is worth the time. The refusal may be too old,
-    /// because the bytes that were planned ahead of the refused frame may not have been sent.
+    /// Returns whether a frame may fit, so that looking for it is worth the time. A refusal does not last: the bytes
+    /// that were planned ahead of the refused frame may not have been sent.
     pub(super) fn is_open(&self, frame: Offset) -> bool {
         let ahead = self.sent - self.acked;
         let oversized = self.oversized.get().filter(|oversized| oversized.frame == frame);
@@ -68,7 +69,7 @@ impl Window {
         }
     }
 
-    /// All events up to and including `offset` are processed.
+    /// Notes that the client has processed all events up to and including `offset`.
     pub(super) fn ack(&mut self, offset: Offset) {
         while let Some(mark) = self.marks.front().filter(|mark| mark.next <= offset + 1) {
             self.acked = mark.sent;

@@ -17,8 +17,8 @@ use crate::patch::{self, PatchBudget};
 
 /// Sealed events of consecutive offsets. A batch never changes, and all shards share it.
 ///
-/// A batch covers all offsets after those of the batch before. The first of them may never have been given: a
-/// frame from one of these has the same events as a frame from [`Self::first`].
+/// A batch covers all offsets after those of the batch before. If offsets are sparse, the first of them may have no
+/// events: a frame from one of these has the same events as a frame from [`Self::first`].
 #[derive(Debug)]
 pub struct Batch {
     start: Offset,
@@ -40,8 +40,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Seals events that follow `start` − 1 in their stream. The first is `first`, at or after `start`. There is
-    /// at least one.
+    /// Seals one or more events that come after the offset `start` − 1 in their stream. The first has the offset
+    /// `first`, which is `start` or a later one.
     pub fn seal(start: Offset, first: Offset, payloads: Payloads, now_us: u64) -> Self {
         let published_ms = payloads.published_ms();
         let (bytes, ends) = payloads.into_parts();

@@ -134,7 +134,7 @@ impl BatchColumns {
         // A few bytes of JSON may have very many cells, so this check comes before memory is taken.
         let fits = |columns: &Arc<Columns>| columns.cell_bytes(rows.count) <= bytes_max;
         // Most rows fit the schema before them, and are read only once.
-        if let Some(columns) = self.schema().or(before).filter(|it| fits(it))
+        if let Some(columns) = self.schema().or(before).filter(|columns| fits(columns))
             && let Some(made) = ColumnFrame::encode(columns, rows)
             && is_same(self.schema.get_or_init(|| Arc::clone(columns)), columns)
         {

@@ -41,8 +41,8 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
     fn skip_to(&mut self, head: Offset);
 
     /// Returns whether the newest event is the topic's state, so that older ones do not count. A reader without
-    /// the state would have nothing until the next event, so it is trimmed last, and readers learn that it is
-    /// unknown. No event is missing before it.
+    /// the state would have nothing until the next event. The state is therefore trimmed last, and readers are told
+    /// if it is unknown. Events before the state never count as missing.
     fn is_state(&self) -> bool {
         false
     }
@@ -108,8 +108,9 @@ pub trait Feed: Memory + Pinning + Backfill + ColumnRows {
         None
     }
 
-    /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it, until
-    /// `is_over`. Call it before [`Self::push`]. Returns whether it was made, or `None` if it was not tried here.
+    /// Makes the patch from the newest version to a new batch's version, if a subscriber would take it. Stops when
+    /// `is_over` returns `true`. Call it before [`Self::push`]. Returns whether it was made, or `None` if it was not
+    /// tried here.
     fn make_patch(&mut self, _batch: &Batch, _is_over: impl FnMut() -> bool) -> Option<bool> {
         None
     }
@@ -125,8 +126,8 @@ pub trait Frames<'a>: Copy {
     /// as much as is contiguous. Cold bytes are appended to `scratch`.
     fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a>;
 
-    /// Returns the finished bytes that all readers share after a cursor, as [`Self::next`] does, and the cursor
-    /// after them. The bytes are empty at the head. `None` if there are none.
+    /// Returns the kept bytes after a cursor, which all readers share, as [`Self::next`] does, and the cursor after
+    /// them. Empty bytes mean that the cursor is at the head. `None` if the next bytes are not kept.
     fn kept(&self, _cursor: &Cursor, _one_frame: bool) -> Option<(&'a [u8], Cursor)> {
         None
     }
@@ -160,7 +161,7 @@ pub trait Memory {
     /// Keeps frames of `format` from the next batch on.
     fn open_tail(&mut self, _format: Format) {}
 
-    /// A format has no users. Its frames are dropped at once or soon.
+    /// Drops the frames of a format that no longer has users, at once or soon.
     fn close_tail(&mut self, _format: Format) {}
 }
 

@@ -1,5 +1,5 @@
-//! The registered kinds of feed. Settings name them, and no other file asks for them. Another kind is a variant in
-//! each of the enums, and a line wherever the compiler then asks for one.
+//! The registered kinds of feed. Settings name them, and no other file depends on a certain kind. To add a kind, add
+//! a variant to each of the enums, and a line wherever the compiler then needs one.
 
 use std::sync::Arc;
 

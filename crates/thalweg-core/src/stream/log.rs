@@ -26,8 +26,8 @@ use super::{
 const ZERO_COPY_DIVISOR: usize = 256;
 
 /// A batch of at least 1/4 of the hot tail's size (256 KiB) is not copied into the tail, if the format keeps
-/// events as they are: all subscribers get it from its own memory. A copy would cost more than three slices
-/// instead of one, and would fill the tail.
+/// events as they are: all subscribers get it from its own memory. A copy would cost more than the two additional
+/// slices, and would fill the tail.
 const TAIL_BYPASS_DIVISOR: usize = 4;
 
 /// How long a hot tail without new frames keeps its memory, and how long frames of columns stay, in µs.
@@ -37,7 +37,7 @@ const TAIL_IDLE_US: u64 = 2_000_000;
 /// batch boundaries.
 ///
 /// Its owner pushes every sealed batch ([`Self::push`]), opens a hot tail for each format with subscribers, closes
-/// tails without, and calls [`Self::sweep`] about once a second. On a follower batches may be missing. Readers
+/// those of other formats, and calls [`Self::sweep`] about once a second. On a follower batches may be missing. Readers
 /// lose them ([`super::Next::Lost`]).
 #[derive(Debug)]
 pub struct Log {
@@ -114,7 +114,7 @@ impl Log {
     }
 
     pub(super) fn lost(&self, expected: Offset) -> Lost {
-        let start_of = |batch: Option<&Arc<Batch>>| batch.map_or(self.next, |it| it.start());
+        let start_of = |batch: Option<&Arc<Batch>>| batch.map_or(self.next, |batch| batch.start());
         // A reader never goes backwards: if this shard lacks batches, the middle may lie before the cursor.
         let resumable = self.backfill_until(expected);
         let middle = start_of(self.history.middle()).max(resumable);
@@ -242,7 +242,8 @@ impl Backfill for Log {
         self.stored_from.unwrap_or_default()
     }
 
-    // Without an event before the head, the head goes back, and the next batch starts there.
+    // If no event lies between the page and the next batch, that batch starts at the end of the page. Without a next
+    // batch, the head goes back to there.
     fn backfill(&mut self, page: Page, now_us: u64) {
         let Page { from, messages, is_last_before, stored_from } = page;
         self.stored_from = self.stored_from.map(|before| before.max(stored_from));

@@ -190,7 +190,7 @@ impl<K: Mark, A> Outbox<K, A> {
         number: u64,
         outcome: Outcome<u64>,
     ) -> Option<impl Iterator<Item = Answered<A>>> {
-        // Each message before it in the queue has one publish.
+        // Each message before this one in the queue has one publish.
         let at = self.in_flight.iter().position(|message| message.number == number)?;
         let InFlight { events, bytes, .. } = self.in_flight.remove(at)?;
         self.bytes -= bytes;
@@ -241,7 +241,8 @@ impl<K: Mark, A> Outbox<K, A> {
         answered.into_iter()
     }
 
-    /// From now on offsets mean other events: publishes that have some are in doubt.
+    /// Notes that the stream has restarted, and offsets identify other events now. Publishes that already have
+    /// offsets are in doubt.
     pub fn restart(&mut self) {
         let begun = self.publishes.iter_mut().filter(|publish| publish.appended.is_some());
         begun.for_each(|publish| publish.is_uncertain = true);

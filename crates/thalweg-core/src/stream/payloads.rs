@@ -45,7 +45,7 @@ impl Payloads {
         }
     }
 
-    /// Appends the events of `other` in `range` without a look at each.
+    /// Appends the events of `other` in `range`. Their bytes are copied together.
     pub(super) fn extend(&mut self, other: &Self, range: Range<usize>) {
         let Some(last) = range.clone().next_back() else { return };
         let start = other.start_of(range.start);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_stay_and_more_can_follow() {
+    fn truncate_keeps_the_first_events_and_more_can_follow() {
         let mut cut = payloads(&["1", "[2]", "3"]);
         cut.truncate(4);
         assert_eq!(cut.joined(), b"1,[2],3");

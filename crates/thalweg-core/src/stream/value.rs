@@ -197,7 +197,8 @@ impl Memory for Value {
             frames.unused_sweeps = frames.unused_sweeps.map(|sweeps| sweeps + 1);
         }
         self.ahead.sweep(now_us);
-        self.frames.retain(|frames| frames.unused_sweeps.is_none_or(|it| it < UNUSED_SWEEPS));
+        let is_used = |sweeps: u8| sweeps < UNUSED_SWEEPS;
+        self.frames.retain(|frames| frames.unused_sweeps.is_none_or(is_used));
         if !self.frames.iter().any(|(format, _)| format.takes_patches()) {
             self.patches = Patches::default();
         }

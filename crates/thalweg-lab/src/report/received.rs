@@ -45,7 +45,7 @@ fn answer(received: &Received) -> String {
 }
 
 fn connections(received: &Received) -> String {
-    let mut text = format!("{} of {} stood", received.stood, received.connections);
+    let mut text = format!("{} of {} established", received.stood, received.connections);
     text += &reasons("refused", &received.refused);
     text += &reasons("ended early", &received.ended_early);
     text

@@ -61,7 +61,7 @@ pub(super) struct Subscribers {
     answers: Answers,
     /// Accounts of subscribers whose control messages hold more than `control_bytes`.
     control_accounts: HashMap<u32, Arc<AnswerAccount>>,
-    /// Histories that are being sent.
+    /// History queries whose answers are being sent.
     history_queries: Vec<HistoryQuery>,
     poll: Poll,
     scratch: Scratch,

@@ -28,7 +28,7 @@ pub(super) struct ScenarioArgs {
     /// Name of a scenario, or a file that ends in .toml.
     #[arg(default_value = "quick")]
     scenario: String,
-    /// Run the short form of the scenario: fewer cells and shorter spans.
+    /// Run the short form of the scenario: fewer cells and shorter measurements.
     #[arg(long)]
     quick: bool,
     /// Run experiment C with the settings of this configuration file of its published program, five times, next to
@@ -89,8 +89,8 @@ pub(super) struct ScenarioArgs {
     /// Close each connection after about this time, e.g. 10s, and open another one.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "stampede", help_heading = LOAD)]
     stay: Option<Duration>,
-    /// Publish this many events per second and topic, on a fixed schedule; 0 is as fast as the window allows.
-    /// With --url: send this many messages per second on each WebSocket, and measure replies by their id.
+    /// Publish this many events per second and topic, on a fixed schedule; 0 is as fast as subscribers receive, with
+    /// `window` events in flight. With --url: send this many messages per second on each WebSocket, and measure replies by their id.
     #[arg(long, value_name = "N", value_delimiter = ',', help_heading = LOAD)]
     rate: Vec<u32>,
     /// Publish events, or send messages, of this size, e.g. 100 or 16KiB.
@@ -154,7 +154,7 @@ struct ContextArgs {
     /// Measure this thalweg binary [default: this one].
     #[arg(long, value_name = "PATH", help_heading = SUBJECTS)]
     thalweg: Option<PathBuf>,
-    /// Count the system calls of subjects, in a separate span after each measured one. This needs perf.
+    /// Count the system calls of subjects, in a separate measurement after each sample. This needs perf.
     #[arg(long, help_heading = SUBJECTS)]
     system_calls: bool,
     /// Print only errors and the path of the run's folder.

@@ -29,12 +29,12 @@ impl Subscribers {
         self.answers.track(account, address, now_us);
     }
 
-    /// Returns the memory of trimmed batches that a client's histories keep, in bytes.
+    /// Returns the memory of trimmed batches that a client's history queries keep, in bytes.
     pub(in crate::shard) fn pinned_by(&self, client: Client) -> usize {
         self.answers.pinned.get(&client).copied().unwrap_or(0)
     }
 
-    /// Tracks a history that is being sent.
+    /// Tracks a history query whose answer is being sent.
     pub(in crate::shard) fn begin_history(
         &mut self,
         client: Client,
@@ -84,8 +84,8 @@ impl Subscribers {
         (sent().count() >= limits.history_queries()).then_some(Full::OfAll)
     }
 
-    /// Ends one connection that reads nothing of its history: of the client with most such connections, the one
-    /// that has been idle longest.
+    /// Ends one connection that does not read the answer to its history query. If there are several, it is one of
+    /// the client that has most of them, the one that has been idle longest.
     pub(in crate::shard) fn end_idle_history_query(&mut self, topics: &mut Topics, full: Full) {
         let now_us = now_us();
         let idle_us = now_us.saturating_sub(IDLE_HISTORY_QUERY.as_micros() as u64);

@@ -48,7 +48,7 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     /// The holder whose rights it has.
     pub(crate) holder: Arc<Holder>,
-    /// Whether it may publish to any topic. If not, its events are not parsed.
+    /// Whether it may publish to at least one topic. If not, its events are not parsed.
     pub(crate) may_publish: bool,
     /// Its rate limits, once a command has counted.
     pub(crate) buckets: Option<Box<ConnectionBuckets>>,
@@ -355,7 +355,7 @@ impl Connection {
     }
 }
 
-/// Splits the first record off a text. It has at least one character, so that parsing ends.
+/// Splits the first record off a text. The record has at least one character, so that parsing ends.
 fn first_record<'t>(protocol: &dyn Protocol, text: &'t str) -> (&'t str, &'t str) {
     let records = text.split_at_checked(protocol.record_len(text));
     records.filter(|(record, _)| !record.is_empty()).unwrap_or((text, ""))

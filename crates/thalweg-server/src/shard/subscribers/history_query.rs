@@ -8,7 +8,7 @@ use thalweg_core::stream::Slice;
 
 use crate::{answers::AnswerAccount, transport::Client};
 
-/// A history that is being sent to a client.
+/// A query for the history of a topic, whose answer is being sent to a client.
 pub(super) struct HistoryQuery {
     pub(super) client: Client,
     pub(super) account: Arc<AnswerAccount>,
@@ -38,7 +38,7 @@ impl HistoryQuery {
         Self { client, account: Arc::clone(account), events, taken, since_us: now_us }
     }
 
-    /// Returns whether the history is still being sent.
+    /// Returns whether the answer is still being sent.
     pub(super) fn is_sent(&self) -> bool {
         self.events.strong_count() > 0
     }

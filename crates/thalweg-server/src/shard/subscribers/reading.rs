@@ -31,7 +31,8 @@ impl Subscribers {
         self.read_budget.is_over || self.has_too_many_answers()
     }
 
-    /// Reads a connection once, or takes its deferred data. Returns the buffer, and how many bytes of it are data.
+    /// Reads a connection once, or takes its deferred data. Returns the buffer, how many bytes of it are data, and
+    /// whether more may follow.
     pub(in crate::shard) fn read(&mut self, key: u32) -> (Vec<u8>, usize, Received) {
         let has_records = self.has_records(key);
         let deferred = self.take_deferred(key);
@@ -59,7 +60,7 @@ impl Subscribers {
         }
         match received {
             Received::More => self.mark_readable(key),
-            // The end came before this read, and epoll does not report it again.
+            // The peer's end of data came before this read, and epoll does not report it again.
             Received::Nothing if self.flags[key as usize].phase == ConnectionPhase::PeerClosed => {
                 self.mark_readable(key);
             }

@@ -17,8 +17,8 @@ type Together<'f> = SmallVec<[(u32, AtOnce<'f>); VISITS_PER_LOOK]>;
 type Sends = SmallVec<[(u32, Step, Sent); VISITS_PER_LOOK]>;
 
 impl Subscribers {
-    /// Runs one slice of the walk: visits dirty connections, each once, until the slice's time is over. The next
-    /// slice also sends batches that are sealed before it.
+    /// Runs one slice of the walk: visits dirty connections, each once, until the slice's time is over. Batches that
+    /// are sealed between two slices are sent with the next slice.
     pub(in crate::shard) fn walk(&mut self, topics: &mut Topics) {
         let start_us = now_us();
         let end_us = start_us + self.common.config.limits.delivery_slice.as_micros() as u64;
@@ -198,7 +198,7 @@ impl Subscribers {
         matches!(delivered, Delivered::More | Delivered::Full)
     }
 
-    /// The writer is full until its peer has read. The bytes that the writer took last count as progress.
+    /// Marks a connection as blocked: its writer is full until its peer has read. The write timeout begins again.
     fn block(&mut self, topics: &Topics, key: u32, now_us: u64) {
         self.connections[key as usize].block(topics, now_us);
         if !std::mem::replace(&mut self.flags[key as usize].blocked, true) {
@@ -206,7 +206,8 @@ impl Subscribers {
         }
     }
 
-    /// All is sent. Waits for the peer's close, or removes the connection at once.
+    /// Finishes a connection to which everything is sent: waits for the peer's close, or removes the connection at
+    /// once.
     fn finish(&mut self, topics: &mut Topics, key: u32, now_us: u64) {
         let connection = &mut self.connections[key as usize];
         if let Some(code) = connection.subscriber.close_code() {

@@ -313,7 +313,7 @@ impl Topics {
             self.mark_unposted(key);
         }
         if !is_beyond {
-            // The stream's version is known now.
+            // The page has the stream's version, so a fetched document can be compared with it.
             self.fetch_again(key);
         }
     }

@@ -215,8 +215,8 @@ impl FeedTable {
         self.topic_limits.take(kind, is_owner);
     }
 
-    /// Returns the topics above the limit that once had events, the latest to become empty first. Topics that
-    /// subscribers created stay within a limit of their own.
+    /// Returns the topics beyond the limit of topics without events: those that once had events, the latest to become
+    /// empty first. At the limit subscribers cannot create topics, so only these can exceed it.
     pub(super) fn emptied_over_limit(&self) -> Vec<FeedKey> {
         let over =
             self.topic_limits.subscriber_only.saturating_sub(self.config.limits.subscribed_topics);
@@ -424,8 +424,8 @@ pub(super) fn push(
     feed.push(batch, now_us);
 }
 
-/// Returns a random epoch of 48 bits. In practice two incarnations of a topic never have the same one, and its text,
-/// which is in every envelope, is short.
+/// Returns a random epoch of 48 bits. In practice two incarnations of a topic never have the same epoch. The epoch is
+/// in every envelope, so its text is short.
 pub(super) fn random_epoch() -> Epoch {
     loop {
         if let Some(epoch) = Epoch::new(fastrand::u64(..1 << 48)) {

@@ -46,7 +46,7 @@ pub(super) struct LocalTopic {
     pub(super) readers: Option<Box<Readers>>,
     /// The number of the attachment to the owner shard. 0: there is none.
     pub(super) attachment: u64,
-    /// Set if the topic has ended. Another topic may have its name. It goes with its last reader.
+    /// Set if the topic has ended. Another topic may have its name. The ended topic is removed with its last reader.
     pub(super) end: Option<Ending>,
 }
 
@@ -200,7 +200,7 @@ impl LocalTopic {
         !self.subscribers.is_empty() || self.is_input
     }
 
-    /// Updates the demand. A change is for the sources that feed the topic.
+    /// Updates the demand. Returns a change, which the sources that feed the topic need.
     pub(super) fn update_demand(&mut self, now_us: u64) -> Option<DemandChange> {
         if self.end.is_some() {
             return None;
@@ -220,8 +220,8 @@ impl LocalTopic {
         self.owner.is_none() && self.feed.is_none() && self.is_read_here()
     }
 
-    /// Returns whether the topic can be removed. Each sweep asks once. `is_crowded`: other topics need its place,
-    /// so it does not wait for a reader to come back.
+    /// Returns whether the topic can be removed. Call this once per sweep. `is_crowded`: other topics need the place,
+    /// so the topic does not outlast its last reader.
     pub(super) fn may_go(&mut self, is_crowded: bool) -> bool {
         let is_idle = self.is_idle();
         let owner = self.owner.as_mut().filter(|owner| matches!(owner.order, Order::Own(_)));
@@ -236,7 +236,7 @@ impl LocalTopic {
         !self.has_readers() && has_nothing && !self.is_made()
     }
 
-    /// Returns whether a fetch or a query makes its events. It must stop first.
+    /// Returns whether a fetch or a query makes its events. That must stop before the topic is removed.
     fn is_made(&self) -> bool {
         let is_wanted = |owner: &OwnerState| {
             let is_derived = matches!(owner.order, Order::Derived(_));

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Topics {
-    /// Posts new batches to followers, and requests topics that are read here from their owner shards. Returns
+    /// Posts new batches to followers, and asks the owner shards for topics that have readers here. Returns
     /// `false` if a queue is full. `counted` returns the address that a connection counts for, if any.
     pub(in crate::shard) fn replicate(&mut self, counted: impl Fn(u32) -> Option<Address>) -> bool {
         let mut unposted = std::mem::take(&mut self.unposted);
@@ -37,7 +37,7 @@ impl Topics {
         let Some(local) = self.feeds.get_mut(key) else { return true };
         let Some(owner) = &mut local.owner else { return true };
         let Some(feed) = &local.feed else {
-            // The feed has not begun. Its followers get it then.
+            // Followers get the feed when it begins.
             owner.is_unposted = false;
             return true;
         };
@@ -97,10 +97,10 @@ impl Topics {
         true
     }
 
-    /// Another shard begins to follow a topic that this shard owns.
+    /// Adds another shard to the followers of a topic that this shard owns.
     pub(in crate::shard) fn attach(&mut self, follower: &FollowerId, address: Option<Address>) {
         let Ok(key) = self.open(&follower.topic, Creator::Subscriber(address)) else {
-            // If the queue is full, the follower asks again with its next sweep.
+            // If this message is lost because the queue is full, the follower asks again with its next sweep.
             return self.post_no_room(follower.clone());
         };
         self.add_reader(key, address);
@@ -141,7 +141,7 @@ impl Topics {
         local.subscribers.clone()
     }
 
-    /// Another shard no longer follows a topic.
+    /// Removes another shard from the followers of a topic.
     pub(in crate::shard) fn detach(&mut self, follower: &FollowerId) {
         let key = self.feeds.find(&follower.topic);
         if let Some(owner) = key.and_then(|key| self.feeds.get_mut(key)?.owner.as_mut()) {

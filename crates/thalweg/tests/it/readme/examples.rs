@@ -140,7 +140,7 @@ fn rows_of_a_query_arrive() {
 fn a_server_is_load_tested() {
     let demo = Server::start(&["--demo"]);
     let output = Example::start("A load test of your own server", &demo, &[]).output();
-    assert!(output.contains(" of 100 stood"), "{output}");
+    assert!(output.contains(" of 100 established"), "{output}");
 }
 
 #[test]
