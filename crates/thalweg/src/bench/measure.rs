@@ -31,9 +31,7 @@ pub(super) struct ScenarioArgs {
     /// Run the short form of the scenario: fewer cells and shorter measurements.
     #[arg(long)]
     quick: bool,
-    /// Run experiment C with the settings of this configuration file of its published program, five times, next to
-    /// a program of the published form, and print the published lines: total, average and received of the
-    /// worst run. The scenario must be c.
+    /// Run experiment c with the configuration file of its published program.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "quick"])]
     config: Option<PathBuf>,
     /// Set a value of the scenario in every cell, e.g. topics=10 or window=[1,4].
