@@ -38,6 +38,7 @@ mod values;
 
 use std::{
     env,
+    error::Error as _,
     io::{self, Write as _},
     path::{Path, PathBuf},
     pin::pin,
@@ -96,15 +97,24 @@ pub(crate) struct ServeArgs {
     settings: Settings,
 }
 
-/// Explains a flag of a former version, if clap does not know it any more.
+/// Flags whose values may hold a secret. Errors go to logs, and must not repeat it.
+const SECRET_FLAGS: [&str; 6] =
+    ["--token", "--jwt-key", "--jwt-secret", "--jwks-url", "--upstream", "--nats"];
+
+/// Explains a flag of a former version, which clap does not know any more, and leaves secrets out of other errors.
 pub(crate) fn explain(error: clap::Error) -> clap::Error {
-    let flag = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag,
-        _ => return error,
-    };
-    match renamed::flag(flag) {
-        Some(message) => clap::Error::raw(ErrorKind::UnknownArgument, format!("{message}\n")),
-        None => error,
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
+    let name = flag.split(' ').next().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UnknownArgument => match renamed::flag(flag) {
+            Some(message) => clap::Error::raw(ErrorKind::UnknownArgument, format!("{message}\n")),
+            None => error,
+        },
+        kind @ ErrorKind::ValueValidation if SECRET_FLAGS.contains(&name) => {
+            let reason = error.source().map(ToString::to_string).unwrap_or_default();
+            clap::Error::raw(kind, format!("invalid value for '{flag}': {reason}\n"))
+        }
+        _ => error,
     }
 }
 

@@ -483,6 +483,33 @@ fn a_token_is_read_from_a_file_and_never_shown() {
 }
 
 #[test]
+fn an_error_repeats_no_secret() {
+    for flags in [
+        "--token a=s3cret,subscribe=//",
+        "--token s3cret",
+        "--jwt-key s3cret",
+        "--jwt-secret s3cret",
+        "--jwks-url http://user:s3cret@",
+        "--jwks-url http://issuer.example:x/s3cret",
+        "--upstream a/**=http://user:s3cret@h/{topic}",
+        "--upstream a/**=http://h:x/{topic}?key=s3cret",
+        "--upstream a/**=http://h/{topic}?key=s3cret,timeout=0",
+        "--nats nats://user:s3cret@h:x --stream live=live/**",
+    ] {
+        let refused = match line(flags) {
+            Err(error) => error.to_string(),
+            Ok(settings) => {
+                match Cluster::new(&settings).map(drop).and_then(|()| config(settings).map(drop)) {
+                    Err(error) => error,
+                    Ok(()) => panic!("{flags} is accepted"),
+                }
+            }
+        };
+        assert!(!refused.contains("s3cret"), "{refused}");
+    }
+}
+
+#[test]
 fn the_first_screen_says_how_and_who_may() {
     let address = "127.0.0.1:8080".parse().unwrap();
     let screens = [
