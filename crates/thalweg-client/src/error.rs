@@ -58,7 +58,7 @@ pub enum Error {
     InvalidAnswer(String),
     /// The client retried a publish for as long as this is safe (four minutes), and does not know whether the server
     /// appended it. From [`crate::Client::publish`].
-    #[error("no answer in {attempts} attempts: the event may or may not be published ({last})")]
+    #[error("no answer in {attempts} attempts: the event may have been published ({last})")]
     Unanswered {
         /// Number of attempts.
         attempts: u32,

@@ -263,7 +263,7 @@ async fn report_readiness(
         if was_ready != Some(is_ready) {
             was_ready = Some(is_ready);
             follower.set_ready(is_ready);
-            tracing::info!(is_ready, "streams of NATS");
+            tracing::info!(is_ready, "the readiness of the streams of NATS changed");
         }
         tokio::time::sleep(READINESS_INTERVAL).await;
     }

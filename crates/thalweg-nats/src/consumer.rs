@@ -80,11 +80,7 @@ impl<F: Follower> Reader<F> {
                 Ok(Some(consumer)) => {
                     if std::mem::take(&mut self.notes.is_direct) {
                         let (stream, next) = (&self.state.name, self.sequence.stream_next());
-                        tracing::info!(
-                            stream,
-                            next,
-                            "a stream that was read without a consumer has one"
-                        );
+                        tracing::info!(stream, next, "the stream is read by a consumer now");
                     }
                     return consumer;
                 }

@@ -104,7 +104,7 @@ impl Publishing {
             let Some(event) = self.event(number, line)? else { continue };
             let position = tokio::select! {
                 _ = interrupt.recv() => bail!(
-                    "interrupted at line {number}, which may or may not be published; before it: {}",
+                    "interrupted at line {number}, which may have been published; before it: {}",
                     done(count, last.as_deref())
                 ),
                 position = self.publish(number, event) => position,
@@ -160,7 +160,9 @@ impl Publishing {
             }
         });
         let published = tokio::select! {
-            _ = interrupt.recv() => bail!("interrupted: lines that were sent may be published"),
+            _ = interrupt.recv() => {
+                bail!("interrupted: lines that were sent may have been published")
+            }
             published = self.send(pieces) => published,
         };
         self.notes.clear();
@@ -177,7 +179,7 @@ impl Publishing {
             Ok(published) => return Ok(done(published.count, Some(&published.position))),
             Err(Error::Refused(refusal)) => refusal,
             Err(error) => {
-                let remedy = "lines that were sent may be published; publish without --fast to repeat safely";
+                let remedy = "lines that were sent may have been published; without --fast, pub can repeat lines safely";
                 return Err(anyhow!(error).context(remedy));
             }
         };

@@ -56,6 +56,6 @@ test("the lab measures", async ({ page }) => {
 test("a report is shown", async ({ page }) => {
   await page.goto("/live/reports?run=today");
   await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
-  await page.getByRole("link", { name: "open alone" }).click();
+  await page.getByRole("link", { name: "open full page" }).click();
   await page.waitForURL((url) => url.pathname === "/live/runs/today/report.html");
 });

@@ -99,7 +99,7 @@ test("a feed with other documents does no harm", async ({ page, server }) => {
   await expect(page.getByRole("heading", { name: "Waiting for the first version" })).toBeVisible();
   for (const wrong of [null, 7, "text", [], {}, { id: "8", home: {}, away: null }]) {
     await post(server, TOPIC, wrong);
-    await expect(page.getByRole("heading", { name: "This document is not a match" })).toBeVisible();
+    await expect(page.getByRole("heading", { name: "This document is not from a match feed" })).toBeVisible();
   }
   const odd = {
     ...match("8"),

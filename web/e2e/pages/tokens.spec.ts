@@ -87,7 +87,7 @@ test("Reports: in the frame, and alone", async ({ page }) => {
   await page.goto("/reports?run=today");
   await present(page, TOKEN);
   await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
-  await page.getByRole("link", { name: "open alone" }).first().click();
+  await page.getByRole("link", { name: "open full page" }).first().click();
   await expect(page).toHaveURL(/\/runs\/\w+\/report\.html\?ticket=/);
   await expect(page.getByRole("heading").first()).toBeVisible();
 });

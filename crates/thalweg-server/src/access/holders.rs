@@ -147,7 +147,11 @@ impl Holders {
         // Other tokens may be signed: points join the parts of such a token (RFC 7515 §7.1).
         match self.signed.as_ref().filter(|_| presented.contains(&b'.')) {
             Some(signed) => of_signed(signed, presented),
-            None => Err(Refusal::unauthorized("the server does not know this token").into()),
+            None => Err(Refusal::unauthorized(
+                "the server does not know this token: add it to the settings, or set jwt-key if it is \
+                 a JSON Web Token",
+            )
+            .into()),
         }
     }
 

@@ -417,7 +417,7 @@ async fn read(
         return inspect::list(http, http.access().allow(&holder, listing)?).await;
     };
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
-        return Err(parameters::bad("a read is of one topic: name only one".into()).into());
+        return Err(parameters::bad("a read has one topic: name only one".into()).into());
     }
     let topic = topic?;
     let start = match query.starts()?.as_slice() {

@@ -81,7 +81,7 @@ impl TicketStore {
                 shared.ask(TicketRequest::Keep { ticket, holder, reply }, answer).await.map_err(
                     |_| {
                         unavailable(
-                            "no ticket can be issued now, its store does not respond: try again",
+                            "no ticket can be issued now, because the store of tickets does not respond: try again",
                         )
                     },
                 )?;
@@ -161,7 +161,7 @@ fn not_redeemed(error: TicketError) -> Refusal {
             "the ticket cannot be checked now, because its store does not respond: try again"
         }
         TicketError::Unknown => {
-            "the ticket may be used now, because its store did not respond: request a new one"
+            "it is unknown whether the ticket was used, because its store did not respond: request a new one"
         }
     })
 }

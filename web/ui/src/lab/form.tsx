@@ -78,7 +78,8 @@ export function Form({ offer, start }: Props) {
       {impossible.length > 0 && (
         <p class="note">
           {impossible.length} of {counted(cells(plan).length, "cell")} left out: over HTTP/1.1 a browser opens at most
-          six connections to a server, so transports other than WebSocket can have at most {HTTP_1_MAX}.
+          six connections to a server, and this page needs one for requests, so transports other than WebSocket can have
+          at most {HTTP_1_MAX}.
         </p>
       )}
       <p class="go">

@@ -18,15 +18,15 @@ const STATES: Record<LiveStatus["state"], string> = {
 
 const AGES: Record<AgeBy, string> = {
   "its own time": "Time since the newest event happened, by its own timestamp",
-  "the fastest event": "Delay of the newest event relative to the fastest one: its timestamps come from another clock",
+  "the fastest event": "Delay of the newest event relative to the fastest one: the timestamps come from another clock",
   "its arrival": "Time since the newest event arrived: it has no timestamp",
 };
 
 /** Reasons of gaps (docs/reference/messages.md), in words. */
 const REASONS: Record<string, string> = {
-  slow: "this page was too slow and fell behind the server's retention",
+  slow: "this page was too slow and fell behind the server's history",
   unknown: "the server does not have the newest version",
-  trimmed: "the events were deleted before this page requested them",
+  trimmed: "the events had left the server's history before this page requested them",
   epoch: "the server lost its history",
   unannounced: "the server gave no reason",
 };

@@ -114,7 +114,7 @@ function Waiting({ topic, followed: { document, failure, unknownSinceMs } }: { t
   return (
     <div class="empty">
       <Unknown sinceMs={unknownSinceMs} hasVersion={false} />
-      <h1>{document === undefined ? "Waiting for the first version" : "This document is not a match"}</h1>
+      <h1>{document === undefined ? "Waiting for the first version" : "This document is not from a match feed"}</h1>
       <p>
         This page reads the topic <code>{topic}</code>. The demo publishes a match feed:
       </p>

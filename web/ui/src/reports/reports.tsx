@@ -129,7 +129,7 @@ function ReportLink({ run }: { run: Run }) {
   };
   return (
     <a href={path} onClick={(event) => void follow(event)}>
-      open alone
+      open full page
     </a>
   );
 }

@@ -283,7 +283,7 @@ impl Context {
     fn subscriber(&self) -> Result<SubscriberId, Refusal> {
         self.subscriber.ok_or_else(|| {
             let message =
-                "this command needs a WebSocket: send it there, or open another GET, at its cursors";
+                "this command needs a WebSocket: send it there, or open another GET with your positions as cursors";
             Refusal::new(ErrorCode::BadCommand, message)
         })
     }
