@@ -133,14 +133,14 @@ mod tests {
                         2026-11-23, Example CPU, 2 cores, Linux 6.18).\n";
 
     #[test]
-    fn a_table_has_what_is_lost_and_what_is_undecided() {
+    fn a_table_says_which_cells_are_worse_and_which_undecided() {
         let table = "\n\
             | | CPU µs per event | to `limit`'s | p99 µs | to `limit`'s |\n\
             |---|---|---|---|---|\n\
-            | 100 × 128 B | 1.50, `limit` 1.20 | 1.25 (1.20–1.30), **lost** | 812, `limit` 790 | \
+            | 100 × 128 B | 1.50, `limit` 1.20 | 1.25 (1.20–1.30), **worse** | 812, `limit` 790 | \
             1.03 (0.98–1.08), undecided (8 % not excluded) |\n\
             | 1000 × 1 KiB | 1.20, `limit` 1.20 | 1.00 (0.98–1.02), equivalent | – | |\n\
-            | **all cells** | | 1.12 (1.08–1.15), **lost** | | |\n\
+            | **all cells** | | 1.12 (1.08–1.15), **worse** | | |\n\
             \n\
             `limit again` beside `limit`, the noise: CPU 1.00 (0.99–1.01).\n";
         check("cpu p99 from day/latency", SUMMARY, Ok(&format!("{table}{FOOT}")));
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_is_pooled_is_a_line_for_each_run() {
         let lines =
-            "\n- `latency`, CPU per event to `limit`'s, over 2 cells: 1.12 (1.08–1.15), **lost**\n";
+            "\n- `latency`, CPU per event to `limit`'s, over 2 cells: 1.12 (1.08–1.15), **worse**\n";
         check("pooled cpu from day/latency", SUMMARY, Ok(&format!("{lines}{FOOT}")));
     }
 

@@ -274,11 +274,11 @@ fn noise(parts: &[&Part], metrics: &[Metric]) -> String {
     text
 }
 
-/// `1.12 (1.08–1.15), **lost**`
+/// `1.12 (1.08–1.15), **worse**`
 fn verdict(comparison: &Comparison) -> String {
     let word = match (comparison.word, comparison.not_excluded) {
         (Word::Better, _) => "better".to_owned(),
-        (Word::Worse, _) => "**lost**".to_owned(),
+        (Word::Worse, _) => "**worse**".to_owned(),
         (Word::Equivalent, _) => "equivalent".to_owned(),
         (Word::Undecided, Some(share)) => {
             format!("undecided ({:.0} % not excluded)", share * 100.0)
