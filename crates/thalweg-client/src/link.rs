@@ -144,7 +144,7 @@ fn unsayable(server: &Server) -> Error {
 pub(crate) fn cut(error: &hyper::Error) -> Error {
     let h2 = std::error::Error::source(error).and_then(|error| error.downcast_ref::<h2::Error>());
     if h2.is_some_and(|error| error.reason() == Some(h2::Reason::INADEQUATE_SECURITY)) {
-        let message = "the server needs TLS: write https:// instead of http://";
+        let message = "the server needs TLS: use https:// instead of http://";
         return Error::Tls(message.to_owned());
     }
     let cause = std::error::Error::source(error).map(ToString::to_string);
