@@ -148,8 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_pooled_is_a_line_for_each_run() {
-        let lines =
-            "\n- `latency`, CPU per event to `limit`'s, over 2 cells: 1.12 (1.08–1.15), **worse**\n";
+        let lines = "\n- `latency`, CPU per event to `limit`'s, over 2 cells: 1.12 (1.08–1.15), **worse**\n";
         check("pooled cpu from day/latency", SUMMARY, Ok(&format!("{lines}{FOOT}")));
     }
 

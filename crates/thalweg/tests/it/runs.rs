@@ -209,6 +209,36 @@ fn invalid_arguments_are_refused_before_a_run_starts() {
 }
 
 #[test]
+fn experiment_c_reads_its_published_file_and_prints_its_lines() {
+    let place = Place::new("published");
+    let config = "[server]\nhost = \"localhost\"\nport = 8080\ndummy_message_size = \"10KB\"\n\
+                  dummy_message_duration = \"500us\"\n[client]\nrequest_duration = \"1ms\"\ntotal_request = 20\n";
+    fs::write(place.folder.join("config.toml"), config).expect("write the file");
+    let peers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
+    let bench = |scenario: &str, file: &str| {
+        let subjects = ["--subject", "limit", "--no-control", "--peers", peers, "--out", "run"];
+        place.bench(&[&[scenario, "--config", file], &subjects[..]].concat())
+    };
+    for (scenario, file, reason) in [
+        ("a1", "config.toml", "--config has the settings of experiment c, not of a1"),
+        ("c", "none.toml", "--config none.toml: No such file or directory"),
+        ("c", "tiny.toml", "--config tiny.toml: line 2: there is no key `name`"),
+    ] {
+        let refused = bench(scenario, file);
+        refused.ended_with(2);
+        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    }
+    if !has_cores() {
+        return;
+    }
+    let ran = bench("c", "config.toml");
+    let table = ran.ended_with(0);
+    let mut lines = table.lines().filter(|line| line.starts_with("limit: total 20, average "));
+    let line = lines.next().unwrap_or_else(|| panic!("{table}"));
+    assert!(line.contains(" KB (the worst of ") && lines.next().is_none(), "{table}");
+}
+
+#[test]
 fn quiet_and_json_print_only_their_output() {
     if !has_cores() {
         return;
