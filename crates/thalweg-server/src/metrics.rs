@@ -232,6 +232,8 @@ counts! {
     lines: [AuditLines; ErrorCode::ALL.len()],
     /// Time from publication to sending of events.
     delivery: Histogram,
+    /// Delay of the event loop.
+    loop_delay: Histogram,
     /// By the pattern of the topic, in the configured order.
     by_pattern: Box<[PatternCounts]>,
 }
@@ -321,6 +323,11 @@ impl Counts {
     /// Counts a send whose oldest event has this age.
     pub(crate) fn count_sent(&self, age_us: u64) {
         self.delivery.add(age_us);
+    }
+
+    /// Counts a timer of the event loop that fired this late.
+    pub(crate) fn count_loop_delay(&self, late_us: u64) {
+        self.loop_delay.add(late_us);
     }
 
     /// Returns the counts of a pattern's topics.
@@ -475,15 +482,17 @@ impl Metrics {
             name: "delivery_seconds",
             help: "Time from when the oldest event of a send was published until the kernel had \
                    taken the send, of subscribers that had everything before.",
-            value: FamilyValue::Histogram {
-                bounds: Histogram::bounds(),
-                counts: (0..Histogram::BUCKETS)
-                    .map(|bucket| sum(&|counts| counts.delivery.counts[bucket].get()))
-                    .collect(),
-                sum: sum(&|counts| counts.delivery.sum_us.get()) as f64 / 1e6,
-            },
+            value: histogram(self.shards.iter().map(|counts| &counts.delivery)),
         };
-        broker_family(&mut out, form, &delivery, None);
+        labelled_family(&mut out, form, &delivery, None);
+        for (shard, counts) in self.shards.iter().enumerate() {
+            let loop_delay = Family {
+                name: "loop_delay_seconds",
+                help: "Time that a timer of the shard's event loop fired late: what everything else waited for, too.",
+                value: histogram(std::iter::once(&counts.loop_delay)),
+            };
+            labelled_family(&mut out, form, &loop_delay, Some(("shard", shard)));
+        }
         let singles: Vec<_> =
             self.upstreams.iter().map(|(pattern, counts)| (pattern, counts.singles())).collect();
         for (index, description) in UpstreamCounts::ALL.iter().enumerate() {
@@ -499,7 +508,7 @@ impl Metrics {
                 Kind::Counter | Kind::MicrosTotal => FamilyValue::Counter(count),
                 Kind::Gauge | Kind::Micros => FamilyValue::Gauge(count as f64),
             };
-            broker_family(&mut out, form, &Family { name, help, value }, None);
+            labelled_family(&mut out, form, &Family { name, help, value }, None);
         }
         brokers_families(&mut out, form, &self.brokers);
         out += &process::text(self.version, form == ExpositionFormat::OpenMetrics);
@@ -522,32 +531,60 @@ fn brokers_families(out: &mut String, form: ExpositionFormat, brokers: &[Arc<dyn
         let samples = families.iter().enumerate();
         let samples = samples.filter_map(|(broker, all)| Some((broker, &all[its(all)?])));
         for (nth, (broker, family)) in samples.enumerate() {
-            let label = (brokers.len() > 1).then_some((broker, nth == 0));
-            broker_family(out, form, family, label);
+            if nth == 0 {
+                head(out, form, family);
+            }
+            let label = (brokers.len() > 1).then_some(("broker", broker));
+            sample(out, family, label);
         }
     }
 }
 
-/// Appends a family with one sample, or a broker's sample: its number, and whether it is the first.
-fn broker_family(
+/// Returns the sum of histograms.
+fn histogram<'a>(parts: impl Iterator<Item = &'a Histogram> + Clone) -> FamilyValue {
+    let count = |bucket: usize| parts.clone().map(|part| part.counts[bucket].get()).sum();
+    FamilyValue::Histogram {
+        bounds: Histogram::bounds(),
+        counts: (0..Histogram::BUCKETS).map(count).collect(),
+        sum: parts.clone().map(|part| part.sum_us.get()).sum::<u64>() as f64 / 1e6,
+    }
+}
+
+/// Appends the first or only sample of a family, after its head; a label has a number. Further samples have none.
+fn labelled_family(
     out: &mut String,
     form: ExpositionFormat,
     family: &Family,
-    broker: Option<(usize, bool)>,
+    label: Option<(&str, usize)>,
 ) {
-    let Family { name, help, value } = family;
-    let (type_name, suffix) = match value {
+    if label.is_none_or(|(_, number)| number == 0) {
+        head(out, form, family);
+    }
+    sample(out, family, label);
+}
+
+/// Returns the type of a family, and the suffix of its samples.
+fn type_of(value: &FamilyValue) -> (&'static str, &'static str) {
+    match value {
         FamilyValue::Counter(_) => ("counter", "_total"),
         FamilyValue::Gauge(_) => ("gauge", ""),
         FamilyValue::Histogram { .. } => ("histogram", ""),
-    };
+    }
+}
+
+/// Appends the head of a family.
+fn head(out: &mut String, form: ExpositionFormat, Family { name, help, value }: &Family) {
+    let (type_name, suffix) = type_of(value);
     let of_family = if form == ExpositionFormat::Text { suffix } else { "" };
     // Writing to a string does not fail.
-    if broker.is_none_or(|(_, is_first)| is_first) {
-        let _ = writeln!(out, "# HELP thalweg_{name}{of_family} {help}");
-        let _ = writeln!(out, "# TYPE thalweg_{name}{of_family} {type_name}");
-    }
-    let label = broker.map_or_else(String::new, |(number, _)| format!("broker=\"{number}\""));
+    let _ = writeln!(out, "# HELP thalweg_{name}{of_family} {help}");
+    let _ = writeln!(out, "# TYPE thalweg_{name}{of_family} {type_name}");
+}
+
+/// Appends a sample of a family.
+fn sample(out: &mut String, Family { name, value, .. }: &Family, label: Option<(&str, usize)>) {
+    let (_, suffix) = type_of(value);
+    let label = label.map_or_else(String::new, |(label, number)| format!("{label}=\"{number}\""));
     let labels = if label.is_empty() { String::new() } else { format!("{{{label}}}") };
     let _ = match value {
         FamilyValue::Counter(count) => writeln!(out, "thalweg_{name}{suffix}{labels} {count}"),

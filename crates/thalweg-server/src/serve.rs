@@ -22,7 +22,7 @@ use tokio::{
     runtime::{self, LocalOptions},
     sync::{mpsc, oneshot, watch},
     task::spawn_local,
-    time::{Instant, interval, sleep, timeout_at},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout_at},
 };
 
 use crate::{
@@ -35,7 +35,7 @@ use crate::{
     derived::DerivedTopic,
     fetch::{Fetcher, KeyReader},
     http::{BodyPermits, Http, Shared, ShutdownState, TicketStore, serve_connection},
-    metrics::{KeyCounts, Metrics},
+    metrics::{Counts, KeyCounts, Metrics},
     owner_shard::owner_shard,
     protocol::{Mount, mounts},
     rates::AllRates,
@@ -56,7 +56,7 @@ const BROKEN_LOOK: Duration = Duration::from_millis(200);
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
 /// The maximum time to the next timer of a shard's runtime.
-const NEAR_TIMER: Duration = Duration::from_secs(1);
+const NEAR_TIMER: Duration = Duration::from_millis(250);
 
 /// A running server.
 pub struct Server {
@@ -432,7 +432,7 @@ fn run_shard(
         let serve = move |arrival| {
             spawn_local(serve_connection(Rc::clone(&http), arrival));
         };
-        spawn_local(keep_a_timer_near());
+        spawn_local(keep_a_timer_near(Arc::clone(&handle.counts)));
         // A separate task: its wake-up is queued behind other ready tasks, while the runtime polls all sockets before
         // it polls the future of `block_on` again.
         let ended = spawn_local(shard::run(handle, queues, serve)).await;
@@ -444,15 +444,18 @@ fn run_shard(
     })
 }
 
-/// Keeps a timer of the runtime less than a second away, forever.
+/// Keeps a timer of the runtime less than a second away, forever, and counts how late it fires.
 ///
 /// tokio interrupts its own wait, by a write to an eventfd, for each timer that is earlier than all timers of its last
 /// wait. Idle connections have timers of more than a minute, and a request one of some seconds: without this timer each
 /// request took one more system call.
-async fn keep_a_timer_near() {
+async fn keep_a_timer_near(counts: Arc<Counts>) {
     let mut beat = interval(NEAR_TIMER);
+    // After a long delay one late beat is counted, and not each that was missed.
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        beat.tick().await;
+        let due = beat.tick().await;
+        counts.count_loop_delay(due.elapsed().as_micros() as u64);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `/healthz`, `/metrics`, and unknown paths.
 
 pub(crate) use crate::harness::metric;
-use crate::harness::{Server, Transport};
+use crate::harness::{Server, Transport, wait_for};
 
 #[test]
 fn healthz_says_ok() {
@@ -55,6 +55,23 @@ fn labelled(text: &str, name: &str, label: &str) -> f64 {
     let of_it = |line: &&str| line.starts_with(name) && line.contains(label);
     let values = text.lines().filter(of_it).filter_map(|line| line.rsplit_once(' '));
     values.map(|(_, value)| value.parse::<f64>().expect("a number")).sum()
+}
+
+#[test]
+fn metrics_have_the_delay_of_each_event_loop() {
+    let server = Server::start(&["--shards", "2"]);
+    for shard in ["0", "1"] {
+        let label = format!("shard=\"{shard}\"");
+        wait_for("two beats of the event loop", || {
+            let text = server.get("/metrics").text();
+            let all = format!("{label},le=\"+Inf\"");
+            let beats = labelled(&text, "thalweg_loop_delay_seconds_bucket", &all);
+            assert_eq!(labelled(&text, "thalweg_loop_delay_seconds_count", &label), beats);
+            (beats >= 2.0).then_some(())
+        });
+    }
+    let text = server.get("/metrics").text();
+    assert_eq!(text.matches("# TYPE thalweg_loop_delay_seconds histogram").count(), 1);
 }
 
 #[test]
