@@ -482,14 +482,14 @@ impl Metrics {
             name: "delivery_seconds",
             help: "Time from when the oldest event of a send was published until the kernel had \
                    taken the send, of subscribers that had everything before.",
-            value: histogram(self.shards.iter().map(|counts| &counts.delivery)),
+            value: histogram(&self.shards.iter().map(|it| &it.delivery).collect::<Vec<_>>()),
         };
         labelled_family(&mut out, form, &delivery, None);
         for (shard, counts) in self.shards.iter().enumerate() {
             let loop_delay = Family {
                 name: "loop_delay_seconds",
                 help: "Time that a timer of the shard's event loop fired late: what everything else waited for, too.",
-                value: histogram(std::iter::once(&counts.loop_delay)),
+                value: histogram(&[&counts.loop_delay]),
             };
             labelled_family(&mut out, form, &loop_delay, Some(("shard", shard)));
         }
@@ -541,12 +541,12 @@ fn brokers_families(out: &mut String, form: ExpositionFormat, brokers: &[Arc<dyn
 }
 
 /// Returns the sum of histograms.
-fn histogram<'a>(parts: impl Iterator<Item = &'a Histogram> + Clone) -> FamilyValue {
-    let count = |bucket: usize| parts.clone().map(|part| part.counts[bucket].get()).sum();
+fn histogram(parts: &[&Histogram]) -> FamilyValue {
+    let count = |bucket: usize| parts.iter().map(|part| part.counts[bucket].get()).sum();
     FamilyValue::Histogram {
         bounds: Histogram::bounds(),
         counts: (0..Histogram::BUCKETS).map(count).collect(),
-        sum: parts.clone().map(|part| part.sum_us.get()).sum::<u64>() as f64 / 1e6,
+        sum: parts.iter().map(|part| part.sum_us.get()).sum::<u64>() as f64 / 1e6,
     }
 }
 
