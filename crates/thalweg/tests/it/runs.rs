@@ -222,7 +222,7 @@ fn experiment_c_reads_its_published_file_and_prints_its_lines() {
     for (scenario, file, reason) in [
         ("a1", "config.toml", "--config has the settings of experiment c, not of a1"),
         ("c", "none.toml", "--config none.toml: No such file or directory"),
-        ("c", "tiny.toml", "--config tiny.toml: line 2: there is no key `name`"),
+        ("c", "tiny.toml", "--config tiny.toml: line 5: there is no key `control`"),
     ] {
         let refused = bench(scenario, file);
         refused.ended_with(2);
