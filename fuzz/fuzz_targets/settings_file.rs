@@ -28,6 +28,9 @@ mod settings;
 #[path = "../../crates/thalweg/src/serve/short.rs"]
 #[allow(dead_code, unused_imports)]
 mod short;
+#[path = "../../crates/thalweg/src/serve/signalr.rs"]
+#[allow(dead_code, unused_imports)]
+mod signalr;
 #[path = "../../crates/thalweg/src/serve/tables.rs"]
 #[allow(dead_code, unused_imports)]
 mod tables;

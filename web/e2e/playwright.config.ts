@@ -5,7 +5,11 @@ export default defineConfig({
   testDir: ".",
   // Tests with a full load need the cores; `make test` runs them last.
   projects: [
-    { name: "beside", testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts"], testIgnore: "pages/load.spec.ts" },
+    {
+      name: "beside",
+      testMatch: ["sdk/*.spec.ts", "pages/*.spec.ts", "signalr/*.spec.ts"],
+      testIgnore: "pages/load.spec.ts",
+    },
     { name: "alone", testMatch: "pages/load.spec.ts", fullyParallel: false, workers: 1 },
   ],
   // Each test has its own server. Two workers take an eighth less time on two cores, because a page also waits; four do not help.

@@ -101,7 +101,7 @@ pub use at_once::{AtOnce, Step};
 pub use deliver::{Delivered, Scratch};
 pub use framing::ConnectionFraming;
 pub use subscriber::{ResponseMode, Subscriber};
-pub use subscription::{Policy, Subscribe, Terms};
+pub use subscription::{Left, Policy, Subscribe, Terms};
 
 /// A topic's key among a shard's feeds.
 pub type FeedKey = u32;

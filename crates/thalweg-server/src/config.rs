@@ -22,20 +22,21 @@ use crate::pages::Pages;
 pub(crate) use limits::{
     ADMIN_BODY_BYTES, ADMIN_CONNECTIONS, ALL_TICKETS_MAX, BACKFILL_BYTES_MAX, BACKFILL_OFFSETS_MAX,
     CUT_OFF_AFTER_US, CUT_OFF_SPREAD_US, DEMANDS_MAX, DISCARDED_BODIES, DISCARDED_BODY_BYTES,
-    DISCARDED_BODY_WAIT, DISCARDED_STREAM_WAIT, ECHO_BYTES, FETCHED_MAX, FROM_BROKER_MAX,
-    GATHERED_BYTES, GONE_MAX, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_INTERVAL_US,
-    H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEYS_BYTES_MAX, KEYS_GAP,
-    KEYS_NAMED_MAX, KEYS_TIMEOUT, KEYS_WAIT, KEYS_WAITING_MAX, PATCH_US_MAX, PAUSE_MS_MIN,
-    PLANNING_BURST_US, PLANNING_PART, PLANNING_UNBROKEN_US, PLANNINGS_WAITING_MAX,
-    PLANNINGS_WAITING_PER_ADDRESS, QUERIES_US, QUERY_BYTES, QUERY_DROPS_US, QUERY_EVENT_STEPS,
-    QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK, QUERY_US_MIN, RATED_MAX, READS_IN_FLIGHT_MAX,
-    READS_MAX, READS_PER_SHARD, RECONNECT_SPACING_US, REDIRECTS_MAX, REJECTION_WAIT,
-    REJECTIONS_MAX, REPLAY_OFFSETS_MAX, REPOLLS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT,
-    SEEN_TOKENS_MAX, SETTLED_BYTES, SETTLING_ROUNDS_MAX, SETTLING_TIME, SMALL_BODY_BYTES,
-    SOCKET_READ_BYTES, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS, STORES_IN_FLIGHT_MAX, STORES_MAX,
-    SUBJECT_TICKETS_MAX, TICKET_WAIT, TICKETS_MAX, TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX,
-    UNANSWERED_MAX, UNSTORED_BYTES_MAX, UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, WRONG_TOKEN_REQUESTS,
-    has_read_enough, share_of_requests,
+    DISCARDED_BODY_WAIT, DISCARDED_STREAM_WAIT, ECHO_BYTES, ENDED_SESSIONS_MAX, FETCHED_MAX,
+    FROM_BROKER_MAX, GATHERED_BYTES, GONE_MAX, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART,
+    H2_INTERVAL_US, H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, KEYS_BYTES_MAX,
+    KEYS_GAP, KEYS_NAMED_MAX, KEYS_TIMEOUT, KEYS_WAIT, KEYS_WAITING_MAX, NEGOTIATION_LIFE_US,
+    PATCH_US_MAX, PAUSE_MS_MIN, PLANNING_BURST_US, PLANNING_PART, PLANNING_UNBROKEN_US,
+    PLANNINGS_WAITING_MAX, PLANNINGS_WAITING_PER_ADDRESS, QUERIES_US, QUERY_BYTES, QUERY_DROPS_US,
+    QUERY_EVENT_STEPS, QUERY_GRAIN_BYTES, QUERY_STEPS_PER_LOOK, QUERY_US_MIN, RATED_MAX,
+    READS_IN_FLIGHT_MAX, READS_MAX, READS_PER_SHARD, RECONNECT_SPACING_US, REDIRECTS_MAX,
+    REJECTION_WAIT, REJECTIONS_MAX, REPLAY_OFFSETS_MAX, REPOLLS_MAX, RUN_FILE_BYTES, RUNS_LISTED,
+    RUNS_LOOKED_AT, SEEN_TOKENS_MAX, SETTLED_BYTES, SETTLING_ROUNDS_MAX, SETTLING_TIME,
+    SIGNALR_KEEP_ALIVE, SIGNALR_POLL_LEAST, SIGNALR_POLL_WAIT, SIGNALR_TIMEOUT_US,
+    SMALL_BODY_BYTES, SOCKET_READ_BYTES, SSE_RETRY_MS_MIN, SSE_RETRY_SPREAD_MS,
+    STORES_IN_FLIGHT_MAX, STORES_MAX, SUBJECT_TICKETS_MAX, TICKET_WAIT, TICKETS_MAX,
+    TICKETS_UNDER_WAY_MAX, TICKETS_WAITING_MAX, UNANSWERED_MAX, UNSTORED_BYTES_MAX,
+    UPSTREAM_BUFFER_BYTES, UPSTREAM_IDLE, WRONG_TOKEN_REQUESTS, has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
@@ -96,6 +97,8 @@ pub struct Config {
     /// For conformance tests of the WebSocket codec only: a path at which a WebSocket sends
     /// back every message, binary ones included.
     pub echo_path: Option<String>,
+    /// Paths of hubs for SignalR's clients.
+    pub signalr_paths: Vec<String>,
     /// The server sends a heartbeat after between half of this time and this time without data. Proxies and routers
     /// forget a connection after 30 to 60 s.
     pub heartbeat: Duration,
@@ -220,6 +223,15 @@ impl Config {
         Bounds { lead_ms, ..Bounds::default() }
     }
 
+    /// Returns the longest time without data after which a connection gets a heartbeat. Clients of SignalR expect one
+    /// within their timeout.
+    pub(crate) fn heartbeat(&self) -> Duration {
+        match self.signalr_paths.is_empty() {
+            true => self.heartbeat,
+            false => self.heartbeat.min(SIGNALR_KEEP_ALIVE),
+        }
+    }
+
     /// Bytes of answers that each shard may hold. It is at least the memory of one largest
     /// answer, whose buffer may have grown to twice its size.
     pub(crate) fn answers_max(&self) -> usize {
@@ -253,6 +265,7 @@ impl Default for Config {
             pages: Pages::default(),
             runs: None,
             echo_path: None,
+            signalr_paths: Vec::new(),
             heartbeat: Duration::from_secs(25),
             shutdown_delay: Duration::ZERO,
             shutdown_timeout: Duration::from_secs(5),

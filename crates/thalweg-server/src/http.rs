@@ -11,6 +11,7 @@
 //! context          HTTP on a shard, and a connection, as requests see them
 //! routes           a request → its answer
 //!   identify       the holder of a request, and its rates
+//! sessions         requests of clients that do not send on their connection
 //! post             bodies: events, commands, tickets
 //! tickets          the keeper of tickets: this server, or the broker for all servers
 //! columns          the columns of topics
@@ -54,6 +55,7 @@ mod repolls;
 mod respond;
 mod routes;
 mod runs;
+mod sessions;
 mod takeover;
 mod tickets;
 mod timeouts;

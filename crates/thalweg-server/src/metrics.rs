@@ -152,6 +152,8 @@ counts! {
         lag_events_max: Gauge,
         /// HTTP/2 streams and answers to long polls among the connections.
         piped_connections: Gauge,
+        /// Connections that send by the answers to polls, with or without a poll that waits.
+        polled_connections: Gauge,
         /// Requests whose bodies are being read.
         requests: Gauge,
         /// Memory of request bodies being read, in bytes.

@@ -163,6 +163,7 @@ pub(crate) fn serve_with(
         runs: prepared.runs.map(Arc::new),
         tickets: Arc::new(tickets),
         mounts: mounts.into(),
+        sessions: Arc::new(prepared.sessions),
         requests_of_publishers: Arc::new(BodyPermits::new(limits.requests)),
         requests_of_others: Arc::new(BodyPermits::new(limits.requests_of_others())),
         shutdown: Arc::clone(&shutdown),

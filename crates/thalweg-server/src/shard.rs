@@ -13,6 +13,7 @@
 //!   commands          executes commands of clients
 //!   inbound           processes the data of connections in order
 //!   subscribe         turns a request into a subscriber
+//!   sessions          requests of clients that do not send on their connection
 //!   reconnecting      tells subscribers to reconnect
 //!   stream_health     the health of the connection to streams             (pure)
 //!   disconnecting     ends connections for an administrator
@@ -26,6 +27,7 @@
 //!   walk              visits to dirty connections, within budgets
 //!   upkeep            heartbeats, stalls, reconnects
 //!   reading           reads connections and splits their data into messages
+//!   requests          takes the requests of sessions
 //!   read_budget       the time that a turn may spend on that
 //!   answering         bounds unread answers
 //!   history_query     a query for a topic's history, while its answer is sent
@@ -77,15 +79,16 @@ mod ingest;
 mod message;
 mod page;
 mod publish_result;
+mod session_input;
 mod subscribers;
 mod timers;
 mod topics;
 
 pub(crate) use common::{Common, Peer, ShardQueues};
 pub(crate) use handle::{
-    AdHocQuery, Context, Handle, HistoryPage, NewSubscriber, Subscription, run,
+    AdHocQuery, Context, Handle, HistoryPage, NewSubscriber, Polled, Subscription, run,
 };
 pub(crate) use ingest::IdempotencyHasher;
 pub(crate) use message::{Arrival, Disconnect, ShardMessage, TopicListing};
 pub(crate) use publish_result::PublishResult;
-pub(crate) use subscribers::SubscriberId;
+pub(crate) use session_input::SubscriberId;

@@ -10,7 +10,8 @@
 //! tls           an encrypted socket
 //! certificate   the certificate and key of TLS
 //! pipe          a bounded pipe into a response that HTTP sends
-//! writer        a socket, a TLS socket or a pipe
+//! polls         messages for the polls of a client
+//! writer        a socket, a TLS socket, a pipe or polls
 //! client        the client of a request or a connection
 //! ```
 //!
@@ -23,6 +24,7 @@ pub(crate) mod head;
 mod negotiate;
 pub(crate) mod parameters;
 mod pipe;
+mod polls;
 mod query;
 mod socket;
 mod tls;
@@ -36,6 +38,7 @@ pub(crate) use certificate::Certificate;
 pub(crate) use client::Client;
 pub(crate) use negotiate::{SubscribeRequest, negotiate};
 pub(crate) use pipe::{Cut, PipeBody, PipeEvent, pipe};
+pub(crate) use polls::{PollAnswer, Polls};
 pub(crate) use query::Query;
 pub(crate) use socket::{Received, Socket, has_vanished};
 pub(crate) use tls::TlsSocket;

@@ -38,6 +38,8 @@ pub const RESTARTED: Close = Close { code: 4005, reason: "restarted", reconnect:
 pub const CUT_OFF: Close = Close { code: 4006, reason: "cut off", reconnect: true };
 /// The connection's token has expired: the client reconnects with a new one.
 pub const EXPIRED: Close = Close { code: 4004, reason: "expired", reconnect: true };
+/// The client sent nothing for longer than its protocol allows.
+pub const SILENT: Close = Close { code: 4007, reason: "silent", reconnect: true };
 /// An administrator closed the connection.
 pub const DISCONNECTED: Close = Close { code: 4501, reason: "disconnected", reconnect: false };
 
@@ -45,7 +47,7 @@ pub const DISCONNECTED: Close = Close { code: 4501, reason: "disconnected", reco
 pub const ENDED: Close = Close { code: 4500, reason: "ended", reconnect: false };
 
 /// All closes, for tables and tests.
-pub const ALL: [Close; 15] = [
+pub const ALL: [Close; 16] = [
     DONE,
     DRAINING,
     PROTOCOL_ERROR,
@@ -59,6 +61,7 @@ pub const ALL: [Close; 15] = [
     EXPIRED,
     RESTARTED,
     CUT_OFF,
+    SILENT,
     ENDED,
     DISCONNECTED,
 ];

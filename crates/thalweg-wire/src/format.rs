@@ -12,9 +12,9 @@ mod sse;
 mod websocket;
 
 use chunked::{chunk, chunk_around};
-use codec::Outgoing;
+use codec::{MessageForm, Outgoing};
 
-use crate::{Close, End, Envelope, Gap};
+use crate::{Close, End, Envelope, Gap, signalr::StreamId};
 
 /// Codec, framing, compression and transfer coding as one value. Only the combinations in docs/reference/subscribing.md exist: start with one of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +23,13 @@ pub struct Format {
     framing: Framing,
     compression: Compression,
     transfer: TransferCoding,
+    /// The stream whose items the messages are, in the codec that has streams.
+    stream: Option<StreamId>,
 }
+
+/// Streams with smaller numbers share hot tails: a page begins few streams, and its client counts from 0. Subscribers
+/// with other numbers get frames made for them alone, because each tail of a topic may take megabytes.
+const SHARED_STREAMS: u32 = 16;
 
 /// The form of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +41,9 @@ pub enum Codec {
     /// Columns of rows, as an Arrow IPC stream. The bytes depend on the topic's schema, therefore the caller writes
     /// them with [`Format::own`]. All other messages are empty in this codec.
     Arrow,
+    /// One record of SignalR's JSON hub protocol, which wraps the JSON object. A close is empty: only the protocol of
+    /// the connection can write it.
+    SignalR,
 }
 
 /// The delimiter of messages.
@@ -47,6 +56,8 @@ pub enum Framing {
     /// One event, for connections with several topics. Each connection adds its own last line of a batch, gap or end
     /// (`id:` with all cursors) and the blank line after it.
     SseMany,
+    /// One event without a name and an id, for a protocol whose client reads only data.
+    SseData,
     /// One line.
     Ndjson,
     /// One script of an endless HTML document. Each connection adds the opening tag of the next script with its own
@@ -54,6 +65,8 @@ pub enum Framing {
     ForeverFrame,
     /// Arrow's encapsulated messages, which hold their length.
     ArrowMessages,
+    /// None: the messages of the codec have an end of their own.
+    Bare,
 }
 
 /// The compression of batches, each independent of the others.
@@ -88,10 +101,37 @@ impl Format {
     pub const FOREVER_FRAME: Self = Self::plain(Framing::ForeverFrame);
     /// HTTP streaming of columns.
     pub const ARROW: Self = Self { codec: Codec::Arrow, ..Self::plain(Framing::ArrowMessages) };
+    /// SignalR over Server-Sent Events.
+    pub const SIGNALR_SSE: Self = Self::plain(Framing::SseData).with_signalr();
+    /// SignalR over long polling.
+    pub const SIGNALR_POLLS: Self = Self::plain(Framing::Bare).with_signalr();
 
     const fn plain(framing: Framing) -> Self {
         let (compression, transfer) = (Compression::None, TransferCoding::Identity);
-        Self { codec: Codec::Json, framing, compression, transfer }
+        Self { codec: Codec::Json, framing, compression, transfer, stream: None }
+    }
+
+    /// Returns this format with the codec of SignalR.
+    pub const fn with_signalr(self) -> Self {
+        Self { codec: Codec::SignalR, ..self }
+    }
+
+    /// Returns this format for a subscription whose client began it as a stream, in the codec that has streams.
+    pub fn for_stream(self, stream: Option<StreamId>) -> Self {
+        match self.codec {
+            Codec::SignalR => Self { stream, ..self },
+            Codec::Json | Codec::JsonPatch | Codec::Arrow => self,
+        }
+    }
+
+    /// Returns the stream whose items the messages are.
+    pub fn stream(self) -> Option<StreamId> {
+        self.stream
+    }
+
+    /// Returns whether subscribers share frames. Otherwise each frame is made for one subscriber.
+    pub fn is_shared(self) -> bool {
+        self.stream.is_none_or(|stream| stream.number() < SHARED_STREAMS)
     }
 
     /// Returns all formats of JSON.
@@ -109,7 +149,8 @@ impl Format {
     /// have no id, a client may resume at an older version than it has, and a patch does not apply to that.
     pub const fn with_patches(self) -> Self {
         match (self.codec, self.framing) {
-            (Codec::Json, Framing::SseMany) | (Codec::JsonPatch | Codec::Arrow, _) => self,
+            (Codec::Json, Framing::SseMany)
+            | (Codec::JsonPatch | Codec::Arrow | Codec::SignalR, _) => self,
             (Codec::Json, _) => Self { codec: Codec::JsonPatch, ..self },
         }
     }
@@ -118,7 +159,7 @@ impl Format {
     pub const fn without_patches(self) -> Self {
         match self.codec {
             Codec::JsonPatch => Self { codec: Codec::Json, ..self },
-            Codec::Json | Codec::Arrow => self,
+            Codec::Json | Codec::Arrow | Codec::SignalR => self,
         }
     }
 
@@ -140,16 +181,22 @@ impl Format {
             Framing::WebSocket | Framing::Sse | Framing::Ndjson => {
                 Some(Self { compression: Compression::Deflate, ..self })
             }
-            Framing::SseMany | Framing::ForeverFrame | Framing::ArrowMessages => None,
+            Framing::SseMany
+            | Framing::SseData
+            | Framing::ForeverFrame
+            | Framing::ArrowMessages
+            | Framing::Bare => None,
         }
     }
 
-    /// Returns this format in chunks; `None` for a WebSocket, which is no HTTP body.
+    /// Returns this format in chunks; `None` for a WebSocket, which is no HTTP body, and for messages without framing,
+    /// which are whole bodies.
     pub const fn chunked(self) -> Option<Self> {
         match self.framing {
-            Framing::WebSocket => None,
+            Framing::WebSocket | Framing::Bare => None,
             Framing::Sse
             | Framing::SseMany
+            | Framing::SseData
             | Framing::Ndjson
             | Framing::ForeverFrame
             | Framing::ArrowMessages => Some(Self { transfer: TransferCoding::Chunked, ..self }),
@@ -173,7 +220,7 @@ impl Format {
 
     /// Returns whether a client may send commands. Such a client can subscribe after all its topics have ended.
     pub fn takes_commands(self) -> bool {
-        self.framing == Framing::WebSocket
+        self.framing == Framing::WebSocket || self.codec == Codec::SignalR
     }
 
     /// Returns whether each batch, gap and end of a topic ends with bytes of the connection's own:
@@ -202,7 +249,7 @@ impl Format {
             return None;
         }
         let start = out.len();
-        let events_at = self.framing.around(self.codec, envelope, out);
+        let events_at = self.framing.around(self.form(), envelope, out);
         Some(match self.transfer {
             TransferCoding::Identity => events_at - start,
             TransferCoding::Chunked => {
@@ -246,6 +293,11 @@ impl Format {
         self.coded(1, out, |out| self.stored(out, write));
     }
 
+    /// Appends a text message for one connection, such as a reply.
+    pub fn text(self, text: &[u8], out: &mut Vec<u8>) {
+        self.coded(text.len(), out, |out| self.stored(out, |out| self.framing.text(text, out)));
+    }
+
     /// Appends the end of a response, which shows that the response is complete. No frame may follow.
     pub fn end(self, out: &mut Vec<u8>) {
         match self.transfer {
@@ -256,10 +308,15 @@ impl Format {
 
     fn message(self, message: Outgoing<'_>, out: &mut Vec<u8>) {
         let is_shared = matches!(message, Outgoing::Batch(envelope) if !envelope.is_empty());
-        self.coded(self.framing.len_about(message), out, |out| match self.compression {
-            Compression::Deflate if is_shared => self.framing.deflated(self.codec, message, out),
-            _ => self.stored(out, |out| self.framing.message(self.codec, message, out)),
+        let form = self.form();
+        self.coded(self.framing.len_about(form, message), out, |out| match self.compression {
+            Compression::Deflate if is_shared => self.framing.deflated(form, message, out),
+            _ => self.stored(out, |out| self.framing.message(form, message, out)),
         });
+    }
+
+    fn form(self) -> MessageForm {
+        MessageForm { codec: self.codec, stream: self.stream }
     }
 
     /// Appends the output of `write` without compression.
@@ -285,53 +342,70 @@ impl Framing {
         self != Self::WebSocket
     }
 
-    fn message(self, codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
-        let write = |out: &mut Vec<u8>| codec.write(message, out);
+    fn message(self, form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u8>) {
+        let write = |out: &mut Vec<u8>| form.write(message, out);
         match self {
-            Self::WebSocket => websocket::message(codec, message, out),
+            Self::WebSocket => websocket::message(form, message, out),
             Self::Sse => sse::event(message, true, out, write),
             Self::SseMany => sse::event(message, false, out, write),
+            Self::SseData => sse::data(out, write),
             Self::Ndjson => ndjson::line(out, write),
             Self::ForeverFrame => forever_frame::script(out, write),
-            Self::ArrowMessages => write(out),
+            Self::ArrowMessages | Self::Bare => write(out),
         }
     }
 
-    fn deflated(self, codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
+    fn deflated(self, form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u8>) {
         match self {
-            Self::WebSocket => websocket::deflated(codec, message, out),
-            _ => gzip::deflated(|plain| self.message(codec, message, plain), out),
+            Self::WebSocket => websocket::deflated(form, message, out),
+            _ => gzip::deflated(|plain| self.message(form, message, plain), out),
+        }
+    }
+
+    /// Appends a text message.
+    fn text(self, text: &[u8], out: &mut Vec<u8>) {
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
+        match self {
+            Self::WebSocket => {
+                crate::websocket::text_header(text.len(), out);
+                write(out);
+            }
+            Self::Sse | Self::SseMany | Self::SseData => sse::data(out, write),
+            Self::Ndjson => ndjson::line(out, write),
+            Self::ForeverFrame => forever_frame::script(out, write),
+            Self::ArrowMessages | Self::Bare => write(out),
         }
     }
 
     /// Appends the parts around the events, for framings that keep the events; returns where in `out` the events
     /// belong.
-    fn around(self, codec: Codec, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
+    fn around(self, form: MessageForm, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
         let mut events_at = out.len();
-        let mut write = |out: &mut Vec<u8>| events_at = codec.write_around(envelope, out);
+        let mut write = |out: &mut Vec<u8>| events_at = form.write_around(envelope, out);
         match self {
-            Self::WebSocket => websocket::around(codec, envelope, out, write),
+            Self::WebSocket => websocket::around(form, envelope, out, write),
             Self::Sse => sse::event(Outgoing::Batch(envelope), true, out, write),
             Self::SseMany => sse::event(Outgoing::Batch(envelope), false, out, write),
+            Self::SseData => sse::data(out, write),
             Self::Ndjson => ndjson::line(out, write),
             Self::ForeverFrame => forever_frame::script(out, write),
-            Self::ArrowMessages => write(out),
+            Self::ArrowMessages | Self::Bare => write(out),
         }
         events_at
     }
 
     /// Returns the expected length of a frame. The length is exact for batches with unchanged events: a large batch is
     /// not moved to make room for its size.
-    fn len_about(self, message: Outgoing<'_>) -> usize {
+    fn len_about(self, form: MessageForm, message: Outgoing<'_>) -> usize {
         let Outgoing::Batch(envelope) = message else { return 0 };
-        envelope.len()
+        form.len(envelope)
             + match self {
-                Self::WebSocket => 0,
+                Self::WebSocket | Self::ArrowMessages | Self::Bare => 0,
                 Self::Sse => sse::around_len(true) + envelope.position_len(),
                 Self::SseMany => sse::around_len(false),
+                Self::SseData => sse::around_len(false) + 1,
                 Self::Ndjson => 1,
                 Self::ForeverFrame => forever_frame::AROUND_LEN,
-                Self::ArrowMessages => 0,
             }
     }
 }

@@ -11,6 +11,7 @@
 //! incoming                    a subscriber's parser of messages
 //! excerpt                     a peer's text within an error message
 //! websocket                   RFC 6455, server side, sans I/O
+//! signalr                     SignalR's JSON hub protocol, server side, sans I/O
 //! close, error, limits        the contracts, each in one place
 //! ```
 
@@ -27,6 +28,7 @@ pub mod limits;
 pub mod notice;
 pub mod pattern;
 pub mod position;
+pub mod signalr;
 pub mod stream_start;
 pub mod topic;
 pub mod websocket;

@@ -30,6 +30,7 @@ mod renamed;
 mod screen;
 mod settings;
 mod short;
+mod signalr;
 mod tables;
 #[cfg(test)]
 mod tests;

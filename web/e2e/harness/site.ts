@@ -1,4 +1,4 @@
-/** The tests' own pages and the built SDK, read from disk for each request. */
+/** The tests' own pages, the built SDK and the client of SignalR, read from disk for each request. */
 
 import { readFileSync } from "node:fs";
 import { extname } from "node:path";
@@ -7,6 +7,8 @@ import { fileURLToPath } from "node:url";
 const FOLDERS: Record<string, URL> = {
   "/e2e/": new URL("../site/", import.meta.url),
   "/sdk/": new URL("../../sdk/dist/", import.meta.url),
+  "/signalr/": new URL("../../node_modules/@microsoft/signalr/dist/browser/", import.meta.url),
+  "/examples/": new URL("../../../examples/node/", import.meta.url),
 };
 
 const TYPES: Record<string, string> = {

@@ -37,7 +37,7 @@ impl Subscriber {
         for (index, subscription) in (0..).zip(&self.subscriptions) {
             let (before, feed) = (subscription.cursor()?, feeds.feed(subscription.feed)?);
             let window = subscription.window.as_deref();
-            let frames = feed.frames(subscription.encoding(self.format));
+            let frames = feed.frames(subscription.encoding());
             let (bytes, after) = frames.kept(&before, window.is_some())?;
             if !is_at_head(feed, &after) {
                 return None;

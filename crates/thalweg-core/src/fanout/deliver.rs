@@ -140,7 +140,7 @@ impl Subscriber {
                 let subscription = &mut self.subscriptions[index];
                 let Some(feed) = feeds.feed(subscription.feed) else { return };
                 let control = self.control.frames();
-                subscription.announce_unknown(feed, cursor, self.format, control);
+                subscription.announce_unknown(feed, cursor, control);
                 if self.format.has_trailer() {
                     self.end_control(feeds, Ids::default(), 0);
                 }
@@ -179,9 +179,9 @@ impl Subscriber {
             let before = self.control.frames().len();
             let is_asked = self.subscriptions[index].asks_for_position();
             let subscription = &mut self.subscriptions[index];
-            let (format, control) = (self.format, self.control.frames());
-            let begun = subscription.begin(feed, format, control);
-            self.framing.begun(feed, subscription, format, is_asked, begun, control);
+            let control = self.control.frames();
+            let begun = subscription.begin(feed, control);
+            self.framing.begun(feed, subscription, is_asked, begun, control);
             if self.format.has_trailer()
                 && let Begun::Exact | Begun::Gap(_) = begun
             {
@@ -222,7 +222,7 @@ impl Subscriber {
         else {
             return;
         };
-        let position = write_end(feed, &cursor, code, self.format, self.control.frames());
+        let position = write_end(feed, &cursor, code, subscription.format, self.control.frames());
         if self.framing.keeps_ended() {
             self.left = Some(subscription.leave_ended(position));
         } else {
@@ -285,7 +285,7 @@ impl Subscriber {
             return self.close(close::RELOAD);
         }
         if let Some(feed) = feeds.feed(subscription.feed) {
-            subscription.begin_columns(feed, self.format, self.control.frames());
+            subscription.begin_columns(feed, self.control.frames());
         }
     }
 
@@ -293,7 +293,7 @@ impl Subscriber {
         let subscription = &mut self.subscriptions[index];
         let Some(feed) = feeds.feed(subscription.feed) else { return };
         let control = self.control.frames();
-        match subscription.jump(feed, lost, reason, self.format, control) {
+        match subscription.jump(feed, lost, reason, control) {
             Begun::End(_) => self.has_ends = true,
             _ if self.format.has_trailer() => self.end_control(feeds, Ids::default(), 0),
             _ => {}

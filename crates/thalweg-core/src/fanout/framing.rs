@@ -43,7 +43,11 @@ impl ConnectionFraming {
     /// Returns the framing for connections of a format.
     pub fn new(format: Format) -> Self {
         match format.framing() {
-            Framing::WebSocket | Framing::Sse | Framing::Ndjson => Self::Plain(Plain),
+            Framing::WebSocket
+            | Framing::Sse
+            | Framing::SseData
+            | Framing::Ndjson
+            | Framing::Bare => Self::Plain(Plain),
             Framing::SseMany => Self::Cursors(Cursors),
             Framing::ForeverFrame => Self::document("", u64::MAX),
             Framing::ArrowMessages => Self::Columns(Box::default()),
@@ -86,7 +90,6 @@ impl OwnFrames for ConnectionFraming {
             &mut self,
             feed: &impl Feed,
             subscription: &mut Subscription,
-            format: Format,
             is_asked: bool,
             begun: Begun,
             out: &mut Vec<u8>

@@ -1,12 +1,12 @@
 use smallvec::SmallVec;
-use thalweg_wire::{Close, EndCode, Format, Offset, Position};
+use thalweg_wire::{Close, EndCode, Format, Offset, Position, signalr::StreamId};
 
 use super::{
     FeedKey, Feeds, Subscribe,
     control::Control,
     framing::{ConnectionFraming, OwnFrames as _},
     ids::Ids,
-    subscription::Subscription,
+    subscription::{Left, Subscription},
 };
 use crate::stream::{Cursor, Feed, Frames as _, Pinning as _};
 
@@ -30,8 +30,8 @@ pub struct Subscriber {
     pub(super) leaving: Option<u16>,
     /// Whether topics that it reads have ended.
     pub(super) has_ends: bool,
-    /// A feed that it has left since the last `take_left`, and its place in that feed's list.
-    pub(super) left: Option<(FeedKey, u32)>,
+    /// A feed that it has left since the last `take_left`.
+    pub(super) left: Option<Left>,
     /// Whether other frames than confirmations and heartbeats were sent to it.
     pub(super) has_delivered: bool,
     pub(super) mode: ResponseMode,
@@ -61,9 +61,10 @@ impl Subscriber {
     ) -> Self {
         let mut control = Control::default();
         *control.frames() = framing.hold_head(head.to_vec());
+        let subscriptions = subscribe.iter().map(|subscribe| Subscription::new(*subscribe, format));
         Self {
             format,
-            subscriptions: subscribe.iter().copied().map(Subscription::new).collect(),
+            subscriptions: subscriptions.collect(),
             control,
             in_frame: None,
             first: 0,
@@ -95,7 +96,28 @@ impl Subscriber {
 
     /// Adds a feed, which it must not read already.
     pub fn subscribe(&mut self, subscribe: Subscribe) {
-        self.subscriptions.push(Subscription::new(subscribe));
+        self.subscriptions.push(Subscription::new(subscribe, self.format));
+    }
+
+    /// Returns the feed of the subscription that is this stream of its client, and that it is not leaving.
+    pub fn feed_of_stream(&self, stream: StreamId) -> Option<FeedKey> {
+        let mut indexed = (0..).zip(&self.subscriptions);
+        let found = indexed.find(|(index, subscription)| {
+            subscription.format.stream() == Some(stream) && self.leaving != Some(*index)
+        });
+        found.map(|(_, subscription)| subscription.feed)
+    }
+
+    /// Returns the stream of its client that its subscription to a feed is.
+    pub fn stream_of_feed(&self, feed: FeedKey) -> Option<StreamId> {
+        let index = self.index_of(feed)?;
+        self.subscriptions[usize::from(index)].format.stream()
+    }
+
+    /// Returns the format of the frames of a feed that it reads and is not leaving.
+    pub fn format_of_feed(&self, feed: FeedKey) -> Format {
+        let index = self.index_of(feed).map(usize::from);
+        index.map_or(self.format, |index| self.subscriptions[index].format)
     }
 
     /// Stops reading a feed: no frame of it is begun from now on. [`Self::take_left`] returns the feed when it has
@@ -119,10 +141,9 @@ impl Subscriber {
         }
     }
 
-    /// Takes a feed that it has left since the last call, and its place in that feed's list. Call it after
-    /// [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly sent, the feed is left when
-    /// the frame is finished.
-    pub fn take_left(&mut self) -> Option<(FeedKey, u32)> {
+    /// Takes a feed that it has left since the last call. Call it after [`Self::unsubscribe`] and after each visit:
+    /// if a frame of that feed was partly sent, the feed is left when the frame is finished.
+    pub fn take_left(&mut self) -> Option<Left> {
         self.left.take()
     }
 
@@ -183,7 +204,7 @@ impl Subscriber {
         let rest = || {
             let subscription = &self.subscriptions[usize::from(self.in_frame?)];
             let feed = feeds.feed(subscription.feed)?;
-            feed.rest_of_frame(&subscription.cursor()?, self.format)
+            feed.rest_of_frame(&subscription.cursor()?, subscription.format)
         };
         self.control_bytes() + rest().unwrap_or(0)
     }
@@ -254,9 +275,9 @@ impl Subscriber {
         }
     }
 
-    /// Removes one of its subscriptions. Returns its feed, and its place in that feed's list.
-    pub fn pop(&mut self) -> Option<(FeedKey, u32)> {
-        self.subscriptions.pop().map(|subscription| (subscription.feed, subscription.place))
+    /// Removes one of its subscriptions.
+    pub fn pop(&mut self) -> Option<Left> {
+        self.subscriptions.pop().map(|subscription| subscription.left())
     }
 
     /// Moves a subscription by the `taken` bytes that were sent: from `before` to `after`, or to a place within a
@@ -271,9 +292,8 @@ impl Subscriber {
     ) -> Option<(FeedKey, Cursor)> {
         let subscription = &mut self.subscriptions[usize::from(index)];
         let feed = feeds.feed_mut(subscription.feed)?;
-        let after = after.unwrap_or_else(|| {
-            feed.frames(subscription.encoding(self.format)).advance(before, taken)
-        });
+        let after =
+            after.unwrap_or_else(|| feed.frames(subscription.encoding()).advance(before, taken));
         let age_us =
             (!after.in_frame()).then(|| subscription.age_us(feed, before, now_us)).flatten();
         if is_at_head(feed, &after) {
@@ -329,7 +349,7 @@ impl Subscriber {
 
     pub(super) fn remove_at(&mut self, index: u16) {
         let left = self.subscriptions.swap_remove(usize::from(index));
-        self.left = Some((left.feed, left.place));
+        self.left = Some(left.left());
         // The last subscription has moved to its place.
         let last = self.subscriptions.len() as u16;
         for place in [&mut self.in_frame, &mut self.leaving] {

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use thalweg_columns::Columns;
-use thalweg_wire::{End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, StartAt};
+use thalweg_wire::{
+    End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, StartAt, signalr::StreamId,
+};
 
 use super::{FeedKey, window::Window};
 use crate::stream::{Cursor, Encoding, Feed, Lost, Start};
@@ -40,6 +42,19 @@ pub struct Terms {
     /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]. One frame may always be sent. `None`: no
     /// window.
     pub window_bytes: Option<u64>,
+    /// The client's stream whose items its frames are, in formats that have streams.
+    pub stream: Option<StreamId>,
+}
+
+/// A subscription that has left a feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// The feed.
+    pub feed: FeedKey,
+    /// Its place in the feed's list.
+    pub place: u32,
+    /// The format of its frames.
+    pub format: Format,
 }
 
 /// The feed of a subscription whose topic has ended: no feed has this key.
@@ -51,6 +66,8 @@ pub(super) struct Subscription {
     pub(super) feed: FeedKey,
     /// Its place in the feed's list. The owner of the list sets it.
     pub(super) place: u32,
+    /// The format of its frames: its connection's, for its stream.
+    pub(super) format: Format,
     policy: Policy,
     interval_us: u64,
     /// No frame is sent before this time, in µs. Within a frame it has always passed, because the interval begins
@@ -95,10 +112,12 @@ enum Progress {
 }
 
 impl Subscription {
-    pub(super) fn new(subscribe: Subscribe) -> Self {
+    /// Creates a subscription on a connection with this format.
+    pub(super) fn new(subscribe: Subscribe, format: Format) -> Self {
         Self {
             feed: subscribe.feed,
             place: u32::MAX,
+            format: format.for_stream(subscribe.terms.stream),
             policy: subscribe.terms.policy,
             interval_us: subscribe.terms.interval_us,
             due_us: 0,
@@ -111,8 +130,8 @@ impl Subscription {
     }
 
     #[inline]
-    pub(super) fn encoding(&self, format: Format) -> Encoding<'_> {
-        Encoding::new(format, self.columns.as_ref())
+    pub(super) fn encoding(&self) -> Encoding<'_> {
+        Encoding::new(self.format, self.columns.as_ref())
     }
 
     /// Returns the schema of its stream of columns, once that has begun.
@@ -122,16 +141,11 @@ impl Subscription {
 
     /// Begins its stream of columns with the schema of the next rows, in `control`, if the subscription has begun
     /// and there is a schema.
-    pub(super) fn begin_columns(
-        &mut self,
-        feed: &impl Feed,
-        format: Format,
-        control: &mut Vec<u8>,
-    ) {
+    pub(super) fn begin_columns(&mut self, feed: &impl Feed, control: &mut Vec<u8>) {
         let columns = self.cursor().and_then(|cursor| feed.columns_at(&cursor));
         let Some(columns) = columns.filter(|_| self.columns.is_none()) else { return };
         self.columns = Some(Arc::clone(columns));
-        self.encoding(format).begin(feed.topic(), feed.epoch(), control);
+        self.encoding().begin(feed.topic(), feed.epoch(), control);
     }
 
     /// Returns whether it begins at a position that the client named.
@@ -190,14 +204,18 @@ impl Subscription {
 
     /// Leaves its topic, which has ended, and keeps its place among the connection's cursors. The cursor of a
     /// topic that is gone is `latest`. A topic that continues for others keeps its position, so that a client that
-    /// reconnects is not sent later events as if none were missing. Returns the feed, and its place in that feed's
-    /// list.
-    pub(super) fn leave_ended(&mut self, at: Position) -> (FeedKey, u32) {
+    /// reconnects is not sent later events as if none were missing.
+    pub(super) fn leave_ended(&mut self, at: Position) -> Left {
         let is_own = self.ends_alone();
         self.progress = Progress::Ended(if is_own { StartAt::After(at) } else { StartAt::Latest });
         self.end = None;
         self.window = None;
-        (std::mem::replace(&mut self.feed, NO_FEED), self.place)
+        Left { feed: std::mem::replace(&mut self.feed, NO_FEED), ..self.left() }
+    }
+
+    /// Returns its feed, and its place in that feed's list.
+    pub(super) fn left(&self) -> Left {
+        Left { feed: self.feed, place: self.place, format: self.format }
     }
 
     /// Returns whether it ends although its topic does not: no more frames are begun.
@@ -255,13 +273,9 @@ impl Subscription {
     }
 
     /// Begins, if it has not begun and needs no [backfill](Self::backfill_before), and confirms that in `control`.
-    pub(super) fn begin(
-        &mut self,
-        feed: &impl Feed,
-        format: Format,
-        control: &mut Vec<u8>,
-    ) -> Begun {
+    pub(super) fn begin(&mut self, feed: &impl Feed, control: &mut Vec<u8>) -> Begun {
         let Progress::Starting(at) = self.progress else { return Begun::NotYet };
+        let format = self.format;
         match feed.start(at) {
             Start::At(cursor) => {
                 write_confirmation(feed, &cursor, format, control);
@@ -275,10 +289,8 @@ impl Subscription {
                 self.set_cursor(cursor);
                 Begun::Gap(gap)
             }
-            Start::Lost(lost) => self.jump(feed, lost, GapReason::Trimmed, format, control),
-            Start::Unknown(cursor) => {
-                Begun::Gap(self.announce_unknown(feed, cursor, format, control))
-            }
+            Start::Lost(lost) => self.jump(feed, lost, GapReason::Trimmed, control),
+            Start::Unknown(cursor) => Begun::Gap(self.announce_unknown(feed, cursor, control)),
             Start::Backfill(_) => Begun::NotYet,
         }
     }
@@ -289,11 +301,10 @@ impl Subscription {
         &mut self,
         feed: &impl Feed,
         cursor: Cursor,
-        format: Format,
         control: &mut Vec<u8>,
     ) -> AnnouncedGap {
         let gap = AnnouncedGap { missed: None, reason: GapReason::Unknown };
-        write_gap(feed, cursor.next(), gap, format, control);
+        write_gap(feed, cursor.next(), gap, self.format, control);
         self.set_cursor(cursor);
         gap
     }
@@ -304,7 +315,6 @@ impl Subscription {
         feed: &impl Feed,
         lost: Lost,
         reason: GapReason,
-        format: Format,
         control: &mut Vec<u8>,
     ) -> Begun {
         let next = match self.policy {
@@ -313,7 +323,7 @@ impl Subscription {
             Policy::Close => return Begun::End(self.end_for(lost, reason)),
         };
         let gap = AnnouncedGap { missed: lost.missed(next), reason };
-        write_gap(feed, next, gap, format, control);
+        write_gap(feed, next, gap, self.format, control);
         self.set_cursor(Cursor::before(next));
         Begun::Gap(gap)
     }
@@ -380,7 +390,7 @@ mod tests {
     fn an_interval_beyond_all_time_does_not_overflow() {
         let terms = Terms { interval_us: u64::MAX, ..Terms::default() };
         let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms };
-        let mut subscription = Subscription::new(subscribe);
+        let mut subscription = Subscription::new(subscribe, Format::NDJSON);
         subscription.caught_up(1);
         assert_eq!(subscription.due_us, u64::MAX);
     }

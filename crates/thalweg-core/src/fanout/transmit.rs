@@ -212,7 +212,7 @@ impl<'f, 's> Transmit<'f, 's> {
         }
         let has_trailer = format.has_trailer();
         let alone = one_frame || has_trailer || window.is_some();
-        let frames = feed.frames(subscription.encoding(format));
+        let frames = feed.frames(subscription.encoding());
         let interrupted = |why| Interrupted { index: index.into(), why };
         let mut planned = 0;
         loop {

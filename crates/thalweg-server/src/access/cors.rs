@@ -21,8 +21,8 @@ const EXPOSED: &str =
 /// Methods that a page may use.
 const METHODS: &str = "GET, POST, DELETE";
 /// Headers that a page may send.
-const HEADERS: &str =
-    "authorization, content-type, idempotency-key, last-event-id, cache-control, x-request-id";
+const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, cache-control, x-request-id, \
+     x-requested-with, x-signalr-user-agent";
 /// How long a browser may store the answer, in seconds. Chromium stores it for two hours at most, and the list of
 /// origins may change with the next start.
 const PREFLIGHT_LIFE_S: &str = "600";

@@ -243,7 +243,7 @@ fn browsers_are_told_what_a_page_may() {
     let of_preflights = [
         "access-control-allow-methods: GET, POST, DELETE",
         "access-control-allow-headers: authorization, content-type, idempotency-key, \
-         last-event-id, cache-control, x-request-id",
+         last-event-id, cache-control, x-request-id, x-requested-with, x-signalr-user-agent",
         "access-control-max-age: 600",
     ];
     assert_eq!(text(preflight), [of_all, of_preflights].concat());

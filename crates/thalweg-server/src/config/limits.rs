@@ -288,6 +288,28 @@ pub(crate) const TICKETS_WAITING_MAX: usize = 1024;
 /// The time that such a request waits for its turn and for the broker's answer: longer than the broker itself tries.
 pub(crate) const TICKET_WAIT: Duration = Duration::from_secs(5);
 
+/// How long a client may take from the negotiation of a connection to its first request, in µs: official clients
+/// connect at once. A negotiation itself takes no memory: what it returns is signed.
+pub(crate) const NEGOTIATION_LIFE_US: u64 = 30_000_000;
+
+/// Sessions that have ended, and whose negotiation could still open another: six megabytes. Above this the oldest are
+/// forgotten.
+pub(crate) const ENDED_SESSIONS_MAX: usize = 50_000;
+
+/// Connections of SignalR get a heartbeat after this time without data, or earlier. Their clients wait twice as long.
+pub(crate) const SIGNALR_KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// A connection of SignalR whose client sends nothing for this time is closed (close 4007), in µs: official clients
+/// send a ping every 15 s. A polled connection without a poll is one of these. Until then it has a permit of
+/// `connections`, its control messages, and the records of one request.
+pub(crate) const SIGNALR_TIMEOUT_US: u64 = 30_000_000;
+
+/// How long a poll of SignalR waits for messages: less than the 30 s after which proxies time out.
+pub(crate) const SIGNALR_POLL_WAIT: Duration = Duration::from_secs(25);
+
+/// How long a poll of SignalR with a number takes at least: its client's next number, a time in ms, then differs.
+pub(crate) const SIGNALR_POLL_LEAST: Duration = Duration::from_millis(1);
+
 /// Publishes of one WebSocket that wait for other shards: enough that it need not wait for each
 /// one. Above this its next commands wait unread.
 pub(crate) const UNANSWERED_MAX: u32 = 128;

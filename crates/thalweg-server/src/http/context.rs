@@ -18,7 +18,7 @@ use crate::{
     clock::now_us,
     config::{Config, DISCARDED_BODIES, Limits},
     connection_limits::{Address, ConnectionPermit},
-    protocol::Mount,
+    protocol::{Mount, Sessions},
     refusal::Refusal,
     runs::Runs,
     shard::Handle,
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) tickets: Arc<TicketStore>,
     /// Protocols besides Thalweg's own.
     pub(crate) mounts: Arc<[Mount]>,
+    /// Connections of these protocols whose clients send by requests of their own.
+    pub(crate) sessions: Arc<Sessions>,
     /// Permits for reading request bodies. Clients that may publish and all others have separate limits.
     pub(crate) requests_of_publishers: Arc<BodyPermits>,
     pub(crate) requests_of_others: Arc<BodyPermits>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 use thalweg_wire::ErrorCode;
 use tokio::task::yield_now;
 
@@ -97,7 +97,13 @@ impl Http {
         let holder = match query.ticket.as_deref().filter(|_| self.access().holders.has_tokens()) {
             // Boxed because it is rare: it must not enlarge the future of every request.
             Some(ticket) => Box::pin(self.redeem(ticket, requester)).await,
-            None => self.identify_token(&parts.headers, requester).await,
+            None => match query.token.as_deref().and_then(|token| bearer(token, &parts.headers)) {
+                // Boxed because it is rare: it must not enlarge the future of every request.
+                Some(headers) => {
+                    Box::pin(async move { self.identify_token(&headers, requester).await }).await
+                }
+                None => self.identify_token(&parts.headers, requester).await,
+            },
         }?;
         if !is_counted_by_content(parts) {
             self.take_of_subject(&holder, requester)?;
@@ -174,6 +180,17 @@ impl Http {
         let holder = self.identify(parts, query, requester).await?;
         self.access().allow(&holder, wanted)
     }
+}
+
+/// Returns the headers of a request with a token in its URL, where a text that no header may have is no token. `None` if
+/// there is a header, which has precedence.
+fn bearer(token: &str, headers: &HeaderMap) -> Option<HeaderMap> {
+    let none = HeaderValue::from_static("Bearer ");
+    let is_first = !headers.contains_key(header::AUTHORIZATION);
+    is_first.then(|| {
+        let credentials = HeaderValue::try_from(format!("Bearer {token}")).unwrap_or(none);
+        HeaderMap::from_iter([(header::AUTHORIZATION, credentials)])
+    })
 }
 
 /// Returns whether the events or commands in a request's body count, not the request.

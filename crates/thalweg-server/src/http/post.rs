@@ -34,7 +34,11 @@ const KEY_BYTES_MAX: usize = 128;
 
 /// Returns the permits for a client's request bodies. Clients that may not publish have separate permits, so that
 /// publishers find free ones however slowly other clients send.
-fn client_permits<'a>(http: &'a Http, holder: &Holder, client: Client) -> ClientBodyPermits<'a> {
+pub(super) fn client_permits<'a>(
+    http: &'a Http,
+    holder: &Holder,
+    client: Client,
+) -> ClientBodyPermits<'a> {
     match http.access().lets_publish(holder) {
         true => http.shared.requests_of_publishers.of_client(&http.shard.counts.requests, client),
         false => http.shared.requests_of_others.of_client(&http.shard.counts.requests, client),
@@ -310,7 +314,7 @@ pub(super) async fn ticket(
 }
 
 /// Rejects a compressed body: the server would have to decompress it for anybody who sends one.
-fn reject_encoded(parts: &Parts) -> Result<(), Refusal> {
+pub(super) fn reject_encoded(parts: &Parts) -> Result<(), Refusal> {
     let mut codings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Ok(());

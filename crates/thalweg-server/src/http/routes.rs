@@ -14,6 +14,7 @@ use super::{
     post::{self, Publisher},
     respond::{Answer, ErrorResponse, empty, json_line, text},
     runs,
+    sessions::{self, OpenRequest},
     takeover::{Granted, TakeoverSlot, subscribe},
 };
 use crate::{
@@ -29,6 +30,7 @@ use crate::{
 /// The outcome of `begin`: a subscription, or a response.
 enum Begun {
     Subscription(Granted),
+    Session(OpenRequest),
     /// A response without a subscription.
     Answer(Answer),
 }
@@ -78,8 +80,10 @@ pub(super) async fn answer(
 ) -> Answer {
     let (mut parts, mut body) = request.into_parts();
     let rules = ResponseRules::from_request(&parts);
-    if rules.is_head {
-        // HEAD is answered like GET, without a body (RFC 9110 §9.3.2).
+    let has_mount = || http.shared.mounts.iter().any(|it| it.rest(parts.uri.path()).is_some());
+    if rules.is_head && !has_mount() {
+        // HEAD is answered like GET, without a body (RFC 9110 §9.3.2). A GET of another protocol may take messages, which
+        // a HEAD would drop.
         parts.method = Method::GET;
     }
     let (forwarded, admitted) = match http.admit(&connection.permit, &parts) {
@@ -110,7 +114,7 @@ pub(super) async fn answer(
             connection.address.set(requester.address);
             let begun = match http.take_handshake(&parts, &requester) {
                 Ok(()) => match reject_get_body(&parts, &body) {
-                    Ok(()) => begin(http, &parts, &requester).await,
+                    Ok(()) => begin(http, connection, &parts, &requester).await,
                     Err(error) => Err(error),
                 },
                 Err(refusal) => Err(refusal.into()),
@@ -127,6 +131,10 @@ pub(super) async fn answer(
             drop((parts, body));
             let subscribed = subscribe(http, slot, connection, granted, &admitted, requester).await;
             return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted, &info));
+        }
+        Ok((Some(Begun::Session(request)), requester)) => {
+            // Boxed because it is rare: it must not enlarge the future of every request.
+            Box::pin(sessions::answer(http, request, &requester, &parts, &mut body)).await
         }
         Ok((None, requester)) => route(http, connection, requester, &mut parts, &mut body).await,
         Err(error) => {
@@ -212,6 +220,7 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
 /// Begins a subscription, if the request asks for one. Its feeds are opened later.
 async fn begin(
     http: &Http,
+    connection: &RequestConnection,
     parts: &Parts,
     requester: &Requester,
 ) -> Result<Option<Begun>, ErrorResponse> {
@@ -219,7 +228,7 @@ async fn begin(
     let mut mounts = http.shared.mounts.iter();
     if let Some((mount, rest)) = mounts.find_map(|mount| Some((mount, mount.rest(path)?))) {
         // Boxed because it is rare: it must not enlarge the future of every request.
-        return Box::pin(begin_at(http, mount, rest, parts, requester)).await;
+        return Box::pin(begin_at(http, connection, mount, rest, parts, requester)).await;
     }
     if parts.method != Method::GET {
         return Ok(None);
@@ -258,20 +267,26 @@ async fn begin(
 /// Begins a request to a mount. It passes the same checks as a request for topics.
 async fn begin_at(
     http: &Http,
+    connection: &RequestConnection,
     mount: &Mount,
     rest: &str,
     parts: &Parts,
     requester: &Requester,
 ) -> Result<Option<Begun>, ErrorResponse> {
     let access = http.access();
-    let opening = Opening { request: parts, rest, config: http.config(), access: &access };
+    let (config, sessions) = (http.config(), &http.shared.sessions);
+    let connection_us = connection.opened_us;
+    let opening =
+        Opening { request: parts, rest, config, access: &access, sessions, connection_us };
     let Some(accepted) = (mount.accept)(&opening)? else { return Ok(None) };
     // This comes first, because `identify` redeems the ticket.
     if matches!(accepted, Accepted::Connection(..)) && http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
-    let holder = http.identify(parts, &Query::with_ticket(parts), requester).await?;
+    let credentials = Query::of_credentials(parts, mount.token_parameter);
+    let holder = http.identify(parts, &credentials, requester).await?;
     Ok(Some(match accepted {
+        Accepted::Session(session) => Begun::Session(OpenRequest { session, holder }),
         Accepted::Answer(answer) => Begun::Answer(answer.map(Content::from)),
         Accepted::Connection(request, protocol) => {
             let wanted = Box::new(Subscription { request, protocol, asked: None });

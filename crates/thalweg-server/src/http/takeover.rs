@@ -31,7 +31,9 @@ use crate::{
     protocol::Protocol,
     refusal::Refusal,
     shard::{NewSubscriber, SubscriberId, Subscription},
-    transport::{Client, PipeEvent, Socket, SubscribeRequest, TlsSocket, Writer, head, pipe},
+    transport::{
+        Client, PipeEvent, Polls, Socket, SubscribeRequest, TlsSocket, Writer, head, pipe,
+    },
 };
 
 /// Time between two checks whether a poll without a wait has begun.
@@ -134,7 +136,7 @@ impl Opened {
         let Self { request, protocol, feeds, client, holder } = self;
         let head = match writer {
             // HTTP sends the head of the response.
-            Writer::Pipe(_) => head::first(&request.head, request.format),
+            Writer::Pipe(_) | Writer::Polls(_) => head::first(&request.head, request.format),
             Writer::Tcp(_) | Writer::Tls(_) => head::to_bytes(&request.head, request.format),
         };
         let (head, of_request, feeds) = (&*head, &request, &*feeds);
@@ -168,13 +170,17 @@ pub(super) async fn subscribe(
 ) -> Result<Answer, ErrorResponse> {
     let is_poll = granted.subscription.request.mode == ResponseMode::Once;
     let client = Client::new(&granted.holder, &requester);
+    let is_polled = granted.subscription.request.is_polled;
     // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
-    let (requester, permit) = match slot {
+    let (requester, permit) = match slot.filter(|_| !is_polled) {
         Some(_) => (Some(requester), None),
         None => (None, Some(connection.permit.for_stream(requester)?)),
     };
     // After the permit, so that a refused subscriber leaves no topic behind.
     let opened = Opened::new(http, granted, client, admitted).await?;
+    if is_polled {
+        return open_polled(http, opened, permit);
+    }
     if opened.request.is_return && http.shard.has_lost_all(&opened.request).await {
         // An `end` gave the client the reason; only this status stops an EventSource (WHATWG HTML §9.2.3).
         return Ok(empty(StatusCode::NO_CONTENT));
@@ -189,6 +195,19 @@ pub(super) async fn subscribe(
         (_, requester) => requester,
     };
     respond(http, connection, opened, permit, is_poll).await
+}
+
+/// Begins a subscriber that sends by the answers to polls. The answer to the first one has no messages.
+fn open_polled(
+    http: &Http,
+    opened: Opened,
+    permit: Option<ConnectionPermit>,
+) -> Result<Answer, ErrorResponse> {
+    // This cannot fail for polls: they need nothing from the system.
+    let Ok((_, request)) = opened.begin(http, Writer::Polls(Polls::default()), permit, &[]) else {
+        return Err(Refusal::busy("connections").into());
+    };
+    Ok(request.head.map(|_| "".into()))
 }
 
 /// Begins a subscriber whose writer is a pipe into the response.

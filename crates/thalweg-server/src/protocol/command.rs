@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use thalweg_core::{fanout::Terms, stream::Payloads};
-use thalweg_wire::{Position, StartAt, Topic, answer::Published};
+use thalweg_wire::{Position, StartAt, Topic, answer::Published, signalr::StreamId};
 
 use crate::{
     access::{Right, Wanted},
@@ -20,20 +20,44 @@ pub(crate) struct Request {
 }
 
 pub(crate) enum Command {
-    Publish { topic: Topic, payloads: Payloads },
-    Subscribe { topic: Topic, start: StartAt, terms: Terms },
-    Unsubscribe { topic: Topic },
-    Echo { data: Box<RawValue> },
-    Ack { topic: Topic, position: Position },
-    Refresh { token: Box<str> },
+    Publish {
+        topic: Topic,
+        payloads: Payloads,
+    },
+    Subscribe {
+        topic: Topic,
+        start: StartAt,
+        terms: Terms,
+    },
+    Unsubscribe {
+        topic: Topic,
+    },
+    /// End the subscription that is this stream.
+    Cancel {
+        stream: StreamId,
+    },
+    Echo {
+        data: Box<RawValue>,
+    },
+    Ack {
+        topic: Topic,
+        position: Position,
+    },
+    Refresh {
+        token: Box<str>,
+    },
 }
 
 /// The result of a command that is not refused.
 pub(crate) enum Reply {
     Echo(Box<RawValue>),
     Published(Published),
-    /// A subscription has begun or ended.
-    Done(Topic),
+    /// A subscription has begun.
+    Subscribed(Topic),
+    /// A subscription has begun as a stream of the client, whose items are the reply.
+    Streams,
+    /// A subscription, which may be a stream, has ended.
+    Unsubscribed(Topic, Option<StreamId>),
     Acked(Topic, Position),
     /// The remaining lifetime of the new token in seconds, if it expires.
     Refreshed(Option<u64>),
@@ -57,7 +81,10 @@ impl Wanted for Command {
             Self::Subscribe { topic, .. } | Self::Ack { topic, .. } => {
                 Some(Right::Subscribe(topic))
             }
-            Self::Unsubscribe { .. } | Self::Echo { .. } | Self::Refresh { .. } => None,
+            Self::Unsubscribe { .. }
+            | Self::Cancel { .. }
+            | Self::Echo { .. }
+            | Self::Refresh { .. } => None,
         };
         right.into_iter()
     }

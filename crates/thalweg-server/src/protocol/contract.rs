@@ -1,13 +1,21 @@
 //! The contract of a protocol: for a request to its path, and then for a connection.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use http::{Response, request::Parts};
 use serde_json::value::RawValue;
-use thalweg_wire::{Close, websocket};
+use thalweg_wire::{Close, Format, websocket};
 
-use super::command::{Reply, Request};
-use crate::{access::AccessPolicy, config::Config, refusal::Refusal, transport::SubscribeRequest};
+use super::{
+    command::{Reply, Request},
+    session::{SessionPlace, SessionRequest, Sessions},
+};
+use crate::{
+    access::{AccessPolicy, Identity},
+    config::Config,
+    refusal::Refusal,
+    transport::SubscribeRequest,
+};
 
 /// A protocol, and the path of its requests.
 #[derive(Debug, Clone)]
@@ -15,6 +23,9 @@ pub(crate) struct Mount {
     /// This path, and all below it.
     pub(crate) path: String,
     pub(crate) accept: Accept,
+    /// The parameter of a URL that may have the token: browsers set no headers for a WebSocket and for Server-Sent
+    /// Events. No URL is ever logged.
+    pub(crate) token_parameter: Option<&'static str>,
 }
 
 /// Parses a request to a mount. `None` if there is nothing at its path.
@@ -30,15 +41,18 @@ pub(crate) struct Opening<'a> {
     pub(crate) rest: &'a str,
     pub(crate) config: &'a Config,
     /// For random numbers.
-    #[cfg_attr(not(test), expect(dead_code, reason = "echoes have no ids"))]
     pub(crate) access: &'a AccessPolicy,
+    pub(crate) sessions: &'a Arc<Sessions>,
+    /// When the connection of the request was opened, in µs.
+    pub(crate) connection_us: u64,
 }
 
 /// The result of a request to a mount.
 pub(crate) enum Accepted {
     /// An answer without a connection, e.g. of a negotiation.
-    #[cfg_attr(not(test), expect(dead_code, reason = "echoes negotiate nothing"))]
     Answer(Response<Vec<u8>>),
+    /// A request of a session: a connection whose client sends, or also receives, by requests of their own.
+    Session(SessionRequest),
     /// A connection. The request has its head, whose body holds the first messages, and the format of its events
     /// ([`SubscribeRequest::websocket`]).
     Connection(SubscribeRequest, Box<dyn Protocol>),
@@ -84,6 +98,14 @@ pub(crate) trait Protocol: Debug {
         Heartbeat::OfFormat
     }
 
+    /// Returns the time without data of the client, in µs, after which the server closes the connection.
+    fn client_timeout_us(&self) -> Option<u64> {
+        None
+    }
+
+    /// The connection of this client has a place among those of a shard.
+    fn opened(&mut self, _place: SessionPlace, _client: Identity) {}
+
     /// Appends messages before the format's close, unless fan-out closes the connection itself: policy `close`, or a
     /// document that is full.
     fn close(&mut self, _close: Close, _out: &mut Messages<'_>) {}
@@ -108,15 +130,20 @@ pub(crate) enum Inbound {
 
 /// The heartbeat of a connection.
 pub(crate) enum Heartbeat {
+    /// None, because the client waits for another message.
+    NotYet,
     /// The heartbeat of the format, if nothing else was sent.
     OfFormat,
     /// This message, whatever else was sent: its client counts them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the first protocols need it only when idle"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "the protocols need it only when idle"))]
     Always(&'static str),
 }
 
-/// Messages to one client, as frames of a WebSocket.
-pub(crate) struct Messages<'a>(pub(crate) &'a mut Vec<u8>);
+/// Messages to one client, in its format.
+pub(crate) struct Messages<'a> {
+    format: Format,
+    out: &'a mut Vec<u8>,
+}
 
 impl Mount {
     /// Returns the rest of a path after this mount.
@@ -126,16 +153,20 @@ impl Mount {
     }
 }
 
-impl Messages<'_> {
-    /// Appends a text message. It must be UTF-8.
-    pub(crate) fn text(&mut self, text: &[u8]) {
-        websocket::text_header(text.len(), self.0);
-        self.0.extend_from_slice(text);
+impl<'a> Messages<'a> {
+    /// Returns the messages that `out` has.
+    pub(crate) fn new(format: Format, out: &'a mut Vec<u8>) -> Self {
+        Self { format, out }
     }
 
-    /// Appends a binary message.
+    /// Appends a text message. It must be UTF-8.
+    pub(crate) fn text(&mut self, text: &[u8]) {
+        self.format.text(text, self.out);
+    }
+
+    /// Appends a binary message, to the client of a WebSocket.
     pub(crate) fn binary(&mut self, bytes: &[u8]) {
-        websocket::binary_header(bytes.len(), self.0);
-        self.0.extend_from_slice(bytes);
+        websocket::binary_header(bytes.len(), self.out);
+        self.out.extend_from_slice(bytes);
     }
 }

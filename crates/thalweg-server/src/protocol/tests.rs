@@ -27,7 +27,7 @@ pub(crate) fn accept(opening: &Opening<'_>) -> Result<Option<Accepted>, Refusal>
         }
         (&Method::GET, "") => {
             let mut request = SubscribeRequest::websocket(opening.request, opening.config, false)?;
-            Messages(request.head.body_mut()).text(b"hello, who are you?");
+            Messages::new(request.format, request.head.body_mut()).text(b"hello, who are you?");
             Ok(Some(Accepted::Connection(request, Box::new(Lines::default()))))
         }
         _ => Ok(None),
@@ -68,7 +68,7 @@ impl Protocol for Lines {
         out: &mut Messages<'_>,
     ) {
         let said = match reply {
-            Ok(Reply::Done(topic)) => format!("done {topic}"),
+            Ok(Reply::Subscribed(topic) | Reply::Unsubscribed(topic, _)) => format!("done {topic}"),
             Ok(Reply::Published(published)) => {
                 format!("published {} to {}", published.count, published.topic)
             }

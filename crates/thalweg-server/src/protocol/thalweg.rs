@@ -66,7 +66,9 @@ pub(crate) fn to_json(id: Option<&RawValue>, reply: &Reply) -> Vec<u8> {
     match reply {
         Reply::Echo(data) => answer::echo(id, data),
         Reply::Published(published) => published.to_answer(id),
-        Reply::Done(topic) => answer::done(id, topic, None),
+        Reply::Subscribed(topic) | Reply::Unsubscribed(topic, _) => answer::done(id, topic, None),
+        // A command of this protocol begins no stream.
+        Reply::Streams => Vec::new(),
         Reply::Acked(topic, position) => answer::done(id, topic, Some(*position)),
         Reply::Refreshed(expires_in_s) => answer::refreshed(id, *expires_in_s),
     }
@@ -101,6 +103,7 @@ fn check(
                     policy: policy.as_deref().map_or(Ok(Policy::default()), parameters::policy)?,
                     interval_us: interval.as_deref().map_or(Ok(0), read_time)?,
                     window_bytes: window.as_deref().map(parameters::window).transpose()?,
+                    stream: None,
                 },
             }
         }

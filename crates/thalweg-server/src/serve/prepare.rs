@@ -10,6 +10,7 @@ use crate::{
     config::{Config, SourceConfig, UpstreamUrl},
     derived::{self, AdHocQueries, DerivedTopic},
     fetch::KeyReader,
+    protocol::Sessions,
     runs::Runs,
     source::{self, Scheduled},
     transport::Certificate,
@@ -29,6 +30,7 @@ pub(super) struct Prepared {
     pub(super) config: Config,
     pub(super) queries: Vec<DerivedTopic>,
     pub(super) asked: Arc<AdHocQueries>,
+    pub(super) sessions: Sessions,
 }
 
 /// # Errors
@@ -56,6 +58,7 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
     let made_of = MadeOf { configured: Arc::new(read.collect()), asked: Arc::clone(&asked) };
     let (access, key_reader) =
         access_policy(&config, made_of.clone(), None).map_err(ServeError::Config)?;
+    let sessions = sessions(&access)?;
     Ok(Prepared {
         access,
         made_of,
@@ -67,7 +70,18 @@ pub(super) fn prepare(mut config: Config) -> Result<Prepared, ServeError> {
         config,
         queries,
         asked,
+        sessions,
     })
+}
+
+/// Returns no sessions, with a new key for their tokens.
+fn sessions(access: &AccessPolicy) -> Result<Sessions, ServeError> {
+    let mut key = [0; 32];
+    for half in key.chunks_exact_mut(16) {
+        let random = access.random().map_err(|refusal| ServeError::Config(refusal.message))?;
+        half.copy_from_slice(&random.to_be_bytes());
+    }
+    Ok(Sessions::new(&key))
 }
 
 /// Returns the access policy of a configuration, and the reader of the keys at its URL, unless `before` has it: keys at

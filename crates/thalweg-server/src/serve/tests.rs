@@ -20,7 +20,7 @@ struct Running(Option<Server>);
 impl Running {
     fn start(config: Config) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mount = Mount { path: "/lines".into(), accept: tests::accept };
+        let mount = Mount { path: "/lines".into(), accept: tests::accept, token_parameter: None };
         let server = serve_with(Config { listen, ..config }, Vec::new(), vec![mount]);
         Self(Some(server.expect("a server")))
     }

@@ -10,6 +10,7 @@ mod planning;
 mod publishers;
 mod reads;
 mod reconnecting;
+mod sessions;
 mod stream_health;
 mod subscribe;
 mod turn;
@@ -29,6 +30,7 @@ use tokio::sync::{Notify, futures::Notified, oneshot};
 pub(crate) use ad_hoc_queries::AdHocQuery;
 pub(crate) use commands::Context;
 pub(crate) use reads::HistoryPage;
+pub(crate) use sessions::Polled;
 pub(crate) use subscribe::{NewSubscriber, Subscription};
 pub(crate) use turn::run;
 
@@ -38,7 +40,8 @@ use super::{
     ingest::{Ingest, PendingPublish},
     message::{Lookup, ShardMessage},
     publish_result::PublishResult,
-    subscribers::{SubscriberId, Subscribers},
+    session_input::SubscriberId,
+    subscribers::Subscribers,
     topics::Topics,
 };
 use crate::{

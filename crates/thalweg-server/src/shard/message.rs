@@ -12,6 +12,7 @@ use super::{
     broker::{HistoryBackfill, Paused, Pauses},
     page::PageParts,
     publish_result::PublishResult,
+    session_input::{SessionInput, SubscriberId},
 };
 use crate::{
     access::{AccessPolicy, Holder, Right, Wanted},
@@ -70,6 +71,11 @@ pub(crate) enum ShardMessage {
     Disconnect {
         wanted: Arc<Disconnect>,
         answer: oneshot::Sender<usize>,
+    },
+    /// A request of a session whose connection is here. If it has ended, the channel of the answer closes.
+    Session {
+        id: SubscriberId,
+        input: SessionInput,
     },
     /// Send all published events, to other shards too, then answer. The server ends soon.
     Flush(oneshot::Sender<()>),

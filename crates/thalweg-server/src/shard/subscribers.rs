@@ -7,6 +7,7 @@ mod history_query;
 mod poll;
 mod read_budget;
 mod reading;
+mod requests;
 mod upkeep;
 mod walk;
 
@@ -18,11 +19,12 @@ use std::{
 };
 
 use slab::Slab;
-use thalweg_core::fanout::{FeedKey, Scratch};
-use thalweg_wire::{Close, EndCode, Format, close};
+use thalweg_core::fanout::{FeedKey, Left, Scratch};
+use thalweg_wire::{Close, EndCode, close};
 
 use super::{
     common::Common,
+    session_input::SubscriberId,
     timers::Timers,
     topics::{Moved, Topics},
 };
@@ -78,13 +80,6 @@ enum Timer {
     Heartbeat,
 }
 
-/// Identifies a subscriber. A later one with the same key has another serial.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SubscriberId {
-    pub(super) key: u32,
-    pub(super) serial: u64,
-}
-
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
     phase: ConnectionPhase,
@@ -102,6 +97,8 @@ struct Flags {
     read_paused: bool,
     /// It has sent a part of a message, or unprocessed data.
     unfinished: bool,
+    /// It is closed if its client sends nothing for a while.
+    has_client_timeout: bool,
 }
 
 /// The state of a connection.
@@ -278,16 +275,18 @@ impl Subscribers {
     /// # Errors
     /// If its socket cannot be watched.
     pub(super) fn insert(&mut self, connection: Connection) -> io::Result<SubscriberId> {
-        let is_piped = connection.writer.socket().is_none();
+        let is_piped = connection.writer.is_pipe();
         if let Some(socket) = connection.writer.socket() {
             self.poll.add(socket, self.connections.vacant_key() as u32)?;
         }
         let (serial, always_beats) = (connection.serial, connection.always_wants_heartbeats());
+        let has_client_timeout = connection.has_client_timeout();
+        self.counts.polled_connections.add(u64::from(connection.is_polled()));
         let key = self.connections.insert(connection) as u32;
         if self.flags.len() <= key as usize {
             self.flags.resize(key as usize + 1, Flags::default());
         }
-        self.flags[key as usize] = Flags { always_beats, ..Flags::default() };
+        self.flags[key as usize] = Flags { always_beats, has_client_timeout, ..Flags::default() };
         self.watch_token(key);
         self.counts.connections.add(1);
         self.counts.piped_connections.add(u64::from(is_piped));
@@ -320,18 +319,18 @@ impl Subscribers {
     /// Removes a connection at once.
     pub(super) fn remove(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        let format = connection.subscriber.format();
         connection.subscriber.leave(topics);
         // The connection stays in the slab, because another of its subscriptions may move to the place of the
         // removed one.
-        while let Some((feed, place)) = self.connections[key as usize].subscriber.pop() {
-            self.unlist(topics, feed, place, format);
+        while let Some(left) = self.connections[key as usize].subscriber.pop() {
+            self.unlist(topics, left);
         }
         self.forget_control(key);
         let connection = self.connections.remove(key as usize);
         self.unfinished_bytes -= connection.unfinished_bytes();
-        let is_piped = connection.writer.socket().is_none();
+        let is_piped = connection.writer.is_pipe();
         self.counts.piped_connections.sub(u64::from(is_piped));
+        self.counts.polled_connections.sub(u64::from(connection.is_polled()));
         self.counts.blocked_connections.sub(u64::from(self.flags[key as usize].blocked));
         self.flags[key as usize] = Flags::default();
         self.counts.connections.sub(1);
@@ -340,7 +339,8 @@ impl Subscribers {
     /// Adds a connection to a feed's list.
     pub(super) fn join(&mut self, topics: &mut Topics, key: u32, feed: FeedKey, now_us: u64) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        if let Some(place) = topics.join(feed, key, connection.subscriber.format(), now_us) {
+        let format = connection.subscriber.format_of_feed(feed);
+        if let Some(place) = topics.join(feed, key, format, now_us) {
             connection.subscriber.listed(feed, place);
         }
         self.mark_dirty(key);
@@ -349,14 +349,13 @@ impl Subscribers {
     /// Removes a subscription that has left its feed from the feed's list.
     pub(super) fn take_left(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        let Some((feed, place)) = connection.subscriber.take_left() else { return };
-        let format = connection.subscriber.format();
-        self.unlist(topics, feed, place, format);
-        topics.forget_unread(feed);
+        let Some(left) = connection.subscriber.take_left() else { return };
+        self.unlist(topics, left);
+        topics.forget_unread(left.feed);
     }
 
     /// Removes a subscription from a feed's list.
-    fn unlist(&mut self, topics: &mut Topics, feed: FeedKey, place: u32, format: Format) {
+    fn unlist(&mut self, topics: &mut Topics, Left { feed, place, format }: Left) {
         if let Some(Moved { connection, from }) = topics.leave(feed, place, format)
             && let Some(connection) = self.connections.get_mut(connection as usize)
         {

@@ -34,6 +34,22 @@ pub(super) fn sse(retry_ms: u64) -> Head {
     streaming(SSE, first)
 }
 
+/// Returns the head of Server-Sent Events of data alone. Some proxies wait for a first byte of the body, which this
+/// comment (WHATWG HTML §9.2.6) provides.
+pub(super) fn event_data() -> Head {
+    streaming(SSE, b":\n\n".to_vec())
+}
+
+/// Returns the head of an answer with messages.
+pub(crate) fn messages() -> Head {
+    let mut head = Head::default();
+    let headers = head.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    head
+}
+
 /// Returns the head of HTTP streaming of columns.
 pub(super) fn arrow() -> Head {
     streaming(ARROW, Vec::new())

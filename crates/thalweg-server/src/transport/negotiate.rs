@@ -38,6 +38,8 @@ pub(crate) struct SubscribeRequest {
     pub(crate) wait_us: u64,
     /// Whether an EventSource has reconnected by itself, as it does after each end of its stream.
     pub(crate) is_return: bool,
+    /// Whether the connection sends by the answers to polls, and outlives this one.
+    pub(crate) is_polled: bool,
 }
 
 impl SubscribeRequest {
@@ -53,9 +55,39 @@ impl SubscribeRequest {
     ) -> Result<Self, Refusal> {
         super::check_upgrade(request)?;
         let (format, head) = websocket(request, compresses, &config.websocket_protocols)?;
-        let framing = ConnectionFraming::new(format);
-        let (topics, terms, mode) = (Vec::new(), Terms::default(), ResponseMode::Endless);
-        Ok(Self { format, head, topics, terms, mode, framing, wait_us: 0, is_return: false })
+        Ok(Self::without_topics(format, head))
+    }
+
+    /// Returns this WebSocket with SignalR's messages.
+    pub(crate) fn with_signalr(self) -> Self {
+        Self { format: self.format.with_signalr(), ..self }
+    }
+
+    /// Returns Server-Sent Events with SignalR's messages.
+    pub(crate) fn signalr_stream(request: &Parts) -> Self {
+        // HTTP/1.0 has no chunks, and HTTP/2 needs none.
+        let chunked = Format::SIGNALR_SSE.chunked().filter(|_| request.version == Version::HTTP_11);
+        Self::without_topics(chunked.unwrap_or(Format::SIGNALR_SSE), head::event_data())
+    }
+
+    /// Returns a connection whose polls get SignalR's messages. The first poll is answered at once.
+    pub(crate) fn signalr_polls() -> Self {
+        let request = Self::without_topics(Format::SIGNALR_POLLS, head::messages());
+        Self { is_polled: true, ..request }
+    }
+
+    fn without_topics(format: Format, head: Head) -> Self {
+        Self {
+            format,
+            head,
+            topics: Vec::new(),
+            terms: Terms::default(),
+            mode: ResponseMode::Endless,
+            framing: ConnectionFraming::new(format),
+            wait_us: 0,
+            is_return: false,
+            is_polled: false,
+        }
     }
 }
 
@@ -147,7 +179,18 @@ pub(crate) fn negotiate(
         terms.interval_us = terms.interval_us.max(H2_INTERVAL_US);
     }
     let is_return = transport == Transport::Sse && last_event_id(query, &request.headers).is_some();
-    Ok(SubscribeRequest { format, head, topics, terms, mode, framing, wait_us, is_return })
+    let is_polled = false;
+    Ok(SubscribeRequest {
+        format,
+        head,
+        topics,
+        terms,
+        mode,
+        framing,
+        wait_us,
+        is_return,
+        is_polled,
+    })
 }
 
 /// Returns the time after which one EventSource reconnects, in ms. It differs between connections: clients disconnected

@@ -34,6 +34,8 @@ pub(crate) struct Query<'a> {
     /// List the topics with this prefix.
     pub(crate) prefix: Option<Cow<'a, str>>,
     pub(crate) ticket: Option<Cow<'a, str>>,
+    /// A token in the URL, of clients that cannot set headers.
+    pub(crate) token: Option<Cow<'a, str>>,
 }
 
 const PARAMETERS: [&str; 16] = [
@@ -109,12 +111,16 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
-    /// Returns the ticket of a request whose other parameters belong to another protocol.
-    pub(crate) fn with_ticket(request: &'a Parts) -> Self {
+    /// Returns the ticket of a request whose other parameters belong to another protocol, and its token, if the
+    /// protocol has a parameter for it.
+    pub(crate) fn of_credentials(request: &'a Parts, token_parameter: Option<&str>) -> Self {
         let text = request.uri.query().unwrap_or_default();
-        let mut pairs = form_urlencoded::parse(text.as_bytes());
-        let ticket = pairs.find(|(key, _)| key == "ticket").map(|(_, value)| value);
-        Self { ticket, ..Self::default() }
+        let value = |name: &str| {
+            let mut pairs = form_urlencoded::parse(text.as_bytes());
+            pairs.find(|(key, _)| key == name).map(|(_, value)| value)
+        };
+        let token = token_parameter.and_then(value);
+        Self { ticket: value("ticket"), token, ..Self::default() }
     }
 
     /// Returns the start of each topic, from `cursor` or `newest`; a single one applies to all topics.

@@ -2,7 +2,7 @@ use std::io::IoSlice;
 
 use thalweg_core::fanout::{Sent, Sink};
 
-use super::{Received, Socket, pipe::PipeEnd, tls::TlsSocket};
+use super::{Polls, Received, Socket, pipe::PipeEnd, tls::TlsSocket};
 
 /// The destination of a subscriber's bytes.
 pub(crate) enum Writer {
@@ -12,22 +12,29 @@ pub(crate) enum Writer {
     Tls(Box<TlsSocket>),
     /// The body of a response that HTTP sends: a stream of HTTP/2, or the answer to a long poll.
     Pipe(PipeEnd),
+    /// The answers to a client's polls.
+    Polls(Polls),
 }
 
 impl Writer {
-    /// Returns its socket, to watch; a pipe has none.
+    /// Returns its socket, to watch; a pipe and polls have none.
     pub(crate) fn socket(&self) -> Option<&Socket> {
         match self {
             Self::Tcp(socket) => Some(socket),
             Self::Tls(tls) => Some(tls.socket()),
-            Self::Pipe(_) => None,
+            Self::Pipe(_) | Self::Polls(_) => None,
         }
+    }
+
+    /// Returns whether it writes to a response that HTTP sends.
+    pub(crate) fn is_pipe(&self) -> bool {
+        matches!(self, Self::Pipe(_))
     }
 
     /// Sends earlier bytes; `false` while some of them wait for the peer.
     pub(crate) fn flush(&mut self) -> bool {
         match self {
-            Self::Tcp(_) | Self::Pipe(_) => true,
+            Self::Tcp(_) | Self::Pipe(_) | Self::Polls(_) => true,
             Self::Tls(tls) => tls.flush(),
         }
     }
@@ -35,7 +42,7 @@ impl Writer {
     /// Returns the maximum memory that it cannot free until its peer reads.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
-            Self::Tcp(_) => 0,
+            Self::Tcp(_) | Self::Polls(_) => 0,
             Self::Tls(tls) => tls.held_bytes(),
             Self::Pipe(pipe) => pipe.held_bytes(),
         }
@@ -45,7 +52,7 @@ impl Writer {
     /// these are written at once.
     pub(crate) fn take_taken(&mut self, sent: usize) -> usize {
         match self {
-            Self::Tcp(_) | Self::Pipe(_) => sent,
+            Self::Tcp(_) | Self::Pipe(_) | Self::Polls(_) => sent,
             Self::Tls(tls) => tls.take_flushed(),
         }
     }
@@ -66,6 +73,7 @@ impl Writer {
                 pipe.finish();
                 return false;
             }
+            Self::Polls(_) => return false,
         }
         true
     }
@@ -82,7 +90,7 @@ impl Writer {
         match self {
             Self::Tcp(socket) => socket.read(buffer),
             Self::Tls(tls) => tls.read(buffer),
-            Self::Pipe(_) => (0, Received::Nothing),
+            Self::Pipe(_) | Self::Polls(_) => (0, Received::Nothing),
         }
     }
 }
@@ -94,6 +102,7 @@ impl Sink for Writer {
             Self::Tcp(socket) => socket.send(slices),
             Self::Tls(tls) => tls.send(slices),
             Self::Pipe(pipe) => pipe.send(slices),
+            Self::Polls(polls) => polls.send(slices),
         }
     }
 }

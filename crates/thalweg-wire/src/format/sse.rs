@@ -62,6 +62,18 @@ pub(super) fn event(
     }
 }
 
+/// Appends an event of data alone, whose text `write` appends. Appends nothing for an empty text.
+pub(super) fn data(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(DATA);
+    write(out);
+    if out.len() == start + DATA.len() {
+        out.truncate(start);
+    } else {
+        out.extend_from_slice(b"\n\n");
+    }
+}
+
 /// Returns the bytes of a batch's event without its text and its position.
 pub(super) fn around_len(with_id: bool) -> usize {
     DATA.len() + 1 + if with_id { ID.len() + 2 } else { 0 }

@@ -2,19 +2,19 @@
 //! A close is a control frame (§5.5.1).
 
 use super::{
-    Codec, Outgoing,
+    codec::{MessageForm, Outgoing},
     deflate::{self, SYNC_END},
 };
 use crate::{Envelope, websocket};
 
-pub(super) fn message(codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
+pub(super) fn message(form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u8>) {
     match message {
         Outgoing::Batch(envelope) => {
-            around(codec, envelope, out, |out| codec.write(message, out));
+            around(form, envelope, out, |out| form.write(message, out));
         }
         Outgoing::Gap(_) | Outgoing::End(_) | Outgoing::Heartbeat => {
             let mut text = Vec::new();
-            codec.write(message, &mut text);
+            form.write(message, &mut text);
             websocket::text_header(text.len(), out);
             out.extend_from_slice(&text);
         }
@@ -24,18 +24,18 @@ pub(super) fn message(codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
 
 /// Appends the frame of a batch without its events.
 pub(super) fn around(
-    codec: Codec,
+    form: MessageForm,
     envelope: &Envelope<'_>,
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>),
 ) {
-    websocket::text_header(codec.len(envelope), out);
+    websocket::text_header(form.len(envelope), out);
     write(out);
 }
 
-pub(super) fn deflated(codec: Codec, message: Outgoing<'_>, out: &mut Vec<u8>) {
+pub(super) fn deflated(form: MessageForm, message: Outgoing<'_>, out: &mut Vec<u8>) {
     deflate::deflated(
-        |text| codec.write(message, text),
+        |text| form.write(message, text),
         // RFC 7692 §7.2.1: a message omits the end of the flush.
         |text, deflated| match deflated.and_then(|bytes| bytes.strip_suffix(&SYNC_END)) {
             Some(payload) => {

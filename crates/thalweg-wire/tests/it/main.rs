@@ -5,6 +5,7 @@ mod client;
 mod compression;
 mod forever_frame;
 mod server_sent_events;
+mod signalr;
 mod vectors;
 mod websocket;
 mod wire_properties;

@@ -33,13 +33,33 @@ const DEMO_BOUNDS: &str = "lab/rows/**,batch-bytes=1MiB";
 const DEMO_QUERY: &str = "max-speed=SELECT window_start, max(speed_kmh) as speed_kmh \
      FROM tumble(car_live_data, INTERVAL 1 s) group by window_start";
 
-/// Checks the path of the echo, which also has all paths below it.
-fn mount_path(path: String) -> Result<String, String> {
-    let is_own = path == "/v1" || path.starts_with("/v1/");
+/// The paths of the server's own, which also has all paths below them.
+const OWN_PATHS: [&str; 4] = ["/v1", "/healthz", "/readyz", "/metrics"];
+
+/// Checks the path of another protocol, which also has all paths below it.
+fn mount_path(setting: &str, path: String) -> Result<String, String> {
+    let is_below = |own: &str| {
+        path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let is_own = OWN_PATHS.iter().any(|own| is_below(own));
     if is_own || path.len() < 2 || !path.starts_with('/') || path.ends_with('/') {
-        return Err(format!("echo-path: {path:?} is no separate path: use one like /echo"));
+        let example = if setting == "echo-path" { "/echo" } else { "/hub" };
+        return Err(format!("{setting}: {path:?} is no separate path: use one like {example}"));
     }
     Ok(path)
+}
+
+/// Checks the paths of hubs.
+fn hub_paths(paths: Vec<String>) -> Result<Vec<String>, String> {
+    let mut hubs: Vec<String> = Vec::new();
+    for path in paths {
+        let path = mount_path("signalr.paths", path)?;
+        if hubs.contains(&path) {
+            return Err(format!("signalr.paths: {path} occurs twice: remove one"));
+        }
+        hubs.push(path);
+    }
+    Ok(hubs)
 }
 
 /// The server's configuration.
@@ -80,7 +100,8 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     }
     config.compression = settings.compression;
     config.runs = settings.runs;
-    config.echo_path = settings.echo_path.map(mount_path).transpose()?;
+    config.echo_path = settings.echo_path.map(|path| mount_path("echo-path", path)).transpose()?;
+    config.signalr_paths = hub_paths(settings.signalr.paths)?;
 
     if settings.demo {
         for source in DEMO_SOURCES {

@@ -8,6 +8,7 @@ use super::{
     document::{self, Mistake, Section, keys_of},
     limits::{LimitTable, RateTable, TuningTable},
     settings::Settings,
+    signalr::SignalrTable,
     tables::{QueryTable, SourceTable, StreamTable, TopicTable, UpstreamTable},
     tokens::token_keys,
 };
@@ -74,6 +75,7 @@ pub(super) fn sections() -> Vec<Section> {
     let list = |path, keys, required| Section { path, keys, required, is_list: true };
     vec![
         one("", keys_of::<Settings>()),
+        one("signalr", keys_of::<SignalrTable>()),
         one("limits", keys_of::<LimitTable>()),
         one("limits.connection-rates", keys_of::<RateTable>()),
         one("limits.subject-rates", keys_of::<RateTable>()),

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::{
     limits::{LimitTable, TuningTable},
     merge::over,
+    signalr::SignalrTable,
     tables::{QueryTable, SourceTable, StreamTable, TopicTable, UpstreamTable},
     tokens::{TokenKey, TokenTable},
     values::{Address, Count, Level, LogFormat, Proxy, Subprotocol, Time, Url},
@@ -214,6 +215,8 @@ pub(super) struct Settings {
     pub(super) log_format: Option<LogFormat>,
 
     #[arg(skip)]
+    pub(super) signalr: SignalrTable,
+    #[arg(skip)]
     pub(super) limits: LimitTable,
     #[arg(skip)]
     pub(super) tuning: TuningTable,
@@ -227,7 +230,7 @@ over!(Settings:
     allow_origin allow_host trusted_proxy websocket_protocols
     tls_cert tls_key tls_self_signed
     heartbeat header_timeout body_timeout write_timeout shutdown_delay shutdown_timeout
-    log log_format limits tuning
+    log log_format signalr limits tuning
 );
 
 /// The environment variable of a flag. `THALWEG_TOKEN` is the token that clients present.

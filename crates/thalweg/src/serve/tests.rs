@@ -45,6 +45,11 @@ fn a_mount_hides_no_path_of_the_server() {
         let refused = clash(&format!("--echo-path={path}"));
         assert!(refused.starts_with("echo-path: ") && refused.ends_with("use one like /echo"));
     }
+    for path in ["", "/", "/v1", "/healthz", "/metrics/x", "hub", "/hub/"] {
+        let refused = clash(&format!("--set signalr.paths=[\"{path}\"]"));
+        assert!(refused.starts_with("signalr.paths: ") && refused.ends_with("use one like /hub"));
+    }
+    assert!(clash("--set signalr.paths=[\"/hub\",\"/hub\"]").contains("twice"));
     for path in ["/echo", "/v1x"] {
         assert!(config(line(&format!("--echo-path={path}")).unwrap()).is_ok());
     }
@@ -75,6 +80,8 @@ fn mistakes_in_a_file_are_answered_with_the_line_and_the_nearest_name() {
         refusal("[limits.connection-rates]\ncommand = 1"),
         refusal("[limits.address-rates]\nbytes = 0"),
         refusal("limits.topics = 0"),
+        refusal("[signalr]\npath = \"/hub\""),
+        refusal("[signalr]\npaths = \"/hub\""),
         refusal("tuning = true"),
         refusal("source = [\n  \"cars=cars\",\n]"),
         refusal("source = \"cars=cars\""),
@@ -399,6 +406,7 @@ fn every_setting_reaches_the_configuration() {
             "existing-topics-only" => "true",
             "nats-credentials" | "nats-ca" => return String::new(),
             "websocket-protocols" => "[\"x\"]",
+            "signalr.paths" => "[\"/hub\"]",
             "jwt-claim" => "x --jwt-secret 0123456789abcdef0123456789abcdef",
             "jwt-leeway" => "7s --jwt-secret 0123456789abcdef0123456789abcdef",
             // Refused, so it is read.

@@ -20,7 +20,7 @@ fn ask(
 }
 
 /// One request of each kind: method, target, body, and the status when it is accepted.
-const REQUESTS: [(&str, &str, &str, u16); 10] = [
+const REQUESTS: [(&str, &str, &str, u16); 14] = [
     ("POST", "/v1/topics/t", "1", 200),
     ("POST", "/v1/commands", r#"{"command":"echo","data":1}"#, 200),
     ("GET", "/v1/topics/t?limit=1", "", 200),
@@ -31,7 +31,20 @@ const REQUESTS: [(&str, &str, &str, u16); 10] = [
     ("GET", "/v1/topics/t?wait=0", "", 200),
     ("GET", "/metrics", "", 200),
     ("POST", "/v1/tickets", "", 200),
+    ("POST", "/hub/negotiate?negotiateVersion=1", "", 200),
+    // A session that does not exist.
+    ("GET", "/hub?id=1", "", 404),
+    ("POST", "/hub?id=1", "", 404),
+    ("DELETE", "/hub?id=1", "", 404),
 ];
+
+/// Paths of WebSockets.
+const WEBSOCKETS: [&str; 2] = ["/v1/topics/t", "/hub"];
+
+/// Starts a server that has all these.
+fn start() -> Server {
+    Server::start(&["--set", "signalr.paths=[\"/hub\"]"])
+}
 
 /// Sends the request as a WebSocket handshake.
 fn handshake<'a>(headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
@@ -40,7 +53,7 @@ fn handshake<'a>(headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
 
 #[test]
 fn on_loopback_only_loopbacks_names_are_served() {
-    let server = Server::start(&[]);
+    let server = start();
     let port = server.address.port();
     let loopback = [
         "localhost".to_owned(),
@@ -55,8 +68,10 @@ fn on_loopback_only_loopbacks_names_are_served() {
             let answer = ask(&server, method, target, &[("Host", host)], body);
             assert_eq!(answer.status, status, "{host}: {method} {target}: {}", answer.text());
         }
-        let answer = ask(&server, "GET", "/v1/topics/t", &handshake(&[("Host", host)]), "");
-        assert_eq!(answer.status, 101, "{host}");
+        for path in WEBSOCKETS {
+            let answer = ask(&server, "GET", path, &handshake(&[("Host", host)]), "");
+            assert_eq!(answer.status, 101, "{host} {path}");
+        }
     }
     for host in [
         "evil.example",
@@ -72,14 +87,16 @@ fn on_loopback_only_loopbacks_names_are_served() {
             assert_eq!(answer.status, 421, "{host:?}: {method} {target}");
             answer.refused(421, "bad_host");
         }
-        let answer = ask(&server, "GET", "/v1/topics/t", &handshake(&[("Host", host)]), "");
-        answer.refused(421, "bad_host");
+        for path in WEBSOCKETS {
+            let answer = ask(&server, "GET", path, &handshake(&[("Host", host)]), "");
+            answer.refused(421, "bad_host");
+        }
     }
 }
 
 #[test]
 fn the_hosts_rule_holds_over_http2() {
-    let server = Server::start(&[]);
+    let server = start();
     let client = server.http2();
     client.ask("GET", "/v1/topics", &[("host", "evil.example")], "").refused(421, "bad_host");
     assert_eq!(client.ask("GET", "/v1/topics", &[("host", "localhost:1")], "").status, 200);
@@ -87,7 +104,7 @@ fn the_hosts_rule_holds_over_http2() {
 
 #[test]
 fn a_page_of_the_servers_own_origin_is_served() {
-    let server = Server::start(&[]);
+    let server = start();
     let port = server.address.port();
     let host = format!("127.0.0.1:{port}");
     let origin = format!("http://{host}");
@@ -97,12 +114,14 @@ fn a_page_of_the_servers_own_origin_is_served() {
         assert_eq!(answer.status, status, "{method} {target}: {}", answer.text());
     }
     let headers = handshake(&[("Host", host.as_str()), ("Origin", origin.as_str())]);
-    assert_eq!(ask(&server, "GET", "/v1/topics/t", &headers, "").status, 101);
+    for path in WEBSOCKETS {
+        assert_eq!(ask(&server, "GET", path, &headers, "").status, 101);
+    }
 }
 
 #[test]
 fn a_page_of_another_origin_is_turned_away_and_does_nothing() {
-    let server = Server::start(&[]);
+    let server = start();
     let port = server.address.port();
     let other_port = format!("http://localhost:{}", port ^ 1);
     for origin in [
@@ -122,15 +141,16 @@ fn a_page_of_another_origin_is_turned_away_and_does_nothing() {
             assert_eq!(answer.header("access-control-allow-origin"), None);
         }
         let headers = handshake(&[("Origin", origin)]);
-        let answer = ask(&server, "GET", "/v1/topics/t", &headers, "");
-        answer.refused(403, "bad_origin");
+        for path in WEBSOCKETS {
+            ask(&server, "GET", path, &headers, "").refused(403, "bad_origin");
+        }
     }
     server.get("/v1/topics/t?limit=1").refused(404, "no_such_topic");
 }
 
 #[test]
 fn a_preflight_of_another_origin_is_not_granted() {
-    let server = Server::start(&[]);
+    let server = start();
     let headers = [("Origin", "http://evil.example"), ("Access-Control-Request-Method", "POST")];
     let answer = ask(&server, "OPTIONS", "/v1/topics/t", &headers, "");
     answer.refused(403, "bad_origin");
@@ -140,7 +160,7 @@ fn a_preflight_of_another_origin_is_not_granted() {
 
 #[test]
 fn it_is_ready_until_it_drains() {
-    let mut server = Server::start(&[]);
+    let mut server = start();
     assert_eq!(server.get("/readyz").status, 200);
     assert_eq!(server.get("/healthz").status, 200);
     // This client does not answer its close, so that the server drains for a while.
@@ -164,7 +184,7 @@ fn it_is_ready_until_it_drains() {
 
 #[test]
 fn responses_forbid_caching_and_sniffing() {
-    let server = Server::start(&[]);
+    let server = start();
     for (method, target, body, _) in REQUESTS {
         let answer = ask(&server, method, target, &[], body);
         assert!(answer.header("content-type").is_some(), "{target}");

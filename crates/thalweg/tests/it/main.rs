@@ -59,6 +59,7 @@ mod settings;
 mod several_topics;
 mod shards;
 mod shown_runs;
+mod signalr;
 mod signed;
 mod slow;
 mod sources;

@@ -41,7 +41,6 @@ impl OwnFrames for ColumnStream {
         &mut self,
         feed: &impl Feed,
         subscription: &mut Subscription,
-        format: Format,
         is_asked: bool,
         begun: Begun,
         out: &mut Vec<u8>,
@@ -61,7 +60,7 @@ impl OwnFrames for ColumnStream {
         }
         self.start.get_or_init(|| start);
         if !matches!(begun, Begun::End(_)) {
-            subscription.begin_columns(feed, format, out);
+            subscription.begin_columns(feed, out);
         }
     }
 
@@ -75,9 +74,9 @@ impl OwnFrames for ColumnStream {
     }
 
     // A heartbeat needs the schema.
-    fn heartbeat(&self, format: Format, all: &[Subscription], out: &mut Vec<u8>) -> bool {
+    fn heartbeat(&self, _: Format, all: &[Subscription], out: &mut Vec<u8>) -> bool {
         let begun = all.iter().find(|subscription| subscription.columns().is_some());
-        begun.map(|subscription| subscription.encoding(format).heartbeat(out)).is_some()
+        begun.map(|subscription| subscription.encoding().heartbeat(out)).is_some()
     }
 
     fn close(
@@ -93,7 +92,7 @@ impl OwnFrames for ColumnStream {
             return write_refusal(close, out);
         }
         if let Some(subscription) = all.first() {
-            subscription.encoding(format).close(close, ended, out);
+            subscription.encoding().close(close, ended, out);
         }
         format.end(out);
     }

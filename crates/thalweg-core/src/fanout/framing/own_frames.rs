@@ -24,7 +24,6 @@ pub(in crate::fanout) trait OwnFrames {
         &mut self,
         _feed: &impl Feed,
         _subscription: &mut Subscription,
-        _format: Format,
         _is_asked: bool,
         _begun: Begun,
         _out: &mut Vec<u8>,

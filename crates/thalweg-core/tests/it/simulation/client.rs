@@ -1,9 +1,11 @@
 use fastrand::Rng;
 use thalweg_core::fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms};
-use thalweg_wire::{Epoch, Format, Framing, Position, StartAt, close, format::Compression};
+use thalweg_wire::{
+    Epoch, Format, Framing, Position, StartAt, close, format::Compression, signalr::StreamId,
+};
 
 use super::{
-    conditions::{any_format, magnitude},
+    conditions::{any_format, is_signalr, magnitude},
     connection::{Ask, Connection},
     oracle::Received,
     shard::Feeding,
@@ -175,6 +177,8 @@ impl Client {
         for topic in &self.topics {
             // If it opens later, the format has no hot tail when it is first read.
             if around.rng.u8(0..4) > 0 {
+                let own = subscribe.iter().find(|subscribe| subscribe.feed as usize == *topic);
+                let format = format.for_stream(own.and_then(|subscribe| subscribe.terms.stream));
                 around.shards[shard].tend_tail(*topic, format, &[format]);
             }
         }
@@ -258,11 +262,13 @@ impl Client {
         };
         let policies = [Policy::Skip, Policy::Latest, Policy::Close];
         let has_window = format.framing() == Framing::WebSocket && rng.bool();
+        let is_stream = is_signalr(format) && rng.bool();
         let terms = Terms {
             // A refused request would be refused again.
             policy: policies[if self.is_calm { 0 } else { rng.usize(0..3) }],
             interval_us: if rng.u8(0..4) > 0 { 0 } else { magnitude(rng, 50_000) as u64 },
             window_bytes: has_window.then(|| magnitude(rng, 5000) as u64),
+            stream: is_stream.then(|| stream_id(topic)),
         };
         Subscribe { feed: topic as u32, start, terms }
     }
@@ -312,4 +318,10 @@ impl Client {
         connection.leave(&mut around.shards);
         self.back_us = around.now_us + magnitude(&mut around.rng, 200_000) as u64;
     }
+}
+
+/// The stream of a topic, for clients that begin it as one. Topics from the sixteenth on have ids that share no frames.
+fn stream_id(topic: usize) -> StreamId {
+    let id = serde_json::value::to_raw_value(&topic.to_string()).expect("a string");
+    StreamId::parse(&id).expect("a number")
 }

@@ -100,10 +100,21 @@ impl Conditions {
     }
 }
 
+/// The most formats of SignalR in which one topic is read: plain and compressed, as invocations and as its stream.
+pub(super) const SIGNALR_FORMATS: usize = 4;
+
+/// Whether a format wraps messages as SignalR does.
+pub(super) fn is_signalr(format: Format) -> bool {
+    format == format.with_signalr()
+}
+
 /// Returns one of the formats that peers may have.
 pub(super) fn any_format(rng: &mut Rng) -> Format {
     let columns = [Some(Format::ARROW), Format::ARROW.chunked()].into_iter().flatten();
-    let formats: Vec<Format> = Format::all().chain(columns.cycle().take(6)).collect();
+    let signalr = [Some(Format::WEBSOCKET), Format::WEBSOCKET.compressed()].into_iter().flatten();
+    let signalr = signalr.map(Format::with_signalr).cycle().take(6);
+    let formats: Vec<Format> =
+        Format::all().chain(columns.cycle().take(6)).chain(signalr).collect();
     formats[rng.usize(0..formats.len())]
 }
 

@@ -2,7 +2,7 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use fastrand::Rng;
 use thalweg_core::fanout::{
-    AtOnce, Budget, ConnectionFraming, Delivered, FeedKey, ResponseMode, Scratch, Sink as _,
+    AtOnce, Budget, ConnectionFraming, Delivered, FeedKey, Left, ResponseMode, Scratch, Sink as _,
     Subscribe, Subscriber,
 };
 use thalweg_wire::{
@@ -102,6 +102,11 @@ impl Connection {
 
     pub(super) fn format(&self) -> Format {
         self.subscriber.format()
+    }
+
+    /// The format of the frames of a topic.
+    pub(super) fn format_of(&self, topic: usize) -> Format {
+        self.subscriber.format_of_feed(topic as FeedKey)
     }
 
     fn framing(&self) -> Framing {
@@ -238,7 +243,7 @@ impl Connection {
 
     /// A left topic is reported once, after its last bytes.
     fn take_left(&mut self) {
-        if let Some((feed, _)) = self.subscriber.take_left() {
+        if let Some(Left { feed, .. }) = self.subscriber.take_left() {
             match self.leaving.iter().position(|left| *left == feed) {
                 Some(its) => drop(self.leaving.swap_remove(its)),
                 None => self.oracle.left_ended(feed),
@@ -317,7 +322,9 @@ impl Connection {
     ) -> Delivered {
         self.is_dirty = false;
         self.wake_us = None;
-        self.oracle.visit(shard, visit);
+        // With this many control messages a subscription may begin later.
+        let is_crowded = self.subscriber.control_bytes() > 48 << 10;
+        self.oracle.visit(shard, visit, is_crowded);
         let topic = self.subscriber.feeds().find(|feed| *feed != FeedKey::MAX);
         let topic = topic.filter(|_| self.format().has_columns());
         let is_outlived = topic.is_some_and(|topic| self.is_outlived(shard, topic as usize));

@@ -6,6 +6,7 @@ use thalweg_wire::{Format, Framing, format::Compression};
 
 use super::{
     chunks::{Chunk, chunk, is_chunked},
+    conditions::is_signalr,
     inflate::{gzip_frame, message},
 };
 
@@ -30,11 +31,48 @@ pub(super) struct Deframed {
     /// All its bytes, including its end.
     pub(super) len: usize,
     pub(super) is_compressed: bool,
+    /// The id of the stream whose item it is.
+    pub(super) stream: Option<u32>,
 }
 
 /// Returns the frame at the front of `bytes`. `None` while it is incomplete. Panics if no frame can begin so.
 pub(super) fn deframe(format: Format, bytes: &[u8]) -> Option<Deframed> {
-    if is_chunked(format) { in_chunks(format, bytes) } else { in_stream(format, bytes) }
+    let chunked = is_chunked(format);
+    let deframed = if chunked { in_chunks(format, bytes) } else { in_stream(format, bytes) };
+    let mut deframed = deframed?;
+    if let Frame::Message { json, .. } = &mut deframed.frame
+        && is_signalr(format)
+    {
+        let (own, stream) = hub_message(json);
+        (*json, deframed.stream) = (own.to_owned(), stream);
+    }
+    Some(deframed)
+}
+
+/// Returns the message of the own protocol that a message of SignalR wraps, and the stream that it is an item of.
+fn hub_message(text: &str) -> (&str, Option<u32>) {
+    // Answers of the simulation are not of the protocol.
+    let Some(text) = text.strip_suffix('\u{1e}') else { return (text, None) };
+    let (record, completion) = text.split_once('\u{1e}').unwrap_or((text, ""));
+    if record == r#"{"type":6}"# {
+        return (r#"{"heartbeat":{}}"#, None);
+    }
+    if let Some(item) = record.strip_prefix(r#"{"type":2,"invocationId":""#) {
+        let (id, item) = item.split_once(r#"","item":"#).expect("an item");
+        let item = item.strip_suffix('}').expect("the end of an item");
+        let completed = format!(r#"{{"type":3,"invocationId":"{id}""#);
+        assert_eq!(
+            completion.starts_with(&completed),
+            item.contains(r#","end":{"code":"#),
+            "{text}"
+        );
+        return (item, Some(id.parse().expect("a number")));
+    }
+    let invocation = record.strip_prefix(r#"{"type":1,"target":""#).expect("an invocation");
+    let (target, object) = invocation.split_once(r#"","arguments":["#).expect("arguments");
+    let object = object.strip_suffix("]}").expect("one argument");
+    assert!(["Events", "Gap", "End"].contains(&target) && completion.is_empty(), "{text}");
+    (object, None)
 }
 
 /// A frame that is a chunk, or two if the second is the connection's own.
@@ -42,7 +80,7 @@ fn in_chunks(format: Format, bytes: &[u8]) -> Option<Deframed> {
     let Chunk { data, data_at, len } = chunk(bytes)?;
     if data.is_empty() {
         let frame = Frame::End;
-        return Some(Deframed { frame, told: len, len, is_compressed: false });
+        return Some(Deframed { frame, told: len, len, is_compressed: false, stream: None });
     }
     if let Some(deframed) = in_stream(format, data) {
         assert_eq!(deframed.len, data.len(), "a chunk of more than a frame");
@@ -65,11 +103,11 @@ fn in_stream(format: Format, bytes: &[u8]) -> Option<Deframed> {
             let json = message(payload);
             assert!(payload.len() < json.len(), "compressed, and not smaller");
             let frame = Frame::Message { event: None, json: utf8(&json).into(), id: None };
-            Some(Deframed { frame, told: len, len, is_compressed: true })
+            Some(Deframed { frame, told: len, len, is_compressed: true, stream: None })
         }
         (Compression::None, _) | (Compression::Deflate, Framing::WebSocket) => {
             let (frame, len) = plain(format.framing(), bytes)?;
-            Some(Deframed { frame, told: len, len, is_compressed: false })
+            Some(Deframed { frame, told: len, len, is_compressed: false, stream: None })
         }
         (Compression::Deflate, Framing::Ndjson) => gzip(bytes, b"\n", line_message),
         (Compression::Deflate, _) => gzip(bytes, b"\n\n", sse),
@@ -83,6 +121,7 @@ fn plain(framing: Framing, bytes: &[u8]) -> Option<(Frame, usize)> {
         Framing::Ndjson => line_message(bytes),
         Framing::ForeverFrame => script(bytes),
         Framing::ArrowMessages => panic!("read by columns"),
+        Framing::SseData | Framing::Bare => panic!("not simulated"),
     }
 }
 
@@ -96,7 +135,7 @@ fn gzip(
     let (frame, text_len) = read(&inflated.text).expect("a whole frame");
     assert_eq!(text_len, inflated.text.len(), "blocks of more than one frame");
     let is_compressed = !inflated.is_stored;
-    Some(Deframed { frame, told: inflated.told, len: inflated.len, is_compressed })
+    Some(Deframed { frame, told: inflated.told, len: inflated.len, is_compressed, stream: None })
 }
 
 /// The nonce of every document.

@@ -9,6 +9,7 @@ use thalweg_wire::{
     Close, EndCode, Format, Framing, Offset, Position, StartAt, close,
     format::Compression,
     incoming::{CloseFields, Incoming, Kind},
+    signalr::StreamId,
 };
 
 use super::{
@@ -167,10 +168,16 @@ impl Oracle {
         }
     }
 
-    /// A visit to the subscriber begins.
-    pub(super) fn visit(&mut self, shard: &Shard<impl Feeding>, visit: &mut Visit<'_>) {
+    /// A visit to the subscriber begins. `is_crowded`: its control messages may be sent first.
+    pub(super) fn visit(
+        &mut self,
+        shard: &Shard<impl Feeding>,
+        visit: &mut Visit<'_>,
+        is_crowded: bool,
+    ) {
+        let has_trailer = self.format.has_trailer();
         let may_wait =
-            self.format.has_trailer() && (self.is_in_frame() || self.readings.len() > AT_ONCE);
+            is_crowded || has_trailer && (self.is_in_frame() || self.readings.len() > AT_ONCE);
         for reading in self.readings.iter_mut().filter(|it| it.end != TopicEnd::Received) {
             let topic = reading.subscribe.feed as usize;
             if let Some(retained) = shard.retained(topic) {
@@ -243,7 +250,8 @@ impl Oracle {
     /// Returns the complete frames at the front of `bytes`, and their length.
     fn deframe(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Option<(Vec<Frame>, Framed)> {
         if !self.format.has_columns() {
-            let Deframed { frame, told, len, is_compressed } = deframe(self.format, bytes)?;
+            let Deframed { frame, told, len, is_compressed, stream } = deframe(self.format, bytes)?;
+            self.check_stream(&frame, stream, visit.published);
             return Some((vec![frame], Framed { told, len, is_compressed }));
         }
         let next = self.next();
@@ -264,6 +272,19 @@ impl Oracle {
         let part = self.columns.part(data, published, next, visit.tally).expect("a whole part");
         assert_eq!(part.len, data.len(), "a chunk of more than a part");
         Some((part.frames, framed(len)))
+    }
+
+    /// Checks that a message about a topic is an item of the stream that the topic is subscribed to as, if it is one.
+    fn check_stream(&self, frame: &Frame, stream: Option<u32>, published: &[Published]) {
+        let Frame::Message { json, .. } = frame else { return };
+        let message = Incoming::parse(json).expect("a message");
+        let Some(topic) = message.topic.as_deref() else { return };
+        let is_its = |reading: &Reading| {
+            let Subscribe { feed, terms, .. } = reading.subscribe;
+            let id = terms.stream.map(StreamId::number);
+            published[feed as usize].topic.as_str() == topic && id == stream
+        };
+        assert!(self.readings.iter().any(is_its), "{stream:?} is no stream of {topic}");
     }
 
     /// Whether a frame is here but for its trailer.

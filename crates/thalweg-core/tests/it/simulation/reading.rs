@@ -143,7 +143,8 @@ impl Reading {
         (self.end, self.lost_at) = (TopicEnd::Received, Some(position));
     }
 
-    /// A visit begins. The subscription begins at once, unless it must wait for the end of a frame.
+    /// A visit begins. The subscription begins at once, unless it must wait for the end of a frame, or for control
+    /// messages.
     pub(super) fn visit(&mut self, retained: &Rc<Retained>, published: &Published, may_wait: bool) {
         if let Progress::Waiting = self.progress {
             self.progress = Progress::Beginning { candidates: Vec::new(), is_settled: false };

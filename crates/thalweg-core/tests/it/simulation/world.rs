@@ -3,7 +3,7 @@ use thalweg_wire::Format;
 
 use super::{
     client::Client,
-    conditions::{any_format, magnitude},
+    conditions::{SIGNALR_FORMATS, any_format, magnitude},
     published::Published,
     shard::{Feeding, Shard},
     surroundings::Surroundings,
@@ -165,7 +165,7 @@ impl<F: Feeding> World<F> {
     fn formats_of(&mut self, shard: usize, topic: usize) -> Vec<Format> {
         let readers = self.clients.iter_mut().filter_map(|client| client.reader(shard, topic));
         let mut formats: Vec<Format> = Vec::new();
-        for format in readers.map(|connection| connection.format()) {
+        for format in readers.map(|connection| connection.format_of(topic)) {
             if !formats.contains(&format) {
                 formats.push(format);
             }
@@ -182,9 +182,11 @@ impl<F: Feeding> World<F> {
         // Frames of columns: as much as the history or a tail, and those made last.
         let column_bytes_max =
             conditions.history.bytes_max.max(conditions.tail_bytes) + conditions.tail_bytes / 16;
-        let tail_bytes_max =
-            Format::all().count() * 2 * 2 * (conditions.tail_bytes + batch_bytes + 500)
-                + column_bytes_max;
+        let tail_bytes_max = (Format::all().count() + SIGNALR_FORMATS)
+            * 2
+            * 2
+            * (conditions.tail_bytes + batch_bytes + 500)
+            + column_bytes_max;
         let pin_bytes_max = batch_bytes + 4 * conditions.batch.events_max + size_of::<Batch>() + 64;
         for shard in 0..conditions.shards {
             for topic in 0..conditions.topics {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_core::fanout::{FeedKey, Subscribe, Terms};
-use thalweg_wire::{EndCode, ErrorCode, Excerpt, Position, StartAt, Topic, close};
+use thalweg_wire::{
+    EndCode, ErrorCode, Excerpt, Position, StartAt, Topic, close, signalr::StreamId,
+};
 
 use super::{Handle, Shard};
 use crate::{
@@ -13,7 +15,7 @@ use crate::{
     protocol::{Command, Reply},
     rates::{Act, Rated},
     refusal::Refusal,
-    shard::{ingest::PendingPublish, subscribers::SubscriberId},
+    shard::{ingest::PendingPublish, session_input::SubscriberId},
     transport::Client,
 };
 
@@ -76,7 +78,7 @@ impl Handle {
             PendingCommand::Find(topic, start, terms) => {
                 self.find(std::iter::once(&topic), context.client.counted()).await?;
                 self.with_shard(|shard| shard.begin_subscription(context, &topic, start, terms))?;
-                Ok(Reply::Done(topic))
+                Ok(begun(topic, terms))
             }
             PendingCommand::Key(token) => {
                 if let Some(keys) = self.access().holders.published_keys() {
@@ -108,11 +110,14 @@ impl Shard {
                 if context.subscriber.is_some() && !is_found {
                     return Execution::Pending(PendingCommand::Find(topic, start, terms));
                 }
-                self.begin_subscription(context, &topic, start, terms).map(|()| Reply::Done(topic))
+                let begins = self.begin_subscription(context, &topic, start, terms);
+                begins.map(|()| begun(topic, terms))
             }
             Command::Unsubscribe { topic } => {
-                self.end_subscription(context, &topic).map(|()| Reply::Done(topic))
+                let ended = self.end_subscription(context, &topic);
+                ended.map(|stream| Reply::Unsubscribed(topic, stream))
             }
+            Command::Cancel { stream } => self.cancel(context, stream),
             Command::Refresh { token } => match self.refresh(context, token.as_bytes()) {
                 Ok(Err(Unidentified::UnknownKey)) => {
                     return Execution::Pending(PendingCommand::Key(token));
@@ -143,6 +148,11 @@ impl Shard {
         let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
         // The rights may have changed during the lookup.
         self.access.authorise(&connection.holder, Right::Subscribe(topic))?;
+        if terms.stream.is_some_and(|stream| connection.subscriber.feed_of_stream(stream).is_some())
+        {
+            let message = "a stream has this invocation id: use each id once";
+            return Err(Refusal::new(ErrorCode::BadCommand, message));
+        }
         let count = connection.subscriber.feeds().count();
         let subscriptions_max = self.common.config.limits.subscriptions;
         if count >= subscriptions_max {
@@ -252,18 +262,39 @@ impl Shard {
         named.or_else(|| subscriber.feeds().find(is_its))
     }
 
-    fn end_subscription(&mut self, context: &Context, topic: &Topic) -> Result<(), Refusal> {
+    /// Ends a subscription. Returns the stream that it is, if it is one.
+    fn end_subscription(
+        &mut self,
+        context: &Context,
+        topic: &Topic,
+    ) -> Result<Option<StreamId>, Refusal> {
         let id = context.subscriber()?;
-        let feed = self.feed_read(id, topic);
-        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
-        let Some(feed) = feed else {
+        let Some(feed) = self.feed_read(id, topic) else {
             let topic = Excerpt(topic.as_str());
             let message = format!("not subscribed to {topic}");
             return Err(Refusal::new(ErrorCode::NotSubscribed, message));
         };
+        Ok(self.unsubscribe(id, feed))
+    }
+
+    /// Ends the subscription that is a stream.
+    fn cancel(&mut self, context: &Context, stream: StreamId) -> Result<Reply, Refusal> {
+        let id = context.subscriber()?;
+        let connection = self.subscribers.get_mut(id);
+        let feed = connection.and_then(|it| it.subscriber.feed_of_stream(stream));
+        let topic = feed.and_then(|feed| self.topics.topic(feed)).cloned();
+        let Some((feed, topic)) = feed.zip(topic) else {
+            return Err(Refusal::new(ErrorCode::NotSubscribed, "no stream has this invocation id"));
+        };
+        Ok(Reply::Unsubscribed(topic, self.unsubscribe(id, feed)))
+    }
+
+    fn unsubscribe(&mut self, id: SubscriberId, feed: FeedKey) -> Option<StreamId> {
+        let connection = self.subscribers.get_mut(id)?;
+        let stream = connection.subscriber.stream_of_feed(feed);
         connection.subscriber.unsubscribe(feed);
         self.subscribers.take_left(&mut self.topics, id.key);
-        Ok(())
+        stream
     }
 
     /// Opens the subscriber's window, if it has one, and passes the ack to the topic's source.
@@ -276,6 +307,14 @@ impl Shard {
             self.subscribers.mark_dirty(id.key);
         }
         self.ingest.receive_ack(&mut self.topics, topic, position);
+    }
+}
+
+/// Returns the reply to a command that has begun a subscription.
+fn begun(topic: Topic, terms: Terms) -> Reply {
+    match terms.stream {
+        Some(_) => Reply::Streams,
+        None => Reply::Subscribed(topic),
     }
 }
 

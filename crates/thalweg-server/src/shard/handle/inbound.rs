@@ -14,7 +14,7 @@ use crate::{
     clock::now_us,
     protocol::{Command, Reply, Request},
     refusal::Refusal,
-    shard::subscribers::SubscriberId,
+    shard::session_input::SubscriberId,
 };
 
 impl Shard {

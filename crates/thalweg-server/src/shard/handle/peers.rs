@@ -75,6 +75,7 @@ impl Shard {
                 topics.receive(&topic, attachment, posted);
             }
             ShardMessage::Delete { topic, answer } => topics.delete(&topic, answer),
+            ShardMessage::Session { id, input } => self.take_request(id, input),
             ShardMessage::Disconnect { wanted, answer } => {
                 let _ = answer.send(self.disconnect(&wanted));
             }

@@ -4,7 +4,10 @@ use super::{Handle, Shard};
 use crate::{
     config::CUT_OFF_SPREAD_US,
     derived::is_in_stream,
-    shard::subscribers::{Connection, ReconnectReason, SubscriberId},
+    shard::{
+        session_input::SubscriberId,
+        subscribers::{Connection, ReconnectReason},
+    },
 };
 
 impl Handle {

@@ -13,8 +13,7 @@ use crate::{
     protocol::Protocol,
     refusal::Refusal,
     shard::{
-        message::Lookup,
-        subscribers::{Connection, SubscriberId},
+        message::Lookup, session_input::SubscriberId, subscribers::Connection,
         topics::share_is_spent,
     },
     transport::{Client, SubscribeRequest, Writer},
@@ -60,6 +59,7 @@ impl Handle {
     ) -> io::Result<SubscriberId> {
         self.with_shard(|shard| {
             let id = shard.subscribe(new)?;
+            shard.subscribers.opened(id, self.id);
             // Rights may have changed since the request was read.
             shard.recheck_rights(id.key);
             shard.subscribers.defer(id.key, read_before);

@@ -13,23 +13,28 @@ use thalweg_wire::{
 
 use crate::{
     access::Holder,
-    config::{Limits, UNANSWERED_MAX, has_read_enough},
+    clock::now_us,
+    config::{Limits, SIGNALR_POLL_WAIT, UNANSWERED_MAX, has_read_enough},
     connection_limits::ConnectionPermit,
-    protocol::{Heartbeat, Inbound, Message, Messages, Protocol, Reply, Request},
+    protocol::{
+        Heartbeat, Inbound, Message, Messages, Protocol, Reply, Request, SessionPlace, in_use,
+    },
     rates::ConnectionBuckets,
     refusal::Refusal,
-    transport::{Client, Writer},
+    shard::session_input::RecordsTaken,
+    transport::{Client, PollAnswer, Writer},
 };
 
 /// A subscriber's connection: a slab entry, no task.
 pub(crate) struct Connection {
     pub(crate) writer: Writer,
     pub(crate) subscriber: Subscriber,
-    /// Decodes a WebSocket client's data. Data of other clients is dropped.
-    decoder: Option<Decoder>,
+    input: Input,
     protocol: Box<dyn Protocol>,
     /// Data that waits to be processed, for example because the client must read earlier replies first.
     deferred: Option<Box<Deferred>>,
+    /// When its client last sent data, or a poll, in µs.
+    received_us: u64,
     /// When a send last found the connection full, in µs. 0: it is not full.
     pub(crate) stalled_us: u64,
     progress: WriteProgress,
@@ -58,6 +63,16 @@ pub(crate) struct Connection {
     _permit: Option<ConnectionPermit>,
 }
 
+/// The way in which a client's data comes.
+enum Input {
+    /// As messages of a WebSocket.
+    Messages(Decoder),
+    /// As records in requests of their own.
+    Requests,
+    /// Data is dropped.
+    Nothing,
+}
+
 /// Data that a client has sent and that is not processed.
 #[derive(Debug, Default)]
 struct Deferred {
@@ -66,6 +81,8 @@ struct Deferred {
     read: usize,
     /// The bytes after that message.
     bytes: Vec<u8>,
+    /// Answers the request whose records these are.
+    request: Option<RecordsTaken>,
 }
 
 /// The data that was pending when a peer could not take everything, and how much the peer has read since.
@@ -94,17 +111,19 @@ impl Connection {
         permit: Option<ConnectionPermit>,
     ) -> Self {
         let format = subscriber.format();
-        let is_websocket = format.framing() == Framing::WebSocket;
-        let decoder = is_websocket.then(|| match format.compression() {
-            Compression::Deflate => Decoder::inflating(0),
-            Compression::None => Decoder::new(0),
-        });
+        let input = match (format.framing(), format.compression()) {
+            (Framing::WebSocket, Compression::Deflate) => Input::Messages(Decoder::inflating(0)),
+            (Framing::WebSocket, Compression::None) => Input::Messages(Decoder::new(0)),
+            _ if format.takes_commands() => Input::Requests,
+            _ => Input::Nothing,
+        };
         let mut connection = Self {
             writer,
             subscriber,
-            decoder,
+            input,
             protocol,
             deferred: None,
+            received_us: now_us(),
             stalled_us: 0,
             progress: WriteProgress::default(),
             timer_us: 0,
@@ -129,7 +148,7 @@ impl Connection {
     fn let_publish(&mut self, command_bytes_max: Option<usize>) {
         self.may_publish = command_bytes_max.is_some();
         let bytes_max = self.protocol.message_bytes_max().or(command_bytes_max);
-        if let Some(decoder) = &mut self.decoder {
+        if let Input::Messages(decoder) = &mut self.input {
             let is_in_proportion = bytes_max.is_none();
             let bytes_max = bytes_max.unwrap_or(COMMAND_BYTES_MAX) as u32;
             decoder.set_message_bytes_max(bytes_max, is_in_proportion);
@@ -224,9 +243,72 @@ impl Connection {
 
     /// Keeps bytes that cannot be processed yet.
     pub(crate) fn defer(&mut self, bytes: &[u8]) {
-        if self.decoder.is_some() && !bytes.is_empty() {
+        if matches!(self.input, Input::Messages(_)) && !bytes.is_empty() {
             self.deferred.get_or_insert_default().bytes.extend_from_slice(bytes);
         }
+    }
+
+    /// Takes the records of a request. `request` is answered when they are processed.
+    pub(crate) fn take_records(&mut self, records: String, request: RecordsTaken, now_us: u64) {
+        // "HTTP Post": a second request beside an unfinished one is refused.
+        if self.has_records() {
+            // Its client may have gone.
+            let _ = request.send(Err(in_use()));
+            return;
+        }
+        if records.is_empty() {
+            let _ = request.send(Ok(()));
+            return;
+        }
+        if matches!(self.input, Input::Requests) && !self.subscriber.is_ending() {
+            self.note_data(now_us);
+            let deferred = self.deferred.get_or_insert_default();
+            (deferred.records, deferred.read) = (records, 0);
+            deferred.request = Some(request);
+        }
+    }
+
+    /// Notes that the client has sent data. A client that polls has to poll, whatever else it sends.
+    fn note_data(&mut self, now_us: u64) {
+        if !self.is_polled() {
+            self.received_us = now_us;
+        }
+    }
+
+    /// Lets a poll wait for messages. The silence of its client begins when the poll is answered at the latest.
+    pub(crate) fn take_poll(&mut self, poll: PollAnswer, now_us: u64) {
+        self.received_us = now_us + SIGNALR_POLL_WAIT.as_micros() as u64;
+        if let Writer::Polls(polls) = &mut self.writer {
+            polls.wait(poll);
+        }
+    }
+
+    /// Returns whether its client has sent nothing for longer than its protocol allows. A client whose poll waits
+    /// need not send anything.
+    pub(crate) fn is_silent(&self, now_us: u64) -> bool {
+        let is_over = |timeout_us| now_us.saturating_sub(self.received_us) > timeout_us;
+        self.protocol.client_timeout_us().is_some_and(is_over)
+            && !matches!(&self.writer, Writer::Polls(polls) if polls.is_waiting())
+    }
+
+    /// The silence of its client has had its consequence, and another one follows after as long a time.
+    pub(crate) fn forgive_silence(&mut self, now_us: u64) {
+        self.received_us = now_us;
+    }
+
+    /// Returns whether it sends by the answers to polls.
+    pub(crate) fn is_polled(&self) -> bool {
+        matches!(self.writer, Writer::Polls(_))
+    }
+
+    /// Returns whether its protocol limits the time without data of the client.
+    pub(crate) fn has_client_timeout(&self) -> bool {
+        self.protocol.client_timeout_us().is_some()
+    }
+
+    /// Tells the protocol the connection's place.
+    pub(crate) fn opened(&mut self, place: SessionPlace) {
+        self.protocol.opened(place, self.client.identity);
     }
 
     /// Takes the bytes that were kept.
@@ -253,12 +335,13 @@ impl Connection {
         now_us: u64,
         event_bytes_max: Option<usize>,
     ) -> Option<Request> {
-        let Self { subscriber, protocol, deferred, .. } = self;
-        let Some(decoder) = self.decoder.as_mut().filter(|_| !subscriber.is_ending()) else {
+        self.note_data(now_us);
+        let Self { subscriber, protocol, deferred, input, .. } = self;
+        if matches!(input, Input::Nothing) || subscriber.is_ending() {
             *bytes = &[];
             *deferred = None;
             return None;
-        };
+        }
         let protocol = &mut **protocol;
         let mut inbound = Inbound::Handled;
         if let Some(mut rest) = deferred.take_if(|deferred| !deferred.records.is_empty()) {
@@ -268,10 +351,14 @@ impl Connection {
             rest.read = read;
             if read == rest.records.len() {
                 (rest.records, rest.read) = Default::default();
+                if let Some(request) = rest.request.take() {
+                    // Its client may have gone.
+                    let _ = request.send(Ok(()));
+                }
             }
             *deferred =
                 Some(rest).filter(|rest| !rest.records.is_empty() || !rest.bytes.is_empty());
-        } else {
+        } else if let Input::Messages(decoder) = input {
             let decoded = decoder.next(bytes, &mut |message| match message {
                 websocket::Message::Text(text) => {
                     let (record, rest) = first_record(protocol, text);
@@ -299,6 +386,8 @@ impl Connection {
                 true if self.unfinished_us == 0 => self.unfinished_us = now_us,
                 true => {}
             }
+        } else {
+            *bytes = &[];
         }
         match inbound {
             Inbound::Request(request) => return Some(request),
@@ -312,15 +401,21 @@ impl Connection {
     pub(crate) fn unfinished_bytes(&self) -> usize {
         let deferred =
             |deferred: &Deferred| deferred.bytes.capacity() + deferred.records.capacity();
-        let decoded = self.decoder.as_ref().map_or(0, Decoder::held_bytes);
+        let decoded = match &self.input {
+            Input::Messages(decoder) => decoder.held_bytes(),
+            Input::Requests | Input::Nothing => 0,
+        };
         decoded + self.deferred.as_deref().map_or(0, deferred)
     }
 
     /// Sends a close. Later data of the client is dropped.
     pub(crate) fn close(&mut self, close: Close) {
         let Self { subscriber, protocol, .. } = self;
-        if self.decoder.take().is_some() && !subscriber.is_ending() {
-            subscriber.send_control(|_, out| protocol.close(close, &mut Messages(out)));
+        let input = std::mem::replace(&mut self.input, Input::Nothing);
+        if !matches!(input, Input::Nothing) && !subscriber.is_ending() {
+            subscriber.send_control(|format, out| {
+                protocol.close(close, &mut Messages::new(format, out));
+            });
         }
         subscriber.close(close);
         self.deferred = None;
@@ -332,7 +427,9 @@ impl Connection {
         let Self { subscriber, protocol, .. } = self;
         let before = subscriber.control_bytes();
         if !subscriber.is_ending() {
-            subscriber.send_control(|_, out| protocol.reply(id, reply, &mut Messages(out)));
+            subscriber.send_control(|format, out| {
+                protocol.reply(id, reply, &mut Messages::new(format, out));
+            });
         }
         subscriber.control_bytes() > before
     }
@@ -340,10 +437,15 @@ impl Connection {
     /// Appends a heartbeat, if one is due. Returns whether one is.
     pub(crate) fn heartbeat(&mut self) -> bool {
         match self.protocol.heartbeat() {
+            // Each poll shows that both ends live.
+            _ if self.is_polled() => false,
+            Heartbeat::NotYet => false,
             Heartbeat::OfFormat => self.subscriber.heartbeat(),
             Heartbeat::Always(_) if self.subscriber.is_ending() => false,
             Heartbeat::Always(message) => {
-                self.subscriber.send_control(|_, out| Messages(out).text(message.as_bytes()));
+                self.subscriber.send_control(|format, out| {
+                    Messages::new(format, out).text(message.as_bytes());
+                });
                 true
             }
         }
@@ -368,8 +470,8 @@ fn read_record(
     event_bytes_max: Option<usize>,
 ) -> Inbound {
     let mut inbound = Inbound::Handled;
-    subscriber.send_control(|_, out| {
-        inbound = protocol.read(record, event_bytes_max, &mut Messages(out));
+    subscriber.send_control(|format, out| {
+        inbound = protocol.read(record, event_bytes_max, &mut Messages::new(format, out));
     });
     inbound
 }

@@ -159,7 +159,7 @@ impl Subscribers {
 
     /// Counts the memory of a connection's unprocessed data, which was `held_before`. If all connections together
     /// hold too much, the one that holds most is closed.
-    fn count_unfinished(&mut self, key: u32, held_before: usize) {
+    pub(super) fn count_unfinished(&mut self, key: u32, held_before: usize) {
         let connection = &self.connections[key as usize];
         let held = connection.unfinished_bytes();
         self.flags[key as usize].unfinished = held > 0 || connection.unfinished_us > 0;

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use thalweg_core::{fanout::FeedKey, stream::ColumnCounts};
 use thalweg_wire::{GapReason, close};
 
-use super::{ConnectionPhase, ReconnectReason, Subscribers, Timer};
+use super::{Connection, ConnectionPhase, ReconnectReason, Subscribers, Timer};
 use crate::{config::RECONNECT_SPACING_US, shard::topics::Topics};
 
 /// The steps in which the heartbeat visits all connections, so that they do not all get one at the same time.
@@ -31,7 +31,7 @@ impl Subscribers {
             }
         }
         // There are two passes per interval, because a heartbeat counts as data at the next pass.
-        let half_us = self.common.config.heartbeat.as_micros() as u64 / 2;
+        let half_us = self.common.config.heartbeat().as_micros() as u64 / 2;
         let step_us = half_us / HEARTBEAT_SLOTS as u64;
         self.timers.set(now_us + step_us.max(1), Timer::Heartbeat);
     }
@@ -55,8 +55,16 @@ impl Subscribers {
         let stall_us = limits.write_timeout.as_micros() as u64;
         let body_wait_us = limits.body_timeout.as_micros() as u64;
         let (mut over, mut holders, mut unfinished) = (Vec::new(), Vec::new(), Vec::new());
+        let mut silent = Vec::new();
         let mut lag = 0;
         for (key, flags) in self.flags.iter().enumerate() {
+            let is_silent = |connection: &Connection| {
+                (connection.is_polled() || !flags.read_paused) && connection.is_silent(now_us)
+            };
+            if flags.has_client_timeout && self.connections.get(key).is_some_and(is_silent) {
+                silent.push(key as u32);
+                continue;
+            }
             if !flags.blocked && flags.phase == ConnectionPhase::Serving && !flags.unfinished {
                 continue;
             }
@@ -79,6 +87,7 @@ impl Subscribers {
         self.counts.lag_events_max.set(lag);
         over.into_iter().for_each(|key| self.remove(topics, key));
         unfinished.into_iter().for_each(|key| self.close(key, close::TOO_SLOW));
+        silent.into_iter().for_each(|key| self.close_silent(topics, key, now_us));
         if holders.is_empty() {
             return;
         }
@@ -101,6 +110,18 @@ impl Subscribers {
             self.remove(topics, key);
             pinned -= before - topics.pinned_bytes(&feeds);
         }
+    }
+
+    /// Closes a connection whose client has sent nothing for too long. The messages of a polled connection have no
+    /// receiver any more.
+    fn close_silent(&mut self, topics: &mut Topics, key: u32, now_us: u64) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        connection.forgive_silence(now_us);
+        if connection.subscriber.is_ending() || connection.is_polled() {
+            self.counts.count_closed(close::SILENT.code);
+            return self.remove(topics, key);
+        }
+        self.close(key, close::SILENT);
     }
 
     /// Tells connections to reconnect, spread over at most `most_us`, so that they do not all reconnect in the

@@ -152,9 +152,11 @@ impl LocalTopic {
     pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
         let place = self.subscribers.len() as u32;
         self.subscribers.push(connection);
-        *self.format_users.get_or_insert_with(format, || 0) += 1;
-        if let Some(feed) = &mut self.feed {
-            feed.open_tail(format);
+        if format.is_shared() {
+            *self.format_users.get_or_insert_with(format, || 0) += 1;
+            if let Some(feed) = &mut self.feed {
+                feed.open_tail(format);
+            }
         }
         place
     }

@@ -161,6 +161,11 @@ impl Server {
         self.inspect_token.iter().map(|token| ("Authorization", &**token)).collect()
     }
 
+    /// Returns its output so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().expect("the log").clone()
+    }
+
     /// Returns the sum of a metric's samples.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.ask("GET", "/metrics", &self.inspection(), "").text();

@@ -1,0 +1,93 @@
+//! Requests of sessions: a client whose connection only sends, sends its own records by these, and polls for messages.
+
+use std::{rc::Rc, sync::Arc};
+
+use http::{StatusCode, request::Parts};
+use thalweg_wire::{ErrorCode, limits::COMMAND_BYTES_MAX};
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    body::RequestBody,
+    context::Http,
+    post::{client_permits, reject_encoded},
+    respond::{Answer, ErrorResponse, empty},
+};
+use crate::{
+    access::Holder,
+    config::{SIGNALR_POLL_LEAST, SIGNALR_POLL_WAIT},
+    connection_limits::Requester,
+    protocol::{SessionAction, SessionRequest, unknown_session},
+    refusal::Refusal,
+    shard::Polled,
+    transport::{Client, head},
+};
+
+/// A request of a session, and the holder of its token.
+pub(super) struct OpenRequest {
+    pub(super) session: SessionRequest,
+    pub(super) holder: Arc<Holder>,
+}
+
+/// Answers a request of a session.
+///
+/// # Errors
+/// If the session belongs to another client or has ended, and if its records are refused.
+pub(super) async fn answer(
+    http: &Rc<Http>,
+    OpenRequest { session, holder }: OpenRequest,
+    requester: &Requester,
+    parts: &Parts,
+    body: &mut RequestBody,
+) -> Result<Answer, ErrorResponse> {
+    if session.client != holder.identity {
+        let message = "the connection with this id belongs to another token: negotiate again";
+        return Err(Refusal::new(ErrorCode::Forbidden, message).into());
+    }
+    match session.action {
+        SessionAction::Send => {
+            reject_encoded(parts)?;
+            let client = Client::new(&holder, requester);
+            let permits = client_permits(http, &holder, client);
+            let permit = permits.try_take()?;
+            let records = records(http, &holder, body).await?;
+            http.shard.send_records(session.place, records, permit).await?;
+            Ok(empty(StatusCode::OK))
+        }
+        SessionAction::Poll(id) => {
+            let next = Instant::now() + SIGNALR_POLL_LEAST;
+            let polled = http.shard.poll(session.place, SIGNALR_POLL_WAIT).await?;
+            if id.is_some() && Instant::now() < next {
+                // Numbers are milliseconds: the next poll must have another one.
+                sleep_until(next).await;
+            }
+            match polled {
+                Polled::Messages(messages) => Ok(head::messages().map(|_| messages.into())),
+                Polled::Ended => Ok(empty(StatusCode::NO_CONTENT)),
+            }
+        }
+        SessionAction::Repeat => {
+            http.shard.end_session(session.place).await?;
+            Err(unknown_session().into())
+        }
+        SessionAction::End => {
+            http.shard.end_session(session.place).await?;
+            Ok(empty(StatusCode::ACCEPTED))
+        }
+    }
+}
+
+/// Reads the records of a request, which together are as long as one message of a WebSocket may be.
+async fn records(http: &Http, holder: &Holder, body: &mut RequestBody) -> Result<String, Refusal> {
+    let bytes_max = match http.access().lets_publish(holder) {
+        true => http.limits().command_bytes(),
+        false => COMMAND_BYTES_MAX,
+    };
+    let too_large = || {
+        let message =
+            format!("the messages of a request have at most {bytes_max} bytes: send fewer");
+        Refusal::new(ErrorCode::EventTooLarge, message)
+    };
+    let body = http.whole(body, bytes_max, too_large).await?;
+    String::from_utf8(body)
+        .map_err(|_| Refusal::new(ErrorCode::BadCommand, "messages are JSON in UTF-8"))
+}

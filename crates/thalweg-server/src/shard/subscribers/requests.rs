@@ -1,0 +1,44 @@
+//! Requests of sessions: records for a connection, and polls for its messages.
+
+use super::Subscribers;
+use crate::{
+    protocol::SessionPlace,
+    shard::{
+        session_input::{SessionInput, SubscriberId},
+        topics::Topics,
+    },
+};
+
+impl Subscribers {
+    /// Tells the protocol of a new connection its place, to which its session's requests go.
+    pub(in crate::shard) fn opened(&mut self, id: SubscriberId, shard: usize) {
+        let SubscriberId { key, serial } = id;
+        if let Some(connection) = self.get_mut(id) {
+            connection.opened(SessionPlace { shard, key, serial });
+        }
+    }
+
+    /// Takes a request for a connection. If the connection has ended, the request's channel closes.
+    pub(in crate::shard) fn take_request(
+        &mut self,
+        topics: &mut Topics,
+        id: SubscriberId,
+        input: SessionInput,
+        now_us: u64,
+    ) {
+        let Some(connection) = self.get_mut(id) else { return };
+        match input {
+            SessionInput::Records(records, request) => {
+                let held_before = connection.unfinished_bytes();
+                connection.take_records(records, request, now_us);
+                self.count_unfinished(id.key, held_before);
+                self.mark_readable(id.key);
+            }
+            SessionInput::Poll(poll) => {
+                connection.take_poll(poll, now_us);
+                self.unblock(id.key);
+            }
+            SessionInput::End => self.remove(topics, id.key),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Hubs for SignalR: the official client, unmodified, over each transport; and clients that misbehave.
+
+mod client;
+mod hostile;
+
+use serde_json::{Value, json};
+use thalweg_testing::ReservedPort;
+
+use self::client::HubClient;
+use crate::harness::{Proxy, Server};
+
+/// A server with a hub. Its shards differ from those of most requests of a client.
+const HUB: [&str; 4] = ["--set", "signalr.paths=[\"/hub\"]", "--shards", "2"];
+
+const TRANSPORTS: [&str; 3] = ["WebSockets", "ServerSentEvents", "LongPolling"];
+
+/// Runs a test over each transport.
+fn over_each(test: impl Fn(&str)) {
+    for transport in TRANSPORTS {
+        eprintln!("over {transport}");
+        test(transport);
+    }
+}
+
+/// Returns the events of messages with events, in order, until `last` has come.
+fn events_until(client: &mut HubClient, last: &Value) -> Vec<Value> {
+    let mut events: Vec<Value> = Vec::new();
+    while events.last() != Some(last) {
+        let message = client.next("item");
+        let more = message["events"].as_array().unwrap_or_else(|| panic!("no events: {message}"));
+        events.extend_from_slice(more);
+    }
+    events
+}
+
+#[test]
+fn a_client_streams_publishes_and_acks() {
+    let server = Server::start(&HUB);
+    over_each(|transport| {
+        let topic = format!("cars/{transport}");
+        let mut client = HubClient::start(&server.address.to_string(), transport, None);
+        client.say(&json!(["stream", "Subscribe", topic, "latest", { "window": "1KiB" }]));
+        let confirmed = client.next("item");
+        assert_eq!((&confirmed["topic"], &confirmed["events"]), (&json!(topic), &json!([])));
+        client.say(&json!(["invoke", "Publish", topic, { "n": 1 }, "two", [3, "ü\u{2028}"]]));
+        let result = client.next("result");
+        assert_eq!((&result["topic"], &result["count"]), (&json!(topic), &json!(3)));
+        let message = client.next("item");
+        assert_eq!(message["events"], json!([{ "n": 1 }, "two", [3, "ü\u{2028}"]]));
+        assert_eq!(message["position"], result["position"]);
+        client.say(&json!(["invoke", "Ack", topic, message["position"]]));
+        assert_eq!(client.next("result"), Value::Null);
+        // Fire and forget has no answer: the next result is of the next invocation.
+        client.say(&json!(["send", "Publish", topic, 4]));
+        client.say(&json!(["invoke", "Unsubscribe", "other"]));
+        assert!(client.next("error").as_str().unwrap().contains("not_subscribed: not subscribed"));
+        assert_eq!(client.next("item")["events"], json!([4]));
+        client.say(&json!(["invoke", "Unsubscribe", topic]));
+        assert_eq!(client.next("complete"), Value::Null);
+        assert_eq!(client.next("result"), Value::Null);
+        client.stop();
+    });
+    server.await_connections(0);
+}
+
+#[test]
+fn events_of_an_invoked_subscription_are_invocations_of_the_client() {
+    let server = Server::start(&HUB);
+    over_each(|transport| {
+        let topic = format!("cars/{transport}");
+        let mut client = HubClient::start(&server.address.to_string(), transport, None);
+        client.say(&json!(["invoke", "Subscribe", topic]));
+        assert_eq!(client.next("result"), Value::Null);
+        assert_eq!(client.next("Events")["events"], json!([]));
+        server.publish(&topic, 0..3);
+        let mut events = Vec::new();
+        while events.len() < 3 {
+            events.extend(client.next("Events")["events"].as_array().expect("events").clone());
+        }
+        assert_eq!(events, [0, 1, 2]);
+        assert_eq!(server.ask("DELETE", &format!("/v1/topics/{topic}"), &[], "").status, 204);
+        assert_eq!(client.next("End")["end"]["code"], "deleted");
+        client.stop();
+    });
+}
+
+#[test]
+fn a_stream_ends_with_its_topic_or_by_its_client() {
+    let server = Server::start(&HUB);
+    over_each(|transport| {
+        let topic = format!("cars/{transport}");
+        let mut client = HubClient::start(&server.address.to_string(), transport, None);
+        server.publish(&topic, 0..2);
+        client.say(&json!(["stream", "Subscribe", topic, "earliest"]));
+        assert_eq!(client.next("item")["events"], json!([]));
+        assert_eq!(events_until(&mut client, &json!(1)), [0, 1]);
+        assert_eq!(server.ask("DELETE", &format!("/v1/topics/{topic}"), &[], "").status, 204);
+        assert_eq!(client.next("item")["end"]["code"], "deleted");
+        assert_eq!(client.next("complete"), Value::Null);
+        client.say(&json!(["stream", "Subscribe", topic, "latest"]));
+        client.next("item");
+        client.say(&json!(["stream", "Subscribe", topic, "latest"]));
+        assert!(client.next("error").as_str().unwrap().contains("already_subscribed"));
+        client.say(&json!(["cancel", topic]));
+        // The client drops what comes after its cancellation. Only the server knows that the topic is free again.
+        client.say(&json!(["invoke", "Unsubscribe", topic]));
+        client.next("error");
+        client.stop();
+    });
+}
+
+#[test]
+fn many_streams_of_one_client_are_told_apart() {
+    let server = Server::start(&HUB);
+    over_each(|transport| {
+        let mut client = HubClient::start(&server.address.to_string(), transport, None);
+        // Streams from the sixteenth on do not share their frames.
+        let topics: Vec<String> = (0..20).map(|n| format!("{transport}/{n}")).collect();
+        for topic in &topics {
+            client.say(&json!(["stream", "Subscribe", topic, "latest"]));
+            assert_eq!(client.next("item")["topic"], **topic);
+        }
+        for (n, topic) in (0..).zip(&topics) {
+            server.publish(topic, n..n + 1);
+            let message = client.next("item");
+            assert_eq!((&message["topic"], &message["events"]), (&json!(topic), &json!([n])));
+        }
+        client.stop();
+    });
+}
+
+#[test]
+fn a_cut_connection_resumes_at_its_cursor_without_loss() {
+    let server = Server::start(&HUB);
+    over_each(|transport| {
+        let proxy = Proxy::start(server.address);
+        let topic = format!("cars/{transport}");
+        let mut client = HubClient::start(&proxy.address.to_string(), transport, None);
+        client.say(&json!(["follow", topic, "latest"]));
+        client.next("item");
+        let mut received = Vec::new();
+        for round in 0..3 {
+            server.publish(&topic, round * 100..round * 100 + 50);
+            received.extend(events_until(&mut client, &json!(round * 100 + 49)));
+            proxy.cut();
+            server.publish(&topic, round * 100 + 50..round * 100 + 100);
+            client.next("reconnected");
+            received.extend(events_until(&mut client, &json!(round * 100 + 99)));
+        }
+        assert_eq!(received, (0..300).map(Value::from).collect::<Vec<_>>());
+        client.stop();
+    });
+}
+
+#[test]
+fn a_killed_server_is_found_again_and_the_loss_is_announced() {
+    over_each(|transport| {
+        let port = ReservedPort::new();
+        let address = format!("127.0.0.1:{}", port.number());
+        let arguments = [&HUB[..], &["--listen", &address]].concat();
+        let server = Server::start(&arguments);
+        let mut client = HubClient::start(&address, transport, None);
+        client.say(&json!(["follow", "cars", "latest"]));
+        client.next("item");
+        server.publish("cars", 0..5);
+        assert_eq!(events_until(&mut client, &json!(4)).len(), 5);
+        server.kill();
+        client.next("reconnecting");
+        let server = Server::start(&arguments);
+        server.publish("cars", 5..7);
+        client.next("reconnected");
+        let gap = client.next("item");
+        assert_eq!(gap["gap"], json!({ "missed": null, "reason": "epoch" }), "{gap}");
+        assert_eq!(events_until(&mut client, &json!(6)), [5, 6]);
+        client.stop();
+    });
+}
+
+#[test]
+fn a_draining_server_tells_its_clients_to_reconnect() {
+    over_each(|transport| {
+        let port = ReservedPort::new();
+        let address = format!("127.0.0.1:{}", port.number());
+        let arguments = [&HUB[..], &["--listen", &address]].concat();
+        let mut server = Server::start(&arguments);
+        let mut client = HubClient::start(&address, transport, None);
+        client.say(&json!(["follow", "cars", "latest"]));
+        client.next("item");
+        server.terminate();
+        client.next("reconnecting");
+        assert_eq!(server.exit().code(), Some(0));
+        let _server = Server::start(&arguments);
+        client.next("reconnected");
+        assert_eq!(client.next("item")["gap"]["reason"], "epoch");
+        client.stop();
+    });
+}
+
+#[test]
+fn rights_are_those_of_the_token() {
+    const TOKEN: &str = "subscribe-secret-1234567890";
+    let named = format!("subscriber={TOKEN},subscribe=cars/**");
+    let server = Server::start(
+        &[&HUB[..], &["--token", "everybody,subscribe=public/**", "--token", &named]].concat(),
+    );
+    let address = server.address.to_string();
+    over_each(|transport| {
+        let mut nobody = HubClient::start(&address, transport, None);
+        nobody.say(&json!(["stream", "Subscribe", "cars/1"]));
+        let error = nobody.next("error");
+        assert!(error.as_str().unwrap().contains("unauthorized: subscribing to cars/1"), "{error}");
+        nobody.say(&json!(["stream", "Subscribe", "public/1"]));
+        nobody.next("item");
+        nobody.stop();
+        let mut subscriber = HubClient::start(&address, transport, Some(TOKEN));
+        subscriber.say(&json!(["stream", "Subscribe", "cars/1"]));
+        subscriber.next("item");
+        subscriber.say(&json!(["invoke", "Publish", "cars/1", 1]));
+        let error = subscriber.next("error");
+        assert!(error.as_str().unwrap().contains("forbidden: publishing to cars/1"), "{error}");
+        subscriber.stop();
+    });
+    let mut unauthorized = HubClient::new(&address, "WebSockets", Some("wrong-secret-1234567890"));
+    unauthorized.say(&json!(["start"]));
+    assert!(unauthorized.next("failed").as_str().unwrap().contains("401"));
+    // Over Server-Sent Events the client puts its token into the URL.
+    let log = server.log();
+    assert!(log.contains("unauthorized") && log.contains("forbidden"), "{log}");
+    assert!(!log.contains("secret-1234567890") && !log.contains("access_token"), "{log}");
+}
+
+#[test]
+fn the_documented_helper_is_that_of_the_tests() {
+    let documented = include_str!("../../../../docs/how-to/signalr.md");
+    let helper = include_str!("../../../../examples/node/signalr-cursor.js");
+    assert!(documented.contains(&format!("```js\n{helper}```")));
+}

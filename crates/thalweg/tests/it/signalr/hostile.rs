@@ -1,0 +1,240 @@
+//! Clients of a hub that break the protocol, or its limits.
+
+use serde_json::{Value, json};
+
+use super::HUB;
+use crate::harness::{Response, Server, request};
+
+fn negotiate(server: &Server) -> String {
+    let answer = server.ask("POST", "/hub/negotiate?negotiateVersion=1", &[], "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["connectionToken"].as_str().expect("a token").to_owned()
+}
+
+fn send(server: &Server, token: &str, records: &str) -> Response {
+    server.ask("POST", &format!("/hub?id={token}"), &[("Content-Type", "text/plain")], records)
+}
+
+fn poll(server: &Server, token: &str) -> Response {
+    server.get(&format!("/hub?id={token}"))
+}
+
+/// Opens a polled session and shakes hands.
+fn open(server: &Server) -> String {
+    let token = negotiate(server);
+    let first = poll(server, &token);
+    assert_eq!((first.status, &*first.text()), (200, ""), "the first poll is answered at once");
+    let handshake = "{\"protocol\":\"json\",\"version\":1}\u{1e}";
+    assert_eq!(send(server, &token, handshake).status, 200);
+    assert_eq!(poll(server, &token).text(), "{}\u{1e}");
+    token
+}
+
+fn records(answer: &Response) -> Vec<Value> {
+    let text = answer.text();
+    let records = text.strip_suffix('\u{1e}').expect("whole records").split('\u{1e}');
+    records.map(|record| serde_json::from_str(record).expect("JSON")).collect()
+}
+
+#[test]
+fn a_head_request_takes_no_messages() {
+    let server = Server::start(&HUB);
+    let token = open(&server);
+    let invocation = "{\"type\":1,\"invocationId\":\"0\",\"target\":\"Publish\",\"arguments\":[\"cars\",1]}\u{1e}";
+    assert_eq!(send(&server, &token, invocation).status, 200);
+    let path = format!("/hub?id={token}");
+    let mut socket = server.connect();
+    socket.send(request("HEAD", &path, &[], b""));
+    assert_eq!(socket.response_head().status, 404);
+    let answers = records(&poll(&server, &token));
+    assert_eq!((&answers[0]["type"], &answers[0]["invocationId"]), (&json!(3), &json!("0")));
+}
+
+#[test]
+fn a_negotiation_offers_three_transports_and_no_stateful_reconnect() {
+    let server = Server::start(&HUB);
+    let version = |query: &str| {
+        let answer = server.ask("POST", &format!("/hub/negotiate{query}"), &[], "");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        answer.json()
+    };
+    let one = version("?negotiateVersion=1&useStatefulReconnect=true");
+    assert_eq!(one["negotiateVersion"], 1);
+    assert_ne!(one["connectionId"], one["connectionToken"]);
+    assert!(one["useStatefulReconnect"].is_null());
+    let names: Vec<_> = one["availableTransports"].as_array().unwrap().iter().collect();
+    let text = |name: &str| json!({ "transport": name, "transferFormats": ["Text"] });
+    assert_eq!(names, [&text("WebSockets"), &text("ServerSentEvents"), &text("LongPolling")]);
+    assert_eq!(version("?negotiateVersion=99")["negotiateVersion"], 1);
+    let zero = version("");
+    assert!(zero["negotiateVersion"] == 0 && zero["connectionToken"].is_null());
+    // The id of version 0 stands for the token.
+    let id = zero["connectionId"].as_str().unwrap();
+    assert_eq!(poll(&server, id).status, 200);
+    let wrong = server.ask("POST", "/hub/negotiate?negotiateVersion=one", &[], "");
+    wrong.refused(400, "bad_parameter");
+}
+
+#[test]
+fn requests_without_a_connection_are_refused() {
+    let server = Server::start(&HUB);
+    for method in ["GET", "POST", "DELETE"] {
+        let ask = |target: &str| server.ask(method, target, &[], "");
+        ask("/hub").refused(400, "bad_parameter");
+        ask("/hub?id=1").refused(404, "not_found");
+        ask("/hub/other").refused(404, "not_found");
+    }
+    let sse = |target: &str| server.ask("GET", target, &[("Accept", "text/event-stream")], "");
+    sse("/hub").refused(400, "bad_parameter");
+    sse("/hub?id=1").refused(404, "not_found");
+    let token = negotiate(&server);
+    send(&server, &token, "").refused(404, "not_found");
+    assert_eq!(poll(&server, &token).status, 200);
+    // Its transport is long polling.
+    sse(&format!("/hub?id={token}")).refused(409, "in_use");
+    let end = server.ask("DELETE", &format!("/hub?id={token}"), &[], "");
+    assert_eq!(end.status, 202);
+    server.await_connections(0);
+    send(&server, &token, "").refused(404, "not_found");
+}
+
+#[test]
+fn a_second_poll_ends_the_first_and_the_end_ends_both() {
+    let server = Server::start(&HUB);
+    let token = open(&server);
+    let target = format!("/hub?id={token}");
+    std::thread::scope(|scope| {
+        let waiting = || scope.spawn(|| server.get(&target).status);
+        let (one, other) = (waiting(), waiting());
+        // One of them ends the other.
+        let first_ended = crate::harness::wait_for("a poll to end", || {
+            (one.is_finished() || other.is_finished()).then_some(one.is_finished())
+        });
+        let (ended, waits) = if first_ended { (one, other) } else { (other, one) };
+        assert_eq!(ended.join().expect("a status"), 204);
+        assert_eq!(server.ask("DELETE", &target, &[], "").status, 202);
+        assert_eq!(waits.join().expect("a status"), 204);
+    });
+}
+
+#[test]
+fn records_are_executed_in_order_and_answered_by_polls() {
+    let server = Server::start(&HUB);
+    let token = open(&server);
+    let mut all = String::new();
+    for n in 0..40 {
+        let topic = format!("t{n}");
+        for (id, target) in [(2 * n, "Subscribe"), (2 * n + 1, "Unsubscribe")] {
+            all += &json!({ "type": 1, "invocationId": id.to_string(), "target": target, "arguments": [topic] })
+                .to_string();
+            all.push('\u{1e}');
+        }
+    }
+    assert_eq!(send(&server, &token, &all).status, 200);
+    let mut completed = Vec::new();
+    while completed.len() < 80 {
+        let records = records(&poll(&server, &token));
+        let completions = records.into_iter().filter(|record| record["type"] == 3);
+        completed.extend(completions.map(|record| record["invocationId"].clone()));
+    }
+    assert_eq!(completed, (0..80).map(|id| json!(id.to_string())).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_session_belongs_to_its_token() {
+    let server = Server::start(
+        &[
+            &HUB[..],
+            &["--token", "one=one-secret,subscribe=**", "--token", "two=two-secret,subscribe=**"],
+        ]
+        .concat(),
+    );
+    let ask = |method: &str, target: &str, token: &str| {
+        let bearer = format!("Bearer {token}");
+        server.ask(method, target, &[("Authorization", &bearer)], "")
+    };
+    let negotiated = ask("POST", "/hub/negotiate?negotiateVersion=1", "one-secret").json();
+    let target = format!("/hub?id={}", negotiated["connectionToken"].as_str().unwrap());
+    assert_eq!(ask("GET", &target, "one-secret").status, 200);
+    for method in ["GET", "POST", "DELETE"] {
+        ask(method, &target, "two-secret").refused(403, "forbidden");
+        server.ask(method, &target, &[], "").refused(403, "forbidden");
+    }
+    assert_eq!(server.get(&format!("{target}&access_token=wrong")).status, 401);
+    assert_eq!(
+        server.ask("DELETE", &format!("{target}&access_token=one-secret"), &[], "").status,
+        202
+    );
+}
+
+#[test]
+fn records_that_break_the_protocol_end_the_connection() {
+    let server = Server::start(&HUB);
+    for (records, error) in [
+        ("{\"type\":1}\u{1e}", "protocol error"),
+        ("nonsense\u{1e}", "protocol error"),
+        ("{\"type\":6}", "protocol error"),
+    ] {
+        let token = open(&server);
+        let sent = send(&server, &token, records);
+        assert!([200, 404].contains(&sent.status), "{}", sent.status);
+        let answer = poll(&server, &token);
+        let expected = json!({ "type": 7, "error": error, "allowReconnect": false });
+        assert_eq!(self::records(&answer), [expected], "{records}");
+        poll(&server, &token).refused(404, "not_found");
+    }
+    // Without a handshake the refusal is that of the handshake.
+    for records in ["{\"type\":6}\u{1e}", "{\"protocol\":\"messagepack\",\"version\":1}\u{1e}"] {
+        let token = negotiate(&server);
+        assert_eq!(poll(&server, &token).status, 200);
+        send(&server, &token, records);
+        let answer = self::records(&poll(&server, &token));
+        assert!(answer.len() == 1 && answer[0]["error"].is_string(), "{answer:?}");
+    }
+    server.await_connections(0);
+}
+
+#[test]
+fn large_requests_and_many_negotiations_are_bounded() {
+    let everybody =
+        ["--token", "everybody,subscribe=**", "--token", "inspector=inspect-secret,inspect=**"];
+    let server = Server::start(&[&HUB[..], &everybody].concat());
+    let token = open(&server);
+    // A client without the right to publish sends commands without events.
+    send(&server, &token, &"x".repeat(17 << 10)).refused(413, "event_too_large");
+    for _ in 0..1000 {
+        negotiate(&server);
+    }
+    assert_eq!(server.metric("thalweg_polled_connections"), 1.0);
+    assert_eq!(server.metric("thalweg_connections"), 1.0);
+}
+
+#[test]
+fn an_abandoned_session_ends() {
+    let server = Server::start(&HUB);
+    let token = open(&server);
+    server.await_connections(1);
+    // The client neither polls nor sends: the server waits for as long as for a ping.
+    server.await_connections(0);
+    poll(&server, &token).refused(404, "not_found");
+}
+
+#[test]
+fn a_poll_that_a_browser_repeats_ends_the_session() {
+    let server = Server::start(&HUB);
+    let token = open(&server);
+    let numbered = |number: u64| server.get(&format!("/hub?id={token}&_={number}"));
+    let subscribe = |id: u64, target: &str| {
+        let arguments = json!(["numbers"]);
+        let record = json!({ "type": 1, "invocationId": id.to_string(), "target": target, "arguments": arguments });
+        assert_eq!(send(&server, &token, &format!("{record}\u{1e}")).status, 200);
+    };
+    subscribe(0, "Subscribe");
+    assert_eq!(numbered(1).status, 200);
+    subscribe(1, "Unsubscribe");
+    // Each request has a connection of its own here.
+    numbered(1).refused(404, "not_found");
+    server.await_connections(0);
+    assert_eq!(send(&server, &token, "").status, 404);
+}

@@ -1,0 +1,125 @@
+/** The unmodified client of SignalR in a page, over each of its transports. */
+
+import type { Page } from "@playwright/test";
+import type { Network } from "../harness/proxy.js";
+import { publish } from "../harness/server.js";
+import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
+import type { HubMessage } from "../site/hub.js";
+
+const HUB = ["--shards", "2", "--set", 'signalr.paths=["/hub"]'];
+
+const TRANSPORTS = ["WebSockets", "ServerSentEvents", "LongPolling"];
+
+/** Opens the page with a client that has connected. */
+async function open(page: Page, transport: string, token?: string): Promise<void> {
+  await page.goto("/e2e/hub.html");
+  await page.waitForFunction(() => "hub" in globalThis);
+  await page.evaluate(([transport, token]) => hub.open(transport as string, token), [transport, token]);
+}
+
+/** Returns the next item of the stream. */
+const item = (page: Page): Promise<HubMessage> => page.evaluate(() => hub.next("item"));
+
+/** Returns the events of the stream until `last`. */
+async function until(page: Page, last: number): Promise<unknown[]> {
+  const events: unknown[] = [];
+  while (events.at(-1) !== last) events.push(...((await item(page)).events ?? ["a gap"]));
+  return events;
+}
+
+/** Whether requests to the hub were those of a transport. */
+function used(network: Network, transport: string): boolean {
+  const connected = network.asked.filter(({ method, url }) => method === "GET" && url.pathname === "/hub");
+  const kinds = connected.map(({ kind, headers }) => {
+    if (kind === "websocket") return "WebSockets";
+    return headers.accept === "text/event-stream" ? "ServerSentEvents" : "LongPolling";
+  });
+  return kinds.length > 0 && kinds.every((kind) => kind === transport);
+}
+
+test.describe("a hub", () => {
+  test.use({ args: HUB });
+
+  for (const transport of TRANSPORTS) {
+    test(`${transport}: subscribe, publish, ack`, async ({ page, network, server }) => {
+      await open(page, transport);
+      await page.evaluate(() => hub.follow("numbers"));
+      expect(await item(page)).toMatchObject({ topic: "numbers", events: [] });
+      const result = await page.evaluate(() => hub.invoke("Publish", "numbers", 1, { n: "ü" }));
+      expect(result).toMatchObject({ topic: "numbers", first: 1, count: 2 });
+      const { events, position } = await item(page);
+      expect(events).toEqual([1, { n: "ü" }]);
+      expect(await page.evaluate((position) => hub.invoke("Ack", "numbers", position), position)).toBeNull();
+      expect(await page.evaluate(() => hub.invoke("Subscribe", "others"))).toBeNull();
+      expect(await page.evaluate(() => hub.next("events"))).toMatchObject({ topic: "others", events: [] });
+      await publish(server, "others", 3, 3);
+      expect(await page.evaluate(() => hub.next("events"))).toMatchObject({ topic: "others", events: [3] });
+      await page.evaluate(() => hub.stop());
+      expect(used(network, transport)).toBe(true);
+    });
+  }
+
+  test.describe("behind a broken network", () => {
+    test.use({ expected: BROKEN_NETWORK });
+
+    for (const transport of TRANSPORTS) {
+      test(`${transport}: a cut loses and repeats no events`, async ({ page, network, server }) => {
+        await open(page, transport);
+        await page.evaluate(() => hub.follow("numbers"));
+        await item(page);
+        const events: unknown[] = [];
+        for (let round = 0; round < 3; round++) {
+          await publish(server, "numbers", 10 * round, 10 * round + 4);
+          events.push(...(await until(page, 10 * round + 4)));
+          network.cut();
+          await publish(server, "numbers", 10 * round + 5, 10 * round + 9);
+          events.push(...(await until(page, 10 * round + 9)));
+        }
+        expect(events).toEqual(Array.from({ length: 30 }, (_, number) => number));
+        expect(used(network, transport)).toBe(true);
+      });
+
+      test(`${transport}: the server is killed and restarted`, async ({ page, server }) => {
+        await open(page, transport);
+        await page.evaluate(() => hub.follow("numbers"));
+        await item(page);
+        await publish(server, "numbers", 1, 5);
+        await until(page, 5);
+        await server.kill();
+        await page.evaluate(() => hub.next("reconnecting"));
+        await server.restart();
+        await publish(server, "numbers", 1, 3);
+        await page.evaluate(() => hub.next("reconnected"));
+        expect(await item(page)).toMatchObject({ gap: { missed: null, reason: "epoch" } });
+        expect(await until(page, 3)).toEqual([1, 2, 3]);
+      });
+    }
+  });
+});
+
+test.describe("a hub with tokens", () => {
+  const TOKEN = "subscribe-secret-1234567890";
+  test.use({
+    args: [...HUB, "--token", `subscriber=${TOKEN},subscribe=cars/**`, "--token", "everybody,subscribe=public/**"],
+    expected: BROKEN_NETWORK,
+  });
+
+  for (const transport of TRANSPORTS) {
+    test(`${transport}: rights are those of the token, and no log has it`, async ({ page, network, server }) => {
+      await open(page, transport);
+      await page.evaluate(() => hub.follow("cars/1"));
+      expect(await page.evaluate(() => hub.next("error"))).toContain("unauthorized: subscribing to cars/1");
+      await open(page, transport, TOKEN);
+      await page.evaluate(() => hub.follow("cars/1"));
+      expect(await item(page)).toMatchObject({ topic: "cars/1" });
+      expect(await page.evaluate(() => hub.invoke("Publish", "cars/1", 1))).toContain(
+        "forbidden: publishing to cars/1",
+      );
+      // Where a browser sets no headers, the token is in the URL.
+      const isInUrl = network.asked.some(({ url }) => url.searchParams.get("access_token") === TOKEN);
+      expect(isInUrl).toBe(transport !== "LongPolling");
+      expect(server.log()).toContain("forbidden");
+      expect(server.log()).not.toContain(TOKEN);
+    });
+  }
+});

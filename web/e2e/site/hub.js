@@ -1,0 +1,49 @@
+// An unmodified client of SignalR, driven by the tests.
+
+import { follow } from "/examples/signalr-cursor.js";
+
+const { HubConnectionBuilder, HttpTransportType, LogLevel } = globalThis.signalR;
+
+/** Kinds and values that no test has awaited yet. */
+const said = [];
+let wake = () => {};
+
+function say(kind, value = null) {
+  said.push([kind, value]);
+  wake();
+}
+
+const sayError = (error) => say("error", String(error?.message ?? error));
+
+let connection;
+/** Topics whose messages are items. */
+const followed = new Set();
+
+globalThis.hub = {
+  open: (transport, token) => {
+    connection = new HubConnectionBuilder()
+      .withUrl("/hub", { transport: HttpTransportType[transport], ...(token && { accessTokenFactory: () => token }) })
+      .withAutomaticReconnect({ nextRetryDelayInMilliseconds: () => 50 })
+      .configureLogging(LogLevel.None)
+      .build();
+    connection.onreconnecting(() => say("reconnecting"));
+    connection.onreconnected(() => say("reconnected"));
+    connection.on("Events", (message) => followed.has(message.topic) || say("events", message));
+    return connection.start();
+  },
+  follow: (topic) => {
+    followed.add(topic);
+    follow(connection, topic, (message) => say("item", message), { onError: sayError });
+  },
+  invoke: (method, ...args) => connection.invoke(method, ...args).then((result) => result ?? null, String),
+  next: async (kind) => {
+    for (;;) {
+      const at = said.findIndex(([name]) => name === kind);
+      if (at >= 0) return said.splice(at, 1)[0][1];
+      await new Promise((resolve) => {
+        wake = resolve;
+      });
+    }
+  },
+  stop: () => connection.stop(),
+};
