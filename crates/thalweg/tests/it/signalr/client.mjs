@@ -19,7 +19,7 @@ const connection = new HubConnectionBuilder()
 connection.onreconnecting(() => say("reconnecting"));
 connection.onreconnected(() => say("reconnected"));
 connection.onclose((error) => say("closed", error ? String(error.message) : null));
-/** What ends the subscription to a topic whose messages are items. */
+/** By topic, the function that ends a subscription whose messages are items. */
 const ends = new Map();
 
 for (const target of ["Events", "Gap", "End"]) {
