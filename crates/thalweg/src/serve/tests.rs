@@ -499,7 +499,6 @@ fn an_error_repeats_no_secret() {
         "--jwt-secret s3cret",
         "--jwks-url http://user:s3cret@",
         "--upstream a/**=http://user:s3cret@h/{topic}",
-        "--upstream a/**=http://h:x/{topic}?key=s3cret",
         "--upstream a/**=http://h/{topic}?key=s3cret,timeout=0",
         "--nats nats://user:s3cret@h:x --stream live=live/**",
     ] {
