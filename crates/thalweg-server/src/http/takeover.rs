@@ -235,11 +235,15 @@ async fn respond(
         let settled =
             timeout_at(deadline, poll_fn(|context| body.poll_full_or_finished(context))).await;
         if settled.is_err() {
-            let has_begun = wait_until_begun(http, id).await;
-            body.finish_now();
-            http.shard.remove(id);
-            if !has_begun {
+            if !wait_until_begun(http, id).await {
+                http.shard.remove(id);
                 return Err(Refusal::catching_up().into());
+            }
+            // Messages may have arrived in the meantime. If the last one does not fit into the pipe, its rest follows, as it
+            // does for a poll whose wait is not over.
+            if !body.is_full_or_finished() {
+                body.finish_now();
+                http.shard.remove(id);
             }
         }
     }

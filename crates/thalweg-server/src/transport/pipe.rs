@@ -130,12 +130,17 @@ impl Drop for PipeEnd {
 impl PipeBody {
     /// Waits until no more comes, or no more fits.
     pub(crate) fn poll_full_or_finished(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.state.borrow_mut();
-        if state.is_full || state.end != End::Open {
+        if self.is_full_or_finished() {
             return Poll::Ready(());
         }
-        state.waker = Some(context.waker().clone());
+        self.state.borrow_mut().waker = Some(context.waker().clone());
         Poll::Pending
+    }
+
+    /// Returns whether no more comes, or no more fits.
+    pub(crate) fn is_full_or_finished(&self) -> bool {
+        let state = self.state.borrow();
+        state.is_full || state.end != End::Open
     }
 
     /// Ends the body with the bytes so far: the wait is over.

@@ -36,6 +36,19 @@ fn events(response: &Response) -> Vec<Value> {
     events.flatten().cloned().collect()
 }
 
+/// The wait may be over when a part of a message is in the response.
+#[test]
+fn a_poll_without_a_wait_has_whole_messages() {
+    let server = Server::start(&["--shards", "2"]);
+    let event = format!("\"{}\"", "x".repeat(200_000));
+    server.post("t", "application/json", &event).published();
+    for _ in 0..20 {
+        let answer = polling(&server, "/t?wait=0&cursor=earliest").response();
+        // Each line is JSON.
+        assert!(!lines(&answer).is_empty());
+    }
+}
+
 #[test]
 fn a_poll_with_new_events_is_answered_at_once() {
     let server = Server::start(&[]);
