@@ -500,7 +500,6 @@ fn an_error_repeats_no_secret() {
         "--jwks-url http://user:s3cret@",
         "--upstream a/**=http://user:s3cret@h/{topic}",
         "--upstream a/**=http://h/{topic}?key=s3cret,timeout=0",
-        "--nats nats://user:s3cret@h:x --stream live=live/**",
     ] {
         let refused = match line(flags) {
             Err(error) => error.to_string(),
