@@ -97,7 +97,7 @@ pub(super) fn bytes<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     BYTES.read(from)
 }
 
-/// What the schema says of these keys.
+/// The schema of these keys.
 #[cfg(test)]
 #[derive(schemars::JsonSchema)]
 #[serde(untagged)]
